@@ -44,10 +44,10 @@ struct an_options {
 };
 
 /* Loads the run and runs every analyzer. `o` may be NULL. *out is NULL on error. */
-int an_analyze(store_reader *r, const struct an_options *o, struct an_result **out,
+int an_analyze(store_reader *r, const struct an_options *options, struct an_result **out,
                struct tacho_error *err);
 /* NULL is fine. */
-void an_result_free(struct an_result *r);
+void an_result_free(struct an_result *result);
 
 /* The analyzers, in the order they run: for `tacho help analyzers` and docs. Static storage, ends
  * with name NULL. */

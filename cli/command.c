@@ -19,9 +19,9 @@ const struct cli_command cli_commands[] = {
 
 const struct cli_command *cli_command_find(const char *name)
 {
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (!strcmp(c->name, name))
-            return c;
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        if (!strcmp(command->name, name))
+            return command;
     return NULL;
 }
 
@@ -37,8 +37,8 @@ void cli_help_print(FILE *out, bool all)
           "\n"
           "commands:\n",
           out);
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        fprintf(out, "  %-10s %s\n", c->name, c->help);
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        fprintf(out, "  %-10s %s\n", command->name, command->help);
     fputs("\n'tacho help COMMAND' or 'tacho COMMAND --help' says more about one of them.\n", out);
     if (all)
         fputs("\n"
@@ -97,8 +97,8 @@ static int unknown_command(const char *typed)
     const char *words[32];
     char hint[160];
     size_t n = 0;
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        words[n++] = c->name;
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        words[n++] = command->name;
     words[n] = NULL;
     const char *close = cli_closest(typed, words);
     if (typed[0] == '-')
@@ -133,9 +133,9 @@ int cli_main(int argc, char **argv)
         name = version;
     else if (!strcmp(name, "-h") || !strcmp(name, "--help"))
         name = help;
-    const struct cli_command *c = cli_command_find(name);
-    if (!c)
+    const struct cli_command *command = cli_command_find(name);
+    if (!command)
         return unknown_command(name);
     argv[1] = name;
-    return cli_stdout_close(c->run(argc - 1, argv + 1));
+    return cli_stdout_close(command->run(argc - 1, argv + 1));
 }

@@ -9,55 +9,55 @@
 #include "tui/tui.h"
 
 /* Options whose words a room knows. */
-static const char *const *known_words(const struct cli_option *o)
+static const char *const *known_words(const struct cli_option *option)
 {
-    return !strcmp(o->name, "view")      ? tui_view_names()
-           : !strcmp(o->name, "what-if") ? an_edit_keys()
-                                         : NULL;
+    return !strcmp(option->name, "view")      ? tui_view_names()
+           : !strcmp(option->name, "what-if") ? an_edit_keys()
+                                              : NULL;
 }
 
 /* Its words are beginnings: NAME=VALUE. */
-static bool is_edit(const struct cli_option *o)
+static bool is_edit(const struct cli_option *option)
 {
-    return !strcmp(o->name, "what-if");
+    return !strcmp(option->name, "what-if");
 }
 
 /* Recipes, commands and options of the program train: it lists them itself. */
 static const char train_words[] = "tacho train --help 2>/dev/null | sed -n '/^recipes/,$s/^  "
                                   "\\(--[a-z0-9-]*\\|[a-z][A-Za-z0-9-]*\\)[ ].*/\\1/p'";
 
-static bool is_train(const struct cli_command *c)
+static bool is_train(const struct cli_command *command)
 {
-    return !strcmp(c->name, "train");
+    return !strcmp(command->name, "train");
 }
 
 /* What an option's value is completed with. */
 enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_OTHER };
 
-static enum value value_of(const struct cli_option *o)
+static enum value value_of(const struct cli_option *option)
 {
-    if (o->kind == CLI_FLAG || o->kind == CLI_FLAG_OFF)
+    if (option->kind == CLI_FLAG || option->kind == CLI_FLAG_OFF)
         return VALUE_NONE;
-    if (o->kind == CLI_CHOICE || o->kind == CLI_MAYBE || known_words(o))
+    if (option->kind == CLI_CHOICE || option->kind == CLI_MAYBE || known_words(option))
         return VALUE_WORDS;
-    return !o->argument                                                 ? VALUE_OTHER
-           : strstr(o->argument, "FILE") || !strcmp(o->argument, "RUN") ? VALUE_FILE
-           : strstr(o->argument, "DIR")                                 ? VALUE_FOLDER
-                                                                        : VALUE_OTHER;
+    return !option->argument                                                      ? VALUE_OTHER
+           : strstr(option->argument, "FILE") || !strcmp(option->argument, "RUN") ? VALUE_FILE
+           : strstr(option->argument, "DIR")                                      ? VALUE_FOLDER
+                                                                                  : VALUE_OTHER;
 }
 
-static bool runs_a_command(const struct cli_command *c)
+static bool runs_a_command(const struct cli_command *command)
 {
-    return c->spec->stop_at_first && c->spec->most < 0;
+    return command->spec->stop_at_first && command->spec->most < 0;
 }
 
 /* The words with blanks between. */
-static void choices(FILE *out, const struct cli_option *o)
+static void choices(FILE *out, const struct cli_option *option)
 {
-    const char *list = o->argument;
-    const char *const *word = known_words(o);
+    const char *list = option->argument;
+    const char *const *word = known_words(option);
     for (size_t i = 0; word && word[i]; i++)
-        fprintf(out, "%s%s%s", i ? " " : "", word[i], is_edit(o) ? "=" : "");
+        fprintf(out, "%s%s%s", i ? " " : "", word[i], is_edit(option) ? "=" : "");
     if (word)
         return;
     for (; *list; list++)
@@ -85,25 +85,26 @@ static void quoted(FILE *out, const char *text, const char *also)
 
 /* ---- bash -------------------------------------------------------------------------------------------------------------------- */
 
-static void bash_values(FILE *out, const struct cli_command *c)
+static void bash_values(FILE *out, const struct cli_command *command)
 {
-    for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
-        enum value v = value_of(o);
+    for (const struct cli_option *option = command->spec->options; option && option->name;
+         option++) {
+        enum value v = value_of(option);
         if (v == VALUE_NONE)
             continue;
-        fprintf(out, "    %s:--%s", c->name, o->name);
-        if (o->letter)
-            fprintf(out, "|%s:-%c", c->name, o->letter);
+        fprintf(out, "    %s:--%s", command->name, option->name);
+        if (option->letter)
+            fprintf(out, "|%s:-%c", command->name, option->letter);
         if (v == VALUE_OTHER) {
             fputs(") return ;;\n", out);
             continue;
         }
-        fputs(is_edit(o) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add "
-                         : ") _tacho_add ",
+        fputs(is_edit(option) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add "
+                              : ") _tacho_add ",
               out);
         if (v == VALUE_WORDS) {
             fputs("-W '", out);
-            choices(out, o);
+            choices(out, option);
             fputs("'", out);
         } else {
             fputs(v == VALUE_FILE ? "-f" : "-d", out);
@@ -153,8 +154,8 @@ static void bash(FILE *out)
             continue;
         }
         fprintf(out, "    %s) case $cur in -*) _tacho_add -W '", c->name);
-        for (const struct cli_option *o = c->spec->options; o && o->name; o++)
-            fprintf(out, "--%s ", o->name);
+        for (const struct cli_option *option = c->spec->options; option && option->name; option++)
+            fprintf(out, "--%s ", option->name);
         fprintf(out, "--help%s' ;; ", runs_a_command(c) ? " --" : "");
         if (!strcmp(c->name, "help")) {
             fputs("*) _tacho_add -W '", out);
@@ -173,30 +174,33 @@ static void bash(FILE *out)
 
 /* ---- zsh --------------------------------------------------------------------------------------------------------------------- */
 
-static void zsh_option(FILE *out, const struct cli_option *o)
+static void zsh_option(FILE *out, const struct cli_option *option)
 {
-    enum value v = value_of(o);
+    enum value v = value_of(option);
     fputs(" \\\n        ", out);
-    if (o->letter)
-        fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}", o->letter, o->name, o->letter,
-                v == VALUE_NONE ? "" : "+", o->name,
-                v == VALUE_NONE        ? ""
-                : o->kind == CLI_MAYBE ? "=-"
-                                       : "=");
+    if (option->letter)
+        fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}", option->letter, option->name, option->letter,
+                v == VALUE_NONE ? "" : "+", option->name,
+                v == VALUE_NONE             ? ""
+                : option->kind == CLI_MAYBE ? "=-"
+                                            : "=");
     else
-        fprintf(out, "--%s%s", o->name, v == VALUE_NONE ? "" : o->kind == CLI_MAYBE ? "=-" : "=");
+        fprintf(out, "--%s%s", option->name,
+                v == VALUE_NONE             ? ""
+                : option->kind == CLI_MAYBE ? "=-"
+                                            : "=");
     char text[512];
-    snprintf(text, sizeof text, "[%s]", o->help);
+    snprintf(text, sizeof text, "[%s]", option->help);
     for (char *p = text + 1; *p && p[1]; p++) /* brackets would end the text */
         *p = *p == '[' ? '(' : *p == ']' ? ')' : *p;
     quoted(out, text, "");
     if (v == VALUE_NONE)
         return;
-    fprintf(out, "':%s:", o->kind == CLI_MAYBE ? ":value" : "value");
+    fprintf(out, "':%s:", option->kind == CLI_MAYBE ? ":value" : "value");
     if (v == VALUE_WORDS) {
-        fputs(is_edit(o) ? "{compadd -S \"\" -- " : "(", out);
-        choices(out, o);
-        fputs(is_edit(o) ? "}" : ")", out);
+        fputs(is_edit(option) ? "{compadd -S \"\" -- " : "(", out);
+        choices(out, option);
+        fputs(is_edit(option) ? "}" : ")", out);
     } else if (v == VALUE_FILE || v == VALUE_FOLDER) {
         fputs(v == VALUE_FILE ? "_files" : "_files -/", out);
     }
@@ -209,9 +213,9 @@ static void zsh(FILE *out)
           "{\n"
           "  local -a commands\n  commands=(\n",
           out);
-    for (const struct cli_command *c = cli_commands; c->name; c++) {
+    for (const struct cli_command *command = cli_commands; command->name; command++) {
         char text[256];
-        snprintf(text, sizeof text, "%s:%s", c->name, c->help);
+        snprintf(text, sizeof text, "%s:%s", command->name, command->help);
         char *colon = strchr(text, ':') + 1;
         for (; (colon = strchr(colon, ':')); colon++)
             *colon = ',';
@@ -222,8 +226,8 @@ static void zsh(FILE *out)
     fputs("  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
           "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n",
           out);
-    for (const struct cli_command *c = cli_commands; c->name; c++) {
-        if (is_train(c)) {
+    for (const struct cli_command *command = cli_commands; command->name; command++) {
+        if (is_train(command)) {
             fprintf(out,
                     "    train)\n      local -a words_of_train\n      "
                     "words_of_train=(${(f)\"$(%s)\"})\n"
@@ -233,16 +237,17 @@ static void zsh(FILE *out)
                     train_words);
             continue;
         }
-        fprintf(out, "    %s)\n      _arguments -s -S", c->name);
-        for (const struct cli_option *o = c->spec->options; o && o->name; o++)
-            zsh_option(out, o);
+        fprintf(out, "    %s)\n      _arguments -s -S", command->name);
+        for (const struct cli_option *option = command->spec->options; option && option->name;
+             option++)
+            zsh_option(out, option);
         fputs(" \\\n        '(- *)'{-h,--help}'[options and examples in short]'", out);
-        if (!strcmp(c->name, "help"))
+        if (!strcmp(command->name, "help"))
             fputs(" \\\n        '1:command:{_describe command commands}'", out);
-        else if (runs_a_command(c))
+        else if (runs_a_command(command))
             fputs(" \\\n        '(-)1:command:_command_names -e' \\\n        '*:argument:_files'",
                   out);
-        else if (c->spec->most)
+        else if (command->spec->most)
             fputs(" \\\n        '*:run:{_alternative \"runs:run:(latest)\" \"files:file:_files\"}'",
                   out);
         fputs("\n      ;;\n", out);
@@ -262,15 +267,15 @@ static void fish(FILE *out)
         fputc('\n', out);
     }
     for (const struct cli_command *c = cli_commands; c->name; c++) {
-        for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
-            enum value v = value_of(o);
+        for (const struct cli_option *option = c->spec->options; option && option->name; option++) {
+            enum value v = value_of(option);
             fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -l %s", c->name,
-                    o->name);
-            if (o->letter)
-                fprintf(out, " -s %c", o->letter);
+                    option->name);
+            if (option->letter)
+                fprintf(out, " -s %c", option->letter);
             if (v == VALUE_WORDS) {
                 fputs(" -x -a '", out);
-                choices(out, o);
+                choices(out, option);
                 fputc('\'', out);
             } else if (v != VALUE_NONE) {
                 fputs(v == VALUE_OTHER    ? " -x"
@@ -279,7 +284,7 @@ static void fish(FILE *out)
                       out);
             }
             fputs(" -d ", out);
-            quoted(out, o->help, "\\");
+            quoted(out, option->help, "\\");
             fputc('\n', out);
         }
         if (is_train(c)) {
@@ -298,11 +303,12 @@ static void fish(FILE *out)
                     "complete -c tacho -n '__fish_seen_subcommand_from %s' -a "
                     "'(__fish_complete_subcommand --fcs-skip=2",
                     c->name);
-            for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
-                if (value_of(o) != VALUE_NONE)
-                    fprintf(out, " --%s", o->name);
-                if (value_of(o) != VALUE_NONE && o->letter)
-                    fprintf(out, " -%c", o->letter);
+            for (const struct cli_option *option = c->spec->options; option && option->name;
+                 option++) {
+                if (value_of(option) != VALUE_NONE)
+                    fprintf(out, " --%s", option->name);
+                if (value_of(option) != VALUE_NONE && option->letter)
+                    fprintf(out, " -%c", option->letter);
             }
             fputs(")'\n", out);
         } else if (c->spec->most) {

@@ -53,17 +53,20 @@ int cli_import_check(const char *in)
 }
 
 int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
-                     struct store_import_result *r, int *code)
+                     struct store_import_result *import_result, int *code)
 {
     struct tacho_error err = {0};
     struct store_import_result none = {0};
-    struct cli_progress p;
-    *r = none;
-    cli_progress_begin(&p, in[0]);
-    struct store_import_options o = {
-        .in = in, .in_count = in_count, .out = out, .progress = cli_progress_step, .ctx = &p};
-    int rc = store_import(&o, r, &err);
-    int stopped = cli_progress_end(&p);
+    struct cli_progress progress;
+    *import_result = none;
+    cli_progress_begin(&progress, in[0]);
+    struct store_import_options import_options = {.in = in,
+                                                  .in_count = in_count,
+                                                  .out = out,
+                                                  .progress = cli_progress_step,
+                                                  .ctx = &progress};
+    int rc = store_import(&import_options, import_result, &err);
+    int stopped = cli_progress_end(&progress);
     if (code)
         *code = rc;
     if (!rc)
@@ -96,9 +99,9 @@ static int64_t limit(void)
     return CLI_IMPORT_CACHE_BYTES;
 }
 
-static int64_t ns_of(struct timespec t)
+static int64_t ns_of(struct timespec time)
 {
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 struct kept {
@@ -121,39 +124,39 @@ static bool is_key_name(const char *name)
  * goes too. */
 static void evict(const char *folder, const char *keep, int64_t most)
 {
-    struct kept *k = NULL;
+    struct kept *kept = NULL;
     size_t n = 0, cap = 0;
     int64_t total = 0;
     DIR *d = opendir(folder);
     if (!d)
         return;
-    for (struct dirent *e; (e = readdir(d));) {
+    for (struct dirent *entry; (entry = readdir(d));) {
         struct stat st;
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
             continue;
-        if (!is_key_name(e->d_name)) {
+        if (!is_key_name(entry->d_name)) {
             if (st.st_mtime < time(NULL) - STALE_SECONDS)
-                unlinkat(dirfd(d), e->d_name, 0);
+                unlinkat(dirfd(d), entry->d_name, 0);
             continue;
         }
         total += st.st_size;
         if (n == cap) {
-            struct kept *bigger = realloc(k, (cap = cap ? 2 * cap : 64) * sizeof *k);
+            struct kept *bigger = realloc(kept, (cap = cap ? 2 * cap : 64) * sizeof *kept);
             if (!bigger)
                 break;
-            k = bigger;
+            kept = bigger;
         }
-        k[n].bytes = st.st_size;
-        k[n].used = ns_of(st.st_atim);
-        snprintf(k[n++].name, sizeof k->name, "%.63s", e->d_name);
+        kept[n].bytes = st.st_size;
+        kept[n].used = ns_of(st.st_atim);
+        snprintf(kept[n++].name, sizeof kept->name, "%.63s", entry->d_name);
     }
     if (n)
-        qsort(k, n, sizeof *k, by_use);
+        qsort(kept, n, sizeof *kept, by_use);
     for (size_t i = 0; i < n && total > most; i++)
-        if (strcmp(k[i].name, keep) && !unlinkat(dirfd(d), k[i].name, 0))
-            total -= k[i].bytes;
+        if (strcmp(kept[i].name, keep) && !unlinkat(dirfd(d), kept[i].name, 0))
+            total -= kept[i].bytes;
     closedir(d);
-    free(k);
+    free(kept);
 }
 
 /* ---- is it still true? ----------------------------------------------------------------------------------------------------
@@ -171,21 +174,21 @@ static int64_t changed_at(const char *in)
     if (stat(in, &st))
         return INT64_MAX;
     int64_t newest = ns_of(st.st_ctim);
-    DIR *d = S_ISDIR(st.st_mode) ? opendir(in) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, "..") != 0 && !fstatat(dirfd(d), e->d_name, &st, 0) &&
+    DIR *folder = S_ISDIR(st.st_mode) ? opendir(in) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (strcmp(entry->d_name, "..") != 0 && !fstatat(dirfd(folder), entry->d_name, &st, 0) &&
             ns_of(st.st_ctim) > newest)
             newest = ns_of(st.st_ctim);
-    if (d)
-        closedir(d);
+    if (folder)
+        closedir(folder);
     return newest;
 }
 
 static int64_t now_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return ns_of(t);
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return ns_of(time);
 }
 
 static void mark_begun(const char *path, int64_t begun)
@@ -253,7 +256,7 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
 static int lock(const char *in, const char *path, bool *stopped)
 {
     char name[PATH_MAX];
-    struct cli_progress p;
+    struct cli_progress progress;
     if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name)
         return -1;
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -261,12 +264,13 @@ static int lock(const char *in, const char *path, bool *stopped)
         return -1;
     if (!flock(fd, LOCK_EX | LOCK_NB))
         return fd;
-    cli_progress_begin(&p, in);
+    cli_progress_begin(&progress, in);
     int rc;
-    while ((rc = flock(fd, LOCK_EX)) != 0 && errno == EINTR && !cli_progress_step(&p, 0, 0)) {
+    while ((rc = flock(fd, LOCK_EX)) != 0 && errno == EINTR &&
+           !cli_progress_step(&progress, 0, 0)) {
     }
     *stopped = rc && errno == EINTR;
-    int number = cli_progress_end(&p);
+    int number = cli_progress_end(&progress);
     if (!rc)
         return fd;
     close(fd);

@@ -25,7 +25,7 @@ int cli_import_check(const char *in);
  * code. With `quiet`, codes that say that `out` cannot be written (ENOSPACE, EDENIED, EIO) bring no
  * message. */
 int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
-                     struct store_import_result *r, int *code);
+                     struct store_import_result *import_result, int *code);
 
 /* The run that an import of `in` gives: kept from an earlier command, or imported now. Where
  * nothing can be kept it is a temporary file that is removed when the program ends; one line on

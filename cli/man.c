@@ -46,21 +46,21 @@ static void sentences(FILE *out, const char *text)
         fputs("```\n", out);
 }
 
-static void options(FILE *out, const struct cli_option *o)
+static void options(FILE *out, const struct cli_option *option)
 {
     fputs("\n# OPTIONS\n", out);
-    for (; o && o->name; o++) {
+    for (; option && option->name; option++) {
         fputc('\n', out);
-        if (o->letter)
-            fprintf(out, "*-%c*, ", o->letter);
-        fprintf(out, "*--%s*", o->name);
-        if (o->argument) {
-            fputs(o->kind == CLI_MAYBE ? "\\[=_" : "=_", out);
-            words(out, o->argument);
-            fputs(o->kind == CLI_MAYBE ? "_\\]" : "_", out);
+        if (option->letter)
+            fprintf(out, "*-%c*, ", option->letter);
+        fprintf(out, "*--%s*", option->name);
+        if (option->argument) {
+            fputs(option->kind == CLI_MAYBE ? "\\[=_" : "=_", out);
+            words(out, option->argument);
+            fputs(option->kind == CLI_MAYBE ? "_\\]" : "_", out);
         }
         fputs("\n\t", out);
-        words(out, o->help);
+        words(out, option->help);
         fputc('\n', out);
     }
     fputs("\n*-h*, *--help*\n\tThe options and examples in short.\n", out);
@@ -109,9 +109,9 @@ static const char files[] = "\n# FILES\n\n"
                             "Deleting it loses nothing but time.\n\n"
                             "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
 
-static bool ends_as_its_command(const struct cli_command *c)
+static bool ends_as_its_command(const struct cli_command *command)
 {
-    return !strcmp(c->name, "run") || !strcmp(c->name, "train");
+    return !strcmp(command->name, "run") || !strcmp(command->name, "train");
 }
 
 static void see_also(FILE *out, const struct cli_command *page)
@@ -120,9 +120,9 @@ static void see_also(FILE *out, const struct cli_command *page)
     fputs("\n# SEE ALSO\n\n", out);
     if (page)
         fputs("*tacho*(1), ", out);
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (c != page) {
-            fprintf(out, "%s*tacho-%s*(1)", join, c->name);
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        if (command != page) {
+            fprintf(out, "%s*tacho-%s*(1)", join, command->name);
             join = ", ";
         }
     fputc('\n', out);
@@ -144,9 +144,9 @@ static void main_page(FILE *out)
           "per-rank traces.\n\n"
           "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
           out);
-    for (const struct cli_command *c = cli_commands; c->name; c++) {
-        fprintf(out, "\n*tacho-%s*(1)\n\t", c->name);
-        words(out, c->help);
+    for (const struct cli_command *command = cli_commands; command->name; command++) {
+        fprintf(out, "\n*tacho-%s*(1)\n\t", command->name);
+        words(out, command->help);
         fputc('\n', out);
     }
     fputs(ends, out);
@@ -157,26 +157,26 @@ static void main_page(FILE *out)
     see_also(out, NULL);
 }
 
-void cli_man_print(FILE *out, const struct cli_command *c)
+void cli_man_print(FILE *out, const struct cli_command *command)
 {
-    if (!c) {
+    if (!command) {
         main_page(out);
         return;
     }
-    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", c->name,
-            c->name);
-    words(out, c->help);
-    fprintf(out, "\n\n# SYNOPSIS\n\n*tacho %s* ", c->name);
-    words(out, c->spec->usage);
+    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", command->name,
+            command->name);
+    words(out, command->help);
+    fprintf(out, "\n\n# SYNOPSIS\n\n*tacho %s* ", command->name);
+    words(out, command->spec->usage);
     fputs("\n\n# DESCRIPTION\n\n", out);
-    sentences(out, c->spec->about ? c->spec->about : c->help);
-    options(out, c->spec->options);
-    if (c->spec->examples)
-        examples(out, c->spec->examples);
-    fputs(ends_as_its_command(c) ? ends_as_env : ends, out);
+    sentences(out, command->spec->about ? command->spec->about : command->help);
+    options(out, command->spec->options);
+    if (command->spec->examples)
+        examples(out, command->spec->examples);
+    fputs(ends_as_its_command(command) ? ends_as_env : ends, out);
     fputs(files, out);
     fputs(environment, out);
-    if (ends_as_its_command(c))
+    if (ends_as_its_command(command))
         fputs(environment_of_run, out);
-    see_also(out, c);
+    see_also(out, command);
 }

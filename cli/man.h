@@ -9,7 +9,7 @@
 #include "cli/command.h"
 
 /* The manual page of a command in the language of scdoc(5); NULL: of tacho itself. */
-void cli_man_print(FILE *out, const struct cli_command *c);
+void cli_man_print(FILE *out, const struct cli_command *command);
 
 /* "bash", "zsh", "fish": a script to be put where the shell looks for completions. False: no such
  * shell. */

@@ -46,23 +46,23 @@ static bool is_folder(const char *path)
 size_t cli_merge_runs(const char *path)
 {
     size_t n = 0;
-    DIR *d = is_folder(path) ? opendir(path) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += is_run(e->d_name);
-    if (d)
-        closedir(d);
+    DIR *folder = is_folder(path) ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        n += is_run(entry->d_name);
+    if (folder)
+        closedir(folder);
     return n;
 }
 
 int cli_merge_only(const char *path, char *run, size_t size)
 {
     int rc = -1;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && rc && (e = readdir(d));)
-        if (is_run(e->d_name) && snprintf(run, size, "%s/%s", path, e->d_name) < (int)size)
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && rc && (entry = readdir(folder));)
+        if (is_run(entry->d_name) && snprintf(run, size, "%s/%s", path, entry->d_name) < (int)size)
             rc = 0;
-    if (d)
-        closedir(d);
+    if (folder)
+        closedir(folder);
     return rc;
 }
 
@@ -109,7 +109,7 @@ static int out_of_memory(void)
 }
 
 /* A run that is still recorded has no end yet. */
-static int add(struct list *l, const char *arg)
+static int add(struct list *list, const char *arg)
 {
     struct col_found found;
     struct tacho_error err = {0};
@@ -129,12 +129,12 @@ static int add(struct list *l, const char *arg)
                    found.run);
         return cli_fail(&err);
     }
-    char **p = realloc(l->path, (l->count + 1) * sizeof *p);
+    char **p = realloc(list->path, (list->count + 1) * sizeof *p);
     if (p)
-        l->path = p;
-    if (!p || !(l->path[l->count] = strdup(found.path)))
+        list->path = p;
+    if (!p || !(list->path[list->count] = strdup(found.path)))
         return out_of_memory();
-    l->count++;
+    list->count++;
     return 0;
 }
 
@@ -147,7 +147,7 @@ static int empty_folder(const char *path)
     return cli_fail(&err);
 }
 
-static int add_folder(struct list *l, const char *path)
+static int add_folder(struct list *list, const char *path)
 {
     struct dirent **e = NULL;
     int code = 0, n = scandir(path, &e, NULL, versionsort);
@@ -155,7 +155,7 @@ static int add_folder(struct list *l, const char *path)
         char name[PATH_MAX];
         bool fits = snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name) < (int)sizeof name;
         if (!code && fits && is_run(e[i]->d_name))
-            code = add(l, name);
+            code = add(list, name);
         free(e[i]);
     }
     free(e);
@@ -163,32 +163,32 @@ static int add_folder(struct list *l, const char *path)
 }
 
 int cli_merge_files(const char *const *in, size_t in_count, const char *out, bool force,
-                    struct store_merge_result *r)
+                    struct store_merge_result *merge_result)
 {
-    struct list l = {0};
-    struct cli_progress p;
+    struct list list = {0};
+    struct cli_progress progress;
     struct tacho_error err = {0};
     int code = 0;
     for (size_t i = 0; i < in_count && !code; i++)
-        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i])
+        code = cli_merge_runs(in[i]) ? add_folder(&list, in[i])
                : is_folder(in[i])    ? empty_folder(in[i])
-                                     : add(&l, in[i]);
+                                     : add(&list, in[i]);
     if (!code) {
-        cli_progress_begin(&p, out);
-        struct store_merge_options o = {.in = (const char *const *)l.path,
-                                        .in_count = l.count,
-                                        .out = out,
-                                        .force = force,
-                                        .progress = cli_progress_step,
-                                        .ctx = &p};
-        int rc = store_merge(&o, r, &err);
-        int stopped = cli_progress_end(&p);
+        cli_progress_begin(&progress, out);
+        struct store_merge_options merge_options = {.in = (const char *const *)list.path,
+                                                    .in_count = list.count,
+                                                    .out = out,
+                                                    .force = force,
+                                                    .progress = cli_progress_step,
+                                                    .ctx = &progress};
+        int rc = store_merge(&merge_options, merge_result, &err);
+        int stopped = cli_progress_end(&progress);
         if (rc == TACHO_EINTERRUPTED && stopped && stopped != SIGINT)
             raise(stopped);
         code = rc ? cli_fail(&err) : 0;
     }
-    for (size_t i = 0; i < l.count; i++)
-        free(l.path[i]);
-    free(l.path);
+    for (size_t i = 0; i < list.count; i++)
+        free(list.path[i]);
+    free(list.path);
     return code;
 }

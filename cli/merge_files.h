@@ -20,6 +20,6 @@ int cli_merge_only(const char *path, char *run, size_t size);
 int cli_merge_key(const char *path, char key[33]);
 /* Merges into `out`. 0 or an exit code, after a message. */
 int cli_merge_files(const char *const *in, size_t in_count, const char *out, bool force,
-                    struct store_merge_result *r);
+                    struct store_merge_result *merge_result);
 
 #endif

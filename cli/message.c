@@ -71,8 +71,8 @@ bool cli_color(const char *when, int fd)
 
 int cli_columns(int fd, int otherwise)
 {
-    struct winsize w;
-    return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : otherwise;
+    struct winsize winsize;
+    return !ioctl(fd, TIOCGWINSZ, &winsize) && winsize.ws_col ? winsize.ws_col : otherwise;
 }
 
 bool cli_utf8(void)
@@ -149,11 +149,11 @@ static int fail_errno(const char *path, int os)
 static bool is_run(const char *path)
 {
     char head[16];
-    FILE *f = fopen(path, "re");
-    bool database = f && fread(head, 1, sizeof head, f) == sizeof head &&
+    FILE *file = fopen(path, "re");
+    bool database = file && fread(head, 1, sizeof head, file) == sizeof head &&
                     !memcmp(head, "SQLite format 3", sizeof head);
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     return database;
 }
 
@@ -166,23 +166,23 @@ static bool is_one_of(const struct stat *file, char *const *inputs)
     return false;
 }
 
-int cli_output_open(struct cli_output *o, const char *path, char *const *inputs)
+int cli_output_open(struct cli_output *output, const char *path, char *const *inputs)
 {
     char folder[PATH_MAX], name[PATH_MAX], target[PATH_MAX];
     struct stat st;
     int os = 0;
-    *o = (struct cli_output){.file = stdout};
+    *output = (struct cli_output){.file = stdout};
     if (!path || !strcmp(path, "-"))
         return 0;
-    o->path = path;
+    output->path = path;
     bool exists = !stat(path, &st);
     if (exists && !S_ISREG(st.st_mode)) { /* a device or a pipe cannot be replaced by a file */
-        o->file = fopen(path, "we");
-        return o->file ? 0 : fail_errno(path, errno);
+        output->file = fopen(path, "we");
+        return output->file ? 0 : fail_errno(path, errno);
     }
     if (exists && (is_one_of(&st, inputs) || is_run(path))) {
         struct tacho_error err;
-        o->path = NULL;
+        output->path = NULL;
         tacho_fail(&err, TACHO_EEXISTS,
                    "tacho never overwrites what was recorded: give another name with -o FILE",
                    "%s: a recording, or what this command reads", path);
@@ -194,76 +194,76 @@ int cli_output_open(struct cli_output *o, const char *path, char *const *inputs)
     snprintf(folder, sizeof folder, "%s", target);
     snprintf(name, sizeof name, "%s", target);
     const char *parent = dirname(folder);
-    o->target = strdup(target);
-    o->temporary = malloc(strlen(target) + 64);
-    if (!o->target || !o->temporary) {
+    output->target = strdup(target);
+    output->temporary = malloc(strlen(target) + 64);
+    if (!output->target || !output->temporary) {
         os = ENOMEM;
         goto fail;
     }
-    sprintf(o->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
+    sprintf(output->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
     /* without a name until it is complete, where the filesystem can do that: a report that is
      * killed leaves nothing */
     int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-    o->unnamed = fd >= 0;
-    o->file = o->unnamed ? fdopen(fd, "w") : fopen(o->temporary, "wxe");
-    if (o->file)
+    output->unnamed = fd >= 0;
+    output->file = output->unnamed ? fdopen(fd, "w") : fopen(output->temporary, "wxe");
+    if (output->file)
         return 0;
     os = errno;
 fail:
-    free(o->target);
-    free(o->temporary);
+    free(output->target);
+    free(output->temporary);
     return fail_errno(path, os);
 }
 
 /* Gives the complete file its name. 0 or an errno. */
-static int output_name(struct cli_output *o)
+static int output_name(struct cli_output *output)
 {
     char self[64];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(o->file));
-    if (o->unnamed && linkat(AT_FDCWD, self, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW))
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(output->file));
+    if (output->unnamed && linkat(AT_FDCWD, self, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW))
         return errno;
-    if (!rename(o->temporary, o->target))
+    if (!rename(output->temporary, output->target))
         return 0;
     int os = errno;
-    unlink(o->temporary);
+    unlink(output->temporary);
     return os;
 }
 
 /* 0, or the errno of what went wrong with this stream. A failure in the middle has left only a
  * flag: writing once more says why. */
-static int stream_flush(FILE *f)
+static int stream_flush(FILE *file)
 {
     errno = 0;
-    if (!ferror(f) && !fflush(f))
+    if (!ferror(file) && !fflush(file))
         return 0;
     if (!errno) {
-        clearerr(f);
-        if (fputc('\n', f) == EOF || fflush(f))
+        clearerr(file);
+        if (fputc('\n', file) == EOF || fflush(file))
             return errno ? errno : EIO;
     }
     return errno ? errno : EIO;
 }
 
-int cli_output_close(struct cli_output *o, int code)
+int cli_output_close(struct cli_output *output, int code)
 {
-    int os = stream_flush(o->file);
-    if (o->temporary) {
-        if (!os && fsync(fileno(o->file)))
+    int os = stream_flush(output->file);
+    if (output->temporary) {
+        if (!os && fsync(fileno(output->file)))
             os = errno;
         if (!os && !code)
-            os = output_name(o);
-        else if (!o->unnamed)
-            unlink(o->temporary);
+            os = output_name(output);
+        else if (!output->unnamed)
+            unlink(output->temporary);
     }
-    if (o->path && fclose(o->file) && !os)
+    if (output->path && fclose(output->file) && !os)
         os = errno;
-    free(o->temporary);
-    free(o->target);
+    free(output->temporary);
+    free(output->target);
     if (code || !os)
         return code;
-    if (!o->path)
+    if (!output->path)
         clearerr(stdout); /* said once is enough */
-    return fail_errno(o->path ? o->path : "standard output", os);
+    return fail_errno(output->path ? output->path : "standard output", os);
 }
 
 int cli_stdout_close(int code)

@@ -47,10 +47,10 @@ struct cli_output {
 /* path NULL or "-": stdout. `inputs`: what the command reads, a list that ends with NULL (or NULL):
  * none of them is replaced, and neither is any run: what was recorded is gone for ever if a slip of
  * the hand overwrites it. 0 or an exit code, after a message. */
-int cli_output_open(struct cli_output *o, const char *path, char *const *inputs);
+int cli_output_open(struct cli_output *output, const char *path, char *const *inputs);
 /* Syncs, renames; `code` != 0 discards instead. Returns `code`, or an exit code after a message if
  * writing failed. */
-int cli_output_close(struct cli_output *o, int code);
+int cli_output_close(struct cli_output *output, int code);
 /* At the end of the program: did everything reach stdout? */
 int cli_stdout_close(int code);
 

@@ -92,20 +92,20 @@ static bool parse_integer(const char *text, const char *stop, int64_t *out)
     return end != text && end == stop && !errno && text[0] != ' ';
 }
 
-static bool parse_range(const char *text, struct cli_range *r)
+static bool parse_range(const char *text, struct cli_range *range)
 {
     const char *colon = strchr(text, ':');
-    *r = (struct cli_range){.set = true, .from = 0, .to = INT64_MAX};
+    *range = (struct cli_range){.set = true, .from = 0, .to = INT64_MAX};
     if (!colon) { /* one step */
-        bool ok = parse_integer(text, text + strlen(text), &r->from) && r->from >= 0;
-        r->to = r->from;
+        bool ok = parse_integer(text, text + strlen(text), &range->from) && range->from >= 0;
+        range->to = range->from;
         return ok;
     }
-    if (colon != text && !parse_integer(text, colon, &r->from))
+    if (colon != text && !parse_integer(text, colon, &range->from))
         return false;
-    if (colon[1] && !parse_integer(colon + 1, text + strlen(text), &r->to))
+    if (colon[1] && !parse_integer(colon + 1, text + strlen(text), &range->to))
         return false;
-    return text[1] && r->from >= 0 && r->to >= r->from;
+    return text[1] && range->from >= 0 && range->to >= range->from;
 }
 
 static bool is_choice(const char *text, const char *choices)
@@ -138,35 +138,35 @@ static void choice_hint(char *hint, size_t size, const char *text, const char *c
 }
 
 /* Puts one value in its place. 0, or 2 after a message. */
-static int set_value(const char *command, const struct cli_option *o, const char *text,
+static int set_value(const char *command, const struct cli_option *option, const char *text,
                      void *values)
 {
-    char *place = (char *)values + o->offset, hint[300];
+    char *place = (char *)values + option->offset, hint[300];
     double number;
     int64_t integer;
-    switch (o->kind) {
+    switch (option->kind) {
     case CLI_FLAG:
     case CLI_FLAG_OFF:
-        *(bool *)(void *)place = o->kind == CLI_FLAG;
+        *(bool *)(void *)place = option->kind == CLI_FLAG;
         return 0;
     case CLI_TEXT:
         if (!*text)
-            return cli_usage(command, NULL, "--%s: is empty", o->name);
+            return cli_usage(command, NULL, "--%s: is empty", option->name);
         *(const char **)(void *)place = text;
         return 0;
     case CLI_INT:
-        if (!parse_integer(text, text + strlen(text), &integer) || (double)integer < o->low ||
-            (double)integer > o->high)
+        if (!parse_integer(text, text + strlen(text), &integer) || (double)integer < option->low ||
+            (double)integer > option->high)
             break;
         *(int64_t *)(void *)place = integer;
         return 0;
     case CLI_NUMBER:
-        if (!cli_parse_scaled(text, 1000, &number) || number < o->low || number > o->high)
+        if (!cli_parse_scaled(text, 1000, &number) || number < option->low || number > option->high)
             break;
         *(double *)(void *)place = number;
         return 0;
     case CLI_SIZE:
-        if (!cli_parse_scaled(text, 1024, &number) || number < o->low || number > o->high)
+        if (!cli_parse_scaled(text, 1024, &number) || number < option->low || number > option->high)
             break;
         *(int64_t *)(void *)place = (int64_t)number;
         return 0;
@@ -174,7 +174,7 @@ static int set_value(const char *command, const struct cli_option *o, const char
         if (parse_range(text, (struct cli_range *)(void *)place))
             return 0;
         return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number",
-                         "--%s: '%s' is not a range", o->name, text);
+                         "--%s: '%s' is not a range", option->name, text);
     case CLI_MAYBE:
         if (!*text) {
             *(const char **)(void *)place = "";
@@ -182,29 +182,29 @@ static int set_value(const char *command, const struct cli_option *o, const char
         }
         /* fall through */
     case CLI_CHOICE:
-        if (!is_choice(text, o->argument)) {
-            choice_hint(hint, sizeof hint, text, o->argument);
-            return cli_usage(command, hint, "--%s: '%s' is not a choice", o->name, text);
+        if (!is_choice(text, option->argument)) {
+            choice_hint(hint, sizeof hint, text, option->argument);
+            return cli_usage(command, hint, "--%s: '%s' is not a choice", option->name, text);
         }
         *(const char **)(void *)place = text;
         return 0;
     }
-    if (o->kind == CLI_SIZE)
+    if (option->kind == CLI_SIZE)
         snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
     else
         snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g",
-                 o->kind == CLI_INT ? "whole " : "", o->low, o->high);
-    return cli_usage(command, hint, "--%s: '%s' is not a value it takes", o->name, text);
+                 option->kind == CLI_INT ? "whole " : "", option->low, option->high);
+    return cli_usage(command, hint, "--%s: '%s' is not a value it takes", option->name, text);
 }
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------------------- */
 
 /* As getopt_long wants it. */
-static int takes_argument(const struct cli_option *o)
+static int takes_argument(const struct cli_option *option)
 {
-    return o->kind == CLI_FLAG || o->kind == CLI_FLAG_OFF ? no_argument
-           : o->kind == CLI_MAYBE                         ? optional_argument
-                                                          : required_argument;
+    return option->kind == CLI_FLAG || option->kind == CLI_FLAG_OFF ? no_argument
+           : option->kind == CLI_MAYBE                              ? optional_argument
+                                                                    : required_argument;
 }
 
 /* Several options begin with what was typed. Whether there are any is told by the caller. */
@@ -226,8 +226,8 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     size_t begin = 0;
     size_t n = 0;
     words[n++] = "help";
-    for (const struct cli_option *o = spec->options; o && o->name; o++)
-        words[n++] = o->name;
+    for (const struct cli_option *option = spec->options; option && option->name; option++)
+        words[n++] = option->name;
     words[n] = NULL;
     while (*name == '-')
         name++;
@@ -263,15 +263,18 @@ static int refused(const struct cli_spec *spec, const char *command, char **argv
     char letter[3] = {'-', (char)optopt, 0}, hint[200];
     bool is_long = !strncmp(argv[at], "--", 2);
     const char *typed = optopt && optopt < 256 && !is_long ? letter : argv[at];
-    for (const struct cli_option *o = spec->options; got == ':' && o && o->name; o++)
-        if (is_long ? optopt == 257 + (int)(o - spec->options) : o->letter == optopt) {
-            snprintf(hint, sizeof hint, "--%s=%s: %s", o->name, o->argument, o->help);
+    for (const struct cli_option *option = spec->options; got == ':' && option && option->name;
+         option++)
+        if (is_long ? optopt == 257 + (int)(option - spec->options) : option->letter == optopt) {
+            snprintf(hint, sizeof hint, "--%s=%s: %s", option->name, option->argument,
+                     option->help);
             return cli_usage(command, hint, "option '%s' needs a value",
                              is_long ? argv[at] : letter);
         }
-    for (const struct cli_option *o = spec->options; o && o->name; o++) /* --flag=value */
-        if (!takes_argument(o) && optopt == 257 + (int)(o - spec->options))
-            return cli_usage(command, NULL, "option '--%s' takes no value", o->name);
+    for (const struct cli_option *option = spec->options; option && option->name;
+         option++) /* --flag=value */
+        if (!takes_argument(option) && optopt == 257 + (int)(option - spec->options))
+            return cli_usage(command, NULL, "option '--%s' takes no value", option->name);
     if (optopt == 'h' && is_with_value(argv[at], "help"))
         return cli_usage(command, NULL, "option '--help' takes no value");
     const char *self =
@@ -291,13 +294,13 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
     *l++ = ':';
     *l++ = 'h';
     table[n++] = (struct option){"help", no_argument, NULL, 'h'};
-    for (const struct cli_option *o = spec->options; o && o->name; o++) {
+    for (const struct cli_option *option = spec->options; option && option->name; option++) {
         /* values from 256 up cannot be mistaken for letters */
-        table[n] = (struct option){o->name, takes_argument(o), NULL, 256 + n};
+        table[n] = (struct option){option->name, takes_argument(option), NULL, 256 + n};
         n++;
-        if (o->letter) {
-            *l++ = o->letter;
-            if (takes_argument(o) == required_argument)
+        if (option->letter) {
+            *l++ = option->letter;
+            if (takes_argument(option) == required_argument)
                 *l++ = ':';
         }
     }
@@ -311,15 +314,15 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
             cli_spec_print(stdout, command, c ? c->help : "", spec);
             return 0;
         }
-        const struct cli_option *o = NULL;
+        const struct cli_option *option = NULL;
         if (got >= 256)
-            o = &spec->options[got - 257];
+            option = &spec->options[got - 257];
         else
-            for (o = spec->options; o && o->name && o->letter != got; o++)
+            for (option = spec->options; option && option->name && option->letter != got; option++)
                 ;
-        if (got == '?' || got == ':' || !o || !o->name)
+        if (got == '?' || got == ':' || !option || !option->name)
             return refused(spec, command, argv, optind > at ? optind - 1 : at, got);
-        int code = set_value(command, o, optarg ? optarg : "", values);
+        int code = set_value(command, option, optarg ? optarg : "", values);
         if (code)
             return code;
     }
@@ -354,8 +357,9 @@ void cli_spec_print(FILE *out, const char *command, const char *help, const stru
     if (spec->about)
         fprintf(out, "\n%s\n", spec->about);
     fprintf(out, "\noptions:\n");
-    for (const struct cli_option *o = spec->options; o && o->name; o++)
-        print_option(out, o->letter, o->name, o->argument, o->kind == CLI_MAYBE, o->help);
+    for (const struct cli_option *option = spec->options; option && option->name; option++)
+        print_option(out, option->letter, option->name, option->argument, option->kind == CLI_MAYBE,
+                     option->help);
     print_option(out, 'h', "help", NULL, false, "this text");
     if (spec->examples)
         fprintf(out, "\nexamples:\n%s\n", spec->examples);

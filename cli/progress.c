@@ -24,9 +24,9 @@ static struct sigaction before[STOPS];
 
 static int64_t now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 static void on_stop(int number)
@@ -35,9 +35,9 @@ static void on_stop(int number)
     signal(number, SIG_DFL); /* the next one does not ask */
 }
 
-void cli_progress_begin(struct cli_progress *p, const char *what)
+void cli_progress_begin(struct cli_progress *progress, const char *what)
 {
-    *p = (struct cli_progress){
+    *progress = (struct cli_progress){
         .what = what, .begun = now_ms(), .terminal = isatty(STDERR_FILENO) == 1};
     asked = 0;
     for (size_t i = 0; i < STOPS; i++) {
@@ -49,18 +49,18 @@ void cli_progress_begin(struct cli_progress *p, const char *what)
 
 int cli_progress_step(void *ctx, int64_t done, int64_t total)
 {
-    struct cli_progress *p = ctx;
+    struct cli_progress *progress = ctx;
     if (asked)
         return 1;
-    if (!p->terminal)
+    if (!progress->terminal)
         return 0;
     int64_t now = now_ms();
-    if (now - p->begun < QUIET_MS || now - p->shown < REDRAW_MS)
+    if (now - progress->begun < QUIET_MS || now - progress->shown < REDRAW_MS)
         return 0;
-    p->shown = now;
+    progress->shown = now;
     double share = total > 0 && done > 0 ? (double)done / (double)total : 0;
     int full = (int)((share > 1 ? 1 : share) * BAR_WIDTH);
-    char bar[BAR_WIDTH + 1], *name = cli_printable(p->what);
+    char bar[BAR_WIDTH + 1], *name = cli_printable(progress->what);
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = 0;
@@ -70,15 +70,15 @@ int cli_progress_step(void *ctx, int64_t done, int64_t total)
             100 * (share > 1 ? 1 : share));
     fflush(stderr);
     free(name);
-    p->visible = true;
+    progress->visible = true;
     return 0;
 }
 
-int cli_progress_end(struct cli_progress *p)
+int cli_progress_end(struct cli_progress *progress)
 {
-    if (p->visible)
+    if (progress->visible)
         fputs("\r\033[K", stderr);
-    p->visible = false;
+    progress->visible = false;
     for (size_t i = 0; i < STOPS; i++)
         sigaction(stops[i], &before[i], NULL);
     return asked;

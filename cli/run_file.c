@@ -141,12 +141,13 @@ static int save_section(store *s, const json_t *report, const char *section)
         snprintf(pointer, sizeof pointer, "/%s/%s", section, key);
         snprintf(name, sizeof name, "%s.%s", section, key);
         const char *why = json_string_value(json_object_get(absent, pointer));
-        struct store_metric m = {.name = name,
-                                 .unit = unit_of(key),
-                                 .value = json_is_null(value) ? NAN : json_number_value(value)};
+        struct store_metric metric = {.name = name,
+                                      .unit = unit_of(key),
+                                      .value =
+                                          json_is_null(value) ? NAN : json_number_value(value)};
         if (json_is_null(value))
-            m.reason = why ? why : why_section ? why_section : "not measured";
-        code = store_metric_set(s, &m);
+            metric.reason = why ? why : why_section ? why_section : "not measured";
+        code = store_metric_set(s, &metric);
     }
     return code;
 }
@@ -169,26 +170,26 @@ static int save_findings(store *s, const json_t *report)
 
 /* The JSON report is the one place where metrics get their names, so what is saved is what it says.
  */
-json_t *cli_run_json(const struct an_result *r)
+json_t *cli_run_json(const struct an_result *result)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
-    if (!f)
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
         return NULL;
-    int code = rep_write("json", r, NULL, f);
-    if (fclose(f))
+    int code = rep_write("json", result, NULL, file);
+    if (fclose(file))
         code = TACHO_ENOMEM;
     json_t *json = code ? NULL : json_loadb(text, bytes, 0, NULL);
     free(text);
     return json;
 }
 
-int cli_run_save(const char *path, const struct an_result *r, struct tacho_error *err)
+int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err)
 {
     static const char *const sections[] = {"steps", "budget", "utilization", "dataloader", "trust"};
     store *s = NULL;
-    json_t *report = cli_run_json(r);
+    json_t *report = cli_run_json(result);
     if (!report)
         return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together",
                           path);
@@ -197,7 +198,7 @@ int cli_run_save(const char *path, const struct an_result *r, struct tacho_error
         goto out;
     code = store_begin(s);
     if (!code)
-        code = store_run_set(s, "verdict", r->verdict);
+        code = store_run_set(s, "verdict", result->verdict);
     for (size_t i = 0; !code && i < sizeof sections / sizeof *sections; i++)
         code = save_section(s, report, sections[i]);
     if (!code)
@@ -280,10 +281,10 @@ int cli_run_conclude(const struct col_result *r, bool report)
     if (!code && cli_run_save(r->path, result, &err))
         cli_fail(&err); /* the recording is complete without them */
     if (report && result) {
-        struct rep_options o = cli_report_options(0, NULL, true);
+        struct rep_options options = cli_report_options(0, NULL, true);
         struct cli_output out;
         cli_output_open(&out, NULL, NULL);
-        int rc = rep_write("text", result, &o, out.file);
+        int rc = rep_write("text", result, &options, out.file);
         code = cli_output_close(&out, rc == TACHO_EIO ? 0 : rc ? tacho_error_exit(rc) : 0);
     }
     cli_say("%s: %s events, %s lost, %s", path,

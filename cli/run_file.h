@@ -26,11 +26,11 @@ int cli_run_refuse_import(const struct col_found *found, const char *what);
 int cli_run_analyze(const struct col_found *found, const struct an_options *o,
                     struct an_result **out);
 /* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
-json_t *cli_run_json(const struct an_result *r);
+json_t *cli_run_json(const struct an_result *result);
 /* Writes the result's metrics and findings into a finished file of ours: every number of the JSON
  * report's sections steps, budget, utilization, dataloader and trust is a row of `metric`, named
  * SECTION.KEY; the verdict is a row of `run`. 0 or a TACHO_E* code. */
-int cli_run_save(const char *path, const struct an_result *r, struct tacho_error *err);
+int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err);
 
 /* The program train of the reference engine. 0, or -1 if it is neither beside tacho nor installed
  * with it. */

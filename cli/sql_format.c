@@ -12,110 +12,110 @@
 
 /* ---- table ---------------------------------------------------------------------------------------------------------------- */
 
-static char *table_text(const struct cli_sql_writer *w, const struct store_cell *c)
+static char *table_text(const struct cli_sql_writer *writer, const struct store_cell *cell)
 {
     char clean[512], number[40];
-    const char *text = c->text;
-    switch (c->type) {
+    const char *text = cell->text;
+    switch (cell->type) {
     case STORE_CELL_NULL:
         return NULL;
     case STORE_CELL_REAL:
-        snprintf(number, sizeof number, "%.10g", c->real);
+        snprintf(number, sizeof number, "%.10g", cell->real);
         text = number;
         break;
     case STORE_CELL_BLOB:
-        snprintf(number, sizeof number, "(%zu bytes)", c->bytes);
+        snprintf(number, sizeof number, "(%zu bytes)", cell->bytes);
         text = number;
         break;
     default:
         break;
     }
-    rep_clean(clean, sizeof clean, text ? text : "", TABLE_WIDTH, w->utf8);
+    rep_clean(clean, sizeof clean, text ? text : "", TABLE_WIDTH, writer->utf8);
     return strdup(clean);
 }
 
-static void table_line(struct cli_sql_writer *w, char *const *row)
+static void table_line(struct cli_sql_writer *writer, char *const *row)
 {
-    for (int i = 0; i < w->columns; i++) {
+    for (int i = 0; i < writer->columns; i++) {
         const char *text = row[i] ? row[i] : ""; /* NULL is blank: not measured */
-        int pad = w->width[i] - rep_width(text);
+        int pad = writer->width[i] - rep_width(text);
         if (pad < 0)
             pad = 0;
-        if (w->numeric[i])
-            fprintf(w->out, "%*s%s", pad, "", text);
+        if (writer->numeric[i])
+            fprintf(writer->out, "%*s%s", pad, "", text);
         else
-            fprintf(w->out, "%s%*s", text, i + 1 < w->columns ? pad : 0, "");
-        fputs(i + 1 < w->columns ? "  " : "\n", w->out);
+            fprintf(writer->out, "%s%*s", text, i + 1 < writer->columns ? pad : 0, "");
+        fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
     }
 }
 
-static void table_flush(struct cli_sql_writer *w)
+static void table_flush(struct cli_sql_writer *writer)
 {
-    table_line(w, w->names);
-    for (int i = 0; i < w->columns; i++) {
-        for (int n = 0; n < w->width[i]; n++)
-            fputc('-', w->out);
-        fputs(i + 1 < w->columns ? "  " : "\n", w->out);
+    table_line(writer, writer->names);
+    for (int i = 0; i < writer->columns; i++) {
+        for (int n = 0; n < writer->width[i]; n++)
+            fputc('-', writer->out);
+        fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
     }
-    for (int r = 0; r < w->rows_waiting; r++) {
-        table_line(w, w->waiting[r]);
-        for (int i = 0; i < w->columns; i++)
-            free(w->waiting[r][i]);
-        free(w->waiting[r]);
+    for (int r = 0; r < writer->rows_waiting; r++) {
+        table_line(writer, writer->waiting[r]);
+        for (int i = 0; i < writer->columns; i++)
+            free(writer->waiting[r][i]);
+        free(writer->waiting[r]);
     }
-    w->rows_waiting = 0;
+    writer->rows_waiting = 0;
 }
 
-static int table_head(struct cli_sql_writer *w)
+static int table_head(struct cli_sql_writer *writer)
 {
-    w->waiting = calloc(TABLE_WAIT, sizeof *w->waiting);
-    w->width = calloc((size_t)w->columns, sizeof *w->width);
-    w->numeric = malloc((size_t)w->columns);
-    if (!w->waiting || !w->width || !w->numeric)
+    writer->waiting = calloc(TABLE_WAIT, sizeof *writer->waiting);
+    writer->width = calloc((size_t)writer->columns, sizeof *writer->width);
+    writer->numeric = malloc((size_t)writer->columns);
+    if (!writer->waiting || !writer->width || !writer->numeric)
         return TACHO_ENOMEM;
-    memset(w->numeric, 1, (size_t)w->columns);
-    for (int i = 0; i < w->columns; i++)
-        w->width[i] = rep_width(w->names[i]);
+    memset(writer->numeric, 1, (size_t)writer->columns);
+    for (int i = 0; i < writer->columns; i++)
+        writer->width[i] = rep_width(writer->names[i]);
     return 0;
 }
 
-static int table_row(struct cli_sql_writer *w, const struct store_cell *cells)
+static int table_row(struct cli_sql_writer *writer, const struct store_cell *cells)
 {
-    char **row = calloc((size_t)w->columns, sizeof *row);
+    char **row = calloc((size_t)writer->columns, sizeof *row);
     if (!row)
         return TACHO_ENOMEM;
-    for (int i = 0; i < w->columns; i++) {
-        row[i] = table_text(w, &cells[i]);
-        if (w->rows < TABLE_WAIT) {
+    for (int i = 0; i < writer->columns; i++) {
+        row[i] = table_text(writer, &cells[i]);
+        if (writer->rows < TABLE_WAIT) {
             int n = row[i] ? rep_width(row[i]) : 0;
-            w->width[i] = n > w->width[i] ? n : w->width[i];
+            writer->width[i] = n > writer->width[i] ? n : writer->width[i];
             if (cells[i].type == STORE_CELL_TEXT || cells[i].type == STORE_CELL_BLOB)
-                w->numeric[i] = 0;
+                writer->numeric[i] = 0;
         }
     }
-    if (w->rows < TABLE_WAIT) {
-        w->waiting[w->rows_waiting++] = row;
+    if (writer->rows < TABLE_WAIT) {
+        writer->waiting[writer->rows_waiting++] = row;
         return 0;
     }
-    if (w->rows == TABLE_WAIT)
-        table_flush(w);
-    table_line(w, row);
-    for (int i = 0; i < w->columns; i++)
+    if (writer->rows == TABLE_WAIT)
+        table_flush(writer);
+    table_line(writer, row);
+    for (int i = 0; i < writer->columns; i++)
         free(row[i]);
     free(row);
     return 0;
 }
 
-static int table_end(struct cli_sql_writer *w)
+static int table_end(struct cli_sql_writer *writer)
 {
-    if (w->rows <= TABLE_WAIT)
-        table_flush(w);
-    free(w->waiting);
-    free(w->width);
-    free(w->numeric);
-    w->waiting = NULL;
-    w->width = NULL;
-    w->numeric = NULL;
+    if (writer->rows <= TABLE_WAIT)
+        table_flush(writer);
+    free(writer->waiting);
+    free(writer->width);
+    free(writer->numeric);
+    writer->waiting = NULL;
+    writer->width = NULL;
+    writer->numeric = NULL;
     return 0;
 }
 
@@ -138,11 +138,11 @@ static void csv_field(FILE *out, const char *text, size_t bytes)
     fputc('"', out);
 }
 
-static int csv_head(struct cli_sql_writer *w)
+static int csv_head(struct cli_sql_writer *writer)
 {
-    for (int i = 0; i < w->columns; i++) {
-        csv_field(w->out, w->names[i], strlen(w->names[i]));
-        fputs(i + 1 < w->columns ? "," : "\r\n", w->out);
+    for (int i = 0; i < writer->columns; i++) {
+        csv_field(writer->out, writer->names[i], strlen(writer->names[i]));
+        fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
     }
     return 0;
 }
@@ -153,26 +153,26 @@ static void hex(FILE *out, const char *bytes, size_t n)
         fprintf(out, "%02x", (unsigned char)bytes[i]);
 }
 
-static int csv_row(struct cli_sql_writer *w, const struct store_cell *cells)
+static int csv_row(struct cli_sql_writer *writer, const struct store_cell *cells)
 {
-    for (int i = 0; i < w->columns; i++) {
-        const struct store_cell *c = &cells[i];
-        if (c->type == STORE_CELL_REAL)
-            fprintf(w->out, "%.17g", c->real);
-        else if (c->type == STORE_CELL_BLOB)
-            hex(w->out, c->text, c->bytes);
-        else if (c->type == STORE_CELL_TEXT && !c->bytes)
-            fputs("\"\"", w->out); /* an empty text; nothing at all is NULL */
-        else if (c->text)
-            csv_field(w->out, c->text, c->bytes);
-        fputs(i + 1 < w->columns ? "," : "\r\n", w->out);
+    for (int i = 0; i < writer->columns; i++) {
+        const struct store_cell *cell = &cells[i];
+        if (cell->type == STORE_CELL_REAL)
+            fprintf(writer->out, "%.17g", cell->real);
+        else if (cell->type == STORE_CELL_BLOB)
+            hex(writer->out, cell->text, cell->bytes);
+        else if (cell->type == STORE_CELL_TEXT && !cell->bytes)
+            fputs("\"\"", writer->out); /* an empty text; nothing at all is NULL */
+        else if (cell->text)
+            csv_field(writer->out, cell->text, cell->bytes);
+        fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
     }
     return 0;
 }
 
-static int nothing(struct cli_sql_writer *w)
+static int nothing(struct cli_sql_writer *writer)
 {
-    (void)w;
+    (void)writer;
     return 0;
 }
 
@@ -198,41 +198,41 @@ static void json_string(FILE *out, const char *text, size_t n)
     fputc('"', out);
 }
 
-static int json_head(struct cli_sql_writer *w)
+static int json_head(struct cli_sql_writer *writer)
 {
-    fputc('[', w->out);
+    fputc('[', writer->out);
     return 0;
 }
 
-static int json_row(struct cli_sql_writer *w, const struct store_cell *cells)
+static int json_row(struct cli_sql_writer *writer, const struct store_cell *cells)
 {
-    fputs(w->rows ? ",\n {" : "{", w->out);
-    for (int i = 0; i < w->columns; i++) {
-        const struct store_cell *c = &cells[i];
-        json_string(w->out, w->names[i], strlen(w->names[i]));
-        fputc(':', w->out);
-        if (c->type == STORE_CELL_INTEGER)
-            fprintf(w->out, "%" PRId64, c->integer);
-        else if (c->type == STORE_CELL_REAL && c->real - c->real == 0)
-            fprintf(w->out, "%.17g", c->real);
-        else if (c->type == STORE_CELL_TEXT)
-            json_string(w->out, c->text, c->bytes);
-        else if (c->type == STORE_CELL_BLOB) {
-            fputc('"', w->out);
-            hex(w->out, c->text, c->bytes);
-            fputc('"', w->out);
+    fputs(writer->rows ? ",\n {" : "{", writer->out);
+    for (int i = 0; i < writer->columns; i++) {
+        const struct store_cell *cell = &cells[i];
+        json_string(writer->out, writer->names[i], strlen(writer->names[i]));
+        fputc(':', writer->out);
+        if (cell->type == STORE_CELL_INTEGER)
+            fprintf(writer->out, "%" PRId64, cell->integer);
+        else if (cell->type == STORE_CELL_REAL && cell->real - cell->real == 0)
+            fprintf(writer->out, "%.17g", cell->real);
+        else if (cell->type == STORE_CELL_TEXT)
+            json_string(writer->out, cell->text, cell->bytes);
+        else if (cell->type == STORE_CELL_BLOB) {
+            fputc('"', writer->out);
+            hex(writer->out, cell->text, cell->bytes);
+            fputc('"', writer->out);
         } else
-            fputs("null", w->out); /* also infinity: JSON has none */
-        if (i + 1 < w->columns)
-            fputc(',', w->out);
+            fputs("null", writer->out); /* also infinity: JSON has none */
+        if (i + 1 < writer->columns)
+            fputc(',', writer->out);
     }
-    fputc('}', w->out);
+    fputc('}', writer->out);
     return 0;
 }
 
-static int json_end(struct cli_sql_writer *w)
+static int json_end(struct cli_sql_writer *writer)
 {
-    fputs("]\n", w->out);
+    fputs("]\n", writer->out);
     return 0;
 }
 
@@ -245,44 +245,44 @@ const struct cli_sql_format cli_sql_formats[] = {
 
 /* ---- statements ------------------------------------------------------------------------------------------------------------- */
 
-int cli_sql_end(struct cli_sql_writer *w)
+int cli_sql_end(struct cli_sql_writer *writer)
 {
-    int code = w->columns ? w->format->end(w) : 0;
-    for (int i = 0; i < w->columns; i++)
-        free(w->names[i]);
-    free(w->names);
-    w->names = NULL;
-    w->columns = 0;
-    w->rows = 0;
-    return code ? code : ferror(w->out) ? TACHO_EIO : 0;
+    int code = writer->columns ? writer->format->end(writer) : 0;
+    for (int i = 0; i < writer->columns; i++)
+        free(writer->names[i]);
+    free(writer->names);
+    writer->names = NULL;
+    writer->columns = 0;
+    writer->rows = 0;
+    return code ? code : ferror(writer->out) ? TACHO_EIO : 0;
 }
 
 int cli_sql_head(void *ctx, int columns, const char *const *names)
 {
-    struct cli_sql_writer *w = ctx;
-    bool again = w->columns > 0;
-    int code = cli_sql_end(w);
+    struct cli_sql_writer *writer = ctx;
+    bool again = writer->columns > 0;
+    int code = cli_sql_end(writer);
     if (code)
         return code;
     if (again)
-        fputc('\n', w->out);
-    w->names = calloc((size_t)columns, sizeof *w->names);
-    if (!w->names)
+        fputc('\n', writer->out);
+    writer->names = calloc((size_t)columns, sizeof *writer->names);
+    if (!writer->names)
         return TACHO_ENOMEM;
-    w->columns = columns;
+    writer->columns = columns;
     for (int i = 0; i < columns; i++)
-        if (!(w->names[i] = strdup(names[i] ? names[i] : "")))
+        if (!(writer->names[i] = strdup(names[i] ? names[i] : "")))
             return TACHO_ENOMEM;
-    return w->format->head(w);
+    return writer->format->head(writer);
 }
 
 int cli_sql_row(void *ctx, int columns, const struct store_cell *cells)
 {
-    struct cli_sql_writer *w = ctx;
+    struct cli_sql_writer *writer = ctx;
     (void)columns;
-    int code = w->format->row(w, cells);
-    w->rows++;
-    return code             ? code
-           : ferror(w->out) ? TACHO_EIO
-                            : 0; /* a pipe that nobody reads any more ends the query */
+    int code = writer->format->row(writer, cells);
+    writer->rows++;
+    return code                  ? code
+           : ferror(writer->out) ? TACHO_EIO
+                                 : 0; /* a pipe that nobody reads any more ends the query */
 }

@@ -38,6 +38,6 @@ extern const struct cli_sql_format cli_sql_formats[];
 int cli_sql_head(void *ctx, int columns, const char *const *names);
 int cli_sql_row(void *ctx, int columns, const struct store_cell *cells);
 /* After the last statement. */
-int cli_sql_end(struct cli_sql_writer *w);
+int cli_sql_end(struct cli_sql_writer *writer);
 
 #endif

@@ -17,12 +17,12 @@ static void hand_over(struct tui_found *to, const struct col_found *from)
     to->live = from->live;
 }
 /* When a live run began: the recorder wrote its lock then. */
-static struct timespec begin_of(const struct col_found *f, struct timespec otherwise)
+static struct timespec begin_of(const struct col_found *found, struct timespec otherwise)
 {
     char lock[COL_PATH_MAX + 8];
     struct stat st;
-    snprintf(lock, sizeof lock, "%s/lock", f->run);
-    return f->live && !stat(lock, &st) ? st.st_mtim : otherwise;
+    snprintf(lock, sizeof lock, "%s/lock", found->run);
+    return found->live && !stat(lock, &st) ? st.st_mtim : otherwise;
 }
 
 _Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX,
@@ -31,65 +31,65 @@ _Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX,
 /* A run that was live is looked for under the name it gets at its end, then under the one the user
  * typed. Nothing is finished here: a run whose recorder died stays as it is, and the dashboard says
  * so. */
-static int find(void *ctx, struct tui_found *f, struct tacho_error *err)
+static int find(void *ctx, struct tui_found *found, struct tacho_error *err)
 {
-    struct cli_top_source *s = ctx;
+    struct cli_top_source *top_source = ctx;
     struct col_found now;
     char name[COL_PATH_MAX];
     size_t n, live = strlen(COL_LIVE_SUFFIX) - strlen(COL_SUFFIX);
-    if (!s->used || s->imported) {
-        s->used = true;
-        hand_over(f, &s->first);
+    if (!top_source->used || top_source->imported) {
+        top_source->used = true;
+        hand_over(found, &top_source->first);
         return 0;
     }
-    snprintf(name, sizeof name, "%s", f->run);
+    snprintf(name, sizeof name, "%s", found->run);
     n = strlen(name);
-    if (f->live && n > live)
+    if (found->live && n > live)
         name[n - live] = 0; /* NAME.tacho.live -> NAME.tacho */
     int rc = col_find_run(name, false, &now, err);
-    if (rc && s->arg)
-        rc = col_find_run(s->arg, false, &now, err);
+    if (rc && top_source->arg)
+        rc = col_find_run(top_source->arg, false, &now, err);
     if (!rc) {
-        hand_over(f, &now);
-        s->begun = begin_of(&now, s->begun);
+        hand_over(found, &now);
+        top_source->begun = begin_of(&now, top_source->begun);
     }
     return rc;
 }
 
-static bool recorded(void *ctx, const struct tui_found *f)
+static bool recorded(void *ctx, const struct tui_found *found)
 {
     (void)ctx;
-    return col_live_locked(f->run);
+    return col_live_locked(found->run);
 }
 
-static bool next(void *ctx, struct tui_found *f)
+static bool next(void *ctx, struct tui_found *found)
 {
-    struct cli_top_source *s = ctx;
+    struct cli_top_source *top_source = ctx;
     struct col_found now;
     struct tacho_error err = {0};
-    if (s->arg || col_find_live(&now, &err))
+    if (top_source->arg || col_find_live(&now, &err))
         return false;
-    struct timespec begun = begin_of(&now, s->begun);
-    if (begun.tv_sec < s->begun.tv_sec ||
-        (begun.tv_sec == s->begun.tv_sec && begun.tv_nsec <= s->begun.tv_nsec))
+    struct timespec begun = begin_of(&now, top_source->begun);
+    if (begun.tv_sec < top_source->begun.tv_sec ||
+        (begun.tv_sec == top_source->begun.tv_sec && begun.tv_nsec <= top_source->begun.tv_nsec))
         return false; /* it was there before: the end of the newer one is what the user waits to see
                        */
-    s->begun = begun;
-    hand_over(f, &now);
+    top_source->begun = begun;
+    hand_over(found, &now);
     return true;
 }
 
-static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
+static int analyze(void *ctx, store_reader *r, const struct tui_found *found, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err)
 {
-    const struct cli_top_source *s = ctx;
-    struct an_options o = {.file = f->run,
-                           .live = f->live,
-                           .peak_flops = s->peak_flops,
-                           .flops_per_step = s->flops_per_step,
-                           .part_slices = slices,
-                           .part_until = until};
-    return an_analyze(r, &o, out, err);
+    const struct cli_top_source *top_source = ctx;
+    struct an_options options = {.file = found->run,
+                                 .live = found->live,
+                                 .peak_flops = top_source->peak_flops,
+                                 .flops_per_step = top_source->flops_per_step,
+                                 .part_slices = slices,
+                                 .part_until = until};
+    return an_analyze(r, &options, out, err);
 }
 
 /* A look at the file from a thread of its own: a disk may take its time. There is one in a process,
@@ -137,22 +137,22 @@ static int check(const struct col_found *found, int patience_ms)
     return look.rc ? cli_fail(&look.err) : 0;
 }
 
-int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms)
+int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int patience_ms)
 {
     struct tacho_error err = {0};
-    s->source = (struct tui_source){.ctx = s,
-                                    .find = find,
-                                    .recorded = recorded,
-                                    .next = next,
-                                    .analyze = analyze,
-                                    .release = an_result_free};
-    s->arg = arg;
-    clock_gettime(CLOCK_REALTIME, &s->begun);
-    if (!arg && col_find_live(&s->first, &err) == 0) {
-        s->begun = begin_of(&s->first, s->begun);
+    top_source->source = (struct tui_source){.ctx = top_source,
+                                             .find = find,
+                                             .recorded = recorded,
+                                             .next = next,
+                                             .analyze = analyze,
+                                             .release = an_result_free};
+    top_source->arg = arg;
+    clock_gettime(CLOCK_REALTIME, &top_source->begun);
+    if (!arg && col_find_live(&top_source->first, &err) == 0) {
+        top_source->begun = begin_of(&top_source->first, top_source->begun);
         return 0;
     }
-    int code = cli_run_find(arg ? arg : "latest", &s->first);
-    s->imported = !code && cli_run_is_import(&s->first);
-    return code ? code : check(&s->first, patience_ms);
+    int code = cli_run_find(arg ? arg : "latest", &top_source->first);
+    top_source->imported = !code && cli_run_is_import(&top_source->first);
+    return code ? code : check(&top_source->first, patience_ms);
 }

@@ -25,6 +25,6 @@ struct cli_top_source {
  * user. `arg` NULL: the newest live run of this machine, else the latest one of this folder. So
  * long (ms, below 1000; 0: without end) it waits for what a file says that may be damaged. 0 or an
  * exit code, after a message. */
-int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms);
+int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int patience_ms);
 
 #endif

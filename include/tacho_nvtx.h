@@ -167,22 +167,22 @@ static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *
                                          const nvtxPayloadSchemaEntry_t *entries, size_t count,
                                          size_t size)
 {
-    nvtxPayloadSchemaAttr_t a = {0};
-    a.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
-                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
-                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
-                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
-    a.name = name;
-    a.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
-    a.entries = entries;
-    a.numEntries = count;
-    a.payloadStaticSize = size;
-    return nvtxPayloadSchemaRegister(domain, &a);
+    nvtxPayloadSchemaAttr_t schema = {0};
+    schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
+                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+    schema.name = name;
+    schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+    schema.entries = entries;
+    schema.numEntries = count;
+    schema.payloadStaticSize = size;
+    return nvtxPayloadSchemaRegister(domain, &schema);
 }
 
 /* Creates the domain and registers the four schemas. Call once a process, before threads use `t`;
  * idempotent by name. */
-static inline void tacho_nvtx_open(struct tacho_nvtx *t, const char *domain_name)
+static inline void tacho_nvtx_open(struct tacho_nvtx *tacho_nvtx, const char *domain_name)
 {
     static const nvtxPayloadSchemaEntry_t work[] = {
         TACHO_FIELD(tacho_work, flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
@@ -211,89 +211,95 @@ static inline void tacho_nvtx_open(struct tacho_nvtx *t, const char *domain_name
         TACHO_FIELD(tacho_range, samples, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
         TACHO_FIELD(tacho_range, kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT32),
     };
-    t->domain = nvtxDomainCreateA(domain_name);
-    t->work = tacho_nvtx_schema(t->domain, "tacho.work", work, sizeof work / sizeof *work,
-                                sizeof(struct tacho_work));
-    t->step = tacho_nvtx_schema(t->domain, "tacho.step", step, sizeof step / sizeof *step,
-                                sizeof(struct tacho_step));
-    t->comm = tacho_nvtx_schema(t->domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
-                                sizeof(struct tacho_comm));
-    t->range = tacho_nvtx_schema(t->domain, "tacho.range", range, sizeof range / sizeof *range,
-                                 sizeof(struct tacho_range));
+    tacho_nvtx->domain = nvtxDomainCreateA(domain_name);
+    tacho_nvtx->work = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.work", work,
+                                         sizeof work / sizeof *work, sizeof(struct tacho_work));
+    tacho_nvtx->step = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.step", step,
+                                         sizeof step / sizeof *step, sizeof(struct tacho_step));
+    tacho_nvtx->comm = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.comm", comm,
+                                         sizeof comm / sizeof *comm, sizeof(struct tacho_comm));
+    tacho_nvtx->range = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.range", range,
+                                          sizeof range / sizeof *range, sizeof(struct tacho_range));
 }
 #undef TACHO_FIELD
 
 /* Registers a name once; the handle makes a push cheap. NULL when no tool is attached, which push
  * accepts. */
-static inline nvtxStringHandle_t tacho_nvtx_name(const struct tacho_nvtx *t, const char *text)
+static inline nvtxStringHandle_t tacho_nvtx_name(const struct tacho_nvtx *tacho_nvtx,
+                                                 const char *text)
 {
-    return nvtxDomainRegisterStringA(t->domain, text);
+    return nvtxDomainRegisterStringA(tacho_nvtx->domain, text);
 }
 
 /* Opens a range on the calling thread with `size` bytes of payload laid out as `schema` says.
  * Payload is copied. */
-static inline void tacho_nvtx_push(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+static inline void tacho_nvtx_push(const struct tacho_nvtx *tacho_nvtx, nvtxStringHandle_t name,
                                    uint64_t schema, const void *payload, size_t size)
 {
     nvtxPayloadData_t data = {.schemaId = schema, .size = size, .payload = payload};
-    nvtxEventAttributes_t a;
-    a.version = NVTX_VERSION;
-    a.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    a.category = 0;
-    a.colorType = NVTX_COLOR_UNKNOWN;
-    a.color = 0;
-    a.payloadType = (int32_t)NVTX_PAYLOAD_TYPE_EXT;
-    a.reserved0 = 1;
-    a.payload.ullValue = (uint64_t)(uintptr_t)&data;
-    a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-    a.message.registered = name;
-    nvtxDomainRangePushEx(t->domain, &a);
+    nvtxEventAttributes_t attributes;
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.category = 0;
+    attributes.colorType = NVTX_COLOR_UNKNOWN;
+    attributes.color = 0;
+    attributes.payloadType = (int32_t)NVTX_PAYLOAD_TYPE_EXT;
+    attributes.reserved0 = 1;
+    attributes.payload.ullValue = (uint64_t)(uintptr_t)&data;
+    attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    attributes.message.registered = name;
+    nvtxDomainRangePushEx(tacho_nvtx->domain, &attributes);
 }
 
-static inline void tacho_nvtx_push_work(const struct tacho_nvtx *t, nvtxStringHandle_t name,
-                                        const struct tacho_work *w)
+static inline void tacho_nvtx_push_work(const struct tacho_nvtx *tacho_nvtx,
+                                        nvtxStringHandle_t name,
+                                        const struct tacho_work *tacho_work)
 {
-    tacho_nvtx_push(t, name, t->work, w, sizeof *w);
+    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->work, tacho_work, sizeof *tacho_work);
 }
 
-static inline void tacho_nvtx_push_step(const struct tacho_nvtx *t, nvtxStringHandle_t name,
-                                        const struct tacho_step *s)
+static inline void tacho_nvtx_push_step(const struct tacho_nvtx *tacho_nvtx,
+                                        nvtxStringHandle_t name,
+                                        const struct tacho_step *tacho_step)
 {
-    tacho_nvtx_push(t, name, t->step, s, sizeof *s);
+    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->step, tacho_step, sizeof *tacho_step);
 }
 
-static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *t, nvtxStringHandle_t name,
-                                        const struct tacho_comm *c)
+static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *tacho_nvtx,
+                                        nvtxStringHandle_t name,
+                                        const struct tacho_comm *tacho_comm)
 {
-    tacho_nvtx_push(t, name, t->comm, c, sizeof *c);
+    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->comm, tacho_comm, sizeof *tacho_comm);
 }
 
-static inline void tacho_nvtx_push_range(const struct tacho_nvtx *t, nvtxStringHandle_t name,
-                                         const struct tacho_range *r)
+static inline void tacho_nvtx_push_range(const struct tacho_nvtx *tacho_nvtx,
+                                         nvtxStringHandle_t name,
+                                         const struct tacho_range *tacho_range)
 {
-    tacho_nvtx_push(t, name, t->range, r, sizeof *r);
+    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->range, tacho_range, sizeof *tacho_range);
 }
 
 /* Closes the innermost open range of this domain on the calling thread. */
-static inline void tacho_nvtx_pop(const struct tacho_nvtx *t)
+static inline void tacho_nvtx_pop(const struct tacho_nvtx *tacho_nvtx)
 {
-    nvtxDomainRangePop(t->domain);
+    nvtxDomainRangePop(tacho_nvtx->domain);
 }
 
 /* Registers a named counter of doubles; returns its id (0 when no tool is attached, which sample
  * accepts). */
-static inline uint64_t tacho_nvtx_counter(const struct tacho_nvtx *t, const char *name)
+static inline uint64_t tacho_nvtx_counter(const struct tacho_nvtx *tacho_nvtx, const char *name)
 {
     nvtxCounterAttr_t a = {0};
     a.structSize = sizeof a;
     a.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE;
     a.name = name;
-    return nvtxCounterRegister(t->domain, &a);
+    return nvtxCounterRegister(tacho_nvtx->domain, &a);
 }
 
-static inline void tacho_nvtx_sample(const struct tacho_nvtx *t, uint64_t counter, double value)
+static inline void tacho_nvtx_sample(const struct tacho_nvtx *tacho_nvtx, uint64_t counter,
+                                     double value)
 {
-    nvtxCounterSampleFloat64(t->domain, counter, value);
+    nvtxCounterSampleFloat64(tacho_nvtx->domain, counter, value);
 }
 
 #endif

@@ -49,8 +49,9 @@
     256u /* index 0 is the default domain, 255 "(other domains)" once the table is full */
 #define WIRE_STRING_MAX  1024u /* longer names are cut here and counted */
 #define WIRE_PAYLOAD_MAX 64u   /* longer payloads are cut here and counted */
-#define WIRE_PREFIX      "pool." /* a pool under construction is "new.PID.N" and renamed when complete \
-                                  */
+#define WIRE_PREFIX \
+    "pool." /* a pool under construction is "new.PID.N" and renamed when complete \
+             */
 #define WIRE_NEW "new."
 #define WIRE_NONE \
     "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and \

@@ -13,6 +13,6 @@
 #include "reports/report.h"
 
 /* 0, TACHO_EIO (the stream failed) or TACHO_ENOMEM. */
-int rep_advice_json(const struct an_result *r, FILE *out);
+int rep_advice_json(const struct an_result *result, FILE *out);
 
 #endif

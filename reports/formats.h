@@ -8,9 +8,10 @@
 
 #include "reports/report.h"
 
-int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE *out);
-int rep_markdown_write(const struct an_result *r, const struct rep_options *o, FILE *out);
-int rep_html_write(const struct an_result *r, const struct rep_options *o, FILE *out);
-int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE *out);
+int rep_text_write(const struct an_result *result, const struct rep_options *options, FILE *out);
+int rep_markdown_write(const struct an_result *result, const struct rep_options *options,
+                       FILE *out);
+int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out);
+int rep_json_write(const struct an_result *result, const struct rep_options *options, FILE *out);
 
 #endif

@@ -13,13 +13,14 @@ const struct rep_format rep_formats[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-int rep_write(const char *format, const struct an_result *r, const struct rep_options *o, FILE *out)
+int rep_write(const char *format, const struct an_result *result, const struct rep_options *options,
+              FILE *out)
 {
     static const struct rep_options defaults = {.width = 0};
     for (const struct rep_format *f = rep_formats; f->name; f++) {
         if (strcmp(f->name, format))
             continue;
-        int rc = f->write(r, o ? o : &defaults, out);
+        int rc = f->write(result, options ? options : &defaults, out);
         return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
     }
     return TACHO_EUSAGE;

@@ -38,12 +38,12 @@ extern const struct rep_format rep_formats[];
 
 /* Writes `r` in the format of that name to `out`. `o` may be NULL. Errors: TACHO_EUSAGE (unknown
  * format), TACHO_EIO (the stream failed), TACHO_ENOMEM. */
-int rep_write(const char *format, const struct an_result *r, const struct rep_options *o,
+int rep_write(const char *format, const struct an_result *result, const struct rep_options *options,
               FILE *out);
 
 /* One section of the text report ("budget", "roofline" ...: sections.c) to `out`, what is drawn in
  * other formats as well. Errors: as rep_write; TACHO_EUSAGE: no section has this id. */
-int rep_text_section(const char *id, const struct an_result *r, const struct rep_options *o,
-                     FILE *out);
+int rep_text_section(const char *id, const struct an_result *result,
+                     const struct rep_options *options, FILE *out);
 
 #endif

@@ -31,16 +31,16 @@ static int batch_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
                          sqlite3_vtab **out, char **err)
 {
     (void)argc, (void)argv, (void)err;
-    struct batch_vtab *t = sqlite3_malloc(sizeof *t);
-    if (!t)
+    struct batch_vtab *batch_vtab = sqlite3_malloc(sizeof *batch_vtab);
+    if (!batch_vtab)
         return SQLITE_NOMEM;
-    memset(t, 0, sizeof *t);
-    t->batch = aux;
+    memset(batch_vtab, 0, sizeof *batch_vtab);
+    batch_vtab->batch = aux;
     char sql[64] = "CREATE TABLE x(c0";
-    for (int i = 1; i < t->batch->width; i++)
+    for (int i = 1; i < batch_vtab->batch->width; i++)
         snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ",c%d", i);
     strcat(sql, ")");
-    *out = &t->base;
+    *out = &batch_vtab->base;
     return sqlite3_declare_vtab(db, sql);
 }
 
@@ -59,46 +59,46 @@ static int batch_best_index(sqlite3_vtab *t, sqlite3_index_info *info)
 
 static int batch_cursor_open(sqlite3_vtab *t, sqlite3_vtab_cursor **out)
 {
-    struct batch_cursor *c = sqlite3_malloc(sizeof *c);
-    if (!c)
+    struct batch_cursor *batch_cursor = sqlite3_malloc(sizeof *batch_cursor);
+    if (!batch_cursor)
         return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
-    c->batch = ((struct batch_vtab *)t)->batch;
-    *out = &c->base;
+    memset(batch_cursor, 0, sizeof *batch_cursor);
+    batch_cursor->batch = ((struct batch_vtab *)t)->batch;
+    *out = &batch_cursor->base;
     return SQLITE_OK;
 }
 
-static int batch_cursor_close(sqlite3_vtab_cursor *c)
+static int batch_cursor_close(sqlite3_vtab_cursor *cursor)
 {
-    sqlite3_free(c);
+    sqlite3_free(cursor);
     return SQLITE_OK;
 }
 
-static int batch_filter(sqlite3_vtab_cursor *c, int index, const char *text, int argc,
+static int batch_filter(sqlite3_vtab_cursor *cursor, int index, const char *text, int argc,
                         sqlite3_value **argv)
 {
     (void)index, (void)text, (void)argc, (void)argv;
-    ((struct batch_cursor *)c)->row = 0;
+    ((struct batch_cursor *)cursor)->row = 0;
     return SQLITE_OK;
 }
 
-static int batch_next(sqlite3_vtab_cursor *c)
+static int batch_next(sqlite3_vtab_cursor *cursor)
 {
-    ((struct batch_cursor *)c)->row++;
+    ((struct batch_cursor *)cursor)->row++;
     return SQLITE_OK;
 }
 
-static int batch_eof(sqlite3_vtab_cursor *c)
+static int batch_eof(sqlite3_vtab_cursor *cursor)
 {
-    const struct batch_cursor *b = (const struct batch_cursor *)c;
-    return b->row >= b->batch->rows;
+    const struct batch_cursor *batch_cursor = (const struct batch_cursor *)cursor;
+    return batch_cursor->row >= batch_cursor->batch->rows;
 }
 
-static int batch_column(sqlite3_vtab_cursor *c, sqlite3_context *out, int column)
+static int batch_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
-    const struct batch_cursor *b = (const struct batch_cursor *)c;
-    int64_t word = b->batch->row[b->row][column];
-    if (b->batch->columns[column] == 'd') {
+    const struct batch_cursor *batch_cursor = (const struct batch_cursor *)cursor;
+    int64_t word = batch_cursor->batch->row[batch_cursor->row][column];
+    if (batch_cursor->batch->columns[column] == 'd') {
         double value;
         memcpy(&value, &word, sizeof value);
         if (!isnan(value))
@@ -109,9 +109,9 @@ static int batch_column(sqlite3_vtab_cursor *c, sqlite3_context *out, int column
     return SQLITE_OK; /* no result set: NULL */
 }
 
-static int batch_rowid(sqlite3_vtab_cursor *c, sqlite3_int64 *out)
+static int batch_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out)
 {
-    *out = ((const struct batch_cursor *)c)->row;
+    *out = ((const struct batch_cursor *)cursor)->row;
     return SQLITE_OK;
 }
 
@@ -129,38 +129,38 @@ static const sqlite3_module batch_module = {
     .xRowid = batch_rowid,
 };
 
-int store_batch_open(struct store_batch *b, sqlite3 *db)
+int store_batch_open(struct store_batch *batch, sqlite3 *db)
 {
     char name[64], sql[160];
-    b->width = (int)strlen(b->columns);
-    b->rows = 0;
-    b->row = malloc(STORE_BATCH_ROWS * sizeof *b->row);
-    if (!b->row)
+    batch->width = (int)strlen(batch->columns);
+    batch->rows = 0;
+    batch->row = malloc(STORE_BATCH_ROWS * sizeof *batch->row);
+    if (!batch->row)
         return SQLITE_NOMEM;
-    snprintf(name, sizeof name, "store_batch_%s", b->table);
-    snprintf(sql, sizeof sql, "INSERT INTO %s SELECT * FROM %s", b->table, name);
-    int rc = sqlite3_create_module(db, name, &batch_module, b);
+    snprintf(name, sizeof name, "store_batch_%s", batch->table);
+    snprintf(sql, sizeof sql, "INSERT INTO %s SELECT * FROM %s", batch->table, name);
+    int rc = sqlite3_create_module(db, name, &batch_module, batch);
     if (rc == SQLITE_OK)
-        rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &b->insert, NULL);
+        rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &batch->insert, NULL);
     return rc;
 }
 
-void store_batch_close(struct store_batch *b)
+void store_batch_close(struct store_batch *batch)
 {
-    sqlite3_finalize(b->insert);
-    free(b->row);
-    b->insert = NULL;
-    b->row = NULL;
-    b->rows = 0;
+    sqlite3_finalize(batch->insert);
+    free(batch->row);
+    batch->insert = NULL;
+    batch->row = NULL;
+    batch->rows = 0;
 }
 
-int store_batch_flush(struct store_batch *b)
+int store_batch_flush(struct store_batch *batch)
 {
-    if (!b->rows)
+    if (!batch->rows)
         return SQLITE_OK;
     errno = 0; /* see store_db_code */
-    int rc = sqlite3_step(b->insert);
-    int reset = sqlite3_reset(b->insert);
-    b->rows = 0;
+    int rc = sqlite3_step(batch->insert);
+    int reset = sqlite3_reset(batch->insert);
+    batch->rows = 0;
     return rc == SQLITE_DONE ? SQLITE_OK : reset ? reset : rc;
 }

@@ -26,9 +26,9 @@ struct store_batch {
 
 /* Registers the virtual table with `db` and prepares the statement. SQLite code. `b->table` and
  * `b->columns` must be set. */
-int store_batch_open(struct store_batch *b, sqlite3 *db);
-void store_batch_close(struct store_batch *b);
+int store_batch_open(struct store_batch *batch, sqlite3 *db);
+void store_batch_close(struct store_batch *batch);
 /* Writes the waiting rows and forgets them, also after a failure. SQLite code. */
-int store_batch_flush(struct store_batch *b);
+int store_batch_flush(struct store_batch *batch);
 
 #endif

@@ -81,13 +81,13 @@ struct fit {
 /* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1
    + r) that are not. r from how many of them are off to the same side, 1/2 + asin(r) / pi of normal
    values; what is left of the root is the factor. */
-static double alike(const struct store_clock_point *p, size_t n, const struct fit *f, double slope,
-                    double middle)
+static double alike(const struct store_clock_point *point, size_t n, const struct fit *fit,
+                    double slope, double middle)
 {
     size_t same = 0;
     for (size_t i = 0, before = 0; i < n; i++) {
-        double off =
-            (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot) - middle;
+        double off = (double)(point[i].offset - fit->base) -
+                     slope * (double)(point[i].at - fit->pivot) - middle;
         size_t side = off > 0 ? 1 : 2;
         same += side == before;
         before = side;
@@ -98,43 +98,49 @@ static double alike(const struct store_clock_point *p, size_t n, const struct fi
 }
 
 /* Median of the slopes between all pairs of at most POINTS_MAX points, and its standard error. */
-static void fit_slope(const struct store_clock_point *p, size_t n, struct fit *f, double *room)
+static void fit_slope(const struct store_clock_point *point, size_t n, struct fit *fit,
+                      double *room)
 {
     size_t every = (n + POINTS_MAX - 1) / POINTS_MAX, pairs = 0, points = 0;
     double square = 0;
     for (size_t i = 0; i < n; i += every) {
-        double x = (double)(p[i].at - f->pivot);
+        double x = (double)(point[i].at - fit->pivot);
         square += x * x;
         points++;
         for (size_t k = i + every; k < n; k += every)
-            if (p[k].at - p[i].at > (p[n - 1].at - p[0].at) / 8) /* near ones say little */
-                room[pairs++] = (double)(p[k].offset - p[i].offset) / (double)(p[k].at - p[i].at);
+            if (point[k].at - point[i].at >
+                (point[n - 1].at - point[0].at) / 8) /* near ones say little */
+                room[pairs++] = (double)(point[k].offset - point[i].offset) /
+                                (double)(point[k].at - point[i].at);
     }
     if (points < DRIFT_POINTS || !pairs)
         return;
     double slope = median(room, pairs);
     for (size_t i = 0; i < n; i++)
-        room[i] = (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot);
+        room[i] =
+            (double)(point[i].offset - fit->base) - slope * (double)(point[i].at - fit->pivot);
     double middle = median(room, n);
-    f->alike = alike(p, n, f, slope, middle);
+    fit->alike = alike(point, n, fit, slope, middle);
     for (size_t i = 0; i < n; i++)
         room[i] = fabs(room[i] - middle);
     double error =
-        square > 0 ? f->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
+        square > 0 ? fit->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
     bool seen = fabs(slope) > 4 * error && fabs(slope) < DRIFT_MOST;
-    f->slope = seen ? slope : 0;
-    f->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
+    fit->slope = seen ? slope : 0;
+    fit->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
 }
 
-static void fit_offset(const struct store_clock_point *p, size_t n, struct fit *f, double *room)
+static void fit_offset(const struct store_clock_point *point, size_t n, struct fit *fit,
+                       double *room)
 {
     for (size_t i = 0; i < n; i++)
-        room[i] = (double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot);
-    f->offset = median(room, n);
+        room[i] =
+            (double)(point[i].offset - fit->base) - fit->slope * (double)(point[i].at - fit->pivot);
+    fit->offset = median(room, n);
     for (size_t i = 0; i < n; i++)
-        room[i] = fabs((double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot) -
-                       f->offset);
-    f->scatter = MAD_FACTOR * median(room, n);
+        room[i] = fabs((double)(point[i].offset - fit->base) -
+                       fit->slope * (double)(point[i].at - fit->pivot) - fit->offset);
+    fit->scatter = MAD_FACTOR * median(room, n);
 }
 
 struct corner {
@@ -166,39 +172,40 @@ static size_t add_corner(struct corner *hull, size_t n, struct corner c, int sid
 }
 
 /* p: by time; room: 2 n corners. */
-static struct causal causal_of(const struct store_clock_point *p, size_t n, const struct fit *f,
-                               struct corner *room)
+static struct causal causal_of(const struct store_clock_point *point, size_t n,
+                               const struct fit *fit, struct corner *room)
 {
-    struct causal c = {.low = room, .high = room + n};
+    struct causal causal = {.low = room, .high = room + n};
     for (size_t i = 0; i < n; i++) {
-        double x = (double)(p[i].at - f->pivot);
-        c.lows = add_corner(c.low, c.lows, (struct corner){x, (double)(p[i].low - f->base)}, 1);
-        c.highs =
-            add_corner(c.high, c.highs, (struct corner){x, (double)(p[i].high - f->base)}, -1);
+        double x = (double)(point[i].at - fit->pivot);
+        causal.lows = add_corner(causal.low, causal.lows,
+                                 (struct corner){x, (double)(point[i].low - fit->base)}, 1);
+        causal.highs = add_corner(causal.high, causal.highs,
+                                  (struct corner){x, (double)(point[i].high - fit->base)}, -1);
     }
-    return c;
+    return causal;
 }
 
 /* What is left for the offset at x, if the drift is `slope`. */
-static struct range offsets_at(const struct causal *c, double slope, double x)
+static struct range offsets_at(const struct causal *causal, double slope, double x)
 {
-    struct range r = {-INFINITY, INFINITY};
-    for (size_t i = 0; i < c->lows; i++)
-        r.low = fmax(r.low, c->low[i].y - slope * (c->low[i].x - x));
-    for (size_t i = 0; i < c->highs; i++)
-        r.high = fmin(r.high, c->high[i].y - slope * (c->high[i].x - x));
-    return r;
+    struct range range = {-INFINITY, INFINITY};
+    for (size_t i = 0; i < causal->lows; i++)
+        range.low = fmax(range.low, causal->low[i].y - slope * (causal->low[i].x - x));
+    for (size_t i = 0; i < causal->highs; i++)
+        range.high = fmin(range.high, causal->high[i].y - slope * (causal->high[i].x - x));
+    return range;
 }
 
 /* The drift between two others at which the offset's upper end at x is largest (side 1), its lower
    end least (side -1), or the room between both widest (side 0): all are concave in the drift, so
    thirds of the interval can be left out one after the other. */
-static double best_slope(const struct causal *c, struct range s, double x, int side)
+static double best_slope(const struct causal *causal, struct range s, double x, int side)
 {
     for (int i = 0; i < CUTS && s.low < s.high; i++) {
         double value[2], at[2] = {s.low + (s.high - s.low) / 3, s.high - (s.high - s.low) / 3};
         for (int k = 0; k < 2; k++) {
-            struct range r = offsets_at(c, at[k], x);
+            struct range r = offsets_at(causal, at[k], x);
             value[k] = (side >= 0 ? r.high : 0) - (side <= 0 ? r.low : 0);
         }
         if (value[0] < value[1])
@@ -210,12 +217,12 @@ static double best_slope(const struct causal *c, struct range s, double x, int s
 }
 
 /* The last drift from `in`, which leaves something, towards `out` that still does. */
-static double last_possible(const struct causal *c, double in, double out)
+static double last_possible(const struct causal *causal, double in, double out)
 {
     for (int i = 0; i < CUTS; i++) {
         double middle = (in + out) / 2;
-        struct range r = offsets_at(c, middle, 0);
-        *(r.low <= r.high ? &in : &out) = middle;
+        struct range range = offsets_at(causal, middle, 0);
+        *(range.low <= range.high ? &in : &out) = middle;
     }
     return out;
 }
@@ -223,37 +230,39 @@ static double last_possible(const struct causal *c, double in, double out)
 /* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to
  * `most`; *drift: how far they go.
  */
-static struct range causality(const struct causal *c, const struct fit *f, const double end[2],
-                              double most, double *drift)
+static struct range causality(const struct causal *causal, const struct fit *fit,
+                              const double end[2], double most, double *drift)
 {
     struct range all = {INFINITY, -INFINITY}, slopes = {-most, most};
-    double in = best_slope(c, slopes, 0, 0);
-    struct range left = offsets_at(c, in, 0);
+    double in = best_slope(causal, slopes, 0, 0);
+    struct range left = offsets_at(causal, in, 0);
     if (left.low > left.high)
         return left;
-    slopes = (struct range){last_possible(c, in, -most), last_possible(c, in, most)};
-    *drift = fmax(slopes.high - f->slope, f->slope - slopes.low);
+    slopes = (struct range){last_possible(causal, in, -most), last_possible(causal, in, most)};
+    *drift = fmax(slopes.high - fit->slope, fit->slope - slopes.low);
     for (int k = 0; k < 2; k++) {
-        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1), end[k]).high -
-                                      f->slope * end[k]);
-        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1), end[k]).low -
-                                    f->slope * end[k]);
+        all.high =
+            fmax(all.high, offsets_at(causal, best_slope(causal, slopes, end[k], 1), end[k]).high -
+                               fit->slope * end[k]);
+        all.low =
+            fmin(all.low, offsets_at(causal, best_slope(causal, slopes, end[k], -1), end[k]).low -
+                              fit->slope * end[k]);
     }
     return all;
 }
 
-static double violation(const struct store_clock_point *p, size_t n)
+static double violation(const struct store_clock_point *point, size_t n)
 {
     double most = 0;
     for (size_t i = 0; i < n; i++)
-        most = fmax(most, fmax((double)p[i].low, -(double)p[i].high));
+        most = fmax(most, fmax((double)point[i].low, -(double)point[i].high));
     return most;
 }
 
-int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fit *out)
+int store_clock_fit(struct store_clock_point *point, size_t n, struct store_clock_fit *out)
 {
     size_t half = n > 8 ? n / 2 : n, room_of = POINTS_MAX * POINTS_MAX / 2 + n;
-    struct fit f = {.slope_left = DRIFT_ASSUMED, .alike = 1};
+    struct fit fit = {.slope_left = DRIFT_ASSUMED, .alike = 1};
     double *room = malloc(room_of * sizeof *room);
     struct corner *corners = malloc(2 * n * sizeof *corners);
     if (!room || !corners) {
@@ -261,46 +270,47 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
         free(corners);
         return TACHO_ENOMEM;
     }
-    qsort(p, n, sizeof *p, by_least);
-    int64_t least = p[half / 2].least;
-    qsort(p, half, sizeof *p, by_time);
-    f.pivot = p[0].at + (p[half - 1].at - p[0].at) / 2;
-    f.base = p[0].offset;
-    fit_slope(p, half, &f, room);
-    fit_offset(p, half, &f, room);
-    qsort(p, n, sizeof *p, by_time);
+    qsort(point, n, sizeof *point, by_least);
+    int64_t least = point[half / 2].least;
+    qsort(point, half, sizeof *point, by_time);
+    fit.pivot = point[0].at + (point[half - 1].at - point[0].at) / 2;
+    fit.base = point[0].offset;
+    fit_slope(point, half, &fit, room);
+    fit_offset(point, half, &fit, room);
+    qsort(point, n, sizeof *point, by_time);
     /* a step begins before its collective and ends after it */
-    double apart = (double)(p[n - 1].at - p[0].at) / (double)n,
-           end[2] = {(double)(p[0].at - f.pivot) - apart, (double)(p[n - 1].at - f.pivot) + apart};
-    const struct causal c = causal_of(p, n, &f, corners);
+    double apart = (double)(point[n - 1].at - point[0].at) / (double)n,
+           end[2] = {(double)(point[0].at - fit.pivot) - apart,
+                     (double)(point[n - 1].at - fit.pivot) + apart};
+    const struct causal causal = causal_of(point, n, &fit, corners);
     double drift = NAN;
     struct range left =
-        causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
+        causality(&causal, &fit, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
     bool certain = left.low <= left.high;
-    double drifted = f.slope_left * fmax(-end[0], end[1]);
-    double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * f.scatter), WAKE);
+    double drifted = fit.slope_left * fmax(-end[0], end[1]);
+    double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * fit.scatter), WAKE);
     double error =
-        1.96 * f.alike * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
-    *out = (struct store_clock_fit){.pivot = f.pivot,
-                                    .drift = f.slope,
-                                    .drift_error = f.slope_left,
-                                    .low = left.low + (double)f.base,
-                                    .high = left.high + (double)f.base,
-                                    .violation = violation(p, n),
+        1.96 * fit.alike * MEDIAN_FACTOR * fit.scatter / sqrt((double)half) + hidden + drifted;
+    *out = (struct store_clock_fit){.pivot = fit.pivot,
+                                    .drift = fit.slope,
+                                    .drift_error = fit.slope_left,
+                                    .low = left.low + (double)fit.base,
+                                    .high = left.high + (double)fit.base,
+                                    .violation = violation(point, n),
                                     .matched = (int64_t)half};
     if (!certain) {
         error += left.low - left.high;
     } else if ((left.high - left.low) / 2 <= error) {
-        f.offset = (left.low + left.high) / 2;
+        fit.offset = (left.low + left.high) / 2;
         error = (left.high - left.low) / 2;
         out->drift_error = drift;
     } else {
-        f.offset = fmin(fmax(f.offset, left.low), left.high);
+        fit.offset = fmin(fmax(fit.offset, left.low), left.high);
     }
     free(room);
     free(corners);
-    out->offset = f.base + llround(f.offset);
+    out->offset = fit.base + llround(fit.offset);
     out->error = ceil(error);
-    out->bound = certain ? ceil(fmax(f.offset - left.low, left.high - f.offset)) : NAN;
+    out->bound = certain ? ceil(fmax(fit.offset - left.low, left.high - fit.offset)) : NAN;
     return 0;
 }

@@ -133,14 +133,14 @@ static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsi
 
 static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite3 *db)
 {
-    sqlite3_stmt *s = NULL;
+    sqlite3_stmt *statement = NULL;
     int nsight = 0;
     if (sqlite3_prepare_v2(db,
                            "SELECT 1 FROM sqlite_master WHERE name IN "
                            "('StringIds','TARGET_INFO_SYSTEM_ENV') LIMIT 1",
-                           -1, &s, NULL) == SQLITE_OK)
-        nsight = sqlite3_step(s) == SQLITE_ROW;
-    sqlite3_finalize(s);
+                           -1, &statement, NULL) == SQLITE_OK)
+        nsight = sqlite3_step(statement) == SQLITE_ROW;
+    sqlite3_finalize(statement);
     if (nsight)
         return tacho_fail(err, TACHO_ENOTSUP, import_hint,
                           "%s: this is an Nsight Systems export (SQLite)", path);
@@ -155,7 +155,7 @@ static uint32_t be32(const unsigned char *p)
 
 /* Reads the file's own header through SQLite's descriptor: a second descriptor of this process
  * would, when closed, drop the POSIX locks that SQLite holds on the file. */
-static int header_read(const char *path, sqlite3 *db, struct store_header *h,
+static int header_read(const char *path, sqlite3 *db, struct store_header *header,
                        struct tacho_error *err)
 {
     unsigned char head[100] = {0};
@@ -171,36 +171,36 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *h,
         return store_db_fail(err, db, rc, path, "cannot be read");
     if (bytes < 100 || memcmp(head, "SQLite format 3", 16))
         return fail_not_sqlite(err, path, head, bytes);
-    h->file_bytes = bytes;
-    h->page_bytes = head[16] << 8 | head[17];
-    if (h->page_bytes == 1)
-        h->page_bytes = 65536;
-    h->wal = head[19] == 2;
-    h->pages = be32(head + 28);
-    h->user_version = be32(head + 60);
-    h->application_id = be32(head + 68);
+    header->file_bytes = bytes;
+    header->page_bytes = head[16] << 8 | head[17];
+    if (header->page_bytes == 1)
+        header->page_bytes = 65536;
+    header->wal = head[19] == 2;
+    header->pages = be32(head + 28);
+    header->user_version = be32(head + 60);
+    header->application_id = be32(head + 68);
     return 0;
 }
 
-static int header_check(const char *path, sqlite3 *db, const struct store_header *h,
+static int header_check(const char *path, sqlite3 *db, const struct store_header *header,
                         struct tacho_error *err)
 {
-    if (h->application_id != STORE_APPLICATION_ID)
+    if (header->application_id != STORE_APPLICATION_ID)
         return fail_foreign_sqlite(err, path, db);
-    if (h->user_version > STORE_SCHEMA_VERSION)
+    if (header->user_version > STORE_SCHEMA_VERSION)
         return tacho_fail(
             err, TACHO_EVERSION, "update tacho, or read the file with the tacho that wrote it",
             "%s: written by a newer tacho (schema version %u, this one reads up to %d)", path,
-            h->user_version, STORE_SCHEMA_VERSION);
-    if (h->user_version < 1)
+            header->user_version, STORE_SCHEMA_VERSION);
+    if (header->user_version < 1)
         return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: it has no schema version", path);
     /* the page count of the header is exact in a finished file; in WAL mode pages may still be in
      * the WAL */
-    if (!h->wal && h->file_bytes < h->pages * h->page_bytes)
-        return tacho_fail(err, TACHO_ECORRUPT,
-                          "copy it again; what can be read of it: sqlite3 FILE .recover",
-                          "%s: damaged: cut off at %lld of %lld bytes", path,
-                          (long long)h->file_bytes, (long long)(h->pages * h->page_bytes));
+    if (!header->wal && header->file_bytes < header->pages * header->page_bytes)
+        return tacho_fail(
+            err, TACHO_ECORRUPT, "copy it again; what can be read of it: sqlite3 FILE .recover",
+            "%s: damaged: cut off at %lld of %lld bytes", path, (long long)header->file_bytes,
+            (long long)(header->pages * header->page_bytes));
     return 0;
 }
 
@@ -360,16 +360,16 @@ fail:
 int store_db_migrate(sqlite3 *db, const struct store_migration *table, uint32_t from, uint32_t to)
 {
     for (; from < to; from++) {
-        const struct store_migration *m = table;
+        const struct store_migration *migration = table;
         char version[64];
-        while (m->sql && m->from != from)
-            m++;
-        if (!m->sql)
+        while (migration->sql && migration->from != from)
+            migration++;
+        if (!migration->sql)
             return SQLITE_MISUSE;
         snprintf(version, sizeof version, "PRAGMA user_version=%u", from + 1);
         int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
-            rc = sqlite3_exec(db, m->sql, NULL, NULL, NULL);
+            rc = sqlite3_exec(db, migration->sql, NULL, NULL, NULL);
         if (rc == SQLITE_OK)
             rc = sqlite3_exec(db, version, NULL, NULL, NULL);
         if (rc == SQLITE_OK)

@@ -24,100 +24,102 @@ static uint64_t hash_bytes(const void *text, size_t bytes)
     return h ^ h >> 29;
 }
 
-static void slot_insert(struct store_intern *m, uint64_t hash, uint32_t id)
+static void slot_insert(struct store_intern *intern, uint64_t hash, uint32_t id)
 {
-    size_t i = hash & (m->slot_count - 1);
-    while (m->slot[i])
-        i = (i + 1) & (m->slot_count - 1);
-    m->slot[i] = id;
+    size_t i = hash & (intern->slot_count - 1);
+    while (intern->slot[i])
+        i = (i + 1) & (intern->slot_count - 1);
+    intern->slot[i] = id;
 }
 
-static void slots_rebuild(struct store_intern *m)
+static void slots_rebuild(struct store_intern *intern)
 {
-    memset(m->slot, 0, m->slot_count * sizeof *m->slot);
-    for (size_t i = 0; i < m->count; i++)
-        slot_insert(m, m->entry[i].hash, (uint32_t)(i + 1));
+    memset(intern->slot, 0, intern->slot_count * sizeof *intern->slot);
+    for (size_t i = 0; i < intern->count; i++)
+        slot_insert(intern, intern->entry[i].hash, (uint32_t)(i + 1));
 }
 
 /* Makes room for one more entry of `bytes` bytes. */
-static int reserve(struct store_intern *m, size_t bytes)
+static int reserve(struct store_intern *intern, size_t bytes)
 {
-    if (m->count >= UINT32_MAX - 1)
+    if (intern->count >= UINT32_MAX - 1)
         return TACHO_ENOMEM;
-    if (m->count == m->entry_cap) {
-        size_t cap = m->entry_cap ? 2 * m->entry_cap : 256;
-        struct store_intern_entry *e = realloc(m->entry, cap * sizeof *e);
-        if (!e)
+    if (intern->count == intern->entry_cap) {
+        size_t cap = intern->entry_cap ? 2 * intern->entry_cap : 256;
+        struct store_intern_entry *intern_entry =
+            realloc(intern->entry, cap * sizeof *intern_entry);
+        if (!intern_entry)
             return TACHO_ENOMEM;
-        m->entry = e;
-        m->entry_cap = cap;
+        intern->entry = intern_entry;
+        intern->entry_cap = cap;
     }
-    if (m->arena_cap - m->arena_used < bytes) {
-        size_t cap = m->arena_cap ? m->arena_cap : 4096;
-        while (cap - m->arena_used < bytes)
+    if (intern->arena_cap - intern->arena_used < bytes) {
+        size_t cap = intern->arena_cap ? intern->arena_cap : 4096;
+        while (cap - intern->arena_used < bytes)
             cap *= 2;
-        char *a = realloc(m->arena, cap);
+        char *a = realloc(intern->arena, cap);
         if (!a)
             return TACHO_ENOMEM;
-        m->arena = a;
-        m->arena_cap = cap;
+        intern->arena = a;
+        intern->arena_cap = cap;
     }
-    if ((m->count + 1) * 2 > m->slot_count) { /* at most half full: probes stay short */
-        size_t n = m->slot_count ? 2 * m->slot_count : 512;
+    if ((intern->count + 1) * 2 > intern->slot_count) { /* at most half full: probes stay short */
+        size_t n = intern->slot_count ? 2 * intern->slot_count : 512;
         uint32_t *slot = malloc(n * sizeof *slot);
         if (!slot)
             return TACHO_ENOMEM;
-        free(m->slot);
-        m->slot = slot;
-        m->slot_count = n;
-        slots_rebuild(m);
+        free(intern->slot);
+        intern->slot = slot;
+        intern->slot_count = n;
+        slots_rebuild(intern);
     }
     return 0;
 }
 
-int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id,
+int store_intern_put(struct store_intern *intern, const void *text, size_t bytes, int64_t *id,
                      bool *added)
 {
     uint64_t hash = hash_bytes(text, bytes);
     *added = false;
-    if (m->slot_count) {
-        for (size_t i = hash & (m->slot_count - 1); m->slot[i]; i = (i + 1) & (m->slot_count - 1)) {
-            const struct store_intern_entry *e = &m->entry[m->slot[i] - 1];
-            if (e->hash == hash && e->bytes == bytes &&
-                (!bytes || !memcmp(m->arena + e->offset, text, bytes))) {
-                *id = m->slot[i];
+    if (intern->slot_count) {
+        for (size_t i = hash & (intern->slot_count - 1); intern->slot[i];
+             i = (i + 1) & (intern->slot_count - 1)) {
+            const struct store_intern_entry *intern_entry = &intern->entry[intern->slot[i] - 1];
+            if (intern_entry->hash == hash && intern_entry->bytes == bytes &&
+                (!bytes || !memcmp(intern->arena + intern_entry->offset, text, bytes))) {
+                *id = intern->slot[i];
                 return 0;
             }
         }
     }
-    int rc = reserve(m, bytes);
+    int rc = reserve(intern, bytes);
     if (rc)
         return rc;
-    m->entry[m->count] =
-        (struct store_intern_entry){.offset = m->arena_used, .bytes = bytes, .hash = hash};
+    intern->entry[intern->count] =
+        (struct store_intern_entry){.offset = intern->arena_used, .bytes = bytes, .hash = hash};
     if (bytes)
-        memcpy(m->arena + m->arena_used, text, bytes);
-    m->arena_used += bytes;
-    m->count++;
-    slot_insert(m, hash, (uint32_t)m->count);
-    *id = (int64_t)m->count;
+        memcpy(intern->arena + intern->arena_used, text, bytes);
+    intern->arena_used += bytes;
+    intern->count++;
+    slot_insert(intern, hash, (uint32_t)intern->count);
+    *id = (int64_t)intern->count;
     *added = true;
     return 0;
 }
 
-void store_intern_truncate(struct store_intern *m, size_t count)
+void store_intern_truncate(struct store_intern *intern, size_t count)
 {
-    if (count >= m->count)
+    if (count >= intern->count)
         return;
-    m->arena_used = m->entry[count].offset;
-    m->count = count;
-    slots_rebuild(m);
+    intern->arena_used = intern->entry[count].offset;
+    intern->count = count;
+    slots_rebuild(intern);
 }
 
-void store_intern_clear(struct store_intern *m)
+void store_intern_clear(struct store_intern *intern)
 {
-    free(m->entry);
-    free(m->slot);
-    free(m->arena);
-    memset(m, 0, sizeof *m);
+    free(intern->entry);
+    free(intern->slot);
+    free(intern->arena);
+    memset(intern, 0, sizeof *intern);
 }

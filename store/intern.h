@@ -28,10 +28,10 @@ struct store_intern {
 };
 
 /* Finds or adds; *added says which. Ids are handed out in order of first appearance. */
-int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id,
+int store_intern_put(struct store_intern *intern, const void *text, size_t bytes, int64_t *id,
                      bool *added);
 /* Forgets all ids above `count`: what a rolled back transaction had added. */
-void store_intern_truncate(struct store_intern *m, size_t count);
-void store_intern_clear(struct store_intern *m);
+void store_intern_truncate(struct store_intern *intern, size_t count);
+void store_intern_clear(struct store_intern *intern);
 
 #endif

@@ -23,30 +23,30 @@ static int query_fail(store_reader *r, sqlite3_stmt *st, int rc)
     return store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
 }
 
-static void cell_read(sqlite3_stmt *st, int column, struct store_cell *c)
+static void cell_read(sqlite3_stmt *st, int column, struct store_cell *cell)
 {
-    *c = (struct store_cell){.type = STORE_CELL_NULL};
+    *cell = (struct store_cell){.type = STORE_CELL_NULL};
     switch (sqlite3_column_type(st, column)) {
     case SQLITE_INTEGER:
-        c->type = STORE_CELL_INTEGER;
-        c->integer = sqlite3_column_int64(st, column);
+        cell->type = STORE_CELL_INTEGER;
+        cell->integer = sqlite3_column_int64(st, column);
         break;
     case SQLITE_FLOAT:
-        c->type = STORE_CELL_REAL;
-        c->real = sqlite3_column_double(st, column);
+        cell->type = STORE_CELL_REAL;
+        cell->real = sqlite3_column_double(st, column);
         break;
     case SQLITE_BLOB:
-        c->type = STORE_CELL_BLOB;
-        c->text = sqlite3_column_blob(st, column);
-        c->bytes = (size_t)sqlite3_column_bytes(st, column);
+        cell->type = STORE_CELL_BLOB;
+        cell->text = sqlite3_column_blob(st, column);
+        cell->bytes = (size_t)sqlite3_column_bytes(st, column);
         return;
     case SQLITE_NULL:
         return;
     default:
-        c->type = STORE_CELL_TEXT;
+        cell->type = STORE_CELL_TEXT;
     }
-    c->text = (const char *)sqlite3_column_text(st, column);
-    c->bytes = (size_t)sqlite3_column_bytes(st, column);
+    cell->text = (const char *)sqlite3_column_text(st, column);
+    cell->bytes = (size_t)sqlite3_column_bytes(st, column);
 }
 
 /* One statement. 0, what a callback returned, or a code. */

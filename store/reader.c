@@ -64,14 +64,14 @@ static int tables_check(store_reader *r, struct tacho_error *err)
 
 int store_open(const char *path, store_reader **out, struct tacho_error *err)
 {
-    struct store_header h;
+    struct store_header header;
     *out = NULL;
     store_reader *r = calloc(1, sizeof *r);
     if (!r || !(r->path = strdup(path))) {
         free(r);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     }
-    int code = store_db_open(path, STORE_DB_READ, &r->db, &h, err);
+    int code = store_db_open(path, STORE_DB_READ, &r->db, &header, err);
     if (!code)
         code = tables_check(r, err);
     if (!code) {
@@ -103,83 +103,83 @@ struct scan {
     int stopped; /* what the caller's function returned */
 };
 
-static void scan_start(struct scan *s, sqlite3 *db, const char *sql, int64_t from)
+static void scan_start(struct scan *scan, sqlite3 *db, const char *sql, int64_t from)
 {
-    *s = (struct scan){.db = db};
-    s->rc = sqlite3_prepare_v2(db, sql, -1, &s->st, NULL);
-    if (s->rc == SQLITE_OK && sqlite3_bind_parameter_count(s->st))
-        sqlite3_bind_int64(s->st, 1, from);
+    *scan = (struct scan){.db = db};
+    scan->rc = sqlite3_prepare_v2(db, sql, -1, &scan->st, NULL);
+    if (scan->rc == SQLITE_OK && sqlite3_bind_parameter_count(scan->st))
+        sqlite3_bind_int64(scan->st, 1, from);
 }
 
-static int scan_next(struct scan *s)
+static int scan_next(struct scan *scan)
 {
-    if (s->rc != SQLITE_OK || s->stopped)
+    if (scan->rc != SQLITE_OK || scan->stopped)
         return 0;
-    int rc = sqlite3_step(s->st);
+    int rc = sqlite3_step(scan->st);
     if (rc == SQLITE_ROW)
         return 1;
-    s->rc = rc == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(s->db);
+    scan->rc = rc == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(scan->db);
     return 0;
 }
 
 /* The row has been read: hand it out only if all its cells had the right type. */
 #define scan_row(s, call) ((s)->rc == SQLITE_OK ? (void)((s)->stopped = (call)) : (void)0)
 
-static int64_t scan_int(struct scan *s, int column)
+static int64_t scan_int(struct scan *scan, int column)
 {
-    int type = sqlite3_column_type(s->st, column);
+    int type = sqlite3_column_type(scan->st, column);
     if (type == SQLITE_INTEGER)
-        return sqlite3_column_int64(s->st, column);
+        return sqlite3_column_int64(scan->st, column);
     if (type != SQLITE_NULL)
-        s->rc = SQLITE_CORRUPT;
+        scan->rc = SQLITE_CORRUPT;
     return STORE_ABSENT;
 }
 
-static int64_t scan_int_present(struct scan *s, int column)
+static int64_t scan_int_present(struct scan *scan, int column)
 {
-    int64_t v = scan_int(s, column);
+    int64_t v = scan_int(scan, column);
     if (v == STORE_ABSENT)
-        s->rc = SQLITE_CORRUPT;
+        scan->rc = SQLITE_CORRUPT;
     return v;
 }
 
-static double scan_double(struct scan *s, int column)
+static double scan_double(struct scan *scan, int column)
 {
-    int type = sqlite3_column_type(s->st, column);
+    int type = sqlite3_column_type(scan->st, column);
     if (type == SQLITE_FLOAT || type == SQLITE_INTEGER)
-        return sqlite3_column_double(s->st, column);
+        return sqlite3_column_double(scan->st, column);
     if (type != SQLITE_NULL)
-        s->rc = SQLITE_CORRUPT;
+        scan->rc = SQLITE_CORRUPT;
     return NAN;
 }
 
-static const char *scan_text(struct scan *s, int column)
+static const char *scan_text(struct scan *scan, int column)
 {
-    int type = sqlite3_column_type(s->st, column);
+    int type = sqlite3_column_type(scan->st, column);
     if (type == SQLITE_NULL)
         return NULL;
     if (type != SQLITE_TEXT)
-        s->rc = SQLITE_CORRUPT;
-    const char *text = (const char *)sqlite3_column_text(s->st, column);
-    if (!text && s->rc == SQLITE_OK)
-        s->rc = SQLITE_NOMEM;
+        scan->rc = SQLITE_CORRUPT;
+    const char *text = (const char *)sqlite3_column_text(scan->st, column);
+    if (!text && scan->rc == SQLITE_OK)
+        scan->rc = SQLITE_NOMEM;
     return text;
 }
 
-static const char *scan_text_present(struct scan *s, int column)
+static const char *scan_text_present(struct scan *scan, int column)
 {
-    const char *text = scan_text(s, column);
-    if (!text && s->rc == SQLITE_OK)
-        s->rc = SQLITE_CORRUPT;
+    const char *text = scan_text(scan, column);
+    if (!text && scan->rc == SQLITE_OK)
+        scan->rc = SQLITE_CORRUPT;
     return text;
 }
 
-static int scan_end(struct scan *s, store_reader *r)
+static int scan_end(struct scan *scan, store_reader *r)
 {
-    sqlite3_finalize(s->st);
-    if (s->rc == SQLITE_OK)
-        return s->stopped;
-    return store_db_fail(&r->error, r->db, s->rc, r->path, "cannot be read");
+    sqlite3_finalize(scan->st);
+    if (scan->rc == SQLITE_OK)
+        return scan->stopped;
+    return store_db_fail(&r->error, r->db, scan->rc, r->path, "cannot be read");
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------ */
@@ -187,53 +187,53 @@ static int scan_end(struct scan *s, store_reader *r)
 int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value),
                    void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT key, value FROM run", 0);
-    while (scan_next(&s)) {
-        const char *key = scan_text_present(&s, 0), *value = scan_text(&s, 1);
-        scan_row(&s, row(ctx, key, value));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT key, value FROM run", 0);
+    while (scan_next(&scan)) {
+        const char *key = scan_text_present(&scan, 0), *value = scan_text(&scan, 1);
+        scan_row(&scan, row(ctx, key, value));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_string_each(store_reader *r, int64_t from_id,
                       int (*row)(void *ctx, int64_t id, const char *text), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
-    while (scan_next(&s)) {
-        int64_t id = scan_int_present(&s, 0);
-        const char *text = scan_text_present(&s, 1);
-        scan_row(&s, row(ctx, id, text));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&scan)) {
+        int64_t id = scan_int_present(&scan, 0);
+        const char *text = scan_text_present(&scan, 1);
+        scan_row(&scan, row(ctx, id, text));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
-static void detail_rows(struct scan *s, int (*row)(void *ctx, const struct store_detail *d),
+static void detail_rows(struct scan *scan, int (*row)(void *ctx, const struct store_detail *detail),
                         void *ctx)
 {
-    while (scan_next(s)) {
-        struct store_detail d = {.id = scan_int_present(s, 0),
-                                 .flops = scan_int(s, 1),
-                                 .bytes_read = scan_int(s, 2),
-                                 .bytes_written = scan_int(s, 3),
-                                 .dtype = scan_text(s, 4),
-                                 .pass = scan_text(s, 5),
-                                 .kind = scan_text(s, 6),
-                                 .model_flops = scan_int(s, 7),
-                                 .palm_flops = scan_int(s, 8),
-                                 .bytes = scan_int(s, 9),
-                                 .samples = scan_int(s, 10),
-                                 .communicator = scan_int(s, 11),
-                                 .ranks = scan_int(s, 12),
-                                 .collective = scan_text(s, 13),
-                                 .copy_kind = scan_text(s, 14),
-                                 .grid = scan_text(s, 15),
-                                 .block = scan_text(s, 16),
-                                 .schema = scan_text(s, 17),
-                                 .payload = scan_text(s, 18),
-                                 .flags = scan_int(s, 19)};
-        scan_row(s, row(ctx, &d));
+    while (scan_next(scan)) {
+        struct store_detail detail = {.id = scan_int_present(scan, 0),
+                                      .flops = scan_int(scan, 1),
+                                      .bytes_read = scan_int(scan, 2),
+                                      .bytes_written = scan_int(scan, 3),
+                                      .dtype = scan_text(scan, 4),
+                                      .pass = scan_text(scan, 5),
+                                      .kind = scan_text(scan, 6),
+                                      .model_flops = scan_int(scan, 7),
+                                      .palm_flops = scan_int(scan, 8),
+                                      .bytes = scan_int(scan, 9),
+                                      .samples = scan_int(scan, 10),
+                                      .communicator = scan_int(scan, 11),
+                                      .ranks = scan_int(scan, 12),
+                                      .collective = scan_text(scan, 13),
+                                      .copy_kind = scan_text(scan, 14),
+                                      .grid = scan_text(scan, 15),
+                                      .block = scan_text(scan, 16),
+                                      .schema = scan_text(scan, 17),
+                                      .payload = scan_text(scan, 18),
+                                      .flags = scan_int(scan, 19)};
+        scan_row(scan, row(ctx, &detail));
     }
 }
 
@@ -246,82 +246,82 @@ static const char detail_sql[] =
 int store_detail_each(store_reader *r, int64_t from_id,
                       int (*row)(void *ctx, const struct store_detail *d), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, detail_sql, from_id);
-    detail_rows(&s, row, ctx);
-    return scan_end(&s, r);
+    struct scan scan;
+    scan_start(&scan, r->db, detail_sql, from_id);
+    detail_rows(&scan, row, ctx);
+    return scan_end(&scan, r);
 }
 
 int store_scan_details(sqlite3 *db, int64_t from_id,
                        int (*row)(void *ctx, const struct store_detail *d), void *ctx, int *stopped)
 {
-    struct scan s;
-    scan_start(&s, db, detail_sql, from_id);
-    detail_rows(&s, row, ctx);
-    sqlite3_finalize(s.st);
-    *stopped = s.stopped;
-    return s.rc;
+    struct scan scan;
+    scan_start(&scan, db, detail_sql, from_id);
+    detail_rows(&scan, row, ctx);
+    sqlite3_finalize(scan.st);
+    *stopped = scan.stopped;
+    return scan.rc;
 }
 
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p),
+int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *process),
                        void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db,
+    struct scan scan;
+    scan_start(&scan, r->db,
                "SELECT id, rank, host, pid, parent_pid, program, device, start, \"end\", "
                "exit_status, ended FROM process ORDER BY id",
                0);
-    while (scan_next(&s)) {
-        struct store_process p = {.id = scan_int_present(&s, 0),
-                                  .rank = scan_int(&s, 1),
-                                  .host = scan_text(&s, 2),
-                                  .pid = scan_int(&s, 3),
-                                  .parent_pid = scan_int(&s, 4),
-                                  .program = scan_text(&s, 5),
-                                  .device = scan_text(&s, 6),
-                                  .start = scan_int(&s, 7),
-                                  .end = scan_int(&s, 8),
-                                  .exit_status = scan_int(&s, 9),
-                                  .ended = scan_text(&s, 10)};
-        scan_row(&s, row(ctx, &p));
+    while (scan_next(&scan)) {
+        struct store_process process = {.id = scan_int_present(&scan, 0),
+                                        .rank = scan_int(&scan, 1),
+                                        .host = scan_text(&scan, 2),
+                                        .pid = scan_int(&scan, 3),
+                                        .parent_pid = scan_int(&scan, 4),
+                                        .program = scan_text(&scan, 5),
+                                        .device = scan_text(&scan, 6),
+                                        .start = scan_int(&scan, 7),
+                                        .end = scan_int(&scan, 8),
+                                        .exit_status = scan_int(&scan, 9),
+                                        .ended = scan_text(&scan, 10)};
+        scan_row(&scan, row(ctx, &process));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_track_each(store_reader *r, int64_t from_id,
-                     int (*row)(void *ctx, const struct store_track *t), void *ctx)
+                     int (*row)(void *ctx, const struct store_track *track), void *ctx)
 {
-    struct scan s;
+    struct scan scan;
     scan_start(
-        &s, r->db,
+        &scan, r->db,
         "SELECT id, process, kind, name, device, tid, unit FROM track WHERE id>=? ORDER BY id",
         from_id);
-    while (scan_next(&s)) {
-        struct store_track t = {.id = scan_int_present(&s, 0),
-                                .process = scan_int(&s, 1),
-                                .kind = scan_text_present(&s, 2),
-                                .name = scan_text(&s, 3),
-                                .device = scan_text(&s, 4),
-                                .tid = scan_int(&s, 5),
-                                .unit = scan_text(&s, 6)};
-        scan_row(&s, row(ctx, &t));
+    while (scan_next(&scan)) {
+        struct store_track track = {.id = scan_int_present(&scan, 0),
+                                    .process = scan_int(&scan, 1),
+                                    .kind = scan_text_present(&scan, 2),
+                                    .name = scan_text(&scan, 3),
+                                    .device = scan_text(&scan, 4),
+                                    .tid = scan_int(&scan, 5),
+                                    .unit = scan_text(&scan, 6)};
+        scan_row(&scan, row(ctx, &track));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
-static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_slice *x),
+static void slice_rows(struct scan *scan, int (*row)(void *ctx, const struct store_slice *slice),
                        void *ctx)
 {
-    while (scan_next(s)) {
-        struct store_slice x = {.id = scan_int_present(s, 0),
-                                .track = scan_int_present(s, 1),
-                                .start = scan_int_present(s, 2),
-                                .dur = scan_int(s, 3),
-                                .name = scan_int(s, 4),
-                                .category = scan_int(s, 5),
-                                .detail = scan_int(s, 6),
-                                .correlation = scan_int(s, 7)};
-        scan_row(s, row(ctx, &x));
+    while (scan_next(scan)) {
+        struct store_slice slice = {.id = scan_int_present(scan, 0),
+                                    .track = scan_int_present(scan, 1),
+                                    .start = scan_int_present(scan, 2),
+                                    .dur = scan_int(scan, 3),
+                                    .name = scan_int(scan, 4),
+                                    .category = scan_int(scan, 5),
+                                    .detail = scan_int(scan, 6),
+                                    .correlation = scan_int(scan, 7)};
+        scan_row(scan, row(ctx, &slice));
     }
 }
 
@@ -331,90 +331,92 @@ static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_
 int store_slice_each(store_reader *r, int64_t from_id,
                      int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, SLICE_COLUMNS "ORDER BY id", from_id);
-    slice_rows(&s, row, ctx);
-    return scan_end(&s, r);
+    struct scan scan;
+    scan_start(&scan, r->db, SLICE_COLUMNS "ORDER BY id", from_id);
+    slice_rows(&scan, row, ctx);
+    return scan_end(&scan, r);
 }
 
 int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id",
-               from_id);
-    if (s.rc == SQLITE_OK) {
-        sqlite3_bind_int64(s.st, 2, t1);
-        sqlite3_bind_int64(s.st, 3, t0);
+    struct scan scan;
+    scan_start(&scan, r->db,
+               SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id", from_id);
+    if (scan.rc == SQLITE_OK) {
+        sqlite3_bind_int64(scan.st, 2, t1);
+        sqlite3_bind_int64(scan.st, 3, t0);
     }
-    slice_rows(&s, row, ctx);
-    return scan_end(&s, r);
+    slice_rows(&scan, row, ctx);
+    return scan_end(&scan, r);
 }
 
 int store_counter_each(store_reader *r, int64_t from_id,
-                       int (*row)(void *ctx, const struct store_counter *c), void *ctx)
+                       int (*row)(void *ctx, const struct store_counter *counter), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id",
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id",
                from_id);
-    while (scan_next(&s)) {
-        struct store_counter c = {.track = scan_int_present(&s, 1),
-                                  .time = scan_int_present(&s, 2),
-                                  .value = scan_double(&s, 3),
-                                  .id = scan_int_present(&s, 0)};
-        scan_row(&s, row(ctx, &c));
+    while (scan_next(&scan)) {
+        struct store_counter counter = {.track = scan_int_present(&scan, 1),
+                                        .time = scan_int_present(&scan, 2),
+                                        .value = scan_double(&scan, 3),
+                                        .id = scan_int_present(&scan, 0)};
+        scan_row(&scan, row(ctx, &counter));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_stack_each(store_reader *r, int64_t from_id,
-                     int (*row)(void *ctx, const struct store_stack *x), void *ctx)
+                     int (*row)(void *ctx, const struct store_stack *stack), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id", from_id);
-    while (scan_next(&s)) {
-        struct store_stack x = {.id = scan_int_present(&s, 0),
-                                .parent = scan_int(&s, 1),
-                                .frame = scan_int_present(&s, 2)};
-        scan_row(&s, row(ctx, &x));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id",
+               from_id);
+    while (scan_next(&scan)) {
+        struct store_stack stack = {.id = scan_int_present(&scan, 0),
+                                    .parent = scan_int(&scan, 1),
+                                    .frame = scan_int_present(&scan, 2)};
+        scan_row(&scan, row(ctx, &stack));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_sample_each(store_reader *r, int64_t from_id,
-                      int (*row)(void *ctx, const struct store_sample *x), void *ctx)
+                      int (*row)(void *ctx, const struct store_sample *sample), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id", from_id);
-    while (scan_next(&s)) {
-        struct store_sample x = {.track = scan_int_present(&s, 0),
-                                 .time = scan_int_present(&s, 1),
-                                 .stack = scan_int(&s, 2)};
-        scan_row(&s, row(ctx, &x));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id",
+               from_id);
+    while (scan_next(&scan)) {
+        struct store_sample sample = {.track = scan_int_present(&scan, 0),
+                                      .time = scan_int_present(&scan, 1),
+                                      .stack = scan_int(&scan, 2)};
+        scan_row(&scan, row(ctx, &sample));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_step_from(store_reader *r, int64_t from_id,
-                    int (*row)(void *ctx, const struct store_step *x), void *ctx)
+                    int (*row)(void *ctx, const struct store_step *step), void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db,
+    struct scan scan;
+    scan_start(&scan, r->db,
                "SELECT process, \"index\", start, \"end\", tokens, samples, paused, rowid FROM "
                "step WHERE rowid>=? ORDER BY rowid",
                from_id);
-    while (scan_next(&s)) {
-        struct store_step x = {.process = scan_int_present(&s, 0),
-                               .index = scan_int_present(&s, 1),
-                               .start = scan_int_present(&s, 2),
-                               .end = scan_int(&s, 3),
-                               .tokens = scan_int(&s, 4),
-                               .samples = scan_int(&s, 5),
-                               .paused = scan_int_present(&s, 6) != 0,
-                               .id = scan_int_present(&s, 7)};
-        scan_row(&s, row(ctx, &x));
+    while (scan_next(&scan)) {
+        struct store_step step = {.process = scan_int_present(&scan, 0),
+                                  .index = scan_int_present(&scan, 1),
+                                  .start = scan_int_present(&scan, 2),
+                                  .end = scan_int(&scan, 3),
+                                  .tokens = scan_int(&scan, 4),
+                                  .samples = scan_int(&scan, 5),
+                                  .paused = scan_int_present(&scan, 6) != 0,
+                                  .id = scan_int_present(&scan, 7)};
+        scan_row(&scan, row(ctx, &step));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx)
@@ -423,29 +425,30 @@ int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_st
 }
 
 int store_step_aggregate_from(store_reader *r, int64_t from_id,
-                              int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              int (*row)(void *ctx,
+                                         const struct store_step_aggregate *step_aggregate),
                               void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db,
+    struct scan scan;
+    scan_start(&scan, r->db,
                "SELECT process, step, track, name, category, detail, count, total, self, rowid "
                "FROM step_aggregate "
                "WHERE rowid>=? ORDER BY rowid",
                from_id);
-    while (scan_next(&s)) {
-        struct store_step_aggregate x = {.process = scan_int_present(&s, 0),
-                                         .step = scan_int_present(&s, 1),
-                                         .track = scan_int_present(&s, 2),
-                                         .name = scan_int(&s, 3),
-                                         .category = scan_int(&s, 4),
-                                         .detail = scan_int(&s, 5),
-                                         .count = scan_int_present(&s, 6),
-                                         .total = scan_int_present(&s, 7),
-                                         .self = scan_int_present(&s, 8),
-                                         .id = scan_int_present(&s, 9)};
-        scan_row(&s, row(ctx, &x));
+    while (scan_next(&scan)) {
+        struct store_step_aggregate step_aggregate = {.process = scan_int_present(&scan, 0),
+                                                      .step = scan_int_present(&scan, 1),
+                                                      .track = scan_int_present(&scan, 2),
+                                                      .name = scan_int(&scan, 3),
+                                                      .category = scan_int(&scan, 4),
+                                                      .detail = scan_int(&scan, 5),
+                                                      .count = scan_int_present(&scan, 6),
+                                                      .total = scan_int_present(&scan, 7),
+                                                      .self = scan_int_present(&scan, 8),
+                                                      .id = scan_int_present(&scan, 9)};
+        scan_row(&scan, row(ctx, &step_aggregate));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_step_aggregate_each(store_reader *r,
@@ -455,81 +458,82 @@ int store_step_aggregate_each(store_reader *r,
     return store_step_aggregate_from(r, INT64_MIN, row, ctx);
 }
 
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c),
+int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *ceiling),
                        void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db,
+    struct scan scan;
+    scan_start(&scan, r->db,
                "SELECT device, resource, dtype, value, source FROM ceiling ORDER BY rowid", 0);
-    while (scan_next(&s)) {
-        struct store_ceiling c = {.device = scan_text(&s, 0),
-                                  .resource = scan_text_present(&s, 1),
-                                  .dtype = scan_text(&s, 2),
-                                  .value = scan_double(&s, 3),
-                                  .source = scan_text_present(&s, 4)};
-        scan_row(&s, row(ctx, &c));
+    while (scan_next(&scan)) {
+        struct store_ceiling ceiling = {.device = scan_text(&scan, 0),
+                                        .resource = scan_text_present(&scan, 1),
+                                        .dtype = scan_text(&scan, 2),
+                                        .value = scan_double(&scan, 3),
+                                        .source = scan_text_present(&scan, 4)};
+        scan_row(&scan, row(ctx, &ceiling));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m),
+int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *metric),
                       void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
-    while (scan_next(&s)) {
-        struct store_metric m = {.name = scan_text_present(&s, 0),
-                                 .value = scan_double(&s, 1),
-                                 .unit = scan_text(&s, 2),
-                                 .reason = scan_text(&s, 3)};
-        scan_row(&s, row(ctx, &m));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
+    while (scan_next(&scan)) {
+        struct store_metric metric = {.name = scan_text_present(&scan, 0),
+                                      .value = scan_double(&scan, 1),
+                                      .unit = scan_text(&scan, 2),
+                                      .reason = scan_text(&scan, 3)};
+        scan_row(&scan, row(ctx, &metric));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
-int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx)
+int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *loss),
+                    void *ctx)
 {
-    struct scan s;
-    scan_start(&s, r->db, "SELECT source, reason, count, t0, t1 FROM loss ORDER BY rowid", 0);
-    while (scan_next(&s)) {
-        struct store_loss l = {.source = scan_text_present(&s, 0),
-                               .reason = scan_text_present(&s, 1),
-                               .count = scan_int(&s, 2),
-                               .t0 = scan_int(&s, 3),
-                               .t1 = scan_int(&s, 4)};
-        scan_row(&s, row(ctx, &l));
+    struct scan scan;
+    scan_start(&scan, r->db, "SELECT source, reason, count, t0, t1 FROM loss ORDER BY rowid", 0);
+    while (scan_next(&scan)) {
+        struct store_loss loss = {.source = scan_text_present(&scan, 0),
+                                  .reason = scan_text_present(&scan, 1),
+                                  .count = scan_int(&scan, 2),
+                                  .t0 = scan_int(&scan, 3),
+                                  .t1 = scan_int(&scan, 4)};
+        scan_row(&scan, row(ctx, &loss));
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }
 
 int store_count(store_reader *r, const char *table, int64_t *count)
 {
     char sql[64];
-    struct scan s;
+    struct scan scan;
     *count = 0;
     if (!table_known(table))
         return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
                           table);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-    scan_start(&s, r->db, sql, 0);
-    if (scan_next(&s))
-        *count = scan_int_present(&s, 0);
-    return scan_end(&s, r);
+    scan_start(&scan, r->db, sql, 0);
+    if (scan_next(&scan))
+        *count = scan_int_present(&scan, 0);
+    return scan_end(&scan, r);
 }
 
 int store_last_id(store_reader *r, const char *table, int64_t *id)
 {
     char sql[64];
-    struct scan s;
+    struct scan scan;
     *id = 0;
     if (!table_known(table))
         return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
                           table);
     snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
-    scan_start(&s, r->db, sql, 0);
-    if (scan_next(&s)) {
-        int64_t last = scan_int(&s, 0);
+    scan_start(&scan, r->db, sql, 0);
+    if (scan_next(&scan)) {
+        int64_t last = scan_int(&scan, 0);
         *id = last == STORE_ABSENT ? 0 : last;
     }
-    return scan_end(&s, r);
+    return scan_end(&scan, r);
 }

@@ -145,13 +145,15 @@ static int key_put(store *s, const void *bytes, size_t n)
     return 0;
 }
 
-int store_detail_key(store *s, const struct store_detail *d)
+int store_detail_key(store *s, const struct store_detail *detail)
 {
-    const int64_t numbers[] = {d->flops,      d->bytes_read, d->bytes_written, d->model_flops,
-                               d->palm_flops, d->bytes,      d->samples,       d->communicator,
-                               d->ranks,      d->flags};
-    const char *texts[] = {d->dtype,     d->pass, d->kind,  d->schema, d->collective,
-                           d->copy_kind, d->grid, d->block, d->payload};
+    const int64_t numbers[] = {detail->flops,       detail->bytes_read,   detail->bytes_written,
+                               detail->model_flops, detail->palm_flops,   detail->bytes,
+                               detail->samples,     detail->communicator, detail->ranks,
+                               detail->flags};
+    const char *texts[] = {detail->dtype,  detail->pass,       detail->kind,
+                           detail->schema, detail->collective, detail->copy_kind,
+                           detail->grid,   detail->block,      detail->payload};
     s->key_used = 0;
     int code = key_put(s, numbers, sizeof numbers);
     for (size_t i = 0; !code && i < sizeof texts / sizeof *texts; i++)
@@ -160,10 +162,11 @@ int store_detail_key(store *s, const struct store_detail *d)
     return code;
 }
 
-int store_detail_intern(store *s, const struct store_detail *d, int64_t *id)
+int store_detail_intern(store *s, const struct store_detail *detail, int64_t *id)
 {
     bool added;
-    if (store_detail_key(s, d) || store_intern_put(&s->details, s->key, s->key_used, id, &added))
+    if (store_detail_key(s, detail) ||
+        store_intern_put(&s->details, s->key, s->key_used, id, &added))
         return no_memory(s);
     if (!added)
         return 0;
@@ -171,25 +174,25 @@ int store_detail_intern(store *s, const struct store_detail *d, int64_t *id)
     int code = s->failed;
     if (st) {
         sqlite3_bind_int64(st, 1, *id);
-        store_bind_int(st, 2, d->flops);
-        store_bind_int(st, 3, d->bytes_read);
-        store_bind_int(st, 4, d->bytes_written);
-        store_bind_text(st, 5, d->dtype);
-        store_bind_text(st, 6, d->pass);
-        store_bind_text(st, 7, d->kind);
-        store_bind_int(st, 8, d->model_flops);
-        store_bind_int(st, 9, d->palm_flops);
-        store_bind_int(st, 10, d->bytes);
-        store_bind_int(st, 11, d->samples);
-        store_bind_int(st, 12, d->communicator);
-        store_bind_int(st, 13, d->ranks);
-        store_bind_text(st, 14, d->collective);
-        store_bind_text(st, 15, d->copy_kind);
-        store_bind_text(st, 16, d->grid);
-        store_bind_text(st, 17, d->block);
-        store_bind_text(st, 18, d->schema);
-        store_bind_text(st, 19, d->payload);
-        store_bind_int(st, 20, d->flags);
+        store_bind_int(st, 2, detail->flops);
+        store_bind_int(st, 3, detail->bytes_read);
+        store_bind_int(st, 4, detail->bytes_written);
+        store_bind_text(st, 5, detail->dtype);
+        store_bind_text(st, 6, detail->pass);
+        store_bind_text(st, 7, detail->kind);
+        store_bind_int(st, 8, detail->model_flops);
+        store_bind_int(st, 9, detail->palm_flops);
+        store_bind_int(st, 10, detail->bytes);
+        store_bind_int(st, 11, detail->samples);
+        store_bind_int(st, 12, detail->communicator);
+        store_bind_int(st, 13, detail->ranks);
+        store_bind_text(st, 14, detail->collective);
+        store_bind_text(st, 15, detail->copy_kind);
+        store_bind_text(st, 16, detail->grid);
+        store_bind_text(st, 17, detail->block);
+        store_bind_text(st, 18, detail->schema);
+        store_bind_text(st, 19, detail->payload);
+        store_bind_int(st, 20, detail->flags);
         code = store_run_statement(s, st, WRITING);
     }
     if (code)
@@ -199,53 +202,53 @@ int store_detail_intern(store *s, const struct store_detail *d, int64_t *id)
 
 /* ---- process, track ------------------------------------------------------------------------------------------------------ */
 
-static int process_write(store *s, sqlite3_stmt *st, const struct store_process *p)
+static int process_write(store *s, sqlite3_stmt *st, const struct store_process *process)
 {
-    sqlite3_bind_int64(st, 1, p->id);
-    store_bind_int(st, 2, p->rank);
-    store_bind_text(st, 3, p->host);
-    store_bind_int(st, 4, p->pid);
-    store_bind_int(st, 5, p->parent_pid);
-    store_bind_text(st, 6, p->program);
-    store_bind_text(st, 7, p->device);
-    store_bind_int(st, 8, p->start);
-    store_bind_int(st, 9, p->end);
-    store_bind_int(st, 10, p->exit_status);
-    store_bind_text(st, 11, p->ended);
+    sqlite3_bind_int64(st, 1, process->id);
+    store_bind_int(st, 2, process->rank);
+    store_bind_text(st, 3, process->host);
+    store_bind_int(st, 4, process->pid);
+    store_bind_int(st, 5, process->parent_pid);
+    store_bind_text(st, 6, process->program);
+    store_bind_text(st, 7, process->device);
+    store_bind_int(st, 8, process->start);
+    store_bind_int(st, 9, process->end);
+    store_bind_int(st, 10, process->exit_status);
+    store_bind_text(st, 11, process->ended);
     return store_run_statement(s, st, WRITING);
 }
 
-int store_process_add(store *s, struct store_process *p)
+int store_process_add(store *s, struct store_process *process)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_ADD);
     if (!st)
         return s->failed;
-    p->id = s->next.process;
-    int code = process_write(s, st, p);
+    process->id = s->next.process;
+    int code = process_write(s, st, process);
     if (!code)
         s->next.process++;
     return code;
 }
 
-int store_process_update(store *s, const struct store_process *p)
+int store_process_update(store *s, const struct store_process *process)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_UPDATE);
-    return st ? process_write(s, st, p) : s->failed;
+    return st ? process_write(s, st, process) : s->failed;
 }
 
-int store_track_add(store *s, struct store_track *t)
+int store_track_add(store *s, struct store_track *track)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_TRACK_ADD);
     if (!st)
         return s->failed;
-    t->id = s->next.track;
-    sqlite3_bind_int64(st, 1, t->id);
-    store_bind_int(st, 2, t->process);
-    store_bind_text(st, 3, t->kind);
-    store_bind_text(st, 4, t->name);
-    store_bind_text(st, 5, t->device);
-    store_bind_int(st, 6, t->tid);
-    store_bind_text(st, 7, t->unit);
+    track->id = s->next.track;
+    sqlite3_bind_int64(st, 1, track->id);
+    store_bind_int(st, 2, track->process);
+    store_bind_text(st, 3, track->kind);
+    store_bind_text(st, 4, track->name);
+    store_bind_text(st, 5, track->device);
+    store_bind_int(st, 6, track->tid);
+    store_bind_text(st, 7, track->unit);
     int code = store_run_statement(s, st, WRITING);
     if (!code)
         s->next.track++;
@@ -265,20 +268,20 @@ int store_track_rename(store *s, int64_t track, const char *name)
 /* ---- rows that come by the million: they wait in a batch ----------------------------------------------------------------- */
 
 /* A place for one row, or NULL (s->failed says why). */
-static int64_t *batch_place(store *s, struct store_batch *b)
+static int64_t *batch_place(store *s, struct store_batch *batch)
 {
     if (!s->in_transaction)
         s->failed = 0;
     if (s->failed)
         return NULL;
-    if (b->rows == STORE_BATCH_ROWS) {
-        int rc = store_batch_flush(b);
+    if (batch->rows == STORE_BATCH_ROWS) {
+        int rc = store_batch_flush(batch);
         if (rc != SQLITE_OK) {
             store_note(s, sqlite3_extended_errcode(s->db), WRITING);
             return NULL;
         }
     }
-    return b->row[b->rows++];
+    return batch->row[batch->rows++];
 }
 
 /* Outside a transaction nothing may wait: there is no commit to wait for. */
@@ -287,20 +290,20 @@ static int batch_done(store *s)
     return s->in_transaction ? 0 : store_flush(s);
 }
 
-int store_slice_add(store *s, struct store_slice *x)
+int store_slice_add(store *s, struct store_slice *slice)
 {
     int64_t *row = batch_place(s, &s->slices);
     if (!row)
         return s->failed;
-    x->id = s->next.slice++;
-    row[0] = x->id;
-    row[1] = x->track;
-    row[2] = x->start;
-    row[3] = x->dur;
-    row[4] = x->name;
-    row[5] = x->category;
-    row[6] = x->detail;
-    row[7] = x->correlation;
+    slice->id = s->next.slice++;
+    row[0] = slice->id;
+    row[1] = slice->track;
+    row[2] = slice->start;
+    row[3] = slice->dur;
+    row[4] = slice->name;
+    row[5] = slice->category;
+    row[6] = slice->detail;
+    row[7] = slice->correlation;
     return batch_done(s);
 }
 
@@ -334,32 +337,32 @@ int store_time_shift(store *s, int64_t from_track, int64_t delta)
     return code;
 }
 
-int store_counter_add(store *s, const struct store_counter *c)
+int store_counter_add(store *s, const struct store_counter *counter)
 {
     int64_t *row = batch_place(s, &s->counters);
     if (!row)
         return s->failed;
     row[0] = STORE_ABSENT; /* SQLite gives the next id */
-    row[1] = c->track;
-    row[2] = c->time;
-    memcpy(&row[3], &c->value, sizeof row[3]);
+    row[1] = counter->track;
+    row[2] = counter->time;
+    memcpy(&row[3], &counter->value, sizeof row[3]);
     return batch_done(s);
 }
 
-int store_step_aggregate_add(store *s, const struct store_step_aggregate *x)
+int store_step_aggregate_add(store *s, const struct store_step_aggregate *step_aggregate)
 {
     int64_t *row = batch_place(s, &s->aggregates);
     if (!row)
         return s->failed;
-    row[0] = x->process;
-    row[1] = x->step;
-    row[2] = x->track;
-    row[3] = x->name;
-    row[4] = x->category;
-    row[5] = x->detail;
-    row[6] = x->count;
-    row[7] = x->total;
-    row[8] = x->self;
+    row[0] = step_aggregate->process;
+    row[1] = step_aggregate->step;
+    row[2] = step_aggregate->track;
+    row[3] = step_aggregate->name;
+    row[4] = step_aggregate->category;
+    row[5] = step_aggregate->detail;
+    row[6] = step_aggregate->count;
+    row[7] = step_aggregate->total;
+    row[8] = step_aggregate->self;
     return batch_done(s);
 }
 
@@ -386,91 +389,91 @@ int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id)
     return code;
 }
 
-int store_sample_add(store *s, const struct store_sample *x)
+int store_sample_add(store *s, const struct store_sample *sample)
 {
     int64_t *row = batch_place(s, &s->samples);
     if (!row)
         return s->failed;
     row[0] = STORE_ABSENT; /* SQLite gives the next id */
-    row[1] = x->track;
-    row[2] = x->time;
-    row[3] = x->stack;
+    row[1] = sample->track;
+    row[2] = sample->time;
+    row[3] = sample->stack;
     return batch_done(s);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
-int store_step_add(store *s, const struct store_step *x)
+int store_step_add(store *s, const struct store_step *step)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_STEP_ADD);
     if (!st)
         return s->failed;
-    store_bind_int(st, 1, x->process);
-    store_bind_int(st, 2, x->index);
-    store_bind_int(st, 3, x->start);
-    store_bind_int(st, 4, x->end);
-    store_bind_int(st, 5, x->tokens);
-    store_bind_int(st, 6, x->samples);
-    sqlite3_bind_int(st, 7, x->paused);
+    store_bind_int(st, 1, step->process);
+    store_bind_int(st, 2, step->index);
+    store_bind_int(st, 3, step->start);
+    store_bind_int(st, 4, step->end);
+    store_bind_int(st, 5, step->tokens);
+    store_bind_int(st, 6, step->samples);
+    sqlite3_bind_int(st, 7, step->paused);
     return store_run_statement(s, st, WRITING);
 }
 
-int store_ceiling_add(store *s, const struct store_ceiling *c)
+int store_ceiling_add(store *s, const struct store_ceiling *ceiling)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_CEILING_ADD);
     if (!st)
         return s->failed;
-    store_bind_text(st, 1, c->device);
-    store_bind_text(st, 2, c->resource);
-    store_bind_text(st, 3, c->dtype);
-    sqlite3_bind_double(st, 4, c->value);
-    store_bind_text(st, 5, c->source);
+    store_bind_text(st, 1, ceiling->device);
+    store_bind_text(st, 2, ceiling->resource);
+    store_bind_text(st, 3, ceiling->dtype);
+    sqlite3_bind_double(st, 4, ceiling->value);
+    store_bind_text(st, 5, ceiling->source);
     return store_run_statement(s, st, WRITING);
 }
 
-static int loss_write(store *s, enum store_statement which, const struct store_loss *l)
+static int loss_write(store *s, enum store_statement which, const struct store_loss *loss)
 {
     sqlite3_stmt *st = store_statement(s, which);
     if (!st)
         return s->failed;
-    store_bind_text(st, 1, l->source);
-    store_bind_text(st, 2, l->reason);
-    store_bind_int(st, 3, l->count);
-    store_bind_int(st, 4, l->t0);
-    store_bind_int(st, 5, l->t1);
+    store_bind_text(st, 1, loss->source);
+    store_bind_text(st, 2, loss->reason);
+    store_bind_int(st, 3, loss->count);
+    store_bind_int(st, 4, loss->t0);
+    store_bind_int(st, 5, loss->t1);
     return store_run_statement(s, st, WRITING);
 }
 
-int store_loss_add(store *s, const struct store_loss *l)
+int store_loss_add(store *s, const struct store_loss *loss)
 {
-    return loss_write(s, STORE_SQL_LOSS_ADD, l);
+    return loss_write(s, STORE_SQL_LOSS_ADD, loss);
 }
 
-int store_loss_set(store *s, const struct store_loss *l)
+int store_loss_set(store *s, const struct store_loss *loss)
 {
-    return loss_write(s, STORE_SQL_LOSS_SET, l);
+    return loss_write(s, STORE_SQL_LOSS_SET, loss);
 }
 
-int store_anchor_add(store *s, const struct store_anchor *a)
+int store_anchor_add(store *s, const struct store_anchor *anchor)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_ANCHOR_ADD);
     if (!st)
         return s->failed;
-    store_bind_int(st, 1, a->tsc);
-    store_bind_int(st, 2, a->monotonic);
-    store_bind_int(st, 3, a->realtime);
+    store_bind_int(st, 1, anchor->tsc);
+    store_bind_int(st, 2, anchor->monotonic);
+    store_bind_int(st, 3, anchor->realtime);
     return store_run_statement(s, st, WRITING);
 }
 
-int store_metric_set(store *s, const struct store_metric *m)
+int store_metric_set(store *s, const struct store_metric *metric)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_METRIC_SET);
     if (!st)
         return s->failed;
-    store_bind_text(st, 1, m->name);
-    sqlite3_bind_double(st, 2, m->value); /* NAN is stored as NULL */
-    store_bind_text(st, 3, m->unit);
-    store_bind_text(st, 4, m->reason);
+    store_bind_text(st, 1, metric->name);
+    sqlite3_bind_double(st, 2, metric->value); /* NAN is stored as NULL */
+    store_bind_text(st, 3, metric->unit);
+    store_bind_text(st, 4, metric->reason);
     return store_run_statement(s, st, WRITING);
 }
 

@@ -145,31 +145,32 @@ int store_run_set(store *s, const char *key, const char *value); /* value NULL r
 int store_run_set_int(store *s, const char *key, int64_t value);
 int store_string(store *s, const char *text, size_t bytes,
                  int64_t *id); /* interns; text need not be terminated */
-int store_detail_intern(store *s, const struct store_detail *d, int64_t *id);
-int store_process_add(store *s, struct store_process *p);
-int store_process_update(store *s, const struct store_process *p); /* all columns of row p->id */
-int store_track_add(store *s, struct store_track *t);
+int store_detail_intern(store *s, const struct store_detail *detail, int64_t *id);
+int store_process_add(store *s, struct store_process *process);
+int store_process_update(store *s,
+                         const struct store_process *process); /* all columns of row p->id */
+int store_track_add(store *s, struct store_track *track);
 int store_track_rename(store *s, int64_t track, const char *name);
-int store_slice_add(store *s, struct store_slice *x);   /* sets x->id */
-int store_slice_end(store *s, int64_t id, int64_t dur); /* ends a slice that was added open */
-int store_counter_add(store *s, const struct store_counter *c);
+int store_slice_add(store *s, struct store_slice *slice); /* sets x->id */
+int store_slice_end(store *s, int64_t id, int64_t dur);   /* ends a slice that was added open */
+int store_counter_add(store *s, const struct store_counter *counter);
 /* Adds delta to the start of all slices and the time of all counter values on tracks from
  * `from_track` on: an importer learnt late what its times count from. The caller sees to it that
  * sums stay in 64 bits. */
 int store_time_shift(store *s, int64_t from_track, int64_t delta);
 int store_stack(store *s, int64_t parent, int64_t frame,
                 int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
-int store_sample_add(store *s, const struct store_sample *x);
-int store_step_add(store *s, const struct store_step *x);
-int store_step_aggregate_add(store *s, const struct store_step_aggregate *x);
-int store_ceiling_add(store *s, const struct store_ceiling *c);
+int store_sample_add(store *s, const struct store_sample *sample);
+int store_step_add(store *s, const struct store_step *step);
+int store_step_aggregate_add(store *s, const struct store_step_aggregate *step_aggregate);
+int store_ceiling_add(store *s, const struct store_ceiling *ceiling);
 /* Adds count to the row of the same source and reason and widens its t0..t1; creates it if needed.
  */
-int store_loss_add(store *s, const struct store_loss *l);
+int store_loss_add(store *s, const struct store_loss *loss);
 /* Sets the row of the same source and reason to exactly these values. */
-int store_loss_set(store *s, const struct store_loss *l);
-int store_anchor_add(store *s, const struct store_anchor *a);
-int store_metric_set(store *s, const struct store_metric *m);
+int store_loss_set(store *s, const struct store_loss *loss);
+int store_anchor_add(store *s, const struct store_anchor *anchor);
+int store_metric_set(store *s, const struct store_metric *metric);
 int store_finding_set(store *s, const char *id, const char *json);
 /* Bytes of the database file and its WAL. */
 int64_t store_bytes(const store *s);
@@ -206,7 +207,7 @@ struct store_making {
     int (*fill)(void *ctx, store *s, struct tacho_error *why);
     void *ctx;
 };
-int store_make(const struct store_making *m, struct tacho_error *err);
+int store_make(const struct store_making *making, struct tacho_error *err);
 /* Is PATH on a filesystem that WAL and locks can be trusted on (not NFS, Lustre, FUSE, ...)? 1, 0,
  * or negative code. */
 int store_is_local(const char *path);
@@ -235,34 +236,36 @@ int store_string_each(store_reader *r, int64_t from_id,
                       int (*row)(void *ctx, int64_t id, const char *text), void *ctx);
 int store_detail_each(store_reader *r, int64_t from_id,
                       int (*row)(void *ctx, const struct store_detail *d), void *ctx);
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p),
+int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *process),
                        void *ctx);
 int store_track_each(store_reader *r, int64_t from_id,
-                     int (*row)(void *ctx, const struct store_track *t), void *ctx);
+                     int (*row)(void *ctx, const struct store_track *track), void *ctx);
 int store_slice_each(store_reader *r, int64_t from_id,
                      int (*row)(void *ctx, const struct store_slice *x), void *ctx);
 int store_counter_each(store_reader *r, int64_t from_id,
-                       int (*row)(void *ctx, const struct store_counter *c), void *ctx);
+                       int (*row)(void *ctx, const struct store_counter *counter), void *ctx);
 /* A stack stands behind its parent. */
 int store_stack_each(store_reader *r, int64_t from_id,
-                     int (*row)(void *ctx, const struct store_stack *x), void *ctx);
+                     int (*row)(void *ctx, const struct store_stack *stack), void *ctx);
 int store_sample_each(store_reader *r, int64_t from_id,
-                      int (*row)(void *ctx, const struct store_sample *x), void *ctx);
+                      int (*row)(void *ctx, const struct store_sample *sample), void *ctx);
 int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx);
 int store_step_aggregate_each(store_reader *r,
                               int (*row)(void *ctx, const struct store_step_aggregate *x),
                               void *ctx);
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c),
+int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *ceiling),
                        void *ctx);
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m),
+int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *metric),
                       void *ctx);
-int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx);
+int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *loss),
+                    void *ctx);
 /* Tailing, and looking at a part: from a row on; ids grow as rows are written, which is nearly in
  * order of their ends while a run is recorded, and in any order in merged and imported runs. */
 int store_step_from(store_reader *r, int64_t from_id,
-                    int (*row)(void *ctx, const struct store_step *x), void *ctx);
+                    int (*row)(void *ctx, const struct store_step *step), void *ctx);
 int store_step_aggregate_from(store_reader *r, int64_t from_id,
-                              int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              int (*row)(void *ctx,
+                                         const struct store_step_aggregate *step_aggregate),
                               void *ctx);
 /* Slices from that id on that lie in t0..t1 at least in part; of one without an end its start
  * decides. */

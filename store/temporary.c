@@ -9,21 +9,22 @@
 #include "store/store.h"
 
 /* A hidden name beside the file to be made. */
-static int temporary_name(const struct store_making *m, char tmp[PATH_MAX], struct tacho_error *err)
+static int temporary_name(const struct store_making *making, char tmp[PATH_MAX],
+                          struct tacho_error *err)
 {
     char folder[PATH_MAX], name[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", m->path);
-    snprintf(name, sizeof name, "%s", m->path);
+    snprintf(folder, sizeof folder, "%s", making->path);
+    snprintf(name, sizeof name, "%s", making->path);
     const char *in = dirname(folder);
-    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.%s", in, basename(name), (long)getpid(), m->tag) >=
+    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.%s", in, basename(name), (long)getpid(), making->tag) >=
         PATH_MAX)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", m->path, strerror(ENAMETOOLONG));
+        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", making->path, strerror(ENAMETOOLONG));
     if (!access(in, W_OK))
         return 0;
     int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
                : errno == EACCES || errno == EROFS ? TACHO_EDENIED
                                                    : TACHO_EIO;
-    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", m->path,
+    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", making->path,
                       strerror(errno));
 }
 
@@ -36,31 +37,31 @@ static void remove_all(const char *path)
             unlink(name);
 }
 
-int store_make(const struct store_making *m, struct tacho_error *err)
+int store_make(const struct store_making *making, struct tacho_error *err)
 {
     char tmp[PATH_MAX];
     store *s;
     struct tacho_error why = {0};
-    int rc = temporary_name(m, tmp, &why);
+    int rc = temporary_name(making, tmp, &why);
     if (rc == 0)
         rc = store_create_private(tmp, &s, &why);
     if (rc == 0) {
-        rc = m->fill(m->ctx, s, &why);
+        rc = making->fill(making->ctx, s, &why);
         if (rc && rc == store_error(s)->code)
             why = *store_error(s);
         if (rc ==
             TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
-            tacho_fail(&why, rc, m->no_space, "%s: no space left on device", m->path);
+            tacho_fail(&why, rc, making->no_space, "%s: no space left on device", making->path);
         if (rc)
             store_close(s);
         else
             rc = store_finish(s, &why);
-        if (rc == 0 && !m->discard)
-            rc = store_publish(tmp, m->path, &why);
+        if (rc == 0 && !making->discard)
+            rc = store_publish(tmp, making->path, &why);
         remove_all(tmp);
     }
     if (rc && !why.code)
-        tacho_fail(&why, rc, NULL, "%s: %s", m->path, tacho_error_text(rc));
+        tacho_fail(&why, rc, NULL, "%s: %s", making->path, tacho_error_text(rc));
     if (rc && err)
         *err = why;
     return rc;

@@ -282,17 +282,18 @@ struct detail_load {
     int code;
 };
 
-static int load_detail(void *ctx, const struct store_detail *d)
+static int load_detail(void *ctx, const struct store_detail *detail)
 {
-    struct detail_load *l = ctx;
+    struct detail_load *detail_load = ctx;
     int64_t id;
     bool added;
-    l->code = store_detail_key(l->s, d);
-    if (!l->code)
-        l->code = store_intern_put(&l->s->details, l->s->key, l->s->key_used, &id, &added);
-    if (!l->code && id != d->id)
-        l->code = store_note(l->s, SQLITE_CORRUPT, "cannot be read");
-    return l->code;
+    detail_load->code = store_detail_key(detail_load->s, detail);
+    if (!detail_load->code)
+        detail_load->code = store_intern_put(&detail_load->s->details, detail_load->s->key,
+                                             detail_load->s->key_used, &id, &added);
+    if (!detail_load->code && id != detail->id)
+        detail_load->code = store_note(detail_load->s, SQLITE_CORRUPT, "cannot be read");
+    return detail_load->code;
 }
 
 static int load_stacks(store *s)
@@ -314,11 +315,13 @@ static int load_stacks(store *s)
 
 static int writer_load(store *s)
 {
-    struct detail_load l = {.s = s};
+    struct detail_load detail_load = {.s = s};
     int code = load_strings(s);
     if (!code) {
-        int stopped, rc = store_scan_details(s->db, 1, load_detail, &l, &stopped);
-        code = l.code ? l.code : rc != SQLITE_OK ? store_note(s, rc, "cannot be read") : 0;
+        int stopped, rc = store_scan_details(s->db, 1, load_detail, &detail_load, &stopped);
+        code = detail_load.code  ? detail_load.code
+               : rc != SQLITE_OK ? store_note(s, rc, "cannot be read")
+                                 : 0;
     }
     if (!code)
         code = load_stacks(s);
@@ -336,17 +339,17 @@ static int writer_load(store *s)
 
 static int writer_open_existing(const char *path, bool live, store **out, struct tacho_error *err)
 {
-    struct store_header h;
+    struct store_header header;
     *out = NULL;
     store *s = writer_new(path);
     if (!s)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int code = store_db_open(path, STORE_DB_WRITE, &s->db, &h, err);
+    int code = store_db_open(path, STORE_DB_WRITE, &s->db, &header, err);
     if (code) {
         store_close(s);
         return code;
     }
-    int rc = store_db_migrate(s->db, store_migrations, h.user_version, STORE_SCHEMA_VERSION);
+    int rc = store_db_migrate(s->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
     if (rc != SQLITE_OK)
         code = store_note(s, rc, "cannot be brought to this version");
     if (!code && live)

@@ -96,7 +96,7 @@ void store_bind_int(sqlite3_stmt *st, int column, int64_t value);     /* STORE_A
 void store_bind_text(sqlite3_stmt *st, int column, const char *text); /* NULL -> NULL */
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
-int store_detail_key(store *s, const struct store_detail *d);
+int store_detail_key(store *s, const struct store_detail *detail);
 /* Reads the detail table as store_detail_each does. SQLite code; *stopped is what `row` returned.
  */
 int store_scan_details(sqlite3 *db, int64_t from_id,

@@ -28,7 +28,7 @@
 #define WAIT_MOST   3000 /* ms */
 
 struct app {
-    const struct tui_options *o;
+    const struct tui_options *options;
     struct tui_data *data;
     struct tui_model *model;
     struct tui_cells cells;
@@ -41,9 +41,9 @@ struct app {
 
 static double now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 /* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of
@@ -60,123 +60,124 @@ static bool has_plain_font(void)
 
 /* The file of options first, then what the command line says; a locale without UTF-8 allows ASCII
  * only. */
-static void choose(struct tui_ui *ui, const struct tui_options *o)
+static void choose(struct tui_ui *ui, const struct tui_options *options)
 {
     tui_ui_init(ui);
     if (has_plain_font())
         ui->glyphs = TUI_ASCII;
     tui_config_read(ui);
-    if (o->theme >= 0)
-        ui->theme = o->theme;
-    if (o->glyphs >= 0)
-        ui->glyphs = (enum tui_glyphs)o->glyphs;
-    if (o->mouse >= 0)
-        ui->mouse = o->mouse > 0;
-    if (o->view && tui_view_of(o->view) >= 0)
-        ui->view = tui_view_of(o->view);
-    ui->glyphs_most = o->utf8 ? TUI_BRAILLE : TUI_ASCII;
+    if (options->theme >= 0)
+        ui->theme = options->theme;
+    if (options->glyphs >= 0)
+        ui->glyphs = (enum tui_glyphs)options->glyphs;
+    if (options->mouse >= 0)
+        ui->mouse = options->mouse > 0;
+    if (options->view && tui_view_of(options->view) >= 0)
+        ui->view = tui_view_of(options->view);
+    ui->glyphs_most = options->utf8 ? TUI_BRAILLE : TUI_ASCII;
     if (ui->glyphs > ui->glyphs_most)
         ui->glyphs = ui->glyphs_most;
 }
 
-static double rate_of(const struct app *a)
+static double rate_of(const struct app *app)
 {
-    double rate = BYTES_24_80 * a->cells.rows * a->cells.columns / (24 * 80);
+    double rate = BYTES_24_80 * app->cells.rows * app->cells.columns / (24 * 80);
     return rate > BYTES_MOST ? BYTES_MOST : rate < BYTES_24_80 ? BYTES_24_80 : rate;
 }
 
-static int wait_for_line(const struct app *a)
+static int wait_for_line(const struct app *app)
 {
-    double over = a->written - SCREEN * a->cells.rows * a->cells.columns,
-           ms = over / rate_of(a) * 1e3;
+    double over = app->written - SCREEN * app->cells.rows * app->cells.columns,
+           ms = over / rate_of(app) * 1e3;
     return ms < MODEL_MS ? MODEL_MS : ms > WAIT_MOST ? WAIT_MOST : (int)ms;
 }
 
 /* `asked`: a key did. */
-static void draw(struct app *a, bool asked)
+static void draw(struct app *app, bool asked)
 {
     int rows, columns;
     tui_terminal_size(&rows, &columns);
-    a->cells.glyphs = a->ui.glyphs;
-    a->ui.paused_s = a->ui.paused ? now_s() - a->paused_at : 0;
-    a->dirty = false;
-    double now = now_s(), rested = a->cells.cell ? (now - a->drawn) * rate_of(a) : 0;
-    a->drawn = now;
-    a->written = a->written > rested ? a->written - rested : 0;
-    if (tui_cells_resize(&a->cells, rows, columns))
+    app->cells.glyphs = app->ui.glyphs;
+    app->ui.paused_s = app->ui.paused ? now_s() - app->paused_at : 0;
+    app->dirty = false;
+    double now = now_s(), rested = app->cells.cell ? (now - app->drawn) * rate_of(app) : 0;
+    app->drawn = now;
+    app->written = app->written > rested ? app->written - rested : 0;
+    if (tui_cells_resize(&app->cells, rows, columns))
         return;
-    tui_frame_draw(&a->cells, a->model, &a->ui);
-    int bytes = tui_terminal_show(&a->cells);
-    a->written += asked ? 0 : bytes;
-    a->wait_ms = asked ? MODEL_MS : wait_for_line(a);
+    tui_frame_draw(&app->cells, app->model, &app->ui);
+    int bytes = tui_terminal_show(&app->cells);
+    app->written += asked ? 0 : bytes;
+    app->wait_ms = asked ? MODEL_MS : wait_for_line(app);
 }
 
-static void export_view(struct app *a)
+static void export_view(struct app *app)
 {
     char name[128], stamp[32];
     time_t t = time(NULL);
     struct tm tm;
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
-    snprintf(name, sizeof name, "tacho-%.40s-%s.txt", tui_views[a->ui.view]->name, stamp);
-    FILE *f = fopen(name, "wxe");
-    if (!f) {
-        snprintf(a->ui.note, sizeof a->ui.note, "%s: %s", name, strerror(errno));
+    snprintf(name, sizeof name, "tacho-%.40s-%s.txt", tui_views[app->ui.view]->name, stamp);
+    FILE *file = fopen(name, "wxe");
+    if (!file) {
+        snprintf(app->ui.note, sizeof app->ui.note, "%s: %s", name, strerror(errno));
         return;
     }
-    int columns = a->cells.columns > EXPORT_MIN ? a->cells.columns : EXPORT_MIN;
-    int rc = tui_frame_export(a->model, &a->ui, columns, f), error = fclose(f) ? errno : 0;
+    int columns = app->cells.columns > EXPORT_MIN ? app->cells.columns : EXPORT_MIN;
+    int rc = tui_frame_export(app->model, &app->ui, columns, file),
+        error = fclose(file) ? errno : 0;
     if (rc || error) {
         unlink(name);
-        snprintf(a->ui.note, sizeof a->ui.note, "%s: %s", name,
+        snprintf(app->ui.note, sizeof app->ui.note, "%s: %s", name,
                  error ? strerror(error) : tacho_error_text(rc));
     } else {
-        snprintf(a->ui.note, sizeof a->ui.note, "written: %s", name);
+        snprintf(app->ui.note, sizeof app->ui.note, "written: %s", name);
     }
 }
 
-static void options_changed(struct app *a)
+static void options_changed(struct app *app)
 {
-    tui_terminal_theme(a->ui.theme, a->o->color);
-    tui_terminal_mouse(a->ui.mouse);
-    a->changed = true;
+    tui_terminal_theme(app->ui.theme, app->options->color);
+    tui_terminal_mouse(app->ui.mouse);
+    app->changed = true;
 }
 
 /* Another part of the run; a paused screen goes on, or it would not come. */
-static void move(struct app *a, int parts)
+static void move(struct app *app, int parts)
 {
-    const struct an_result *r = a->model ? a->model->r : NULL;
-    if (!r || !r->run.window) {
-        snprintf(a->ui.note, sizeof a->ui.note, "%s",
-                 r ? "the whole run is analysed: it has no other part" : "not analysed yet");
+    const struct an_result *result = app->model ? app->model->result : NULL;
+    if (!result || !result->run.window) {
+        snprintf(app->ui.note, sizeof app->ui.note, "%s",
+                 result ? "the whole run is analysed: it has no other part" : "not analysed yet");
         return;
     }
-    a->ui.paused = false;
-    snprintf(a->ui.note, sizeof a->ui.note, "analysing the part %s: %s",
-             parts < 0 ? "before" : "behind", a->model->window);
-    tui_data_move(a->data, parts);
+    app->ui.paused = false;
+    snprintf(app->ui.note, sizeof app->ui.note, "analysing the part %s: %s",
+             parts < 0 ? "before" : "behind", app->model->window);
+    tui_data_move(app->data, parts);
 }
 
-static void act(struct app *a, enum tui_action action)
+static void act(struct app *app, enum tui_action action)
 {
     switch (action) {
     case TUI_QUIT:
-        a->leave = true;
+        app->leave = true;
         break;
     case TUI_EXPORT:
-        export_view(a);
+        export_view(app);
         break;
     case TUI_PAUSE:
-        a->paused_at = now_s();
+        app->paused_at = now_s();
         break;
     case TUI_OPTIONS:
-        options_changed(a);
+        options_changed(app);
         break;
     case TUI_REFRESH:
-        tui_data_refresh(a->data);
+        tui_data_refresh(app->data);
         break;
     case TUI_EARLIER:
     case TUI_LATER:
-        move(a, action == TUI_EARLIER ? -1 : 1);
+        move(app, action == TUI_EARLIER ? -1 : 1);
         break;
     case TUI_REDRAW:
         tui_terminal_redraw();
@@ -187,117 +188,118 @@ static void act(struct app *a, enum tui_action action)
 }
 
 /* A click on the key bar is its key; one in the view is the view's. */
-static int click(struct app *a, int row, int column)
+static int click(struct app *app, int row, int column)
 {
-    struct tui_layout l = tui_frame_layout(&a->cells, a->model, &a->ui);
-    struct tui_view_state *s = &a->ui.state[a->ui.view];
-    if (row == l.keys.row && l.keys.rows) {
+    struct tui_layout layout = tui_frame_layout(&app->cells, app->model, &app->ui);
+    struct tui_view_state *state = &app->ui.state[app->ui.view];
+    if (row == layout.keys.row && layout.keys.rows) {
         for (; column >= 0; column--) {
-            const struct tui_cell *x = &a->cells.cell[row * a->cells.columns + column];
-            if (x->style == TUI_KEY && x->glyph && x->glyph < 128)
-                return x->glyph == 'e' || x->glyph == 'S' || x->glyph == 'p' || x->glyph == 'a' ||
-                               x->glyph == 'c'
+            const struct tui_cell *cell = &app->cells.cell[row * app->cells.columns + column];
+            if (cell->style == TUI_KEY && cell->glyph && cell->glyph < 128)
+                return cell->glyph == 'e' || cell->glyph == 'S' || cell->glyph == 'p' ||
+                               cell->glyph == 'a' || cell->glyph == 'c'
                            ? ' ' /* the word Space */
-                           : (int)x->glyph;
+                           : (int)cell->glyph;
         }
         return 0;
     }
-    s->click_row = row - l.body.row;
-    s->click_column = column;
-    return row >= l.body.row && row < l.body.row + l.body.rows ? TUI_KEY_CLICK : 0;
+    state->click_row = row - layout.body.row;
+    state->click_column = column;
+    return row >= layout.body.row && row < layout.body.row + layout.body.rows ? TUI_KEY_CLICK : 0;
 }
 
-static void take_keys(struct app *a)
+static void take_keys(struct app *app)
 {
     int row = 0, column = 0, key;
-    while ((key = tui_terminal_key(&row, &column)) != TUI_TERMINAL_NO_KEY && !a->leave) {
-        a->dirty = true;
+    while ((key = tui_terminal_key(&row, &column)) != TUI_TERMINAL_NO_KEY && !app->leave) {
+        app->dirty = true;
         if (key == TUI_TERMINAL_GONE)
-            a->leave = true;
+            app->leave = true;
         else if (key == TUI_TERMINAL_RESIZED)
             continue;
         else if (key == TUI_KEY_CLICK)
-            key = click(a, row, column);
+            key = click(app, row, column);
         if (key > 0)
-            act(a, tui_ui_key(&a->ui, key));
+            act(app, tui_ui_key(&app->ui, key));
     }
 }
 
-static void take_model(struct app *a)
+static void take_model(struct app *app)
 {
-    if (a->ui.paused && a->model)
+    if (app->ui.paused && app->model)
         return;
-    struct tui_model *m = tui_data_take(a->data);
-    if (!m)
+    struct tui_model *model = tui_data_take(app->data);
+    if (!model)
         return;
-    const struct tui_model *was = a->model;
-    if (!was || (!was->r && m->r) || was->state != m->state ||
-        strcmp(was->message, m->message) != 0)
-        a->wait_ms = MODEL_MS; /* news that somebody waits for */
-    tui_model_free(a->model);
-    a->model = m;
-    a->dirty = true;
+    const struct tui_model *was = app->model;
+    if (!was || (!was->result && model->result) || was->state != model->state ||
+        strcmp(was->message, model->message) != 0)
+        app->wait_ms = MODEL_MS; /* news that somebody waits for */
+    tui_model_free(app->model);
+    app->model = model;
+    app->dirty = true;
 }
 
 /* How long to sleep: until a model may be drawn that came soon after the last frame; a paused
  * screen shows its age. */
-static int patience(const struct app *a)
+static int patience(const struct app *app)
 {
-    double since = (now_s() - a->drawn) * 1e3;
-    if (a->dirty)
-        return since >= a->wait_ms ? 0 : (int)(a->wait_ms - since) + 1;
-    return a->ui.paused ? PAUSED_MS : -1;
+    double since = (now_s() - app->drawn) * 1e3;
+    if (app->dirty)
+        return since >= app->wait_ms ? 0 : (int)(app->wait_ms - since) + 1;
+    return app->ui.paused ? PAUSED_MS : -1;
 }
 
-static void loop(struct app *a)
+static void loop(struct app *app)
 {
-    while (!a->leave) {
+    while (!app->leave) {
         struct pollfd p[] = {
             {.fd = STDIN_FILENO, .events = POLLIN},
             {.fd = tui_terminal_signal_fd(), .events = POLLIN},
-            {.fd = a->ui.paused && a->model ? -1 : tui_data_fd(a->data), .events = POLLIN}};
-        int n = poll(p, 3, patience(a));
+            {.fd = app->ui.paused && app->model ? -1 : tui_data_fd(app->data), .events = POLLIN}};
+        int n = poll(p, 3, patience(app));
         bool typed = n < 0 || p[0].revents ||
                      p[1].revents; /* n < 0: a signal came, which may be that of a new size */
         if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-            a->leave = true;
+            app->leave = true;
         if (typed)
-            take_keys(a);
+            take_keys(app);
         if (n >= 0 && p[2].revents)
-            take_model(a);
-        if (a->leave)
+            take_model(app);
+        if (app->leave)
             break;
-        if (typed || (n == 0 && a->ui.paused) ||
-            (a->dirty && (now_s() - a->drawn) * 1e3 >= a->wait_ms))
-            draw(a, typed);
+        if (typed || (n == 0 && app->ui.paused) ||
+            (app->dirty && (now_s() - app->drawn) * 1e3 >= app->wait_ms))
+            draw(app, typed);
     }
 }
 
-int tui_run(const struct tui_source *s, const struct tui_options *o, struct tacho_error *err)
+int tui_run(const struct tui_source *source, const struct tui_options *options,
+            struct tacho_error *err)
 {
-    struct app a = {.o = o};
+    struct app app = {.options = options};
     char path[4096];
     int rc = tui_terminal_open(err);
     if (rc)
         return rc;
-    choose(&a.ui, o);
-    a.began = a.ui;
-    tui_terminal_theme(a.ui.theme, o->color);
-    tui_terminal_mouse(a.ui.mouse);
-    rc = tui_data_start(s, o->interval_ms, &a.data, err);
+    choose(&app.ui, options);
+    app.began = app.ui;
+    tui_terminal_theme(app.ui.theme, options->color);
+    tui_terminal_mouse(app.ui.mouse);
+    rc = tui_data_start(source, options->interval_ms, &app.data, err);
     if (!rc) {
-        struct pollfd p = {.fd = tui_data_fd(a.data), .events = POLLIN};
-        poll(&p, 1, FIRST_MS);
-        take_model(&a);
-        draw(&a, true);
-        loop(&a);
+        struct pollfd pollfd = {.fd = tui_data_fd(app.data), .events = POLLIN};
+        poll(&pollfd, 1, FIRST_MS);
+        take_model(&app);
+        draw(&app, true);
+        loop(&app);
     }
-    if (a.changed)
-        tui_config_write(&a.ui, &a.began, path, sizeof path); /* a wish: no reason to fail */
+    if (app.changed)
+        tui_config_write(&app.ui, &app.began, path, sizeof path); /* a wish: no reason to fail */
     tui_terminal_close();
-    bool ended = tui_data_stop(a.data);
-    tui_model_free(a.model);
-    tui_cells_free(&a.cells);
+    bool ended = tui_data_stop(app.data);
+    tui_model_free(app.model);
+    tui_cells_free(&app.cells);
     if (!ended && !rc)
         _exit(0); /* its thread reads on and must not see the program's exit handlers */
     return rc;

@@ -54,29 +54,29 @@ struct tui_rect {
 };
 
 /* A surface of blanks. 0 or TACHO_ENOMEM; `c` may have been used before, its memory is kept. */
-int tui_cells_resize(struct tui_cells *c, int rows, int columns);
-void tui_cells_free(struct tui_cells *c);
-void tui_cells_clear(struct tui_cells *c, struct tui_rect r);
+int tui_cells_resize(struct tui_cells *cells, int rows, int columns);
+void tui_cells_free(struct tui_cells *cells);
+void tui_cells_clear(struct tui_cells *cells, struct tui_rect area);
 
 /* The part of a rectangle that lies on the surface. */
-struct tui_rect tui_inside(const struct tui_cells *c, struct tui_rect r);
+struct tui_rect tui_inside(const struct tui_cells *cells, struct tui_rect area);
 
 /* Text of any bytes from a program that was profiled: control characters, escapes, broken UTF-8
  * and, below TUI_BLOCK, what is not ASCII become harmless glyphs; combining marks are left out (a
  * cell holds one code point). Cut at the rectangle's right edge with an ellipsis ("~" in ASCII).
  * Returns the columns written. */
-int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
-             const char *text);
-__attribute__((format(printf, 6, 7))) int tui_printf(struct tui_cells *c, struct tui_rect r,
+int tui_text(struct tui_cells *cells, struct tui_rect area, int row, int column,
+             enum tui_style style, const char *text);
+__attribute__((format(printf, 6, 7))) int tui_printf(struct tui_cells *cells, struct tui_rect area,
                                                      int row, int column, enum tui_style style,
                                                      const char *format, ...);
 /* Columns that a text takes where nothing cuts it. */
-int tui_width(const struct tui_cells *c, const char *text);
+int tui_width(const struct tui_cells *cells, const char *text);
 /* The same, ending at the rectangle's right edge. */
-int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style,
+int tui_text_right(struct tui_cells *cells, struct tui_rect area, int row, enum tui_style style,
                    const char *text);
-void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
-               uint32_t glyph);
-void tui_rule(struct tui_cells *c, struct tui_rect r, int row); /* a horizontal line */
+void tui_glyph(struct tui_cells *cells, struct tui_rect area, int row, int column,
+               enum tui_style style, uint32_t glyph);
+void tui_rule(struct tui_cells *cells, struct tui_rect area, int row); /* a horizontal line */
 
 #endif

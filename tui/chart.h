@@ -17,26 +17,26 @@
 /* ---- dots ---------------------------------------------------------------------------------------------------------------- */
 
 /* How many dots a rectangle has: *width x *height. */
-void tui_dots(const struct tui_cells *c, struct tui_rect r, int *width, int *height);
+void tui_dots(const struct tui_cells *cells, struct tui_rect area, int *width, int *height);
 /* Sets the dot (x, y) from the top left corner. A cell has one style: the last one wins. Text that
  * is there stays. */
-void tui_dot(struct tui_cells *c, struct tui_rect r, int x, int y, enum tui_style style);
+void tui_dot(struct tui_cells *cells, struct tui_rect area, int x, int y, enum tui_style style);
 /* Dots of a straight line, ends included. */
-void tui_dot_line(struct tui_cells *c, struct tui_rect r, int x0, int y0, int x1, int y1,
+void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0, int x1, int y1,
                   enum tui_style style);
 
 /* ---- bars ---------------------------------------------------------------------------------------------------------------- */
 
 /* A bar of `columns` cells at fraction 1 from (row, column) on; what is above 0 can be seen.
  * Returns the cells written. */
-int tui_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+int tui_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
             double fraction, enum tui_style style);
 /* The column of a cell filled from below: fraction 0 (blank) to 1. */
-void tui_level(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction,
+void tui_level(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction,
                enum tui_style style);
 /* A cell of a heat map: fraction 0 (blank or a dot) to 1, as shade and in one of the styles
  * TUI_HEAT. NAN: "?". */
-void tui_heat(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction);
+void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction);
 
 /* A part of a bar that is one whole. */
 struct tui_part {
@@ -47,7 +47,7 @@ struct tui_part {
 #define TUI_PARTS_MOST 16
 /* One row of `columns` cells, each with the letter of its part; cells are dealt out so that a part
  * of 1/2 cell is seen where there is room, and none is off by a whole cell otherwise. */
-void tui_stack(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+void tui_stack(struct tui_cells *c, struct tui_rect area, int row, int column, int columns,
                const struct tui_part *part, size_t count);
 
 /* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ bool tui_range_of(const double *value, size_t count, struct tui_range *out);
 
 /* Makes the ends of a picture that grows round, so that it stands still while its values change a
  * little. */
-void tui_range_settle(struct tui_range *g);
+void tui_range_settle(struct tui_range *range);
 
 /* What a picture is made of: values from left to right. */
 struct tui_samples {
@@ -82,11 +82,11 @@ double tui_slots(double count, bool grows);
 /* The samples over the width, oldest at the left: a line of dots (braille), filled columns else; in
  * one row of ASCII a ramp. Those that share a column are merged: the mean, and where one is above
  * the limit a spike to the top. */
-void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s,
+void tui_trend(struct tui_cells *cells, struct tui_rect area, const struct tui_samples *samples,
                struct tui_range range, enum tui_style style);
 /* The same in one row of filled columns, from `low` on. */
-void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
-               const struct tui_samples *s, double low, double high, enum tui_style style);
+void tui_spark(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
+               const struct tui_samples *samples, double low, double high, enum tui_style style);
 
 /* ---- two quantities against each other ------------------------------------------------------------------------------------- */
 
@@ -97,25 +97,25 @@ struct tui_axis {
     const char *name;                         /* with unit: "FLOP/s" */
 };
 struct tui_plot {
-    struct tui_cells *c;
+    struct tui_cells *cells;
     struct tui_rect area; /* where the dots are */
     struct tui_axis x, y;
 };
 /* Ticks at round numbers (1, 2, 5 times a power of ten; log: powers of ten), at most `most` <= 16;
  * returns how many. */
-size_t tui_ticks(const struct tui_axis *a, size_t most, double tick[16]);
+size_t tui_ticks(const struct tui_axis *axis, size_t most, double tick[16]);
 /* Draws axes with their ticks and names as far as there is room, and returns the plot between them.
  */
-struct tui_plot tui_plot_open(struct tui_cells *c, struct tui_rect r, struct tui_axis x,
+struct tui_plot tui_plot_open(struct tui_cells *cells, struct tui_rect area, struct tui_axis x,
                               struct tui_axis y);
 /* A line that is straight on these axes, cut at the edges. */
-void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, double y1,
+void tui_plot_line(const struct tui_plot *plot, double x0, double y0, double x1, double y1,
                    enum tui_style style);
 /* A glyph at a point; false: it lies outside. */
-bool tui_plot_mark(const struct tui_plot *p, double x, double y, enum tui_style style,
+bool tui_plot_mark(const struct tui_plot *plot, double x, double y, enum tui_style style,
                    uint32_t glyph);
 /* Samples whose ends are those of the x axis, as tui_trend does. */
-void tui_plot_trend(const struct tui_plot *p, const struct tui_samples *s, double limit,
+void tui_plot_trend(const struct tui_plot *plot, const struct tui_samples *samples, double limit,
                     enum tui_style style);
 
 #endif

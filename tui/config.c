@@ -52,12 +52,12 @@ static void set(struct tui_ui *ui, const char *name, const char *word)
 void tui_config_read(struct tui_ui *ui)
 {
     char path[PATH_MAX], line[256], name[64], word[64];
-    FILE *f = tacho_config_name("tacho/top.conf", path, sizeof path) ? NULL : fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
+    FILE *file = tacho_config_name("tacho/top.conf", path, sizeof path) ? NULL : fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
         if (sscanf(line, " %63[a-z] = %63[a-z]", name, word) == 2)
             set(ui, name, word);
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
 }
 
 int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *path, size_t size)
@@ -77,20 +77,20 @@ int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *
     if (error)
         return error;
     snprintf(fresh, sizeof fresh, "%s.%d", path, (int)getpid());
-    FILE *f = fopen(fresh, "we");
-    if (!f)
+    FILE *file = fopen(fresh, "we");
+    if (!file)
         return errno;
-    fprintf(f, "# what keys changed in tacho top\n");
+    fprintf(file, "# what keys changed in tacho top\n");
     if (kept.theme != TUI_THEME_DARK) /* what is as it was at first is left to the terminal */
-        fprintf(f, "theme = %s\n", tui_theme_name((enum tui_theme)kept.theme));
+        fprintf(file, "theme = %s\n", tui_theme_name((enum tui_theme)kept.theme));
     if (kept.glyphs != TUI_BRAILLE)
-        fprintf(f, "glyphs = %s\n", glyph_names[kept.glyphs]);
+        fprintf(file, "glyphs = %s\n", glyph_names[kept.glyphs]);
     if (kept.mouse)
-        fprintf(f, "mouse = on\n");
+        fprintf(file, "mouse = on\n");
     if (kept.view)
-        fprintf(f, "view = %s\n", tui_views[kept.view]->name);
-    error = fflush(f) ? errno : 0;
-    if (fclose(f) && !error)
+        fprintf(file, "view = %s\n", tui_views[kept.view]->name);
+    error = fflush(file) ? errno : 0;
+    if (fclose(file) && !error)
         error = errno;
     if (!error && rename(fresh, path))
         error = errno;

@@ -38,17 +38,17 @@ struct tui_data;
 int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out,
                    struct tacho_error *err);
 /* Readable when a model waits. */
-int tui_data_fd(const struct tui_data *d);
+int tui_data_fd(const struct tui_data *data);
 /* The newest model, or NULL when there is none that was not taken before. The caller frees it. */
-struct tui_model *tui_data_take(struct tui_data *d);
+struct tui_model *tui_data_take(struct tui_data *data);
 /* Has the part before (-1) or behind (+1) the one that is analysed analysed; behind the last one:
  * the newest part again. Where all of the run is analysed there is no other part, and nothing
  * happens. */
-void tui_data_move(struct tui_data *d, int parts);
+void tui_data_move(struct tui_data *data, int parts);
 /* Looks again now, and analyses. */
-void tui_data_refresh(struct tui_data *d);
+void tui_data_refresh(struct tui_data *data);
 /* Ends the thread. false: it is still busy with one long read; then the program has to end with
  * _exit. NULL is fine. */
-bool tui_data_stop(struct tui_data *d);
+bool tui_data_stop(struct tui_data *data);
 
 #endif

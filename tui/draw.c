@@ -11,13 +11,13 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
-size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, size_t *next)
+size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next)
 {
     size_t at = 0, blank = 0, n = strlen(text), taken;
     char cell[16];
     int used = 0, w;
     for (; at < n; at += taken) {
-        taken = rep_show(cell, text + at, n - at, c->glyphs != TUI_ASCII, &w);
+        taken = rep_show(cell, text + at, n - at, cells->glyphs != TUI_ASCII, &w);
         if (text[at] == ' ')
             blank = at;
         if (used + w > columns)
@@ -34,109 +34,111 @@ size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, siz
     return at;
 }
 
-int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
-                  const char *text)
+int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int column,
+                  enum tui_style style, const char *text)
 {
-    int columns = r.columns - column, rows = 0;
+    int columns = area.columns - column, rows = 0;
     char line[2048];
     if (columns <= 0)
         return 0;
-    while (*text && row + rows < r.rows) {
-        size_t next, length = tui_line_of(c, text, columns, &next);
+    while (*text && row + rows < area.rows) {
+        size_t next, length = tui_line_of(cells, text, columns, &next);
         if (!next)
             break;
         length = length < sizeof line ? length : sizeof line - 1;
         memcpy(line, text, length);
         line[length] = 0;
-        bool last = row + rows + 1 == r.rows && text[next];
-        tui_text(c, r, row + rows, column, style, last ? text : line); /* cut with an ellipsis */
+        bool last = row + rows + 1 == area.rows && text[next];
+        tui_text(cells, area, row + rows, column, style,
+                 last ? text : line); /* cut with an ellipsis */
         text += next;
         rows++;
     }
     return rows;
 }
 
-int tui_paragraph_rows(const struct tui_cells *c, int columns, const char *text)
+int tui_paragraph_rows(const struct tui_cells *cells, int columns, const char *text)
 {
     int rows = 0;
     for (size_t next = 0; columns > 0 && *text; text += next, rows++) {
-        tui_line_of(c, text, columns, &next);
+        tui_line_of(cells, text, columns, &next);
         if (!next)
             break;
     }
     return rows;
 }
 
-struct tui_line tui_line_begin(struct tui_cells *c, struct tui_rect r, int row, const char *label)
+struct tui_line tui_line_begin(struct tui_cells *cells, struct tui_rect area, int row,
+                               const char *label)
 {
-    tui_text(c, r, row, 0, TUI_TITLE, label);
-    int first = r.columns < 50 ? (int)strlen(label) + 1 : TUI_LABEL;
-    return (struct tui_line){c, r, row, first, first};
+    tui_text(cells, area, row, 0, TUI_TITLE, label);
+    int first = area.columns < 50 ? (int)strlen(label) + 1 : TUI_LABEL;
+    return (struct tui_line){cells, area, row, first, first};
 }
 
-int tui_item_room(struct tui_line *l, int columns)
+int tui_item_room(struct tui_line *line, int columns)
 {
-    int at = l->column > l->first ? l->column + 2 : l->column;
-    if (columns <= 0 || at + columns > l->r.columns)
+    int at = line->column > line->first ? line->column + 2 : line->column;
+    if (columns <= 0 || at + columns > line->area.columns)
         return -1;
-    l->column = at + columns;
+    line->column = at + columns;
     return at;
 }
 
-bool tui_item(struct tui_line *l, enum tui_style style, const char *format, ...)
+bool tui_item(struct tui_line *line, enum tui_style style, const char *format, ...)
 {
     char text[512];
     va_list ap;
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    bool first = l->column == l->first;
-    int before = l->column, at = tui_item_room(l, tui_width(l->c, text));
+    bool first = line->column == line->first;
+    int before = line->column, at = tui_item_room(line, tui_width(line->cells, text));
     if (at < 0 && !first)
         return false;
-    tui_text(l->c, l->r, l->row, at < 0 ? before : at, style, text);
-    l->column = at < 0 ? l->r.columns : l->column;
+    tui_text(line->cells, line->area, line->row, at < 0 ? before : at, style, text);
+    line->column = at < 0 ? line->area.columns : line->column;
     return true;
 }
 
-int tui_absent(struct tui_cells *c, struct tui_rect r, int row, const char *what,
+int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const char *what,
                const char *reason)
 {
     char text[1024];
     snprintf(text, sizeof text, "%.80s: %.800s", what, reason && *reason ? reason : "not known");
-    return tui_paragraph(c, r, row, r.columns > 30, TUI_DIM, text);
+    return tui_paragraph(cells, area, row, area.columns > 30, TUI_DIM, text);
 }
 
-const struct an_result *tui_result(struct tui_cells *c, struct tui_rect r,
-                                   const struct tui_model *m)
+const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area,
+                                   const struct tui_model *model)
 {
-    if (!m->r)
-        tui_absent(c, r, 0, "No analysis yet", m->r_reason);
-    return m->r;
+    if (!model->result)
+        tui_absent(cells, area, 0, "No analysis yet", model->r_reason);
+    return model->result;
 }
 
-struct tui_rect tui_upper(struct tui_rect r, int rows)
+struct tui_rect tui_upper(struct tui_rect area, int rows)
 {
-    rows = rows < 0 ? 0 : rows < r.rows ? rows : r.rows;
-    return (struct tui_rect){r.row, r.column, rows, r.columns};
+    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    return (struct tui_rect){area.row, area.column, rows, area.columns};
 }
 
-struct tui_rect tui_lower(struct tui_rect r, int rows)
+struct tui_rect tui_lower(struct tui_rect area, int rows)
 {
-    rows = rows < 0 ? 0 : rows < r.rows ? rows : r.rows;
-    return (struct tui_rect){r.row + rows, r.column, r.rows - rows, r.columns};
+    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    return (struct tui_rect){area.row + rows, area.column, area.rows - rows, area.columns};
 }
 
-struct tui_rect tui_left(struct tui_rect r, int columns)
+struct tui_rect tui_left(struct tui_rect area, int columns)
 {
-    columns = columns < 0 ? 0 : columns < r.columns ? columns : r.columns;
-    return (struct tui_rect){r.row, r.column, r.rows, columns};
+    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    return (struct tui_rect){area.row, area.column, area.rows, columns};
 }
 
-struct tui_rect tui_right(struct tui_rect r, int columns)
+struct tui_rect tui_right(struct tui_rect area, int columns)
 {
-    columns = columns < 0 ? 0 : columns < r.columns ? columns : r.columns;
-    return (struct tui_rect){r.row, r.column + columns, r.rows, r.columns - columns};
+    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    return (struct tui_rect){area.row, area.column + columns, area.rows, area.columns - columns};
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------------------- */
@@ -151,11 +153,11 @@ static const struct {
     [AN_CLASS_HOST] = {'H', "host"},       [AN_CLASS_UNATTRIBUTED] = {'.', "other"},
 };
 
-uint32_t tui_class_letter(const struct tui_cells *c, int class)
+uint32_t tui_class_letter(const struct tui_cells *cells, int class)
 {
     if (class < 0 || class >= AN_CLASS_COUNT)
         return '?';
-    return class == AN_CLASS_UNATTRIBUTED && c->glyphs != TUI_ASCII
+    return class == AN_CLASS_UNATTRIBUTED && cells->glyphs != TUI_ASCII
                ? 0xb7
                : (uint32_t)classes[class].letter;
 }
@@ -165,20 +167,20 @@ const char *tui_class_word(int class)
     return class < 0 || class >= AN_CLASS_COUNT ? "unknown" : classes[class].word;
 }
 
-void tui_class_shares(const struct an_budget *b, double pct[AN_CLASS_COUNT])
+void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT])
 {
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        pct[k] = !b->reason && b->pct[k].valid ? b->pct[k].value : 0;
+        pct[k] = !budget->reason && budget->pct[k].valid ? budget->pct[k].value : 0;
 }
 
-void tui_class_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
                    const double pct[AN_CLASS_COUNT])
 {
     struct tui_part part[AN_CLASS_COUNT];
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         part[k] =
-            (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k)};
-    tui_stack(c, r, row, column, columns, part, AN_CLASS_COUNT);
+            (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k)};
+    tui_stack(cells, area, row, column, columns, part, AN_CLASS_COUNT);
 }
 
 /* The class of the n-th largest share; -1: there are not so many. */
@@ -194,7 +196,7 @@ static int nth_largest(const double pct[AN_CLASS_COUNT], int n)
     return -1;
 }
 
-int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows,
+int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int rows,
                      const double pct[AN_CLASS_COUNT])
 {
     int column = 0, used = 0;
@@ -205,16 +207,16 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows,
             break;
         snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0,
                  pct[k]);
-        int w = 1 + tui_width(c, text);
-        if (column && column + w > r.columns) {
+        int w = 1 + tui_width(cells, text);
+        if (column && column + w > area.columns) {
             if (used + 1 == rows)
                 break;
             used++;
             column = 0;
         }
-        tui_glyph(c, r, row + used, column, (enum tui_style)(TUI_CLASS + k),
-                  tui_class_letter(c, k));
-        tui_text(c, r, row + used, column + 1, TUI_NORMAL, text);
+        tui_glyph(cells, area, row + used, column, (enum tui_style)(TUI_CLASS + k),
+                  tui_class_letter(cells, k));
+        tui_text(cells, area, row + used, column + 1, TUI_NORMAL, text);
         column += w + 2;
     }
     return column ? used + 1 : 0;
@@ -224,7 +226,7 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows,
 
 /* A line of the page: bold between the two sequences that lines.c itself writes, all else is clean
  * already. */
-static void page_line(struct tui_cells *c, struct tui_rect r, int row, const char *line,
+static void page_line(struct tui_cells *cells, struct tui_rect area, int row, const char *line,
                       size_t length, bool *bold)
 {
     char part[1024];
@@ -235,7 +237,7 @@ static void page_line(struct tui_cells *c, struct tui_rect r, int row, const cha
         n = n < sizeof part ? n : sizeof part - 1;
         memcpy(part, line, n);
         part[n] = 0;
-        column += tui_text(c, r, row, column, *bold ? TUI_TITLE : TUI_NORMAL, part);
+        column += tui_text(cells, area, row, column, *bold ? TUI_TITLE : TUI_NORMAL, part);
         line += n;
         length -= n;
         if (escape && line == escape) {
@@ -247,23 +249,23 @@ static void page_line(struct tui_cells *c, struct tui_rect r, int row, const cha
     }
 }
 
-static char *section_text(const struct tui_cells *c, int columns, const struct an_result *result,
-                          const tui_section *sections)
+static char *section_text(const struct tui_cells *cells, int columns,
+                          const struct an_result *result, const tui_section *sections)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    struct page p = {.out = out,
-                     .ops = &page_lines,
-                     .utf8 = c->glyphs != TUI_ASCII,
-                     .color = true,
-                     .rows = 1000};
-    p.width = columns < 40 ? 40 : columns;
-    p.gap = true; /* no blank line at the top */
+    struct page page = {.out = out,
+                        .ops = &page_lines,
+                        .utf8 = cells->glyphs != TUI_ASCII,
+                        .color = true,
+                        .rows = 1000};
+    page.width = columns < 40 ? 40 : columns;
+    page.gap = true; /* no blank line at the top */
     for (; *sections; sections++)
-        (*sections)(&p, result);
+        (*sections)(&page, result);
     if (fclose(out)) {
         free(text);
         return NULL;
@@ -283,42 +285,45 @@ static int count_lines(char *text)
     return lines;
 }
 
-int tui_sections_rows(const struct tui_cells *c, int columns, const struct an_result *result,
+int tui_sections_rows(const struct tui_cells *cells, int columns, const struct an_result *result,
                       const tui_section *sections)
 {
-    char *text = section_text(c, columns, result, sections);
+    char *text = section_text(cells, columns, result, sections);
     int rows = text ? count_lines(text) : 0;
     free(text);
     return rows;
 }
 
-void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                  const tui_section *sections, struct tui_view_state *s)
+void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
+                  const tui_section *sections, struct tui_view_state *state)
 {
-    if (r.rows <= 0 || r.columns <= 0)
+    if (area.rows <= 0 || area.columns <= 0)
         return;
-    char *text = section_text(c, r.columns, result, sections);
+    char *text = section_text(cells, area.columns, result, sections);
     if (!text)
         return;
     int lines = count_lines(text), at = 0;
     bool bold = false;
-    int most = lines > r.rows ? lines - r.rows : 0;
-    s->cursor = s->cursor < 0 ? 0 : s->cursor > most ? most : s->cursor;
-    s->top = s->cursor;
-    s->page = r.rows;
+    int most = lines > area.rows ? lines - area.rows : 0;
+    state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
+    state->top = state->cursor;
+    state->page = area.rows;
     char more[40] = "";
-    int below = lines - s->top - r.rows;
+    int below = lines - state->top - area.rows;
     if (below > 0)
-        snprintf(more, sizeof more, r.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
+        snprintf(more, sizeof more, area.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
                  below == 1 ? "line" : "lines");
-    tui_text_right(c, r, r.rows - 1, TUI_DIM, more);
+    tui_text_right(cells, area, area.rows - 1, TUI_DIM, more);
     for (const char *line = text; *line; at++) {
         size_t length = strcspn(line, "\n");
-        if (at >= s->top &&
-            at - s->top < r.rows) /* the last one leaves room for what says that there are more */
-            page_line(c,
-                      at - s->top == r.rows - 1 ? tui_left(r, r.columns - tui_width(c, more)) : r,
-                      at - s->top, line, length, &bold);
+        if (at >= state->top &&
+            at - state->top <
+                area.rows) /* the last one leaves room for what says that there are more */
+            page_line(cells,
+                      at - state->top == area.rows - 1
+                          ? tui_left(area, area.columns - tui_width(cells, more))
+                          : area,
+                      at - state->top, line, length, &bold);
         line += length + (line[length] == '\n');
     }
     free(text);

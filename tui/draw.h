@@ -15,52 +15,53 @@
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
 /* A text broken at blanks from (row, column) on; returns the rows it took. */
-int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
-                  const char *text);
+int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int column,
+                  enum tui_style style, const char *text);
 /* Bytes of the text up to the blank at which a line of `columns` breaks, or its end. *next: where
  * the following line begins; 0: not even one character fits. */
-size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, size_t *next);
+size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next);
 /* Rows that it would take in so many columns. */
-int tui_paragraph_rows(const struct tui_cells *c, int columns, const char *text);
+int tui_paragraph_rows(const struct tui_cells *cells, int columns, const char *text);
 
 /* One row of items after a label; an item that does not fit any more is left out whole. */
 struct tui_line {
-    struct tui_cells *c;
-    struct tui_rect r;
+    struct tui_cells *cells;
+    struct tui_rect area;
     int row, column, first; /* column: where the next item goes */
 };
-struct tui_line tui_line_begin(struct tui_cells *c, struct tui_rect r, int row, const char *label);
-__attribute__((format(printf, 3, 4))) bool tui_item(struct tui_line *l, enum tui_style style,
+struct tui_line tui_line_begin(struct tui_cells *cells, struct tui_rect area, int row,
+                               const char *label);
+__attribute__((format(printf, 3, 4))) bool tui_item(struct tui_line *line, enum tui_style style,
                                                     const char *format, ...);
 /* Room for a picture of that many columns in the line: its first column, -1 where it does not fit.
  */
-int tui_item_room(struct tui_line *l, int columns);
+int tui_item_room(struct tui_line *line, int columns);
 
 /* "WHAT: REASON" as a paragraph, for what is absent; returns the rows it took. A NULL reason says
  * only that it is not known. */
-int tui_absent(struct tui_cells *c, struct tui_rect r, int row, const char *what,
+int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const char *what,
                const char *reason);
 /* Where there is no analysis yet it says why, and returns NULL. */
-const struct an_result *tui_result(struct tui_cells *c, struct tui_rect r,
-                                   const struct tui_model *m);
+const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area,
+                                   const struct tui_model *model);
 
 /* The upper `rows` of a rectangle and the rest. */
-struct tui_rect tui_upper(struct tui_rect r, int rows);
-struct tui_rect tui_lower(struct tui_rect r, int rows);
-struct tui_rect tui_left(struct tui_rect r, int columns);
-struct tui_rect tui_right(struct tui_rect r, int columns);
+struct tui_rect tui_upper(struct tui_rect area, int rows);
+struct tui_rect tui_lower(struct tui_rect area, int rows);
+struct tui_rect tui_left(struct tui_rect area, int columns);
+struct tui_rect tui_right(struct tui_rect area, int columns);
 
 /* ---- classes of the budget --------------------------------------------------------------------------------------------------- */
 
-uint32_t tui_class_letter(const struct tui_cells *c, int class);
+uint32_t tui_class_letter(const struct tui_cells *cells, int class);
 const char *tui_class_word(int class); /* "compute", "input" ... */
 /* "C compute 62 %  I input 31 %": the shares of a budget, the largest first, in at most `rows`
  * rows; returns how many. */
-int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows,
+int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int rows,
                      const double pct[AN_CLASS_COUNT]);
 /* The shares of a budget, 0 for what is absent. */
-void tui_class_shares(const struct an_budget *b, double pct[AN_CLASS_COUNT]);
-void tui_class_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT]);
+void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
                    const double pct[AN_CLASS_COUNT]);
 
 /* ---- series ------------------------------------------------------------------------------------------------------------------ */
@@ -77,20 +78,23 @@ struct tui_curve {
     double now_s, room_s;   /* until when, and for how long the picture has room: the same for all
                                that stand above each other */
 };
-bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct tui_curve *out);
+bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
+                  struct tui_curve *out);
 /* With its unit: "98 %", "3.1 GiB", "412 ms"; "n/a" for NAN. Returns buf (48 bytes). */
 const char *tui_quantity(char *buf, const char *unit, double v);
 /* The series of that name in the order of their means, lowest first: the n-th, modulo how many
  * there are (*count). NULL: none.
  */
-const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n,
+const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name, int n,
                                            size_t *count);
 /* Seconds of the run as the text of an axis: "1.5 s". */
 const char *tui_seconds(char *buf, double v);
 /* Whose counter it is, where several have it: behind its label. */
-void tui_curve_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v);
+void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
+                     struct tui_curve *curve);
 /* One row: label, sparkline, newest value. */
-void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct tui_curve *v);
+void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
+                   const struct tui_curve *curve);
 
 /* ---- the report's words ------------------------------------------------------------------------------------------------------ */
 
@@ -98,10 +102,10 @@ void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct
  * cursor. The list ends with NULL.
  */
 typedef void (*tui_section)(struct page *p, const struct an_result *r);
-void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                  const tui_section *sections, struct tui_view_state *s);
+void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
+                  const tui_section *sections, struct tui_view_state *state);
 /* Rows that they take at a width. */
-int tui_sections_rows(const struct tui_cells *c, int columns, const struct an_result *result,
+int tui_sections_rows(const struct tui_cells *cells, int columns, const struct an_result *result,
                       const tui_section *sections);
 
 #endif

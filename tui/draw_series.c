@@ -77,47 +77,52 @@ const char *tui_seconds(char *buf, double v)
     return page_time(buf, v * 1e9);
 }
 
-static void values_of(const struct tui_series *s, const struct shown *as, struct tui_curve *out)
+static void values_of(const struct tui_series *series, const struct shown *as,
+                      struct tui_curve *out)
 {
-    double scale = as ? as->scale : 1, *time_s = out->value + s->count;
+    double scale = as ? as->scale : 1, *time_s = out->value + series->count;
     out->time_s = time_s;
     if (!as || !as->per_s) {
-        for (size_t i = 0; i < s->count; i++) {
-            time_s[out->count] = s->time_s[i];
-            out->value[out->count++] = s->value[i] * scale;
+        for (size_t i = 0; i < series->count; i++) {
+            time_s[out->count] = series->time_s[i];
+            out->value[out->count++] = series->value[i] * scale;
         }
         return;
     }
     size_t before = SIZE_MAX;
-    for (size_t i = 0; i < s->count; i++) {
-        double dt = before == SIZE_MAX ? 0 : s->time_s[i] - s->time_s[before];
-        if (!isfinite(s->value[i]))
+    for (size_t i = 0; i < series->count; i++) {
+        double dt = before == SIZE_MAX ? 0 : series->time_s[i] - series->time_s[before];
+        if (!isfinite(series->value[i]))
             continue;
-        if (dt > 0 && s->value[i] >= s->value[before]) { /* less than before: it began anew */
-            time_s[out->count] = s->time_s[before];
-            out->value[out->count++] = (s->value[i] - s->value[before]) / dt * scale;
+        if (dt > 0 &&
+            series->value[i] >= series->value[before]) { /* less than before: it began anew */
+            time_s[out->count] = series->time_s[before];
+            out->value[out->count++] = (series->value[i] - series->value[before]) / dt * scale;
         }
         before = dt > 0 || before == SIZE_MAX ? i : before;
     }
 }
 
-bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct tui_curve *out)
+bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
+                  struct tui_curve *out)
 {
     const struct shown *as = NULL;
     for (size_t i = 0; !as && i < sizeof table / sizeof *table; i++)
-        as = strcmp(table[i].name, s->name) ? NULL : &table[i];
+        as = strcmp(table[i].name, series->name) ? NULL : &table[i];
     *out = (struct tui_curve){
-        .unit = as ? as->unit : s->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
-    const char *device = s->device && *s->device && strcmp(s->device, "cpu") ? s->device : "";
-    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : s->name,
+        .unit = as ? as->unit : series->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
+    const char *device =
+        series->device && *series->device && strcmp(series->device, "cpu") ? series->device : "";
+    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : series->name,
              *device ? " " : "", device);
-    out->value = malloc((2 * s->count + 1) * sizeof *out->value);
+    out->value = malloc((2 * series->count + 1) * sizeof *out->value);
     if (!out->value)
         return false;
-    values_of(s, as, out);
-    out->now_s =
-        s->count && s->time_s[s->count - 1] > m->now_s ? s->time_s[s->count - 1] : m->now_s;
-    out->room_s = tui_slots(out->now_s, m->state == TUI_LIVE);
+    values_of(series, as, out);
+    out->now_s = series->count && series->time_s[series->count - 1] > model->now_s
+                     ? series->time_s[series->count - 1]
+                     : model->now_s;
+    out->room_s = tui_slots(out->now_s, model->state == TUI_LIVE);
     for (size_t i = 0; i < out->count; i++)
         if (isfinite(out->value[i])) {
             out->last = out->value[i];
@@ -131,30 +136,32 @@ bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct 
     return true;
 }
 
-void tui_curve_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v)
+void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
+                     struct tui_curve *curve)
 {
-    size_t n = strlen(v->label);
+    size_t n = strlen(curve->label);
     bool several = false;
-    for (size_t i = 0; i < m->series_count; i++)
-        several = several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) &&
-                              !strcmp(m->series[i].device, s->device));
-    if (!several || n + 24 > sizeof v->label)
+    for (size_t i = 0; i < model->series_count; i++)
+        several = several ||
+                  (&model->series[i] != series && !strcmp(model->series[i].name, series->name) &&
+                   !strcmp(model->series[i].device, series->device));
+    if (!several || n + 24 > sizeof curve->label)
         return;
-    if (s->process == STORE_ABSENT)
-        snprintf(v->label + n, sizeof v->label - n, ", all");
-    else if (s->rank >= 0 && s->rank != STORE_ABSENT)
-        snprintf(v->label + n, sizeof v->label - n, " r%" PRId64, s->rank);
+    if (series->process == STORE_ABSENT)
+        snprintf(curve->label + n, sizeof curve->label - n, ", all");
+    else if (series->rank >= 0 && series->rank != STORE_ABSENT)
+        snprintf(curve->label + n, sizeof curve->label - n, " r%" PRId64, series->rank);
     else
-        snprintf(v->label + n, sizeof v->label - n, " %" PRId64, s->process);
+        snprintf(curve->label + n, sizeof curve->label - n, " %" PRId64, series->process);
 }
 
-static double mean_of(const struct tui_series *s)
+static double mean_of(const struct tui_series *series)
 {
     double sum = 0;
     size_t n = 0;
-    for (size_t i = 0; i < s->count; i++)
-        if (isfinite(s->value[i])) {
-            sum += s->value[i];
+    for (size_t i = 0; i < series->count; i++)
+        if (isfinite(series->value[i])) {
+            sum += series->value[i];
             n++;
         }
     return n ? sum / (double)n : INFINITY;
@@ -167,14 +174,15 @@ static int by_mean(const void *a, const void *b)
     return p < q ? -1 : p > q ? 1 : (*x > *y) - (*x < *y);
 }
 
-const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n,
+const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name, int n,
                                            size_t *count)
 {
-    const struct tui_series **list = malloc((m->series_count + 1) * sizeof *list), *found = NULL;
+    const struct tui_series **list = malloc((model->series_count + 1) * sizeof *list),
+                            *found = NULL;
     *count = 0;
-    for (size_t i = 0; list && i < m->series_count; i++)
-        if (!strcmp(m->series[i].name, name) && m->series[i].count)
-            list[(*count)++] = &m->series[i];
+    for (size_t i = 0; list && i < model->series_count; i++)
+        if (!strcmp(model->series[i].name, name) && model->series[i].count)
+            list[(*count)++] = &model->series[i];
     if (list && *count) {
         long all = (long)*count;
         qsort(list, *count, sizeof *list, by_mean);
@@ -184,19 +192,24 @@ const struct tui_series *tui_lowest_series(const struct tui_model *m, const char
     return found;
 }
 
-void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct tui_curve *v)
+void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
+                   const struct tui_curve *curve)
 {
     char last[48], high[48], text[120];
-    int label = r.columns < 60 ? 16 : 22, right = r.columns < 60 ? 12 : r.columns < 76 ? 14 : 32;
-    tui_text(c, tui_left(r, label - 1), row, 0, TUI_NORMAL, v->label);
-    bool share = !strcmp(v->unit, "%");
-    struct tui_samples s = {v->value, v->time_s, v->count, 0, v->room_s, v->now_s};
-    tui_spark(c, r, row, label, r.columns - label - right - 1, &s, share ? 0 : fmin(0, v->low),
-              share ? 100 : v->high, TUI_SERIES);
-    snprintf(text, sizeof text, "%s", tui_quantity(last, v->unit, v->last));
-    struct tui_rect end = tui_right(r, r.columns - right > label ? r.columns - right : label);
-    int at = tui_text(c, end, row, 0, TUI_NORMAL, text);
-    snprintf(text, sizeof text, "(most %s)", tui_quantity(high, v->unit, v->high));
-    if (r.columns >= 76 && 13 + tui_width(c, text) <= end.columns)
-        tui_text(c, end, row, at < 13 ? 13 : at + 1, TUI_DIM, text);
+    int label = area.columns < 60 ? 16 : 22, right = area.columns < 60   ? 12
+                                                     : area.columns < 76 ? 14
+                                                                         : 32;
+    tui_text(cells, tui_left(area, label - 1), row, 0, TUI_NORMAL, curve->label);
+    bool share = !strcmp(curve->unit, "%");
+    struct tui_samples samples = {curve->value,  curve->time_s, curve->count, 0,
+                                  curve->room_s, curve->now_s};
+    tui_spark(cells, area, row, label, area.columns - label - right - 1, &samples,
+              share ? 0 : fmin(0, curve->low), share ? 100 : curve->high, TUI_SERIES);
+    snprintf(text, sizeof text, "%s", tui_quantity(last, curve->unit, curve->last));
+    struct tui_rect end =
+        tui_right(area, area.columns - right > label ? area.columns - right : label);
+    int at = tui_text(cells, end, row, 0, TUI_NORMAL, text);
+    snprintf(text, sizeof text, "(most %s)", tui_quantity(high, curve->unit, curve->high));
+    if (area.columns >= 76 && 13 + tui_width(cells, text) <= end.columns)
+        tui_text(cells, end, row, at < 13 ? 13 : at + 1, TUI_DIM, text);
 }

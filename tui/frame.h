@@ -15,17 +15,17 @@
 
 /* Draws into all of `c`, whatever its size. Brings the state of the view back to what exists
  * (view.h). */
-void tui_frame_draw(struct tui_cells *c, const struct tui_model *m, struct tui_ui *ui);
+void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, struct tui_ui *ui);
 
 /* Where its parts stand, for clicks. */
-struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m,
+struct tui_layout tui_frame_layout(const struct tui_cells *cells, const struct tui_model *model,
                                    const struct tui_ui *ui);
 
 /* The rows of a surface as UTF-8, without the blanks at their ends; with `trim` without the blank
  * rows at the end. 0 or TACHO_EIO. */
-int tui_cells_print(const struct tui_cells *c, bool trim, FILE *out);
+int tui_cells_print(const struct tui_cells *cells, bool trim, FILE *out);
 
 /* The present view, alone and as long as it needs to be, as text. 0 or a code. */
-int tui_frame_export(const struct tui_model *m, struct tui_ui *ui, int columns, FILE *out);
+int tui_frame_export(const struct tui_model *model, struct tui_ui *ui, int columns, FILE *out);
 
 #endif

@@ -61,15 +61,15 @@ static void append(char text[TUI_WORDS], int c)
     text[n + m] = 0;
 }
 
-static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *s, int key)
+static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *state, int key)
 {
-    char *to = ui->prompt == TUI_ASK_SEARCH ? s->search : s->filter;
+    char *to = ui->prompt == TUI_ASK_SEARCH ? state->search : state->filter;
     if (key == TUI_KEY_ESCAPE) {
         ui->prompt = TUI_NO_PROMPT;
     } else if (key == TUI_KEY_ENTER) {
         memcpy(to, ui->input, TUI_WORDS);
-        s->seek = ui->prompt == TUI_ASK_SEARCH && *to ? 1 : 0;
-        s->cursor = ui->prompt == TUI_ASK_FILTER ? 0 : s->cursor;
+        state->seek = ui->prompt == TUI_ASK_SEARCH && *to ? 1 : 0;
+        state->cursor = ui->prompt == TUI_ASK_FILTER ? 0 : state->cursor;
         ui->prompt = TUI_NO_PROMPT;
     } else if (key == TUI_KEY_BACKSPACE) {
         cut_last(ui->input);
@@ -79,10 +79,11 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *s, i
     return TUI_STAY;
 }
 
-static void ask(struct tui_ui *ui, const struct tui_view *v, enum tui_prompt prompt)
+static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
 {
-    if (!v->searches) {
-        snprintf(ui->note, sizeof ui->note, "%s has no rows to search: ops and path have", v->name);
+    if (!view->searches) {
+        snprintf(ui->note, sizeof ui->note, "%s has no rows to search: ops and path have",
+                 view->name);
         return;
     }
     ui->prompt = prompt;
@@ -97,120 +98,120 @@ static int add(int a, int b)
     return sum < 0 ? 0 : sum > INT_MAX ? INT_MAX : (int)sum;
 }
 
-static void pan(struct tui_view_state *s, int way)
+static void pan(struct tui_view_state *state, int way)
 {
-    if (s->zoom > 1) {
-        s->pan +=
+    if (state->zoom > 1) {
+        state->pan +=
             way /
-            (8.0 * (s->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
-        s->pan = s->pan < 0 ? 0 : s->pan > 1 ? 1 : s->pan;
+            (8.0 * (state->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
+        state->pan = state->pan < 0 ? 0 : state->pan > 1 ? 1 : state->pan;
     } else {
-        s->column = add(s->column, way * PAN_COLUMNS);
+        state->column = add(state->column, way * PAN_COLUMNS);
     }
 }
 
-static void escape(struct tui_view_state *s)
+static void escape(struct tui_view_state *state)
 {
-    if (s->open)
-        s->open = false;
-    else if (*s->search)
-        *s->search = 0;
+    if (state->open)
+        state->open = false;
+    else if (*state->search)
+        *state->search = 0;
     else
-        *s->filter = 0;
+        *state->filter = 0;
 }
 
-static void zoom(struct tui_view_state *s, double by)
+static void zoom(struct tui_view_state *state, double by)
 {
-    s->zoom *= by;
-    s->zoom = s->zoom < 1 ? 1 : s->zoom > ZOOM_MOST ? ZOOM_MOST : s->zoom;
+    state->zoom *= by;
+    state->zoom = state->zoom < 1 ? 1 : state->zoom > ZOOM_MOST ? ZOOM_MOST : state->zoom;
 }
 
-static bool move_key(struct tui_view_state *s, int key)
+static bool move_key(struct tui_view_state *state, int key)
 {
-    int page = s->page > 1 ? s->page - 1 : 1;
+    int page = state->page > 1 ? state->page - 1 : 1;
     switch (key) {
     case TUI_KEY_UP:
     case 'k':
-        s->cursor = add(s->cursor, -1);
+        state->cursor = add(state->cursor, -1);
         return true;
     case TUI_KEY_DOWN:
     case 'j':
-        s->cursor = add(s->cursor, 1);
+        state->cursor = add(state->cursor, 1);
         return true;
     case TUI_KEY_LEFT:
-        pan(s, -1);
+        pan(state, -1);
         return true;
     case TUI_KEY_RIGHT:
     case 'l':
-        pan(s, 1);
+        pan(state, 1);
         return true;
     case TUI_KEY_PAGE_UP:
-        s->cursor = add(s->cursor, -page);
+        state->cursor = add(state->cursor, -page);
         return true;
     case TUI_KEY_PAGE_DOWN:
-        s->cursor = add(s->cursor, page);
+        state->cursor = add(state->cursor, page);
         return true;
     case TUI_KEY_HOME:
     case 'g':
-        s->cursor = s->column = 0;
-        s->pan = 0;
+        state->cursor = state->column = 0;
+        state->pan = 0;
         return true;
     case TUI_KEY_END:
     case 'G':
-        s->cursor = INT_MAX;
-        s->pan = 1;
+        state->cursor = INT_MAX;
+        state->pan = 1;
         return true;
     default:
         return false;
     }
 }
 
-static void state_key(struct tui_view_state *s, int key)
+static void state_key(struct tui_view_state *state, int key)
 {
-    if (move_key(s, key))
+    if (move_key(state, key))
         return;
     switch (key) {
     case TUI_KEY_ENTER:
-        s->open = !s->open;
+        state->open = !state->open;
         break;
     case TUI_KEY_ESCAPE:
-        escape(s);
+        escape(state);
         break;
     case 's':
     case '>':
-        s->sort++;
+        state->sort++;
         break;
     case '<':
-        s->sort--;
+        state->sort--;
         break;
     case 'I':
-        s->reversed = !s->reversed;
+        state->reversed = !state->reversed;
         break;
     case '+':
     case '=':
-        zoom(s, 2);
+        zoom(state, 2);
         break;
     case '-':
-        zoom(s, 0.5);
+        zoom(state, 0.5);
         break;
     case '0':
-        s->zoom = 1;
-        s->pan = 0;
+        state->zoom = 1;
+        state->pan = 0;
         break;
     case 'm':
-        s->mode++;
+        state->mode++;
         break;
     case '[':
-        s->span--;
+        state->span--;
         break;
     case ']':
-        s->span++;
+        state->span++;
         break;
     case 'n':
-        s->seek = 1;
+        state->seek = 1;
         break;
     case 'N':
-        s->seek = -1;
+        state->seek = -1;
         break;
     default:
         break;
@@ -312,12 +313,12 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
 
 enum tui_action tui_ui_key(struct tui_ui *ui, int key)
 {
-    const struct tui_view *v = tui_views[ui->view];
-    struct tui_view_state *s = &ui->state[ui->view];
+    const struct tui_view *view = tui_views[ui->view];
+    struct tui_view_state *state = &ui->state[ui->view];
     enum tui_action action;
     *ui->note = 0;
     if (ui->prompt)
-        return prompt_key(ui, s, key);
+        return prompt_key(ui, state, key);
     if (ui->help && key != 'q')
         return help_key(ui, key);
     if (frame_key(ui, key, &action))
@@ -328,12 +329,12 @@ enum tui_action tui_ui_key(struct tui_ui *ui, int key)
     if (key == TUI_KEY_ENTER && !ui->view)
         return open_finding(ui);
     if (key == '/' || key == '\\')
-        ask(ui, v, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
-    else if (v->take && v->take(s, key))
+        ask(ui, view, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
+    else if (view->take && view->take(state, key))
         return TUI_STAY;
     else if (key == 'h')
         ui->help = true;
     else
-        state_key(s, key);
+        state_key(state, key);
     return TUI_STAY;
 }

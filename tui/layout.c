@@ -12,28 +12,28 @@ static int verdict_most(int rows)
 
 static struct tui_rect take(int *row, int rows, int columns)
 {
-    struct tui_rect r = {*row, 0, rows, columns};
+    struct tui_rect area = {*row, 0, rows, columns};
     *row += rows;
-    return r;
+    return area;
 }
 
 struct tui_layout tui_layout(int rows, int columns, bool message, int verdict_rows)
 {
-    struct tui_layout l;
+    struct tui_layout layout;
     rows = rows < 0 ? 0 : rows;
     columns = columns < 0 ? 0 : columns;
     int verdict = verdict_most(rows), keys = rows >= 3, rule = rows >= RULES_FROM,
         note = message && rows >= MESSAGE_FROM, row = 0;
     verdict = verdict_rows < verdict && verdict ? verdict_rows > 1 ? verdict_rows : 1 : verdict;
     int header = rows >= 1, body = rows - header - verdict - 2 * rule - note - keys;
-    l.header = take(&row, header, columns);
-    l.verdict = take(&row, verdict, columns);
-    l.rule = take(&row, rule, columns);
-    l.body = take(&row, body, columns);
-    l.rule2 = take(&row, rule, columns);
-    l.message = take(&row, note, columns);
-    l.keys = take(&row, keys, columns);
-    return l;
+    layout.header = take(&row, header, columns);
+    layout.verdict = take(&row, verdict, columns);
+    layout.rule = take(&row, rule, columns);
+    layout.body = take(&row, body, columns);
+    layout.rule2 = take(&row, rule, columns);
+    layout.message = take(&row, note, columns);
+    layout.keys = take(&row, keys, columns);
+    return layout;
 }
 
 /* The least important panel that is still there; of equal ones the lowest. */
@@ -46,22 +46,22 @@ static struct tui_panel *least_important(struct tui_panel *panel, size_t count)
     return least;
 }
 
-void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
+void tui_layout_panels(struct tui_rect area, struct tui_panel *panel, size_t count)
 {
-    int used = 0, row = r.row;
+    int used = 0, row = area.row;
     for (size_t i = 0; i < count; i++) {
-        panel[i].rect =
-            (struct tui_rect){0, r.column, panel[i].least > 0 ? panel[i].least : 0, r.columns};
+        panel[i].rect = (struct tui_rect){0, area.column, panel[i].least > 0 ? panel[i].least : 0,
+                                          area.columns};
         used += panel[i].rect.rows;
     }
-    while (used > r.rows) {
+    while (used > area.rows) {
         struct tui_panel *out = least_important(panel, count);
         if (!out)
             break;
         used -= out->rect.rows;
         out->rect.rows = 0;
     }
-    for (int over = r.rows - used, gave = 1;
+    for (int over = area.rows - used, gave = 1;
          over > 0 && gave;) { /* a row each in turn, so that panels grow alike */
         gave = 0;
         for (size_t i = 0; i < count && over > 0; i++)
@@ -77,11 +77,11 @@ void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
     }
 }
 
-void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count,
-                     const struct tui_model *m, struct tui_view_state *s)
+void tui_panels_draw(struct tui_cells *cells, struct tui_rect area, struct tui_panel *panel,
+                     size_t count, const struct tui_model *model, struct tui_view_state *state)
 {
-    tui_layout_panels(r, panel, count);
+    tui_layout_panels(area, panel, count);
     for (size_t i = 0; i < count; i++)
         if (panel[i].rect.rows && panel[i].draw)
-            panel[i].draw(c, panel[i].rect, m, s);
+            panel[i].draw(cells, panel[i].rect, model, state);
 }

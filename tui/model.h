@@ -62,7 +62,7 @@ struct tui_model {
 
     /* analysed; NULL until the first analysis is done (first frame), then `r_reason` says what is
      * under way or why not */
-    const struct an_result *r;
+    const struct an_result *result;
     const char *r_reason;
     const char *window; /* "the whole run", "steps 421 to 450 of 450" */
     double r_age_s;     /* since the analysis was made */
@@ -75,17 +75,17 @@ struct tui_model {
 /* The analysis is shared by the models that follow each other. */
 struct tui_shared;
 struct tui_shared *
-tui_shared_new(struct an_result *r,
-               void (*release)(struct an_result *r));     /* takes r; NULL: no memory */
-struct tui_shared *tui_shared_hold(struct tui_shared *s); /* NULL is fine */
-void tui_shared_drop(struct tui_shared *s);
-struct an_result *tui_shared_result(struct tui_shared *s);
-void tui_model_free(struct tui_model *m); /* NULL is fine */
+tui_shared_new(struct an_result *result,
+               void (*release)(struct an_result *result));     /* takes r; NULL: no memory */
+struct tui_shared *tui_shared_hold(struct tui_shared *shared); /* NULL is fine */
+void tui_shared_drop(struct tui_shared *shared);
+struct an_result *tui_shared_result(struct tui_shared *shared);
+void tui_model_free(struct tui_model *model); /* NULL is fine */
 
 /* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with
  * evaluations and what else stands between steps); NAN: not known, or the run is over. */
-double tui_model_left_s(const struct tui_model *m);
+double tui_model_left_s(const struct tui_model *model);
 /* The series of that name, of the first rank that has it; NULL: none. */
-const struct tui_series *tui_model_series(const struct tui_model *m, const char *name);
+const struct tui_series *tui_model_series(const struct tui_model *model, const char *name);
 
 #endif

@@ -20,15 +20,15 @@ bool tui_holds(const char *text, const char *words)
     return false;
 }
 
-void tui_state_clamp(struct tui_view_state *s, int rows, int shown)
+void tui_state_clamp(struct tui_view_state *state, int rows, int shown)
 {
     shown = shown < 1 ? 1 : shown;
-    s->page = shown;
-    s->cursor = s->cursor >= rows ? rows - 1 : s->cursor;
-    s->cursor = s->cursor < 0 ? 0 : s->cursor;
-    s->top = s->top > rows - shown ? rows - shown : s->top;
-    s->top = s->top < 0 ? 0 : s->top;
-    s->top = s->cursor < s->top            ? s->cursor
-             : s->cursor >= s->top + shown ? s->cursor - shown + 1
-                                           : s->top;
+    state->page = shown;
+    state->cursor = state->cursor >= rows ? rows - 1 : state->cursor;
+    state->cursor = state->cursor < 0 ? 0 : state->cursor;
+    state->top = state->top > rows - shown ? rows - shown : state->top;
+    state->top = state->top < 0 ? 0 : state->top;
+    state->top = state->cursor < state->top            ? state->cursor
+                 : state->cursor >= state->top + shown ? state->cursor - shown + 1
+                                                       : state->top;
 }

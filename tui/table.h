@@ -27,12 +27,12 @@ struct tui_list {
 
 /* Draws head and rows into the rectangle, the last row says what is filtered and sorted. Brings the
  * state to what exists. Returns the row under the cursor; NULL: there is none. */
-const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
-                           struct tui_view_state *s);
+const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
+                           const struct tui_list *list, struct tui_view_state *state);
 
 /* All columns of a row, "head value", in a rectangle; the name in full before them. Returns the
  * rows it took. */
-int tui_table_details(struct tui_cells *c, struct tui_rect r, const struct rep_table *t,
+int tui_table_details(struct tui_cells *cells, struct tui_rect area, const struct rep_table *table,
                       const void *row);
 
 #endif

@@ -46,44 +46,44 @@ struct tui_tail {
 
 struct tui_tail *tui_tail_new(void)
 {
-    struct tui_tail *t = calloc(1, sizeof *t);
-    if (t) {
-        t->start = t->newest = t->seen = STORE_ABSENT;
-        t->last_index = -1;
+    struct tui_tail *tail = calloc(1, sizeof *tail);
+    if (tail) {
+        tail->start = tail->newest = tail->seen = STORE_ABSENT;
+        tail->last_index = -1;
     }
-    return t;
+    return tail;
 }
 
-static void keys_free(struct tui_tail *t)
+static void keys_free(struct tui_tail *tail)
 {
-    for (size_t i = 0; i < t->key_count; i++) {
-        free(t->key[i].key);
-        free(t->key[i].value);
+    for (size_t i = 0; i < tail->key_count; i++) {
+        free(tail->key[i].key);
+        free(tail->key[i].value);
     }
-    t->key_count = 0;
+    tail->key_count = 0;
 }
 
-void tui_tail_free(struct tui_tail *t)
+void tui_tail_free(struct tui_tail *tail)
 {
-    if (!t)
+    if (!tail)
         return;
-    for (size_t i = 0; i < t->process_count; i++) {
-        free(t->process[i].host);
-        free(t->process[i].step);
+    for (size_t i = 0; i < tail->process_count; i++) {
+        free(tail->process[i].host);
+        free(tail->process[i].step);
     }
-    for (size_t i = 0; i < t->track_count; i++) {
-        struct track *k = &t->track[i];
-        free(k->name);
-        free(k->unit);
-        free(k->device);
-        free(k->time);
-        free(k->value);
+    for (size_t i = 0; i < tail->track_count; i++) {
+        struct track *track = &tail->track[i];
+        free(track->name);
+        free(track->unit);
+        free(track->device);
+        free(track->time);
+        free(track->value);
     }
-    keys_free(t);
-    free(t->process);
-    free(t->track);
-    free(t->key);
-    free(t);
+    keys_free(tail);
+    free(tail->process);
+    free(tail->track);
+    free(tail->key);
+    free(tail);
 }
 
 /* Room for one more element: 0 or TACHO_ENOMEM. */
@@ -106,25 +106,25 @@ static char *copy(const char *text)
     return strdup(text ? text : "");
 }
 
-static struct process *process_of(struct tui_tail *t, int64_t id)
+static struct process *process_of(struct tui_tail *tail, int64_t id)
 {
-    for (size_t i = 0; i < t->process_count; i++) {
-        size_t at = (t->process_last + i) % t->process_count;
-        if (t->process[at].id == id) {
-            t->process_last = at;
-            return &t->process[at];
+    for (size_t i = 0; i < tail->process_count; i++) {
+        size_t at = (tail->process_last + i) % tail->process_count;
+        if (tail->process[at].id == id) {
+            tail->process_last = at;
+            return &tail->process[at];
         }
     }
     return NULL;
 }
 
-static struct track *track_of(struct tui_tail *t, int64_t id)
+static struct track *track_of(struct tui_tail *tail, int64_t id)
 {
-    for (size_t i = 0; i < t->track_count; i++) {
-        size_t at = (t->track_last + i) % t->track_count;
-        if (t->track[at].id == id) {
-            t->track_last = at;
-            return &t->track[at];
+    for (size_t i = 0; i < tail->track_count; i++) {
+        size_t at = (tail->track_last + i) % tail->track_count;
+        if (tail->track[at].id == id) {
+            tail->track_last = at;
+            return &tail->track[at];
         }
     }
     return NULL;
@@ -146,75 +146,75 @@ static void join(struct an_step_point *a, const struct an_step_point *b)
     a->steps += b->steps;
 }
 
-static void halve_steps(struct process *p)
+static void halve_steps(struct process *process)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->count; i += 2) {
-        p->step[n] = p->step[i];
-        if (i + 1 < p->count)
-            join(&p->step[n], &p->step[i + 1]);
+    for (size_t i = 0; i < process->count; i += 2) {
+        process->step[n] = process->step[i];
+        if (i + 1 < process->count)
+            join(&process->step[n], &process->step[i + 1]);
         n++;
     }
-    p->count = n;
-    p->stride *= 2;
+    process->count = n;
+    process->stride *= 2;
 }
 
-static int add_step(struct tui_tail *t, struct process *p, const struct store_step *x)
+static int add_step(struct tui_tail *tail, struct process *process, const struct store_step *step)
 {
-    double ms = (double)(x->end - x->start) / 1e6,
-           tokens = x->tokens == STORE_ABSENT ? NAN : (double)x->tokens;
-    struct an_step_point row = {.rank = p->rank == STORE_ABSENT ? 0 : p->rank,
-                                .index = x->index,
+    double ms = (double)(step->end - step->start) / 1e6,
+           tokens = step->tokens == STORE_ABSENT ? NAN : (double)step->tokens;
+    struct an_step_point row = {.rank = process->rank == STORE_ABSENT ? 0 : process->rank,
+                                .index = step->index,
                                 .steps = 1,
-                                .start_s = (double)(x->start - t->start) / 1e9,
+                                .start_s = (double)(step->start - tail->start) / 1e9,
                                 .ms = ms,
                                 .worst_ms = ms,
                                 .tokens_per_s = ms > 0 ? tokens / ms * 1e3 : NAN};
-    struct an_step_point *last = p->count ? &p->step[p->count - 1] : NULL;
-    p->ms[p->seen % TUI_RECENT] = ms;
-    p->tokens[p->seen % TUI_RECENT] = tokens;
-    p->seen++;
-    if (last && last->steps < p->stride) {
+    struct an_step_point *last = process->count ? &process->step[process->count - 1] : NULL;
+    process->ms[process->seen % TUI_RECENT] = ms;
+    process->tokens[process->seen % TUI_RECENT] = tokens;
+    process->seen++;
+    if (last && last->steps < process->stride) {
         join(last, &row);
         return 0;
     }
-    int rc = room_for(&p->step, &p->room, p->count, sizeof *p->step);
+    int rc = room_for(&process->step, &process->room, process->count, sizeof *process->step);
     if (rc)
         return rc;
-    p->step[p->count++] = row;
+    process->step[process->count++] = row;
     size_t all = 0;
-    for (size_t i = 0; i < t->process_count; i++)
-        all += t->process[i].count;
+    for (size_t i = 0; i < tail->process_count; i++)
+        all += tail->process[i].count;
     if (all > AN_STEP_POINTS_MOST)
-        for (size_t i = 0; i < t->process_count; i++)
-            halve_steps(&t->process[i]);
+        for (size_t i = 0; i < tail->process_count; i++)
+            halve_steps(&tail->process[i]);
     return 0;
 }
 
-static int on_step(void *ctx, const struct store_step *x)
+static int on_step(void *ctx, const struct store_step *step)
 {
-    struct tui_tail *t = ctx;
-    t->next_step = x->id + 1;
-    struct process *p = process_of(t, x->process);
-    if (t->start == STORE_ABSENT)
-        t->start = x->start;
-    if (p && x->end != STORE_ABSENT && x->end >= x->start) {
-        if ((t->rc = add_step(t, p, x)))
-            return t->rc;
-        if (t->newest == STORE_ABSENT || x->end > t->newest) {
-            t->newest = x->end;
-            t->last_index = x->index;
+    struct tui_tail *tail = ctx;
+    tail->next_step = step->id + 1;
+    struct process *process = process_of(tail, step->process);
+    if (tail->start == STORE_ABSENT)
+        tail->start = step->start;
+    if (process && step->end != STORE_ABSENT && step->end >= step->start) {
+        if ((tail->rc = add_step(tail, process, step)))
+            return tail->rc;
+        if (tail->newest == STORE_ABSENT || step->end > tail->newest) {
+            tail->newest = step->end;
+            tail->last_index = step->index;
         }
-        t->seen = x->end > t->seen ? x->end : t->seen;
+        tail->seen = step->end > tail->seen ? step->end : tail->seen;
     }
-    return --t->left <= 0;
+    return --tail->left <= 0;
 }
 
 /* ---- series ------------------------------------------------------------------------------------------------------------------- */
 
-static size_t values_most(const struct tui_tail *t)
+static size_t values_most(const struct tui_tail *tail)
 {
-    size_t most = VALUES_MOST / (t->track_count ? t->track_count : 1);
+    size_t most = VALUES_MOST / (tail->track_count ? tail->track_count : 1);
     return most < SERIES_LEAST ? SERIES_LEAST : most > TUI_SERIES_MOST ? TUI_SERIES_MOST : most;
 }
 
@@ -224,80 +224,83 @@ static double mean2(double a, double n, double b, double m)
     return isnan(a) ? b : isnan(b) ? a : (a * n + b * m) / (n + m);
 }
 
-static void halve_values(struct track *k)
+static void halve_values(struct track *track)
 {
     size_t n = 0;
-    for (size_t i = 0; i < k->count; i += 2, n++) {
-        bool two = i + 1 < k->count;
-        k->time[n] = two ? (k->time[i] + k->time[i + 1]) / 2 : k->time[i];
-        k->value[n] = two ? mean2(k->value[i], 1, k->value[i + 1], 1) : k->value[i];
+    for (size_t i = 0; i < track->count; i += 2, n++) {
+        bool two = i + 1 < track->count;
+        track->time[n] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
+        track->value[n] = two ? mean2(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
     }
-    k->held = k->count % 2 ? k->held : k->stride + k->held;
-    k->count = n;
-    k->stride *= 2;
+    track->held = track->count % 2 ? track->held : track->stride + track->held;
+    track->count = n;
+    track->stride *= 2;
 }
 
-static int add_value(struct tui_tail *t, struct track *k, double time, double value)
+static int add_value(struct tui_tail *tail, struct track *track, double time, double value)
 {
-    if (k->count && k->held < k->stride) {
-        double n = (double)k->held;
-        k->time[k->count - 1] = (k->time[k->count - 1] * n + time) / (n + 1);
-        k->value[k->count - 1] = mean2(k->value[k->count - 1], n, value, 1);
-        k->held++;
+    if (track->count && track->held < track->stride) {
+        double n = (double)track->held;
+        track->time[track->count - 1] = (track->time[track->count - 1] * n + time) / (n + 1);
+        track->value[track->count - 1] = mean2(track->value[track->count - 1], n, value, 1);
+        track->held++;
         return 0;
     }
-    size_t room = k->room;
-    if (room_for(&k->time, &room, k->count, sizeof *k->time))
+    size_t room = track->room;
+    if (room_for(&track->time, &room, track->count, sizeof *track->time))
         return TACHO_ENOMEM;
-    room = k->room;
-    if (room_for(&k->value, &room, k->count, sizeof *k->value))
+    room = track->room;
+    if (room_for(&track->value, &room, track->count, sizeof *track->value))
         return TACHO_ENOMEM;
-    k->room = room;
-    k->time[k->count] = time;
-    k->value[k->count++] = value;
-    k->held = 1;
-    if (k->count > values_most(t))
-        halve_values(k);
+    track->room = room;
+    track->time[track->count] = time;
+    track->value[track->count++] = value;
+    track->held = 1;
+    if (track->count > values_most(tail))
+        halve_values(track);
     return 0;
 }
 
-static int on_counter(void *ctx, const struct store_counter *x)
+static int on_counter(void *ctx, const struct store_counter *counter)
 {
-    struct tui_tail *t = ctx;
-    t->next_counter = x->id + 1;
-    struct track *k = track_of(t, x->track);
-    t->seen = x->time > t->seen ? x->time : t->seen;
-    if (t->start == STORE_ABSENT)
-        t->start = x->time;
-    if (k && (t->rc = add_value(t, k, (double)(x->time - t->start) / 1e9, x->value)))
-        return t->rc;
-    return --t->left <= 0;
+    struct tui_tail *tail = ctx;
+    tail->next_counter = counter->id + 1;
+    struct track *track = track_of(tail, counter->track);
+    tail->seen = counter->time > tail->seen ? counter->time : tail->seen;
+    if (tail->start == STORE_ABSENT)
+        tail->start = counter->time;
+    if (track && (tail->rc = add_value(tail, track, (double)(counter->time - tail->start) / 1e9,
+                                       counter->value)))
+        return tail->rc;
+    return --tail->left <= 0;
 }
 
 /* ---- small tables ------------------------------------------------------------------------------------------------------------- */
 
 static int on_process(void *ctx, const struct store_process *x)
 {
-    struct tui_tail *t = ctx;
-    if (process_of(t, x->id))
+    struct tui_tail *tail = ctx;
+    if (process_of(tail, x->id))
         return 0;
-    if ((t->rc = room_for(&t->process, &t->process_room, t->process_count, sizeof *t->process)))
-        return t->rc;
-    struct process *p = &t->process[t->process_count];
+    if ((tail->rc = room_for(&tail->process, &tail->process_room, tail->process_count,
+                             sizeof *tail->process)))
+        return tail->rc;
+    struct process *p = &tail->process[tail->process_count];
     *p = (struct process){
         .id = x->id, .rank = x->rank, .pid = x->pid, .host = copy(x->host), .stride = 1};
     if (!p->host)
-        return t->rc = TACHO_ENOMEM;
-    t->process_count++;
+        return tail->rc = TACHO_ENOMEM;
+    tail->process_count++;
     return 0;
 }
 
 static int on_track(void *ctx, const struct store_track *x)
 {
-    struct tui_tail *t = ctx;
-    if ((t->rc = room_for(&t->track, &t->track_room, t->track_count, sizeof *t->track)))
-        return t->rc;
-    struct track *k = &t->track[t->track_count++];
+    struct tui_tail *tail = ctx;
+    if ((tail->rc =
+             room_for(&tail->track, &tail->track_room, tail->track_count, sizeof *tail->track)))
+        return tail->rc;
+    struct track *k = &tail->track[tail->track_count++];
     *k = (struct track){.id = x->id,
                         .process = x->process,
                         .counter = !strcmp(x->kind, "counter"),
@@ -305,85 +308,86 @@ static int on_track(void *ctx, const struct store_track *x)
                         .unit = copy(x->unit),
                         .device = copy(x->device),
                         .stride = 1};
-    t->next_track = x->id + 1;
-    return k->name && k->unit && k->device ? 0 : (t->rc = TACHO_ENOMEM);
+    tail->next_track = x->id + 1;
+    return k->name && k->unit && k->device ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
 static int on_key(void *ctx, const char *key, const char *value)
 {
-    struct tui_tail *t = ctx;
-    if ((t->rc = room_for(&t->key, &t->key_room, t->key_count, sizeof *t->key)))
-        return t->rc;
-    struct key *k = &t->key[t->key_count++];
+    struct tui_tail *tail = ctx;
+    if ((tail->rc = room_for(&tail->key, &tail->key_room, tail->key_count, sizeof *tail->key)))
+        return tail->rc;
+    struct key *k = &tail->key[tail->key_count++];
     *k = (struct key){copy(key), copy(value)};
-    return k->key && k->value ? 0 : (t->rc = TACHO_ENOMEM);
+    return k->key && k->value ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
-const char *tui_tail_key(const struct tui_tail *t, const char *key)
+const char *tui_tail_key(const struct tui_tail *tail, const char *key)
 {
-    for (size_t i = 0; i < t->key_count; i++)
-        if (!strcmp(t->key[i].key, key))
-            return t->key[i].value;
+    for (size_t i = 0; i < tail->key_count; i++)
+        if (!strcmp(tail->key[i].key, key))
+            return tail->key[i].value;
     return NULL;
 }
 
-int64_t tui_tail_newest(const struct tui_tail *t)
+int64_t tui_tail_newest(const struct tui_tail *tail)
 {
-    return t->seen;
+    return tail->seen;
 }
 
-int64_t tui_tail_start(const struct tui_tail *t)
+int64_t tui_tail_start(const struct tui_tail *tail)
 {
-    return t->start;
+    return tail->start;
 }
 
-int64_t tui_tail_slices(const struct tui_tail *t)
+int64_t tui_tail_slices(const struct tui_tail *tail)
 {
-    return t->slices;
+    return tail->slices;
 }
 
-int tui_tail_poll(struct tui_tail *t, store_reader *r, int64_t rows)
+int tui_tail_poll(struct tui_tail *tail, store_reader *r, int64_t rows)
 {
     int rc;
-    t->rc = 0;
-    t->left = rows;
-    keys_free(t);
-    if ((rc = store_run_each(r, on_key, t)) || (rc = store_process_each(r, on_process, t)) ||
-        (rc = store_track_each(r, t->next_track, on_track, t)) ||
-        (rc = store_last_id(r, "slice", &t->slices)))
+    tail->rc = 0;
+    tail->left = rows;
+    keys_free(tail);
+    if ((rc = store_run_each(r, on_key, tail)) || (rc = store_process_each(r, on_process, tail)) ||
+        (rc = store_track_each(r, tail->next_track, on_track, tail)) ||
+        (rc = store_last_id(r, "slice", &tail->slices)))
         return rc;
-    const char *start = tui_tail_key(t, "start.monotonic_ns");
-    if (t->start == STORE_ABSENT && start)
-        t->start = strtoll(start, NULL, 10);
-    rc = store_step_from(r, t->next_step, on_step, t);
-    if (rc < 0 || t->left <= 0)
+    const char *start = tui_tail_key(tail, "start.monotonic_ns");
+    if (tail->start == STORE_ABSENT && start)
+        tail->start = strtoll(start, NULL, 10);
+    rc = store_step_from(r, tail->next_step, on_step, tail);
+    if (rc < 0 || tail->left <= 0)
         return rc < 0 ? rc : 1;
-    rc = store_counter_each(r, t->next_counter, on_counter, t);
-    return rc < 0 ? rc : t->left <= 0;
+    rc = store_counter_each(r, tail->next_counter, on_counter, tail);
+    return rc < 0 ? rc : tail->left <= 0;
 }
 
 /* ---- what an analysis saw ----------------------------------------------------------------------------------------------------- */
 
-void tui_tail_learn(struct tui_tail *t, const struct an_result *r)
+void tui_tail_learn(struct tui_tail *tail, const struct an_result *result)
 {
-    for (size_t i = 0; i < r->step_point_count; i++) {
-        const struct an_step_point *x = &r->step_points[i];
-        for (size_t k = 0; x->detailed && k < t->process_count; k++) {
-            struct process *p = &t->process[k];
-            if (!p->count || (p->rank == STORE_ABSENT ? 0 : p->rank) != x->rank)
+    for (size_t i = 0; i < result->step_point_count; i++) {
+        const struct an_step_point *point = &result->step_points[i];
+        for (size_t k = 0; point->detailed && k < tail->process_count; k++) {
+            struct process *process = &tail->process[k];
+            if (!process->count ||
+                (process->rank == STORE_ABSENT ? 0 : process->rank) != point->rank)
                 continue;
-            size_t low = 0, high = p->count; /* the last row that starts no later */
+            size_t low = 0, high = process->count; /* the last row that starts no later */
             while (low < high) {
                 size_t middle = low + (high - low) / 2;
-                if (p->step[middle].index <= x->index)
+                if (process->step[middle].index <= point->index)
                     low = middle + 1;
                 else
                     high = middle;
             }
-            struct an_step_point *row = low ? &p->step[low - 1] : NULL;
-            if (!row || x->index >= row->index + row->steps)
+            struct an_step_point *row = low ? &process->step[low - 1] : NULL;
+            if (!row || point->index >= row->index + row->steps)
                 continue;
-            memcpy(row->class_ms, x->class_ms, sizeof row->class_ms);
+            memcpy(row->class_ms, point->class_ms, sizeof row->class_ms);
             row->detailed = true;
             row->excluded = NULL;
         }
@@ -398,20 +402,20 @@ static int number_order(const void *x, const void *y)
     return (*a > *b) - (*a < *b);
 }
 
-static void recent(const struct tui_tail *t, struct tui_model *m)
+static void recent(const struct tui_tail *tail, struct tui_model *model)
 {
     double all[TUI_RECENT], rate = 0;
     size_t n = 0;
-    m->recent_ms = m->recent_tokens_per_s = NAN;
-    for (size_t i = 0; i < t->process_count; i++) {
-        const struct process *p = &t->process[i];
-        int64_t have = p->seen < TUI_RECENT ? p->seen : TUI_RECENT;
+    model->recent_ms = model->recent_tokens_per_s = NAN;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        const struct process *process = &tail->process[i];
+        int64_t have = process->seen < TUI_RECENT ? process->seen : TUI_RECENT;
         double ms = 0, tokens = 0;
         for (int64_t k = 0; k < have; k++) {
-            ms += p->ms[k];
-            tokens += p->tokens[k];
+            ms += process->ms[k];
+            tokens += process->tokens[k];
             if (!n)
-                all[k] = p->ms[k];
+                all[k] = process->ms[k];
         }
         n = n ? n : (size_t)have;
         rate += ms > 0 && tokens > 0 ? tokens / ms * 1e3 : 0;
@@ -419,8 +423,8 @@ static void recent(const struct tui_tail *t, struct tui_model *m)
     if (!n)
         return;
     qsort(all, n, sizeof *all, number_order);
-    m->recent_ms = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
-    m->recent_tokens_per_s = rate > 0 ? rate : NAN;
+    model->recent_ms = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
+    model->recent_tokens_per_s = rate > 0 ? rate : NAN;
 }
 
 static int step_order(const void *x, const void *y)
@@ -431,24 +435,24 @@ static int step_order(const void *x, const void *y)
     return (a->start_s > b->start_s) - (a->start_s < b->start_s);
 }
 
-static bool copy_steps(const struct tui_tail *t, struct tui_model *m)
+static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
 {
     size_t n = 0;
-    for (size_t i = 0; i < t->process_count; i++)
-        n += t->process[i].count;
+    for (size_t i = 0; i < tail->process_count; i++)
+        n += tail->process[i].count;
     struct an_step_point *row = malloc((n ? n : 1) * sizeof *row);
     if (!row)
         return false;
-    m->memory[0] = row;
-    m->step = row;
-    for (size_t i = 0; i < t->process_count; i++) {
-        const struct process *p = &t->process[i];
-        if (p->count)
-            memcpy(row + m->step_count, p->step, p->count * sizeof *row);
-        m->step_count += p->count;
-        m->steps_seen = p->seen > m->steps_seen ? p->seen : m->steps_seen;
+    model->memory[0] = row;
+    model->step = row;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        const struct process *process = &tail->process[i];
+        if (process->count)
+            memcpy(row + model->step_count, process->step, process->count * sizeof *row);
+        model->step_count += process->count;
+        model->steps_seen = process->seen > model->steps_seen ? process->seen : model->steps_seen;
     }
-    if (t->process_count > 1)
+    if (tail->process_count > 1)
         qsort(row, n, sizeof *row, step_order);
     return true;
 }
@@ -473,74 +477,74 @@ static int series_order(const void *x, const void *y)
     return strcmp(a->device, b->device);
 }
 
-static bool copy_series(struct tui_tail *t, struct tui_model *m)
+static bool copy_series(struct tui_tail *tail, struct tui_model *model)
 {
     size_t n = 0, values = 0, bytes = 1;
-    for (size_t i = 0; i < t->track_count; i++) {
-        const struct track *k = &t->track[i];
-        const struct process *p = process_of(t, k->process);
-        if (!k->counter || !k->count)
+    for (size_t i = 0; i < tail->track_count; i++) {
+        const struct track *track = &tail->track[i];
+        const struct process *process = process_of(tail, track->process);
+        if (!track->counter || !track->count)
             continue;
         n++;
-        values += k->count;
-        bytes +=
-            strlen(k->name) + strlen(k->unit) + strlen(k->device) + (p ? strlen(p->host) : 0) + 4;
+        values += track->count;
+        bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) +
+                 (process ? strlen(process->host) : 0) + 4;
     }
     struct tui_series *row = calloc(n ? n : 1, sizeof *row);
     double *value = malloc((values ? values : 1) * 2 * sizeof *value);
     char *text = malloc(bytes);
-    m->memory[1] = row;
-    m->memory[2] = value;
-    m->memory[3] = text;
+    model->memory[1] = row;
+    model->memory[2] = value;
+    model->memory[3] = text;
     if (!row || !value || !text)
         return false;
-    for (size_t i = 0; i < t->track_count; i++) {
-        const struct track *k = &t->track[i];
-        const struct process *p = process_of(t, k->process);
-        if (!k->counter || !k->count)
+    for (size_t i = 0; i < tail->track_count; i++) {
+        const struct track *track = &tail->track[i];
+        const struct process *process = process_of(tail, track->process);
+        if (!track->counter || !track->count)
             continue;
-        if (!strcmp(k->name, "steps_planned")) { /* what the run will make: no curve */
-            double planned = k->value[k->count - 1];
-            m->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
+        if (!strcmp(track->name, "steps_planned")) { /* what the run will make: no curve */
+            double planned = track->value[track->count - 1];
+            model->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
             continue;
         }
-        struct tui_series *s = &row[m->series_count++];
-        *s = (struct tui_series){.name = put(&text, k->name),
-                                 .unit = put(&text, k->unit),
-                                 .device = put(&text, k->device),
-                                 .host = put(&text, p ? p->host : ""),
-                                 .rank = p ? p->rank : STORE_ABSENT,
-                                 .process = p ? p->pid : STORE_ABSENT,
-                                 .time_s = memcpy(value, k->time, k->count * sizeof *value),
-                                 .value =
-                                     memcpy(value + k->count, k->value, k->count * sizeof *value),
-                                 .count = k->count,
-                                 .last = NAN};
-        value += 2 * k->count;
-        for (size_t j = k->count; j-- > 0 && isnan(s->last);)
-            s->last = k->value[j];
+        struct tui_series *series = &row[model->series_count++];
+        *series = (struct tui_series){
+            .name = put(&text, track->name),
+            .unit = put(&text, track->unit),
+            .device = put(&text, track->device),
+            .host = put(&text, process ? process->host : ""),
+            .rank = process ? process->rank : STORE_ABSENT,
+            .process = process ? process->pid : STORE_ABSENT,
+            .time_s = memcpy(value, track->time, track->count * sizeof *value),
+            .value = memcpy(value + track->count, track->value, track->count * sizeof *value),
+            .count = track->count,
+            .last = NAN};
+        value += 2 * track->count;
+        for (size_t j = track->count; j-- > 0 && isnan(series->last);)
+            series->last = track->value[j];
     }
-    m->series = row;
-    qsort(row, m->series_count, sizeof *row, series_order);
+    model->series = row;
+    qsort(row, model->series_count, sizeof *row, series_order);
     return true;
 }
 
-struct tui_model *tui_tail_model(const struct tui_tail *t)
+struct tui_model *tui_tail_model(const struct tui_tail *tail)
 {
-    struct tui_model *m = calloc(1, sizeof *m);
-    if (!m)
+    struct tui_model *model = calloc(1, sizeof *model);
+    if (!model)
         return NULL;
-    m->last_index = t->last_index;
-    m->slices = t->slices;
-    m->now_s = t->seen == STORE_ABSENT || t->start == STORE_ABSENT
-                   ? 0
-                   : (double)(t->seen - t->start) / 1e9;
-    recent(t, m);
+    model->last_index = tail->last_index;
+    model->slices = tail->slices;
+    model->now_s = tail->seen == STORE_ABSENT || tail->start == STORE_ABSENT
+                       ? 0
+                       : (double)(tail->seen - tail->start) / 1e9;
+    recent(tail, model);
     struct tui_tail *search =
-        (struct tui_tail *)(uintptr_t)t; /* remembers where it found the last process */
-    if (!copy_steps(t, m) || !copy_series(search, m)) {
-        tui_model_free(m);
+        (struct tui_tail *)(uintptr_t)tail; /* remembers where it found the last process */
+    if (!copy_steps(tail, model) || !copy_series(search, model)) {
+        tui_model_free(model);
         return NULL;
     }
-    return m;
+    return model;
 }

@@ -409,17 +409,17 @@ void tui_terminal_redraw(void)
     terminal.all = true;
 }
 
-static bool fit_shown(const struct tui_cells *c)
+static bool fit_shown(const struct tui_cells *cells)
 {
-    if (terminal.shown && terminal.rows == c->rows && terminal.columns == c->columns)
+    if (terminal.shown && terminal.rows == cells->rows && terminal.columns == cells->columns)
         return true;
-    size_t n = (size_t)c->rows * (size_t)c->columns;
+    size_t n = (size_t)cells->rows * (size_t)cells->columns;
     struct tui_cell *grown = realloc(terminal.shown, (n ? n : 1) * sizeof *grown);
     if (!grown)
         return false;
     terminal.shown = grown;
-    terminal.rows = c->rows;
-    terminal.columns = c->columns;
+    terminal.rows = cells->rows;
+    terminal.columns = cells->columns;
     terminal.all = true;
     return true;
 }

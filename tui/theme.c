@@ -41,9 +41,11 @@ static struct hue class_hue(int class)
     }
 }
 
-static struct tui_look look(enum tui_theme theme, struct hue h, unsigned attributes, unsigned mono)
+static struct tui_look look(enum tui_theme theme, struct hue hue, unsigned attributes,
+                            unsigned mono)
 {
-    return (struct tui_look){theme == TUI_THEME_LIGHT ? h.light : h.dark, h.of8, attributes, mono};
+    return (struct tui_look){theme == TUI_THEME_LIGHT ? hue.light : hue.dark, hue.of8, attributes,
+                             mono};
 }
 
 struct tui_look tui_theme_look(enum tui_theme t, enum tui_style s)

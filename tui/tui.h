@@ -55,9 +55,10 @@ struct tui_options {
 
 /* The dashboard on the terminal, until the user leaves. TACHO_ENOTSUP: no terminal, or built
  * without ncurses. */
-int tui_run(const struct tui_source *s, const struct tui_options *o, struct tacho_error *err);
+int tui_run(const struct tui_source *source, const struct tui_options *options,
+            struct tacho_error *err);
 /* Frames as text, one after the other. TACHO_EIO: `out` failed. */
-int tui_batch(const struct tui_source *s, const struct tui_options *o, FILE *out,
+int tui_batch(const struct tui_source *source, const struct tui_options *options, FILE *out,
               struct tacho_error *err);
 /* The same for a program: `frame` is called with the analysis (NULL: none yet) and what is known
  * beside it. */
@@ -75,7 +76,7 @@ struct tui_facts {
     } * series;
     size_t series_count;
 };
-int tui_each(const struct tui_source *s, const struct tui_options *o,
+int tui_each(const struct tui_source *source, const struct tui_options *options,
              int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r),
              void *ctx, struct tacho_error *err);
 

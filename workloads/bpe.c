@@ -45,85 +45,85 @@ struct shard {
 static int write_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
                       struct tacho_error *err)
 {
-    struct shard *s = arg;
+    struct shard *shard = arg;
     int32_t tokens[LT_BPE_WORD];
     unsigned char bytes[2 * LT_BPE_WORD];
     size_t count = n;
     (void)at;
     for (size_t i = 0; i < n; i++)
         tokens[i] = word[i];
-    if (s->bpe)
-        count = lt_bpe_encode_word(s->bpe, word, n, tokens);
+    if (shard->bpe)
+        count = lt_bpe_encode_word(shard->bpe, word, n, tokens);
     for (size_t i = 0; i < count; i++) {
         bytes[2 * i] = (unsigned char)(tokens[i] & 255);
         bytes[2 * i + 1] = (unsigned char)(tokens[i] >> 8);
     }
-    s->tokens += count;
-    if (s->tokens > INT32_MAX)
+    shard->tokens += count;
+    if (shard->tokens > INT32_MAX)
         return tacho_fail(err, TACHO_EUSAGE, "write several shards, from part of the text each",
-                          "%s: more than %d tokens do not fit a shard", s->path, INT32_MAX);
-    if (fwrite(bytes, 2, count, s->file) == count)
+                          "%s: more than %d tokens do not fit a shard", shard->path, INT32_MAX);
+    if (fwrite(bytes, 2, count, shard->file) == count)
         return 0;
-    s->failed = errno;
+    shard->failed = errno;
     return TACHO_EIO;
 }
 
-static int write_shard(struct shard *s, const struct lt_dataset *data, struct tacho_error *err)
+static int write_shard(struct shard *shard, const struct lt_dataset *data, struct tacho_error *err)
 {
     unsigned char head[LT_SHARD_HEADER] = {0};
-    if (fwrite(head, 1, sizeof head, s->file) != sizeof head) {
-        s->failed = errno;
+    if (fwrite(head, 1, sizeof head, shard->file) != sizeof head) {
+        shard->failed = errno;
         return TACHO_EIO;
     }
-    int rc = lt_bpe_words(data, write_word, s, err);
+    int rc = lt_bpe_words(data, write_word, shard, err);
     if (rc)
         return rc;
-    lt_format_shard_header(head, s->tokens);
-    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head ||
-        fflush(s->file)) {
-        s->failed = errno;
+    lt_format_shard_header(head, shard->tokens);
+    if (fseek(shard->file, 0, SEEK_SET) ||
+        fwrite(head, 1, sizeof head, shard->file) != sizeof head || fflush(shard->file)) {
+        shard->failed = errno;
         return TACHO_EIO;
     }
     return 0;
 }
 
-static int encode(const struct lt_dataset *data, const struct options *o, const char *output,
+static int encode(const struct lt_dataset *data, const struct options *options, const char *output,
                   struct tacho_error *err)
 {
     struct lt_output out;
-    struct shard s = {.path = output};
+    struct shard shard = {.path = output};
     struct lt_bpe *bpe = NULL;
-    int rc = o->tokenizer ? lt_bpe_load(&bpe, o->tokenizer, err) : 0;
+    int rc = options->tokenizer ? lt_bpe_load(&bpe, options->tokenizer, err) : 0;
     if (rc)
         return rc;
-    s.bpe = bpe;
+    shard.bpe = bpe;
     rc = lt_output_begin(&out, output, "-o", err);
     if (rc == 0) {
-        s.file = fdopen(dup(out.fd), "w");
-        rc = s.file ? write_shard(&s, data, err) : (s.failed = errno, TACHO_EIO);
-        if (s.file && fclose(s.file) && rc == 0)
-            s.failed = errno;
-        if (rc == 0 || s.failed)
-            rc = lt_output_end(&out, s.failed, err);
+        shard.file = fdopen(dup(out.fd), "w");
+        rc = shard.file ? write_shard(&shard, data, err) : (shard.failed = errno, TACHO_EIO);
+        if (shard.file && fclose(shard.file) && rc == 0)
+            shard.failed = errno;
+        if (rc == 0 || shard.failed)
+            rc = lt_output_end(&out, shard.failed, err);
         else
             lt_output_drop(&out);
     }
     if (rc == 0)
         printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output,
-               (unsigned long long)s.tokens, bpe ? (long long)lt_bpe_vocab(bpe) : 256ll,
+               (unsigned long long)shard.tokens, bpe ? (long long)lt_bpe_vocab(bpe) : 256ll,
                (unsigned long long)lt_dataset_bytes(data),
-               (double)lt_dataset_bytes(data) / (double)s.tokens);
+               (double)lt_dataset_bytes(data) / (double)shard.tokens);
     lt_bpe_destroy(bpe);
     return rc;
 }
 
 /* ---- learning ------------------------------------------------------------------------------------------------------------ */
 
-static int learn(const struct lt_dataset *data, const struct options *o, const char *output,
+static int learn(const struct lt_dataset *data, const struct options *options, const char *output,
                  struct tacho_error *err)
 {
     struct lt_bpe *bpe = NULL;
-    int64_t vocab = o->vocab ? o->vocab : 4096;
+    int64_t vocab = options->vocab ? options->vocab : 4096;
     int rc = lt_bpe_train(&bpe, data, vocab, err);
     if (rc == 0)
         rc = lt_bpe_save(bpe, output, err);
@@ -163,7 +163,7 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
                                           {"output", required_argument, NULL, 'o'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-    struct options o = {.io = "mapped"};
+    struct options options = {.io = "mapped"};
     struct lt_dataset *data = NULL;
     const char *output = NULL;
     char *end;
@@ -172,20 +172,21 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
     while ((c = getopt_long(argc, argv, ":ho:", table, NULL)) != -1)
         switch (c) {
         case 'd':
-            if (o.data.count == OPTIONS_LIST_CAP)
+            if (options.data.count == OPTIONS_LIST_CAP)
                 return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
                                   "--data: more than %d", OPTIONS_LIST_CAP);
-            o.data.text[o.data.count++] = optarg;
+            options.data.text[options.data.count++] = optarg;
             break;
         case 'v':
-            o.vocab = strtoll(optarg, &end, 10);
-            if (end == optarg || *end || o.vocab < LT_BPE_BYTES || o.vocab > LT_BPE_VOCAB)
+            options.vocab = strtoll(optarg, &end, 10);
+            if (end == optarg || *end || options.vocab < LT_BPE_BYTES ||
+                options.vocab > LT_BPE_VOCAB)
                 return tacho_fail(err, TACHO_EUSAGE, hint,
                                   "--vocab %s: a whole number from %d to %d is needed", optarg,
                                   LT_BPE_BYTES, LT_BPE_VOCAB);
             break;
         case 't':
-            o.tokenizer = optarg;
+            options.tokenizer = optarg;
             break;
         case 'e':
             encodes = 1;
@@ -205,7 +206,7 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
         return tacho_fail(err, TACHO_EUSAGE, hint, "unexpected argument %s", argv[optind]);
     if (!output)
         return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: no -o FILE");
-    if (encodes ? o.vocab != 0 : o.tokenizer != NULL)
+    if (encodes ? options.vocab != 0 : options.tokenizer != NULL)
         return tacho_fail(err, TACHO_EUSAGE, hint,
                           encodes ? "bpe: --vocab is the tokenizer's with --encode"
                                   : "bpe: --tokenizer goes with --encode");
@@ -213,9 +214,9 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
     if (rc)
         return rc;
     catch_signals();
-    rc = input_open_dataset(&data, &o, err);
+    rc = input_open_dataset(&data, &options, err);
     if (rc == 0)
-        rc = encodes ? encode(data, &o, output, err) : learn(data, &o, output, err);
+        rc = encodes ? encode(data, &options, output, err) : learn(data, &options, output, err);
     lt_dataset_close(data);
     return rc;
 }

@@ -10,18 +10,19 @@
 
 #define LICENCES "/usr/share/common-licenses"
 
-int input_open_dataset(struct lt_dataset **data, const struct options *o, struct tacho_error *err)
+int input_open_dataset(struct lt_dataset **data, const struct options *options,
+                       struct tacho_error *err)
 {
     static const char *const licences[] = {LICENCES};
     int rc;
-    if (o->data.count)
-        rc = lt_dataset_open(data, o->data.text, o->data.count, err);
+    if (options->data.count)
+        rc = lt_dataset_open(data, options->data.text, options->data.count, err);
     else if (access(LICENCES, R_OK))
         rc = tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER",
                         LICENCES ": not on this machine");
     else
         rc = lt_dataset_open(data, licences, 1, err);
-    if (rc == 0 && strcmp(o->io, "mapped") == 0)
+    if (rc == 0 && strcmp(options->io, "mapped") == 0)
         lt_dataset_map(*data);
     return rc;
 }
@@ -34,23 +35,23 @@ static int has_shards(const struct lt_dataset *data)
            lt_format_is_shard(head, sizeof head);
 }
 
-static int open_tokens(struct input *in, const struct options *o, int64_t seq, int64_t vocab,
+static int open_tokens(struct input *in, const struct options *options, int64_t seq, int64_t vocab,
                        struct tacho_error *err)
 {
     struct lt_dataset *data = NULL;
-    int rc = input_open_dataset(&data, o, err);
+    int rc = input_open_dataset(&data, options, err);
     if (rc)
         return rc;
-    int is_auto = strcmp(o->format, "auto") == 0;
-    int shards = is_auto ? has_shards(data) : strcmp(o->format, "tokens") == 0;
-    if (shards && o->tokenizer) {
+    int is_auto = strcmp(options->format, "auto") == 0;
+    int shards = is_auto ? has_shards(data) : strcmp(options->format, "tokens") == 0;
+    if (shards && options->tokenizer) {
         lt_dataset_close(data);
         return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer",
-                          "--tokenizer %s: shards hold tokens already", o->tokenizer);
+                          "--tokenizer %s: shards hold tokens already", options->tokenizer);
     }
-    rc = shards         ? lt_source_open_tokens(&in->source, data, seq, vocab, err)
-         : o->tokenizer ? lt_source_open_bpe(&in->source, data, o->tokenizer, seq, err)
-                        : lt_source_open_text(&in->source, data, seq, err);
+    rc = shards               ? lt_source_open_tokens(&in->source, data, seq, vocab, err)
+         : options->tokenizer ? lt_source_open_bpe(&in->source, data, options->tokenizer, seq, err)
+                              : lt_source_open_text(&in->source, data, seq, err);
     if (rc == 0 && in->source->classes > vocab)
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
                         "the data has %lld different tokens, the model %lld words",
@@ -59,43 +60,43 @@ static int open_tokens(struct input *in, const struct options *o, int64_t seq, i
 }
 
 /* Which formats there are, and that this model can learn from the one that was named. */
-static int check_format(const struct options *o, int64_t seq, struct tacho_error *err)
+static int check_format(const struct options *options, int64_t seq, struct tacho_error *err)
 {
     static const struct {
         const char *name;
         int images;
     } formats[] = {{"auto", -1}, {"text", 0}, {"tokens", 0}, {"images", 1}, {"idx", 1}};
-    if (strcmp(o->io, "mapped") != 0 && strcmp(o->io, "pread") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "mapped or pread", "--io %s: unknown", o->io);
+    if (strcmp(options->io, "mapped") != 0 && strcmp(options->io, "pread") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "mapped or pread", "--io %s: unknown", options->io);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(o->format, formats[i].name) == 0) {
+        if (strcmp(options->format, formats[i].name) == 0) {
             if (formats[i].images >= 0 && formats[i].images != (seq == 0))
                 return tacho_fail(err, TACHO_EUSAGE, seq ? "text or tokens" : "images or idx",
-                                  "--format %s: not what this model learns from", o->format);
-            if (o->tokenizer && (seq == 0 || formats[i].images > 0))
+                                  "--format %s: not what this model learns from", options->format);
+            if (options->tokenizer && (seq == 0 || formats[i].images > 0))
                 return tacho_fail(err, TACHO_EUSAGE, "leave it out",
-                                  "--tokenizer %s: images have no text", o->tokenizer);
+                                  "--tokenizer %s: images have no text", options->tokenizer);
             return 0;
         }
     return tacho_fail(err, TACHO_EUSAGE, "auto, text, tokens, images or idx",
-                      "--format %s: unknown", o->format);
+                      "--format %s: unknown", options->format);
 }
 
-int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab,
+int input_open(struct input *in, const struct options *options, int64_t seq, int64_t vocab,
                struct tacho_error *err)
 {
     *in = (struct input){0};
-    int rc = check_format(o, seq, err);
+    int rc = check_format(options, seq, err);
     if (rc == 0)
-        rc = seq ? open_tokens(in, o, seq, vocab, err) : input_open_images(in, o, err);
+        rc = seq ? open_tokens(in, options, seq, vocab, err) : input_open_images(in, options, err);
     if (rc)
         return rc;
     in->train = lt_source_whole(in->source);
-    in->has_held_out = o->eval_every > 0;
+    in->has_held_out = options->eval_every > 0;
     if (in->held_source)
         in->held_out = lt_source_whole(in->held_source);
     else if (in->has_held_out)
-        rc = lt_source_split(in->source, o->eval_share, &in->train, &in->held_out, err);
+        rc = lt_source_split(in->source, options->eval_share, &in->train, &in->held_out, err);
     return rc;
 }
 
@@ -124,18 +125,19 @@ static int add_delay(struct lt_loader_options *out, const char *text, struct tac
                       "--slow %s: no such stage, or not a number of seconds from 0 to 3600", text);
 }
 
-int input_loader(struct lt_loader_options *out, const struct options *o, struct tacho_error *err)
+int input_loader(struct lt_loader_options *out, const struct options *options,
+                 struct tacho_error *err)
 {
-    int rc = 0, processes = strcmp(o->worker_kind, "processes") == 0;
-    *out = (struct lt_loader_options){.workers = (int)o->workers,
-                                      .prefetch = (int)o->prefetch,
+    int rc = 0, processes = strcmp(options->worker_kind, "processes") == 0;
+    *out = (struct lt_loader_options){.workers = (int)options->workers,
+                                      .prefetch = (int)options->prefetch,
                                       .kind = processes ? LT_WORKERS_PROCESSES : LT_WORKERS_THREADS,
-                                      .in_order = o->no_shuffle,
-                                      .pin = o->pin};
-    if (!processes && strcmp(o->worker_kind, "threads") != 0)
+                                      .in_order = options->no_shuffle,
+                                      .pin = options->pin};
+    if (!processes && strcmp(options->worker_kind, "threads") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "threads or processes", "--worker-kind %s: unknown",
-                          o->worker_kind);
-    for (size_t i = 0; i < o->slow.count && rc == 0; i++)
-        rc = add_delay(out, o->slow.text[i], err);
+                          options->worker_kind);
+    for (size_t i = 0; i < options->slow.count && rc == 0; i++)
+        rc = add_delay(out, options->slow.text[i], err);
     return rc;
 }

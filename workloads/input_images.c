@@ -21,9 +21,9 @@ static int is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int visible(const struct dirent *e)
+static int visible(const struct dirent *entry)
 {
-    return e->d_name[0] != '.';
+    return entry->d_name[0] != '.';
 }
 
 /* Names of the folders in `path`, sorted; freed by the caller one by one. How many, or -1 with
@@ -91,17 +91,18 @@ static int is_test(const char *path)
 }
 
 /* The IDX files there are, by name: those of the test set are held out. */
-static int open_idx(struct input *in, const struct options *o, int mapped, struct tacho_error *err)
+static int open_idx(struct input *in, const struct options *options, int mapped,
+                    struct tacho_error *err)
 {
     struct lt_dataset *all = NULL;
     const char *pair[2][2] = {{NULL}};
     size_t count[2] = {0};
-    int rc = lt_dataset_open(&all, o->data.text, o->data.count, err);
+    int rc = lt_dataset_open(&all, options->data.text, options->data.count, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < lt_dataset_files(all) && rc == 0; i++) {
         const char *path = lt_dataset_file(all, i).path;
-        int test = o->data.count == 1 && is_test(path);
+        int test = options->data.count == 1 && is_test(path);
         if (count[test] < 2)
             pair[test][count[test]] = path;
         count[test]++;
@@ -111,10 +112,10 @@ static int open_idx(struct input *in, const struct options *o, int mapped, struc
                         "give --data IMAGES --data LABELS, or a folder with MNIST's four files, or "
                         "a folder of class folders",
                         "%s: %zu files to learn from and %zu of a test set, two each are needed",
-                        o->data.text[0], count[0], count[1]);
+                        options->data.text[0], count[0], count[1]);
     if (rc == 0)
         rc = open_pair(&in->source, pair[0], mapped, err);
-    if (rc == 0 && count[1] && o->eval_every > 0)
+    if (rc == 0 && count[1] && options->eval_every > 0)
         rc = open_pair(&in->held_source, pair[1], mapped, err);
     if (rc == 0 && in->held_source &&
         (in->held_source->width != in->source->width ||
@@ -126,37 +127,38 @@ static int open_idx(struct input *in, const struct options *o, int mapped, struc
 }
 
 /* Without --data: digits that are drawn once and kept. */
-static int open_digits(struct input *in, const struct options *o, struct tacho_error *err)
+static int open_digits(struct input *in, const struct options *options, struct tacho_error *err)
 {
     char path[PATH_MAX];
-    struct options drawn = *o;
-    int rc = lt_digits_cached(path, sizeof path, (uint64_t)o->seed, err);
+    struct options drawn = *options;
+    int rc = lt_digits_cached(path, sizeof path, (uint64_t)options->seed, err);
     if (rc)
         return rc;
     drawn.data = (struct options_list){.text = {path}, .count = 1};
-    return open_idx(in, &drawn, strcmp(o->io, "mapped") == 0, err);
+    return open_idx(in, &drawn, strcmp(options->io, "mapped") == 0, err);
 }
 
-int input_open_images(struct input *in, const struct options *o, struct tacho_error *err)
+int input_open_images(struct input *in, const struct options *options, struct tacho_error *err)
 {
-    int folders = strcmp(o->format, "images") == 0;
+    int folders = strcmp(options->format, "images") == 0;
     char **names = NULL;
-    if (o->data.count == 0 && folders)
+    if (options->data.count == 0 && folders)
         return tacho_fail(err, TACHO_EUSAGE,
                           "give --data a folder that has a folder for each class",
                           "--format images: no --data");
-    if (o->data.count == 0)
-        return open_digits(in, o, err);
-    if (strcmp(o->format, "auto") == 0 && o->data.count == 1 && is_folder(o->data.text[0])) {
-        int n = list_classes(o->data.text[0], &names, err);
+    if (options->data.count == 0)
+        return open_digits(in, options, err);
+    if (strcmp(options->format, "auto") == 0 && options->data.count == 1 &&
+        is_folder(options->data.text[0])) {
+        int n = list_classes(options->data.text[0], &names, err);
         for (int i = 0; i < n; i++)
             free(names[i]);
         free(names);
         folders = n > 0;
     }
-    if (folders && o->data.count != 1)
+    if (folders && options->data.count != 1)
         return tacho_fail(err, TACHO_EUSAGE, "give one folder that has a folder for each class",
-                          "--format images: %zu times --data", o->data.count);
-    return folders ? open_folders(&in->source, o->data.text[0], err)
-                   : open_idx(in, o, strcmp(o->io, "mapped") == 0, err);
+                          "--format images: %zu times --data", options->data.count);
+    return folders ? open_folders(&in->source, options->data.text[0], err)
+                   : open_idx(in, options, strcmp(options->io, "mapped") == 0, err);
 }

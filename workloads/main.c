@@ -109,7 +109,7 @@ static int fail(const struct tacho_error *err)
 
 int main(int argc, char **argv)
 {
-    struct options o;
+    struct options options;
     struct tacho_error err = {0};
     const char *name, *help;
     char defaults[80];
@@ -121,34 +121,35 @@ int main(int argc, char **argv)
             wait_passively(argv); /* as a training run's threads do */
             return commands[i].run(argc - 1, argv + 1, &err) ? fail(&err) : 0;
         }
-    if (options_parse(&o, argc, argv, &err))
+    if (options_parse(&options, argc, argv, &err))
         return fail(&err);
-    if (o.help) {
+    if (options.help) {
         print_help();
         return 0;
     }
-    if (o.version) {
+    if (options.version) {
         printf("train %s\n", TACHO_VERSION);
         return 0;
     }
-    const struct recipe *recipe = o.recipe ? find_recipe(o.recipe) : NULL;
+    const struct recipe *recipe = options.recipe ? find_recipe(options.recipe) : NULL;
     if (!recipe) {
         char hint[sizeof err.hint] = "train --help says more of";
         for (size_t r = 0; r < RECIPES; r++)
             for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
                 snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
-        tacho_fail(&err, TACHO_EUSAGE, hint, o.recipe ? "%s: no such recipe" : "no recipe named%s",
-                   !o.recipe   ? ""
-                   : *o.recipe ? o.recipe
-                               : "''");
+        tacho_fail(&err, TACHO_EUSAGE, hint,
+                   options.recipe ? "%s: no such recipe" : "no recipe named%s",
+                   !options.recipe   ? ""
+                   : *options.recipe ? options.recipe
+                                     : "''");
         return fail(&err);
     }
-    if (o.check)
+    if (options.check)
         return 0;
-    if (o.workers > 0 || lt_mpi_launched())
+    if (options.workers > 0 || lt_mpi_launched())
         wait_passively(argv);
     catch_signals();
-    int rc = recipe->run(o.recipe, &o, &stop_signal, &err);
+    int rc = recipe->run(options.recipe, &options, &stop_signal, &err);
     if (rc)
         return fail(&err);
     if (stop_signal) {

@@ -23,31 +23,34 @@ struct mlp_plan {
 static int create(void *arg, const struct lt_source *source, const struct lt_context *context,
                   struct lt_model **out, struct tacho_error *err)
 {
-    struct mlp_plan *p = arg;
+    struct mlp_plan *mlp_plan = arg;
     if (context->dtype != LT_DTYPE_FP32)
         return tacho_fail(err, TACHO_ENOTSUP, "give --dtype fp32", "mlp: computes in fp32 only");
-    p->shape.features = source->width;
-    p->shape.classes = source->classes;
-    return lt_mlp_create(out, &p->shape, p->batch, (uint64_t)p->options->seed, err);
+    mlp_plan->shape.features = source->width;
+    mlp_plan->shape.classes = source->classes;
+    return lt_mlp_create(out, &mlp_plan->shape, mlp_plan->batch, (uint64_t)mlp_plan->options->seed,
+                         err);
 }
 
-static void describe(void *arg, const struct lt_model *m)
+static void describe(void *arg, const struct lt_model *model)
 {
-    const struct mlp_plan *p = arg;
-    const struct lt_mlp_config *k = &p->shape;
+    const struct mlp_plan *mlp_plan = arg;
+    const struct lt_mlp_config *mlp_config = &mlp_plan->shape;
     printf("mlp: %lld features, %lld hidden layers of %lld, %lld classes: %.3f M parameters\n",
-           (long long)k->features, (long long)k->layers, (long long)k->hidden,
-           (long long)k->classes, 1e-6 * (double)m->parameters.trainable);
-    printf("a step: %lld x %lld images, %.4f model GFLOP; ", (long long)p->options->accumulate,
-           (long long)m->b, 1e-9 * (double)lt_mlp_flops(k, m->b, p->options->accumulate));
+           (long long)mlp_config->features, (long long)mlp_config->layers,
+           (long long)mlp_config->hidden, (long long)mlp_config->classes,
+           1e-6 * (double)model->parameters.trainable);
+    printf("a step: %lld x %lld images, %.4f model GFLOP; ",
+           (long long)mlp_plan->options->accumulate, (long long)model->b,
+           1e-9 * (double)lt_mlp_flops(mlp_config, model->b, mlp_plan->options->accumulate));
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
 {
-    struct mlp_plan *p = arg;
-    p->shape.features = source->width;
-    p->shape.classes = source->classes;
-    lt_mlp_memory(&p->shape, p->batch, out);
+    struct mlp_plan *mlp_plan = arg;
+    mlp_plan->shape.features = source->width;
+    mlp_plan->shape.classes = source->classes;
+    lt_mlp_memory(&mlp_plan->shape, mlp_plan->batch, out);
 }
 
 static int mlp_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
@@ -60,27 +63,28 @@ static int mlp_name(size_t i, const char **name, const char **help, char *defaul
     return 1;
 }
 
-static int mlp_run(const char *name, const struct options *o, const volatile sig_atomic_t *stop,
-                   struct tacho_error *err)
+static int mlp_run(const char *name, const struct options *options,
+                   const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
     (void)name;
-    if (o->channels || o->heads || o->vocab || o->seq)
+    if (options->channels || options->heads || options->vocab || options->seq)
         return tacho_fail(err, TACHO_EUSAGE, "--hidden, --layers and --batch shape it",
                           "mlp: --channels, --heads, --vocab and --seq are for text");
-    if (strcmp(o->recompute, "none") != 0)
+    if (strcmp(options->recompute, "none") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "leave it out",
-                          "mlp: --recompute %s: has no blocks to compute again", o->recompute);
-    struct mlp_plan p = {.shape = {.hidden = o->hidden ? o->hidden : HIDDEN,
-                                   .layers = o->layers ? o->layers : LAYERS},
-                         .batch = o->batch ? o->batch : BATCH,
-                         .options = o};
-    struct recipe_plan plan = {.options = o,
+                          "mlp: --recompute %s: has no blocks to compute again",
+                          options->recompute);
+    struct mlp_plan mlp_plan = {.shape = {.hidden = options->hidden ? options->hidden : HIDDEN,
+                                          .layers = options->layers ? options->layers : LAYERS},
+                                .batch = options->batch ? options->batch : BATCH,
+                                .options = options};
+    struct recipe_plan plan = {.options = options,
                                .stop = stop,
-                               .batch = p.batch,
+                               .batch = mlp_plan.batch,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
-                               .arg = &p};
+                               .arg = &mlp_plan};
     return recipe_train(&plan, err);
 }
 

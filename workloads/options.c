@@ -105,32 +105,33 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-static int bad_value(const struct row *r, const char *text, struct tacho_error *err)
+static int bad_value(const struct row *row, const char *text, struct tacho_error *err)
 {
     return tacho_fail(err, TACHO_EUSAGE, "train --help lists the options and their defaults",
-                      r->type == COUNT ? "--%s %s: a whole number from %.0f to %.0f is needed"
-                                       : "--%s %s: a number from %g to %g is needed",
-                      r->name, text, r->low, r->high);
+                      row->type == COUNT ? "--%s %s: a whole number from %.0f to %.0f is needed"
+                                         : "--%s %s: a number from %g to %g is needed",
+                      row->name, text, row->low, row->high);
 }
 
-static int set(struct options *o, const struct row *r, const char *text, struct tacho_error *err)
+static int set(struct options *options, const struct row *row, const char *text,
+               struct tacho_error *err)
 {
-    void *field = (char *)o + r->offset;
+    void *field = (char *)options + row->offset;
     char *end = NULL;
     errno = 0;
-    switch (r->type) {
+    switch (row->type) {
     case COUNT: {
         long long value = strtoll(text, &end, 10);
-        if (errno || end == text || *end || (double)value < r->low || (double)value > r->high)
-            return bad_value(r, text, err);
+        if (errno || end == text || *end || (double)value < row->low || (double)value > row->high)
+            return bad_value(row, text, err);
         *(int64_t *)field = value;
         return 0;
     }
     case NUMBER: {
         double value = strtod(text, &end);
-        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < r->low ||
-            value > r->high)
-            return bad_value(r, text, err);
+        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < row->low ||
+            value > row->high)
+            return bad_value(row, text, err);
         *(double *)field = value;
         return 0;
     }
@@ -141,7 +142,7 @@ static int set(struct options *o, const struct row *r, const char *text, struct 
         struct options_list *list = field;
         if (list->count == OPTIONS_LIST_CAP)
             return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
-                              "--%s: more than %d", r->name, OPTIONS_LIST_CAP);
+                              "--%s: more than %d", row->name, OPTIONS_LIST_CAP);
         list->text[list->count++] = text;
         return 0;
     }
@@ -199,15 +200,15 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
 void options_print(FILE *to)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        const struct row *r = &rows[i];
+        const struct row *row = &rows[i];
         char left[64];
-        if (r->type == TITLE) {
-            fprintf(to, "\n%s\n", r->help);
+        if (row->type == TITLE) {
+            fprintf(to, "\n%s\n", row->help);
             continue;
         }
-        snprintf(left, sizeof left, "--%s%s%s", r->name, r->value ? " " : "",
-                 r->value ? r->value : "");
-        fprintf(to, "  %-26s %s", left, r->help);
-        fprintf(to, r->standard ? " (default %s)\n" : "\n", r->standard);
+        snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
+                 row->value ? row->value : "");
+        fprintf(to, "  %-26s %s", left, row->help);
+        fprintf(to, row->standard ? " (default %s)\n" : "\n", row->standard);
     }
 }

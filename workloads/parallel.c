@@ -58,44 +58,45 @@ static int slow_rank(struct lt_parallel_config *config, const char *text, struct
                       "--slow-rank %s: not understood", text);
 }
 
-int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *o, int *own,
-                         int64_t *all, struct tacho_error *err)
+int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
+                         int *own, int64_t *all, struct tacho_error *err)
 {
     const char *at = NULL;
     char *end = NULL;
     int ranks = lt_parallel_ranks(parallel);
-    *own = (int)o->accumulate;
-    *all = o->accumulate * ranks;
-    if (!o->uneven)
+    *own = (int)options->accumulate;
+    *all = options->accumulate * ranks;
+    if (!options->uneven)
         return 0;
-    int rank = rank_in(o->uneven, &at);
+    int rank = rank_in(options->uneven, &at);
     long more = rank >= 0 && *at == '=' ? strtol(at + 1, &end, 10) : 0;
     if (rank < 0 || *at != '=' || end == at + 1 || *end || more < 1 || more > 1000)
         return tacho_fail(err, TACHO_EUSAGE, "RANK=N, for instance 1=2; N from 1 to 1000",
-                          "--uneven %s: not understood", o->uneven);
+                          "--uneven %s: not understood", options->uneven);
     if (rank >= ranks)
         return tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
-                          "--uneven %s: no such rank", o->uneven);
+                          "--uneven %s: no such rank", options->uneven);
     *own += rank == lt_parallel_rank(parallel) ? (int)more : 0;
     *all += more;
     return 0;
 }
 
-int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err)
+int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err)
 {
-    struct lt_parallel_config config = {.bucket_bytes = o->bucket_mib * (1 << 20),
-                                        .overlap = !o->no_overlap,
-                                        .slow_link = (int)o->slow_link};
-    int rc = slow_rank(&config, o->slow_rank, err);
+    struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
+                                        .overlap = !options->no_overlap,
+                                        .slow_link = (int)options->slow_link};
+    int rc = slow_rank(&config, options->slow_rank, err);
     if (rc)
         return rc;
     rc = lt_parallel_open(out, &config, err);
     if (rc)
         return rc;
     if (lt_parallel_ranks(*out) == 1) {
-        if (o->slow_link > 1)
+        if (options->slow_link > 1)
             return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
-                              "--slow-link %lld: one rank sends nothing", (long long)o->slow_link);
+                              "--slow-link %lld: one rank sends nothing",
+                              (long long)options->slow_link);
         return 0;
     }
     if (!getenv("OMP_NUM_THREADS"))
@@ -103,7 +104,7 @@ int parallel_open(struct lt_parallel **out, const struct options *o, struct tach
     return 0;
 }
 
-void parallel_print(const struct lt_parallel *parallel, const struct options *o,
+void parallel_print(const struct lt_parallel *parallel, const struct options *options,
                     const struct lt_model *model, enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
@@ -114,13 +115,13 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *o,
     printf("%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients a rank and step, ",
            place->ranks, place->library, place->local_ranks, place->machine_cores,
            gradients / (1 << 20));
-    if (o->bucket_mib > 0)
-        printf("reduced %g MiB at a time", o->bucket_mib);
+    if (options->bucket_mib > 0)
+        printf("reduced %g MiB at a time", options->bucket_mib);
     else
         printf("reduced all at once");
     if (overlaps)
         printf(" while backward goes on, by thread comm-0\n");
-    else if (o->no_overlap)
+    else if (options->no_overlap)
         printf(" after backward\n");
     else
         printf(" after backward: %s allows no calls of MPI from a second thread\n", place->library);

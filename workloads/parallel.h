@@ -11,15 +11,15 @@
 /* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the
  * cores. The caller closes *out, also after an error. TACHO_EUSAGE for an option that is none, and
  * the errors of lt_parallel_open. */
-int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err);
+int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err);
 
 /* --uneven: micro-batches of this rank, and of all ranks together, in a step. TACHO_EUSAGE with
  * words in *err. */
-int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *o, int *own,
-                         int64_t *all, struct tacho_error *err);
+int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
+                         int *own, int64_t *all, struct tacho_error *err);
 
 /* The lines of rank 0; nothing where there is one rank. */
-void parallel_print(const struct lt_parallel *parallel, const struct options *o,
+void parallel_print(const struct lt_parallel *parallel, const struct options *options,
                     const struct lt_model *model, enum lt_dtype dtype);
 
 /* Writes the engine's times: rank 0 to `path`, rank N to path.N. */

@@ -8,18 +8,18 @@
 
 #include "analyzers/steps/analyzer.h"
 
-static int64_t measure(struct an_set s)
+static int64_t measure(struct an_set set)
 {
-    return an_spans_measure(s.span, s.count);
+    return an_spans_measure(set.span, set.count);
 }
 
-static void sum_ops(const struct an_devices *g, const struct an_device *d,
+static void sum_ops(const struct an_devices *devices, const struct an_device *device,
                     struct an_gpu_device *out)
 {
     int64_t compute = 0, comm = 0, copy = 0;
-    for (size_t i = d->first; i < d->first + d->count; i++) {
-        unsigned bit = 1u << g->op.class[i];
-        int64_t ns = an_time_sub(g->op.end[i], g->op.start[i]);
+    for (size_t i = device->first; i < device->first + device->count; i++) {
+        unsigned bit = 1u << devices->op.class[i];
+        int64_t ns = an_time_sub(devices->op.end[i], devices->op.start[i]);
         int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute
                        : bit & AN_DEVICE_COMM_MASK  ? &comm
                                                     : &copy;
@@ -31,12 +31,13 @@ static void sum_ops(const struct an_devices *g, const struct an_device *d,
     out->copy_sum_ns = an_int(copy);
 }
 
-static struct an_value overlap(const struct an_device_split *x)
+static struct an_value overlap(const struct an_device_split *split)
 {
-    int64_t comm = measure(x->comm);
+    int64_t comm = measure(split->comm);
     if (comm > 0)
-        return an_num(100.0 * (double)an_time_sub(comm, measure(x->exposed_comm)) / (double)comm);
-    return an_num_none(x->opaque.count || x->unseen_graphs
+        return an_num(100.0 * (double)an_time_sub(comm, measure(split->exposed_comm)) /
+                      (double)comm);
+    return an_num_none(split->opaque.count || split->unseen_graphs
                            ? "no communication outside of opaque graphs"
                            : "no communication on this device");
 }
@@ -64,104 +65,107 @@ static void causes_absent(struct an_gpu_device *out)
         *all[i] = an_int_none(reason);
 }
 
-static void describe(struct an_context *c, const struct an_device *d,
-                     const struct an_device_split *x, struct an_gpu_device *out)
+static void describe(struct an_context *context, const struct an_device *device,
+                     const struct an_device_split *split, struct an_gpu_device *out)
 {
-    const struct an_process *p = d->process != AN_NONE ? &c->t->process[d->process] : NULL;
-    *out = (struct an_gpu_device){.rank = d->rank,
-                                  .process = p ? p->pid : STORE_ABSENT,
-                                  .device = d->ordinal,
-                                  .name = d->name,
-                                  .host = p ? an_arena_text(c->a, p->host) : "",
-                                  .ops = (int64_t)d->count,
-                                  .streams = d->streams};
+    const struct an_process *process =
+        device->process != AN_NONE ? &context->trace->process[device->process] : NULL;
+    *out =
+        (struct an_gpu_device){.rank = device->rank,
+                               .process = process ? process->pid : STORE_ABSENT,
+                               .device = device->ordinal,
+                               .name = device->name,
+                               .host = process ? an_arena_text(context->arena, process->host) : "",
+                               .ops = (int64_t)device->count,
+                               .streams = device->streams};
     causes_absent(out);
-    if (!d->count) {
+    if (!device->count) {
         times_absent(out, "none of its rows has a time");
         return;
     }
-    int64_t span = an_time_sub(x->end, x->start), busy = measure(x->busy);
+    int64_t span = an_time_sub(split->end, split->start), busy = measure(split->busy);
     out->span_ns = an_int(span);
     out->busy_ns = an_int(busy);
-    out->compute_ns = an_int(measure(x->compute));
-    out->comm_ns = an_int(measure(x->comm));
-    out->copy_ns = an_int(measure(x->copy));
-    out->exposed_comm_ns = an_int(measure(x->exposed_comm));
-    out->exposed_copy_ns = an_int(measure(x->exposed_copy));
-    out->opaque_ns = an_int(measure(x->exposed_opaque));
+    out->compute_ns = an_int(measure(split->compute));
+    out->comm_ns = an_int(measure(split->comm));
+    out->copy_ns = an_int(measure(split->copy));
+    out->exposed_comm_ns = an_int(measure(split->exposed_comm));
+    out->exposed_copy_ns = an_int(measure(split->exposed_copy));
+    out->opaque_ns = an_int(measure(split->exposed_opaque));
     out->idle_ns = an_int(an_time_sub(span, busy));
-    out->overlap_pct = overlap(x);
-    sum_ops(c->gpu, d, out);
+    out->overlap_pct = overlap(split);
+    sum_ops(context->gpu, device, out);
     int64_t sum = out->compute_ns.value;
     sum = an_time_add(sum, out->exposed_comm_ns.value);
     sum = an_time_add(sum, out->exposed_copy_ns.value);
     sum = an_time_add(sum, an_time_add(out->opaque_ns.value, out->idle_ns.value));
     if (sum != span)
-        an_problem(c,
+        an_problem(context,
                    "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64
                    " ns, not to its span of %" PRId64 " ns",
-                   d->ordinal, d->rank, sum, span);
+                   device->ordinal, device->rank, sum, span);
 }
 
 /* Opaque time, and what to do about it. */
-static void note_opaque(struct an_context *c, const struct an_device *d,
-                        const struct an_device_split *x)
+static void note_opaque(struct an_context *context, const struct an_device *device,
+                        const struct an_device_split *split)
 {
-    double ms = (double)measure(x->exposed_opaque) / 1e6, unseen = (double)x->unseen_ns / 1e6;
+    double ms = (double)measure(split->exposed_opaque) / 1e6,
+           unseen = (double)split->unseen_ns / 1e6;
     if (ms - unseen > 0)
-        an_problem(c,
+        an_problem(context,
                    "device %" PRId64 " of rank %" PRId64
                    ": %.3f ms are opaque: graphs were recorded as a whole, without their "
                    "kernels (nsys profile --cuda-graph-trace=node records them)",
-                   d->ordinal, d->rank, ms - unseen);
-    if (x->unseen_ns > 0)
-        an_problem(c,
+                   device->ordinal, device->rank, ms - unseen);
+    if (split->unseen_ns > 0)
+        an_problem(context,
                    "device %" PRId64 " of rank %" PRId64 ": %" PRId64
                    " launches of graphs left no record on the device; %.3f ms "
                    "after them look idle and are counted as opaque, not as idle",
-                   d->ordinal, d->rank, x->unseen_graphs, unseen);
+                   device->ordinal, device->rank, split->unseen_graphs, unseen);
 }
 
 /* A fused kernel is compute that holds communication: how much of either is not known, only the
  * bound. */
-static int note_fused(struct an_context *c, const struct an_device *d,
-                      const struct an_device_split *x)
+static int note_fused(struct an_context *context, const struct an_device *device,
+                      const struct an_device_split *split)
 {
     struct an_set fused;
-    int rc = an_device_spans(c, d, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX, &fused.span,
-                             &fused.count);
+    int rc = an_device_spans(context, device, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX,
+                             &fused.span, &fused.count);
     if (rc || !fused.count)
         return rc;
-    double ms = (double)measure(fused) / 1e6, compute = (double)measure(x->compute) / 1e6;
+    double ms = (double)measure(fused) / 1e6, compute = (double)measure(split->compute) / 1e6;
     if (ms > compute / 100)
-        an_problem(c,
+        an_problem(context,
                    "device %" PRId64 " of rank %" PRId64
                    ": kernels that compute and communicate at once run for %.3f of %.3f ms of "
                    "compute: up to that much of it is communication",
-                   d->ordinal, d->rank, ms, compute);
+                   device->ordinal, device->rank, ms, compute);
     return 0;
 }
 
-static int gpu_run(struct an_context *c)
+static int gpu_run(struct an_context *context)
 {
-    const struct an_devices *g = c->gpu;
-    struct an_gpu_device *rows = an_arena_zero(c->a, g->device_count, sizeof *rows);
+    const struct an_devices *devices = context->gpu;
+    struct an_gpu_device *rows = an_arena_zero(context->arena, devices->device_count, sizeof *rows);
     int rc = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < g->device_count; d++) {
-        describe(c, &g->device[d], &g->split[d], &rows[d]);
-        note_opaque(c, &g->device[d], &g->split[d]);
-        rc = rc ? rc : note_fused(c, &g->device[d], &g->split[d]);
+    for (size_t d = 0; d < devices->device_count; d++) {
+        describe(context, &devices->device[d], &devices->split[d], &rows[d]);
+        note_opaque(context, &devices->device[d], &devices->split[d]);
+        rc = rc ? rc : note_fused(context, &devices->device[d], &devices->split[d]);
     }
-    c->r->gpus = rows;
-    c->r->gpu_count = g->device_count;
+    context->result->gpus = rows;
+    context->result->gpu_count = devices->device_count;
     return rc;
 }
 
-static void gpu_absent(struct an_context *c, const char *reason)
+static void gpu_absent(struct an_context *context, const char *reason)
 {
-    c->r->gpu.reason = reason;
+    context->result->gpu.reason = reason;
 }
 
 const struct an_analyzer an_gpu = {

@@ -40,53 +40,53 @@ static int row_order(const void *x, const void *y)
 
 /* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice),
  * or by its name; a call inside another call is part of that one. */
-static bool launches(const struct an_context *c, size_t i, size_t *k)
+static bool launches(const struct an_context *context, size_t i, size_t *k)
 {
-    const struct an_devices *g = c->gpu;
-    while (*k < g->launch_count && g->launch_slice[*k] < i)
+    const struct an_devices *devices = context->gpu;
+    while (*k < devices->launch_count && devices->launch_slice[*k] < i)
         ++*k;
-    if (*k < g->launch_count && g->launch_slice[*k] == i)
+    if (*k < devices->launch_count && devices->launch_slice[*k] == i)
         return true;
-    uint32_t parent = c->t->slice.parent[i];
-    return an_slice_launches(c->t, i) &&
-           (parent == AN_NONE || !an_category_is_call(an_slice_category(c->t, parent)));
+    uint32_t parent = context->trace->slice.parent[i];
+    return an_slice_launches(context->trace, i) &&
+           (parent == AN_NONE || !an_category_is_call(an_slice_category(context->trace, parent)));
 }
 
-static int count_calls(struct an_context *c)
+static int count_calls(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_launches *r = &c->r->launches;
+    const struct an_trace *trace = context->trace;
+    struct an_launches *r = &context->result->launches;
     struct an_launch_row *row = NULL;
     size_t rows = 0, room = 0, at = 0;
     int64_t timed = 0, host = 0;
-    uint32_t *of_name =
-        calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
+    uint32_t *of_name = calloc(trace->string_count + 1,
+                               sizeof *of_name); /* row + 1 of a name; the last one: no name */
     int rc = of_name ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0; i < t->slice.count && !rc; i++) {
-        if (!launches(c, i, &at))
+    for (size_t i = 0; i < trace->slice.count && !rc; i++) {
+        if (!launches(context, i, &at))
             continue;
-        uint32_t name =
-            t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
+        uint32_t name = trace->slice.name[i] < trace->string_count ? trace->slice.name[i]
+                                                                   : (uint32_t)trace->string_count;
         if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
-            const char *text = an_trace_name(t, name);
-            row[rows] = (struct an_launch_row){.name = an_arena_text(c->a, text)};
+            const char *text = an_trace_name(trace, name);
+            row[rows] = (struct an_launch_row){.name = an_arena_text(context->arena, text)};
             of_name[name] = (uint32_t)++rows;
         }
         if (rc)
             break;
-        struct an_launch_row *x = &row[of_name[name] - 1];
-        x->count++;
+        struct an_launch_row *launch_row = &row[of_name[name] - 1];
+        launch_row->count++;
         r->calls++;
-        r->graphs += an_slice_api(t, i).kind == AN_API_GRAPH;
-        if (t->slice.dur[i] == AN_OPEN)
+        r->graphs += an_slice_api(trace, i).kind == AN_API_GRAPH;
+        if (trace->slice.dur[i] == AN_OPEN)
             continue;
         timed++;
-        x->host_ns = an_time_add(x->host_ns, t->slice.dur[i]);
-        host = an_time_add(host, t->slice.dur[i]);
+        launch_row->host_ns = an_time_add(launch_row->host_ns, trace->slice.dur[i]);
+        host = an_time_add(host, trace->slice.dur[i]);
     }
     if (!rc && rows)
         qsort(row, rows, sizeof *row, row_order);
-    if (!rc && rows && !(r->rows = an_arena_copy(c->a, row, rows * sizeof *row)))
+    if (!rc && rows && !(r->rows = an_arena_copy(context->arena, row, rows * sizeof *row)))
         rc = TACHO_ENOMEM;
     r->row_count = rc ? 0 : rows;
     r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
@@ -99,75 +99,77 @@ static int count_calls(struct an_context *c)
 /* ---- matched calls ------------------------------------------------------------------------------------------------------ */
 
 /* First op of launch k on its device. */
-static size_t first_op(const struct an_devices *g, size_t k)
+static size_t first_op(const struct an_devices *devices, size_t k)
 {
-    size_t first = g->launch_op[g->launch_first[k]];
-    for (size_t j = g->launch_first[k]; j < g->launch_first[k + 1]; j++)
-        if (g->op.start[g->launch_op[j]] < g->op.start[first])
-            first = g->launch_op[j];
+    size_t first = devices->launch_op[devices->launch_first[k]];
+    for (size_t j = devices->launch_first[k]; j < devices->launch_first[k + 1]; j++)
+        if (devices->op.start[devices->launch_op[j]] < devices->op.start[first])
+            first = devices->launch_op[j];
     return first;
 }
 
-static uint32_t device_of(const struct an_devices *g, size_t op)
+static uint32_t device_of(const struct an_devices *devices, size_t op)
 {
     uint32_t d = 0;
-    while (d + 1 < g->device_count && op >= g->device[d].first + g->device[d].count)
+    while (d + 1 < devices->device_count &&
+           op >= devices->device[d].first + devices->device[d].count)
         d++;
     return d;
 }
 
 /* Kernels of a call that is no graph launch, against the call's own time on the host. */
-static void count_short(const struct an_context *c, size_t k, int64_t host, int64_t *kernels,
+static void count_short(const struct an_context *context, size_t k, int64_t host, int64_t *kernels,
                         int64_t *brief)
 {
-    const struct an_devices *g = c->gpu;
-    for (size_t j = g->launch_first[k]; j < g->launch_first[k + 1]; j++) {
-        size_t op = g->launch_op[j];
-        if (strcmp(an_slice_category(c->t, g->op.slice[op]), "kernel") != 0)
+    const struct an_devices *devices = context->gpu;
+    for (size_t j = devices->launch_first[k]; j < devices->launch_first[k + 1]; j++) {
+        size_t op = devices->launch_op[j];
+        if (strcmp(an_slice_category(context->trace, devices->op.slice[op]), "kernel") != 0)
             continue;
         ++*kernels;
-        *brief += an_time_sub(g->op.end[op], g->op.start[op]) < host;
+        *brief += an_time_sub(devices->op.end[op], devices->op.start[op]) < host;
     }
 }
 
 /* Delays and short kernels; fills w, which has room for all launches. */
-static int match_calls(struct an_context *c, struct waiting *w)
+static int match_calls(struct an_context *context, struct waiting *waiting)
 {
-    const struct an_trace *t = c->t;
-    const struct an_devices *g = c->gpu;
-    struct an_launches *r = &c->r->launches;
-    double *delay = malloc((g->launch_count + 1) * sizeof *delay);
+    const struct an_trace *trace = context->trace;
+    const struct an_devices *devices = context->gpu;
+    struct an_launches *launches = &context->result->launches;
+    double *delay = malloc((devices->launch_count + 1) * sizeof *delay);
     int64_t sum = 0, kernels = 0, brief = 0;
     size_t n = 0;
     if (!delay)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < g->launch_count; k++) {
-        size_t call = g->launch_slice[k];
-        if (g->launch_first[k] == g->launch_first[k + 1])
+    for (size_t k = 0; k < devices->launch_count; k++) {
+        size_t call = devices->launch_slice[k];
+        if (devices->launch_first[k] == devices->launch_first[k + 1])
             continue;
-        size_t op = first_op(g, k);
-        int64_t start = t->slice.start[call], at = g->op.start[op];
-        r->matched++;
-        w->track[w->count] = g->op.track[op];
-        w->device[w->count] = device_of(g, op);
-        w->enter[w->count] = start;
-        w->leave[w->count++] = at > start ? at : start;
-        if (t->slice.dur[call] == AN_OPEN)
+        size_t op = first_op(devices, k);
+        int64_t start = trace->slice.start[call], at = devices->op.start[op];
+        launches->matched++;
+        waiting->track[waiting->count] = devices->op.track[op];
+        waiting->device[waiting->count] = device_of(devices, op);
+        waiting->enter[waiting->count] = start;
+        waiting->leave[waiting->count++] = at > start ? at : start;
+        if (trace->slice.dur[call] == AN_OPEN)
             continue;
-        int64_t wait = an_time_sub(at, an_time_add(start, t->slice.dur[call]));
+        int64_t wait = an_time_sub(at, an_time_add(start, trace->slice.dur[call]));
         delay[n++] = wait > 0 ? (double)wait : 0;
         sum = an_time_add(sum, wait > 0 ? wait : 0);
-        if (an_slice_api(t, call).kind != AN_API_GRAPH)
-            count_short(c, k, t->slice.dur[call], &kernels, &brief);
+        if (an_slice_api(trace, call).kind != AN_API_GRAPH)
+            count_short(context, k, trace->slice.dur[call], &kernels, &brief);
     }
     const char *none = "no device op of this file has its launching call in it";
-    r->delay_mean_us = n ? an_num((double)sum / (double)n / 1e3) : an_num_none(none);
-    r->delay_median_us = n ? an_num(an_quantile_of(delay, n, 0.5) / 1e3) : an_num_none(none);
-    r->delay_p95_us = n ? an_num(an_quantile_of(delay, n, 0.95) / 1e3) : an_num_none(none);
-    r->delay_max_us = n ? an_num(an_quantile_of(delay, n, 1) / 1e3) : an_num_none(none);
+    launches->delay_mean_us = n ? an_num((double)sum / (double)n / 1e3) : an_num_none(none);
+    launches->delay_median_us = n ? an_num(an_quantile_of(delay, n, 0.5) / 1e3) : an_num_none(none);
+    launches->delay_p95_us = n ? an_num(an_quantile_of(delay, n, 0.95) / 1e3) : an_num_none(none);
+    launches->delay_max_us = n ? an_num(an_quantile_of(delay, n, 1) / 1e3) : an_num_none(none);
     const char *no_kernel = "no kernel of this file has its launching call in it";
-    r->short_kernels = kernels ? an_int(brief) : an_int_none(no_kernel);
-    r->short_pct = kernels ? an_num(100 * (double)brief / (double)kernels) : an_num_none(no_kernel);
+    launches->short_kernels = kernels ? an_int(brief) : an_int_none(no_kernel);
+    launches->short_pct =
+        kernels ? an_num(100 * (double)brief / (double)kernels) : an_num_none(no_kernel);
     free(delay);
     return 0;
 }
@@ -191,8 +193,8 @@ static void sort_times(int64_t *x, size_t n)
 
 /* One stream: n calls that enter and leave, each by time. The times at which it is full are
  * appended to `full`. */
-static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t *leave, size_t n,
-                           struct an_span *full)
+static size_t sweep_stream(struct queue *queue, const int64_t *enter, const int64_t *leave,
+                           size_t n, struct an_span *full)
 {
     size_t in = 0, out = 0, spans = 0;
     int64_t since = 0;
@@ -202,7 +204,7 @@ static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t 
         if (enters) {
             since = before + 1 == QUEUE_FULL ? enter[in] : since;
             in++;
-            q->longest = before + 1 > q->longest ? before + 1 : q->longest;
+            queue->longest = before + 1 > queue->longest ? before + 1 : queue->longest;
         } else {
             if (before == QUEUE_FULL)
                 full[spans++] = (struct an_span){since, leave[out]};
@@ -214,19 +216,19 @@ static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t 
 
 /* Gathers the calls of each stream behind each other: first[k] .. first[k + 1] are those of track
  * k. Calls that never waited are left out of it. */
-static void group_streams(const struct waiting *w, size_t tracks, size_t *first, int64_t *enter,
-                          int64_t *leave)
+static void group_streams(const struct waiting *waiting, size_t tracks, size_t *first,
+                          int64_t *enter, int64_t *leave)
 {
     memset(first, 0, (tracks + 1) * sizeof *first);
-    for (size_t i = 0; i < w->count; i++)
-        first[w->track[i] + 1] += w->leave[i] > w->enter[i];
+    for (size_t i = 0; i < waiting->count; i++)
+        first[waiting->track[i] + 1] += waiting->leave[i] > waiting->enter[i];
     for (size_t k = 0; k < tracks; k++)
         first[k + 1] += first[k];
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->leave[i] == w->enter[i])
+    for (size_t i = 0; i < waiting->count; i++) {
+        if (waiting->leave[i] == waiting->enter[i])
             continue;
-        enter[first[w->track[i]]] = w->enter[i];
-        leave[first[w->track[i]]++] = w->leave[i];
+        enter[first[waiting->track[i]]] = waiting->enter[i];
+        leave[first[waiting->track[i]]++] = waiting->leave[i];
     }
     for (size_t k = tracks; k; k--)
         first[k] = first[k - 1];
@@ -234,14 +236,15 @@ static void group_streams(const struct waiting *w, size_t tracks, size_t *first,
 }
 
 /* Window of each stream (track) or device: first call that enters to the last that leaves. */
-static void windows(const struct waiting *w, const uint32_t *of, struct an_span *window, size_t n)
+static void windows(const struct waiting *waiting, const uint32_t *of, struct an_span *window,
+                    size_t n)
 {
     for (size_t k = 0; k < n; k++)
         window[k] = (struct an_span){INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < w->count; i++) {
-        struct an_span *x = &window[of[i]];
-        x->start = w->enter[i] < x->start ? w->enter[i] : x->start;
-        x->end = w->leave[i] > x->end ? w->leave[i] : x->end;
+    for (size_t i = 0; i < waiting->count; i++) {
+        struct an_span *span = &window[of[i]];
+        span->start = waiting->enter[i] < span->start ? waiting->enter[i] : span->start;
+        span->end = waiting->leave[i] > span->end ? waiting->leave[i] : span->end;
     }
 }
 
@@ -254,29 +257,31 @@ static double sum_windows(const struct an_span *window, size_t n)
     return sum;
 }
 
-static int sweep_queues(const struct an_context *c, const struct waiting *w, struct queue *q)
+static int sweep_queues(const struct an_context *context, const struct waiting *waiting,
+                        struct queue *queue)
 {
-    const struct an_devices *g = c->gpu;
-    size_t tracks = c->t->track_count, most = tracks > g->device_count ? tracks : g->device_count;
+    const struct an_devices *devices = context->gpu;
+    size_t tracks = context->trace->track_count,
+           most = tracks > devices->device_count ? tracks : devices->device_count;
     size_t *first = calloc(tracks + 1, sizeof *first);
     uint32_t *device = calloc(tracks + 1, sizeof *device);
-    int64_t *enter = calloc(w->count + 1, sizeof *enter),
-            *leave = calloc(w->count + 1, sizeof *leave);
+    int64_t *enter = calloc(waiting->count + 1, sizeof *enter),
+            *leave = calloc(waiting->count + 1, sizeof *leave);
     struct an_span *window = calloc(most + 1, sizeof *window),
-                   *full = calloc(w->count + 1, sizeof *full);
+                   *full = calloc(waiting->count + 1, sizeof *full);
     int rc = first && device && enter && leave && window && full ? 0 : TACHO_ENOMEM;
     if (rc)
         goto out;
-    for (size_t i = 0; i < w->count; i++) {
-        q->area += (double)an_time_sub(w->leave[i], w->enter[i]);
-        device[w->track[i]] = w->device[i];
+    for (size_t i = 0; i < waiting->count; i++) {
+        queue->area += (double)an_time_sub(waiting->leave[i], waiting->enter[i]);
+        device[waiting->track[i]] = waiting->device[i];
     }
-    windows(w, w->track, window, tracks);
-    q->time = sum_windows(window, tracks);
-    windows(w, w->device, window, g->device_count);
-    q->window = sum_windows(window, g->device_count);
-    group_streams(w, tracks, first, enter, leave);
-    for (uint32_t d = 0; d < g->device_count; d++) {
+    windows(waiting, waiting->track, window, tracks);
+    queue->time = sum_windows(window, tracks);
+    windows(waiting, waiting->device, window, devices->device_count);
+    queue->window = sum_windows(window, devices->device_count);
+    group_streams(waiting, tracks, first, enter, leave);
+    for (uint32_t d = 0; d < devices->device_count; d++) {
         size_t n = 0;
         for (size_t k = 0; k < tracks; k++) {
             size_t calls = first[k + 1] - first[k];
@@ -284,10 +289,10 @@ static int sweep_queues(const struct an_context *c, const struct waiting *w, str
                 continue;
             sort_times(enter + first[k], calls);
             sort_times(leave + first[k], calls);
-            n += sweep_stream(q, enter + first[k], leave + first[k], calls, full + n);
+            n += sweep_stream(queue, enter + first[k], leave + first[k], calls, full + n);
         }
         n = an_spans_normalize(full, n);
-        q->full += (double)an_spans_measure(full, n);
+        queue->full += (double)an_spans_measure(full, n);
     }
 out:
     free(first);
@@ -301,47 +306,51 @@ out:
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
 
-static void launches_absent(struct an_context *c, const char *reason)
+static void launches_absent(struct an_context *context, const char *reason)
 {
-    struct an_launches *r = &c->r->launches;
+    struct an_launches *launches = &context->result->launches;
     struct an_value none = an_num_none(reason);
-    *r = (struct an_launches){.reason = reason,
-                              .host_mean_us = none,
-                              .delay_mean_us = none,
-                              .delay_median_us = none,
-                              .delay_p95_us = none,
-                              .delay_max_us = none,
-                              .queue_mean = none,
-                              .queue_max = none,
-                              .full_queue_pct = none,
-                              .short_kernels = an_int_none(reason),
-                              .short_pct = none};
+    *launches = (struct an_launches){.reason = reason,
+                                     .host_mean_us = none,
+                                     .delay_mean_us = none,
+                                     .delay_median_us = none,
+                                     .delay_p95_us = none,
+                                     .delay_max_us = none,
+                                     .queue_mean = none,
+                                     .queue_max = none,
+                                     .full_queue_pct = none,
+                                     .short_kernels = an_int_none(reason),
+                                     .short_pct = none};
 }
 
-static int launches_run(struct an_context *c)
+static int launches_run(struct an_context *context)
 {
-    struct an_launches *r = &c->r->launches;
-    size_t n = c->gpu->launch_count;
-    struct waiting w = {.track = malloc((n + 1) * sizeof *w.track),
-                        .device = malloc((n + 1) * sizeof *w.device),
-                        .enter = malloc((n + 1) * sizeof *w.enter),
-                        .leave = malloc((n + 1) * sizeof *w.leave)};
-    struct queue q = {.area = 0};
-    int rc = w.track && w.device && w.enter && w.leave ? count_calls(c) : TACHO_ENOMEM;
-    if (!rc && !r->calls) {
+    struct an_launches *launches = &context->result->launches;
+    size_t n = context->gpu->launch_count;
+    struct waiting waiting = {.track = malloc((n + 1) * sizeof *waiting.track),
+                              .device = malloc((n + 1) * sizeof *waiting.device),
+                              .enter = malloc((n + 1) * sizeof *waiting.enter),
+                              .leave = malloc((n + 1) * sizeof *waiting.leave)};
+    struct queue queue = {.area = 0};
+    int rc = waiting.track && waiting.device && waiting.enter && waiting.leave
+                 ? count_calls(context)
+                 : TACHO_ENOMEM;
+    if (!rc && !launches->calls) {
         launches_absent(
-            c, "the trace holds no calls that launch device work (record CPU activities too: "
-               "ProfilerActivity.CPU, nsys --trace=cuda)");
-    } else if (!rc && !(rc = match_calls(c, &w)) && !(rc = sweep_queues(c, &w, &q))) {
+            context, "the trace holds no calls that launch device work (record CPU activities too: "
+                     "ProfilerActivity.CPU, nsys --trace=cuda)");
+    } else if (!rc && !(rc = match_calls(context, &waiting)) &&
+               !(rc = sweep_queues(context, &waiting, &queue))) {
         const char *none = "no device op of this file waited for its start";
-        r->queue_mean = q.time > 0 ? an_num(q.area / q.time) : an_num_none(none);
-        r->queue_max = r->matched ? an_num((double)q.longest) : an_num_none(none);
-        r->full_queue_pct = q.window > 0 ? an_num(100 * q.full / q.window) : an_num_none(none);
+        launches->queue_mean = queue.time > 0 ? an_num(queue.area / queue.time) : an_num_none(none);
+        launches->queue_max = launches->matched ? an_num((double)queue.longest) : an_num_none(none);
+        launches->full_queue_pct =
+            queue.window > 0 ? an_num(100 * queue.full / queue.window) : an_num_none(none);
     }
-    free(w.track);
-    free(w.device);
-    free(w.enter);
-    free(w.leave);
+    free(waiting.track);
+    free(waiting.device);
+    free(waiting.enter);
+    free(waiting.leave);
     return rc;
 }
 

@@ -48,132 +48,134 @@ static uint64_t op_hash(uint32_t name, uint32_t category, const char *kind, cons
     return h ^ (h >> 29);
 }
 
-static int table_rehash(struct table *t)
+static int table_rehash(struct table *table)
 {
-    size_t size = t->buckets ? t->buckets * 2 : 1024;
+    size_t size = table->buckets ? table->buckets * 2 : 1024;
     uint32_t *b = calloc(size, sizeof *b);
     if (!b)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->count; i++) {
-        const struct op *o = &t->op[i];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct op *o = &table->op[i];
         size_t at = op_hash(o->name, o->category, o->kind, o->pass) & (size - 1);
         while (b[at])
             at = (at + 1) & (size - 1);
         b[at] = (uint32_t)i + 1;
     }
-    free(t->bucket);
-    t->bucket = b;
-    t->buckets = size;
+    free(table->bucket);
+    table->bucket = b;
+    table->buckets = size;
     return 0;
 }
 
 /* Row of a key; a new one if needed. AN_NONE when memory is out. */
-static uint32_t table_row(struct table *t, uint32_t name, uint32_t category,
-                          const struct an_detail *d)
+static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
+                          const struct an_detail *detail)
 {
-    const char *kind = d ? d->kind : "", *pass = d ? d->pass : "";
-    if (2 * (t->count + 1) > t->buckets && table_rehash(t))
+    const char *kind = detail ? detail->kind : "", *pass = detail ? detail->pass : "";
+    if (2 * (table->count + 1) > table->buckets && table_rehash(table))
         return AN_NONE;
-    size_t at = op_hash(name, category, kind, pass) & (t->buckets - 1);
-    for (; t->bucket[at]; at = (at + 1) & (t->buckets - 1)) {
-        const struct op *o = &t->op[t->bucket[at] - 1];
+    size_t at = op_hash(name, category, kind, pass) & (table->buckets - 1);
+    for (; table->bucket[at]; at = (at + 1) & (table->buckets - 1)) {
+        const struct op *o = &table->op[table->bucket[at] - 1];
         if (o->name == name && o->category == category && !strcmp(o->kind, kind) &&
             !strcmp(o->pass, pass))
-            return t->bucket[at] - 1;
+            return table->bucket[at] - 1;
     }
-    if (an_grow(&t->op, &t->room, t->count + 1, sizeof *t->op))
+    if (an_grow(&table->op, &table->room, table->count + 1, sizeof *table->op))
         return AN_NONE;
-    t->op[t->count] = (struct op){.name = name,
-                                  .category = category,
-                                  .kind = kind,
-                                  .pass = pass,
-                                  .schema = d ? d->schema : ""};
-    t->bucket[at] = (uint32_t)++t->count;
-    return (uint32_t)t->count - 1;
+    table->op[table->count] = (struct op){.name = name,
+                                          .category = category,
+                                          .kind = kind,
+                                          .pass = pass,
+                                          .schema = detail ? detail->schema : ""};
+    table->bucket[at] = (uint32_t)++table->count;
+    return (uint32_t)table->count - 1;
 }
 
-static void op_payload(struct op *o, const struct an_detail *d, int64_t calls, int64_t ns)
+static void op_payload(struct op *o, const struct an_detail *detail, int64_t calls, int64_t ns)
 {
-    if (!d)
+    if (!detail)
         return;
-    if (d->flops != STORE_ABSENT) {
+    if (detail->flops != STORE_ABSENT) {
         int64_t f;
         o->flops =
-            an_time_add(o->flops, __builtin_mul_overflow(d->flops, calls, &f) ? INT64_MAX : f);
+            an_time_add(o->flops, __builtin_mul_overflow(detail->flops, calls, &f) ? INT64_MAX : f);
         o->flops_ns += (double)ns;
     }
-    bool traffic = d->bytes_read != STORE_ABSENT || d->bytes_written != STORE_ABSENT;
-    if (traffic || d->bytes > 0) {
-        int64_t b = traffic ? an_time_add(d->bytes_read == STORE_ABSENT ? 0 : d->bytes_read,
-                                          d->bytes_written == STORE_ABSENT ? 0 : d->bytes_written)
-                            : d->bytes;
+    bool traffic = detail->bytes_read != STORE_ABSENT || detail->bytes_written != STORE_ABSENT;
+    if (traffic || detail->bytes > 0) {
+        int64_t b =
+            traffic ? an_time_add(detail->bytes_read == STORE_ABSENT ? 0 : detail->bytes_read,
+                                  detail->bytes_written == STORE_ABSENT ? 0 : detail->bytes_written)
+                    : detail->bytes;
         o->bytes = an_time_add(o->bytes, __builtin_mul_overflow(b, calls, &b) ? INT64_MAX : b);
         o->bytes_ns += (double)ns;
     }
 }
 
-static void op_call(struct op *o, const struct an_detail *d, int64_t dur)
+static void op_call(struct op *o, const struct an_detail *detail, int64_t dur)
 {
     o->count++;
     o->total = an_time_add(o->total, dur);
     an_tally_add(&o->seen, dur);
-    op_payload(o, d, 1, dur);
+    op_payload(o, detail, 1, dur);
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------- */
 
-static int stack_room(struct table *t, size_t need)
+static int stack_room(struct table *table, size_t need)
 {
-    size_t a = t->stack_room, b = t->stack_room;
-    if (an_grow(&t->of_slice, &a, need, sizeof *t->of_slice) ||
-        an_grow(&t->end, &b, need, sizeof *t->end))
+    size_t a = table->stack_room, b = table->stack_room;
+    if (an_grow(&table->of_slice, &a, need, sizeof *table->of_slice) ||
+        an_grow(&table->end, &b, need, sizeof *table->end))
         return TACHO_ENOMEM;
-    t->stack_room = a;
+    table->stack_room = a;
     return 0;
 }
 
 /* One pass over a thread: at each instant the innermost range gets the time as its self time.
  * Ranges without an end have none.
  */
-static int sweep_track(const struct an_trace *tr, const struct an_track *k, struct table *t,
+static int sweep_track(const struct an_trace *tr, const struct an_track *track, struct table *table,
                        bool nested)
 {
     size_t depth = 0;
     int64_t at = 0;
-    for (size_t i = k->slice_first; i <= k->slice_first + k->slice_count; i++) {
-        bool last = i == k->slice_first + k->slice_count;
+    for (size_t i = track->slice_first; i <= track->slice_first + track->slice_count; i++) {
+        bool last = i == track->slice_first + track->slice_count;
         int64_t start = last ? INT64_MAX : tr->slice.start[i];
-        while (depth && t->end[depth - 1] <= start) {
-            if (t->of_slice[depth - 1] != AN_NONE && t->end[depth - 1] > at)
-                t->op[t->of_slice[depth - 1]].self =
-                    an_time_add(t->op[t->of_slice[depth - 1]].self, t->end[depth - 1] - at);
-            at = t->end[depth - 1] > at ? t->end[depth - 1] : at;
+        while (depth && table->end[depth - 1] <= start) {
+            if (table->of_slice[depth - 1] != AN_NONE && table->end[depth - 1] > at)
+                table->op[table->of_slice[depth - 1]].self = an_time_add(
+                    table->op[table->of_slice[depth - 1]].self, table->end[depth - 1] - at);
+            at = table->end[depth - 1] > at ? table->end[depth - 1] : at;
             depth--;
         }
         if (last)
             break;
-        if (depth && t->of_slice[depth - 1] != AN_NONE && start > at)
-            t->op[t->of_slice[depth - 1]].self =
-                an_time_add(t->op[t->of_slice[depth - 1]].self, start - at);
+        if (depth && table->of_slice[depth - 1] != AN_NONE && start > at)
+            table->op[table->of_slice[depth - 1]].self =
+                an_time_add(table->op[table->of_slice[depth - 1]].self, start - at);
         at = start;
-        const struct an_detail *d = an_trace_detail(tr, tr->slice.detail[i]);
-        uint32_t row = table_row(t, tr->slice.name[i], tr->slice.category[i], d);
-        if (row == AN_NONE || stack_room(t, depth + 1))
+        const struct an_detail *detail = an_trace_detail(tr, tr->slice.detail[i]);
+        uint32_t row = table_row(table, tr->slice.name[i], tr->slice.category[i], detail);
+        if (row == AN_NONE || stack_room(table, depth + 1))
             return TACHO_ENOMEM;
         bool open = tr->slice.dur[i] == AN_OPEN;
         if (open) {
-            t->op[row].count++;
-            op_payload(&t->op[row], d, 1, 0);
+            table->op[row].count++;
+            op_payload(&table->op[row], detail, 1, 0);
         } else {
-            op_call(&t->op[row], d, tr->slice.dur[i]);
+            op_call(&table->op[row], detail, tr->slice.dur[i]);
         }
         if (!nested) {
-            t->op[row].self = an_time_add(t->op[row].self, open ? 0 : tr->slice.dur[i]);
+            table->op[row].self = an_time_add(table->op[row].self, open ? 0 : tr->slice.dur[i]);
             continue;
         }
-        t->of_slice[depth] =
-            open || (d && d->paused) ? AN_NONE : row; /* what a paused step did is not known */
-        t->end[depth++] = an_slice_end(tr, i);
+        table->of_slice[depth] = open || (detail && detail->paused)
+                                     ? AN_NONE
+                                     : row; /* what a paused step did is not known */
+        table->end[depth++] = an_slice_end(tr, i);
     }
     return 0;
 }
@@ -183,33 +185,33 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *k, stru
 /* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So:
  * all slices first, then the difference between what the aggregates know and what was seen of each
  * row, never below what was seen. */
-static int merge_aggregates(const struct an_trace *tr, struct table *t)
+static int merge_aggregates(const struct an_trace *tr, struct table *table)
 {
-    const struct an_aggregates *g = &tr->aggregate;
+    const struct an_aggregates *aggregates = &tr->aggregate;
     struct table all = {0};
     int rc = 0;
-    for (size_t i = 0; i < g->count && !rc; i++) {
-        const struct an_detail *d = an_trace_detail(tr, g->detail[i]);
-        uint32_t row = table_row(&all, g->name[i], g->category[i], d);
+    for (size_t i = 0; i < aggregates->count && !rc; i++) {
+        const struct an_detail *detail = an_trace_detail(tr, aggregates->detail[i]);
+        uint32_t row = table_row(&all, aggregates->name[i], aggregates->category[i], detail);
         if (row == AN_NONE) {
             rc = TACHO_ENOMEM;
             break;
         }
-        all.op[row].count = an_time_add(all.op[row].count, g->calls[i]);
-        all.op[row].total = an_time_add(all.op[row].total, g->total[i]);
-        if (!d || !d->paused)
-            all.op[row].self = an_time_add(all.op[row].self, g->self[i]);
-        op_payload(&all.op[row], d, g->calls[i], g->total[i]);
+        all.op[row].count = an_time_add(all.op[row].count, aggregates->calls[i]);
+        all.op[row].total = an_time_add(all.op[row].total, aggregates->total[i]);
+        if (!detail || !detail->paused)
+            all.op[row].self = an_time_add(all.op[row].self, aggregates->self[i]);
+        op_payload(&all.op[row], detail, aggregates->calls[i], aggregates->total[i]);
     }
     for (size_t i = 0; i < all.count && !rc; i++) {
         const struct op *a = &all.op[i];
         struct an_detail key = {.kind = a->kind, .pass = a->pass, .schema = a->schema};
-        uint32_t row = table_row(t, a->name, a->category, &key);
+        uint32_t row = table_row(table, a->name, a->category, &key);
         if (row == AN_NONE) {
             rc = TACHO_ENOMEM;
             break;
         }
-        struct op *o = &t->op[row];
+        struct op *o = &table->op[row];
         if (a->count == o->count &&
             a->self < o->self) /* the same calls: what ran below them was cut */
             o->self = a->self;
@@ -230,21 +232,22 @@ static int merge_aggregates(const struct an_trace *tr, struct table *t)
 
 /* ---- device ops --------------------------------------------------------------------------------------------------------- */
 
-static int sum_devices(struct an_context *c, struct table *t)
+static int sum_devices(struct an_context *context, struct table *table)
 {
-    const struct an_device_ops *op = &c->gpu->op;
-    const struct an_slices *s = &c->t->slice;
+    const struct an_device_ops *op = &context->gpu->op;
+    const struct an_slices *slices = &context->trace->slice;
     for (size_t i = 0; i < op->count; i++) {
         const char *class = an_device_class_key((enum an_device_class)op->class[i]);
         struct an_detail key = {.kind = class, .pass = "", .schema = "gpu.kernel"};
-        uint32_t row = table_row(t, s->name[op->slice[i]], s->category[op->slice[i]], &key);
+        uint32_t row =
+            table_row(table, slices->name[op->slice[i]], slices->category[op->slice[i]], &key);
         if (row == AN_NONE)
             return TACHO_ENOMEM;
-        op_call(&t->op[row], an_trace_detail(c->t, s->detail[op->slice[i]]),
+        op_call(&table->op[row], an_trace_detail(context->trace, slices->detail[op->slice[i]]),
                 an_time_sub(op->end[i], op->start[i]));
-        t->op[row].self = t->op[row].total;
+        table->op[row].self = table->op[row].total;
     }
-    c->r->ops_window = "the whole capture";
+    context->result->ops_window = "the whole capture";
     return 0;
 }
 
@@ -270,13 +273,14 @@ static int op_order(const void *x, const void *y)
     return strcmp(a->pass, b->pass);
 }
 
-static struct an_op op_row(struct an_context *c, const struct op *o, int64_t self_all)
+static struct an_op op_row(struct an_context *context, const struct op *o, int64_t self_all)
 {
     const char *none = "the file holds no call with an end";
-    struct an_op r = {.name = an_arena_text(c->a, an_trace_name(c->t, o->name)),
-                      .category = an_arena_text(c->a, an_trace_name(c->t, o->category)),
-                      .kind = an_arena_text(c->a, o->kind),
-                      .pass = an_arena_text(c->a, o->pass),
+    struct an_op r = {.name = an_arena_text(context->arena, an_trace_name(context->trace, o->name)),
+                      .category =
+                          an_arena_text(context->arena, an_trace_name(context->trace, o->category)),
+                      .kind = an_arena_text(context->arena, o->kind),
+                      .pass = an_arena_text(context->arena, o->pass),
                       .count = o->count,
                       .total_ns = o->total,
                       .self_ns = o->self};
@@ -303,27 +307,28 @@ static struct an_op op_row(struct an_context *c, const struct op *o, int64_t sel
     return r;
 }
 
-static int sum_threads(const struct an_trace *t, struct table *table)
+static int sum_threads(const struct an_trace *trace, struct table *table)
 {
     int rc = 0;
-    for (size_t k = 0; k < t->track_count && !rc; k++)
-        rc = sweep_track(t, &t->track[k], table, strcmp(t->track[k].kind, "range") != 0);
-    return !rc && t->aggregate.count ? merge_aggregates(t, table) : rc;
+    for (size_t k = 0; k < trace->track_count && !rc; k++)
+        rc =
+            sweep_track(trace, &trace->track[k], table, strcmp(trace->track[k].kind, "range") != 0);
+    return !rc && trace->aggregate.count ? merge_aggregates(trace, table) : rc;
 }
 
-static int ops_run(struct an_context *c)
+static int ops_run(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     struct table table = {0};
     struct an_op *rows = NULL;
     int rc = 0;
     int64_t self_all = 0;
-    c->r->ops_window = "the whole run";
-    if (c->gpu && c->gpu->op.count)
-        rc = sum_devices(c, &table);
+    context->result->ops_window = "the whole run";
+    if (context->gpu && context->gpu->op.count)
+        rc = sum_devices(context, &table);
     else
-        rc = sum_threads(t, &table);
-    if (!rc && !(rows = an_arena_zero(c->a, table.count, sizeof *rows)))
+        rc = sum_threads(trace, &table);
+    if (!rc && !(rows = an_arena_zero(context->arena, table.count, sizeof *rows)))
         rc = TACHO_ENOMEM;
     if (!rc) {
         if (table.count)
@@ -331,9 +336,9 @@ static int ops_run(struct an_context *c)
         for (size_t i = 0; i < table.count; i++)
             self_all = an_time_add(self_all, is_idle(&table.op[i]) ? 0 : table.op[i].self);
         for (size_t i = 0; i < table.count; i++)
-            rows[i] = op_row(c, &table.op[i], self_all);
-        c->r->ops = rows;
-        c->r->op_count = table.count;
+            rows[i] = op_row(context, &table.op[i], self_all);
+        context->result->ops = rows;
+        context->result->op_count = table.count;
     }
     free(table.op);
     free(table.bucket);
@@ -342,10 +347,10 @@ static int ops_run(struct an_context *c)
     return rc;
 }
 
-static void ops_absent(struct an_context *c, const char *reason)
+static void ops_absent(struct an_context *context, const char *reason)
 {
     (void)reason; /* no ranges is an empty table */
-    c->r->op_count = 0;
+    context->result->op_count = 0;
 }
 
 const struct an_analyzer an_ops = {

@@ -18,19 +18,20 @@ struct rows {
     size_t count, room;
 };
 
-static struct an_precision_row *row_of(struct an_context *c, struct rows *s, const char *dtype,
-                                       int unit)
+static struct an_precision_row *row_of(struct an_context *context, struct rows *rows,
+                                       const char *dtype, int unit)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        struct an_precision_row *x = &s->row[i];
-        if (!strcmp(x->dtype, dtype) && x->told == (unit >= 0) && x->matrix_unit == (unit > 0))
-            return x;
+    for (size_t i = 0; i < rows->count; i++) {
+        struct an_precision_row *precision_row = &rows->row[i];
+        if (!strcmp(precision_row->dtype, dtype) && precision_row->told == (unit >= 0) &&
+            precision_row->matrix_unit == (unit > 0))
+            return precision_row;
     }
-    if (an_grow(&s->row, &s->room, s->count + 1, sizeof *s->row))
+    if (an_grow(&rows->row, &rows->room, rows->count + 1, sizeof *rows->row))
         return NULL;
-    s->row[s->count] = (struct an_precision_row){
-        .dtype = an_arena_text(c->a, dtype), .matrix_unit = unit > 0, .told = unit >= 0};
-    return &s->row[s->count++];
+    rows->row[rows->count] = (struct an_precision_row){
+        .dtype = an_arena_text(context->arena, dtype), .matrix_unit = unit > 0, .told = unit >= 0};
+    return &rows->row[rows->count++];
 }
 
 static int row_order(const void *x, const void *y)
@@ -42,60 +43,64 @@ static int row_order(const void *x, const void *y)
     return dtype ? dtype : (int)b->matrix_unit - (int)a->matrix_unit;
 }
 
-static void precision_absent(struct an_context *c, const char *reason)
+static void precision_absent(struct an_context *context, const char *reason)
 {
-    c->r->precision =
+    context->result->precision =
         (struct an_precision){.reason = reason, .matrix_unit_pct = an_num_none(reason)};
 }
 
-static struct an_value share(struct an_context *c, int64_t all, int64_t unit, int64_t silent)
+static struct an_value share(struct an_context *context, int64_t all, int64_t unit, int64_t silent)
 {
     if (all <= 0)
         return an_num_none("matrix kernels took 0 ns");
     if ((double)(all - silent) < TOLD_LEAST * (double)all)
         return an_num_none(an_arena_format(
-            c->a, "the names of kernels with %.0f %% of the time of matrix work do not tell",
+            context->arena,
+            "the names of kernels with %.0f %% of the time of matrix work do not tell",
             100 * (double)silent / (double)all));
     return an_num(100 * (double)unit / (double)(all - silent));
 }
 
-static int precision_run(struct an_context *c)
+static int precision_run(struct an_context *context)
 {
-    const struct an_devices *g = c->gpu;
-    struct an_precision *r = &c->r->precision;
-    struct rows s = {.count = 0};
+    const struct an_devices *devices = context->gpu;
+    struct an_precision *precision = &context->result->precision;
+    struct rows rows = {.count = 0};
     int64_t silent = 0;
     int rc = 0;
-    for (size_t i = 0; i < g->op.count && !rc; i++) {
-        if (g->op.class[i] != AN_DEVICE_MATRIX && g->op.class[i] != AN_DEVICE_ATTENTION)
+    for (size_t i = 0; i < devices->op.count && !rc; i++) {
+        if (devices->op.class[i] != AN_DEVICE_MATRIX && devices->op.class[i] != AN_DEVICE_ATTENTION)
             continue;
-        uint32_t name = c->t->slice.name[g->op.slice[i]];
+        uint32_t name = context->trace->slice.name[devices->op.slice[i]];
         struct an_name_class told = {.matrix_unit = -1};
-        if (name < c->t->string_count)
-            told = g->name_class[name];
-        struct an_precision_row *x =
-            row_of(c, &s, told.dtype ? told.dtype : "unknown", told.matrix_unit);
-        if (!x) {
+        if (name < context->trace->string_count)
+            told = devices->name_class[name];
+        struct an_precision_row *precision_row =
+            row_of(context, &rows, told.dtype ? told.dtype : "unknown", told.matrix_unit);
+        if (!precision_row) {
             rc = TACHO_ENOMEM;
             break;
         }
-        int64_t dur = an_time_sub(g->op.end[i], g->op.start[i]);
-        x->count++;
-        x->total_ns = an_time_add(x->total_ns, dur);
-        r->matrix_ns = an_time_add(r->matrix_ns, dur);
-        r->matrix_unit_ns = an_time_add(r->matrix_unit_ns, told.matrix_unit > 0 ? dur : 0);
+        int64_t dur = an_time_sub(devices->op.end[i], devices->op.start[i]);
+        precision_row->count++;
+        precision_row->total_ns = an_time_add(precision_row->total_ns, dur);
+        precision->matrix_ns = an_time_add(precision->matrix_ns, dur);
+        precision->matrix_unit_ns =
+            an_time_add(precision->matrix_unit_ns, told.matrix_unit > 0 ? dur : 0);
         silent = an_time_add(silent, told.matrix_unit < 0 ? dur : 0);
     }
-    if (!rc && !s.count)
-        precision_absent(c, "no kernel of this file does matrix or attention work by its name");
-    if (!rc && s.count) {
-        qsort(s.row, s.count, sizeof *s.row, row_order);
-        r->matrix_unit_pct = share(c, r->matrix_ns, r->matrix_unit_ns, silent);
-        r->rows = an_arena_copy(c->a, s.row, s.count * sizeof *s.row);
-        r->row_count = s.count;
-        rc = r->rows ? 0 : TACHO_ENOMEM;
+    if (!rc && !rows.count)
+        precision_absent(context,
+                         "no kernel of this file does matrix or attention work by its name");
+    if (!rc && rows.count) {
+        qsort(rows.row, rows.count, sizeof *rows.row, row_order);
+        precision->matrix_unit_pct =
+            share(context, precision->matrix_ns, precision->matrix_unit_ns, silent);
+        precision->rows = an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
+        precision->row_count = rows.count;
+        rc = precision->rows ? 0 : TACHO_ENOMEM;
     }
-    free(s.row);
+    free(rows.row);
     return rc;
 }
 

@@ -23,64 +23,67 @@ struct rows {
     uint32_t *of_name; /* row + 1 of each name */
 };
 
-static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
+static int busy_of(const struct an_context *context, uint32_t process, struct busy *busy)
 {
-    const struct an_devices *g = c->gpu;
-    b->known = true;
-    for (size_t d = 0; d < g->device_count; d++) {
+    const struct an_devices *devices = context->gpu;
+    busy->known = true;
+    for (size_t d = 0; d < devices->device_count; d++) {
         struct an_span *span, *both;
         size_t n;
-        if (g->device[d].process != process)
+        if (devices->device[d].process != process)
             continue;
-        int rc =
-            an_device_spans(c, &g->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n);
+        int rc = an_device_spans(context, &devices->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
+                                 INT64_MAX, &span, &n);
         if (rc)
             return rc;
-        b->device = true;
-        if (!b->count) {
-            b->span = span;
-            b->count = n;
+        busy->device = true;
+        if (!busy->count) {
+            busy->span = span;
+            busy->count = n;
             continue;
         }
-        if (!(both = an_arena_zero(c->work, n + b->count, sizeof *both)))
+        if (!(both = an_arena_zero(context->scratch, n + busy->count, sizeof *both)))
             return TACHO_ENOMEM;
-        b->count = an_spans_union(b->span, b->count, span, n, both);
-        an_arena_give_back(c->work, b->span);
-        an_arena_give_back(c->work, span);
-        b->span = both;
+        busy->count = an_spans_union(busy->span, busy->count, span, n, both);
+        an_arena_give_back(context->scratch, busy->span);
+        an_arena_give_back(context->scratch, span);
+        busy->span = both;
     }
     return 0;
 }
 
-static bool is_sync(const struct an_trace *t, size_t i)
+static bool is_sync(const struct an_trace *trace, size_t i)
 {
-    return an_slice_api(t, i).kind == AN_API_SYNC && an_category_is_call(an_slice_category(t, i));
+    return an_slice_api(trace, i).kind == AN_API_SYNC &&
+           an_category_is_call(an_slice_category(trace, i));
 }
 
-static int add_call(struct an_context *c, struct rows *r, size_t i, const struct busy *b)
+static int add_call(struct an_context *context, struct rows *rows, size_t i,
+                    const struct busy *busy)
 {
-    const struct an_trace *t = c->t;
-    uint32_t name = t->slice.name[i];
-    if (!r->of_name[name]) {
-        if (an_grow(&r->row, &r->room, r->count + 1, sizeof *r->row))
+    const struct an_trace *trace = context->trace;
+    uint32_t name = trace->slice.name[i];
+    if (!rows->of_name[name]) {
+        if (an_grow(&rows->row, &rows->room, rows->count + 1, sizeof *rows->row))
             return TACHO_ENOMEM;
-        r->row[r->count] = (struct an_sync_row){.name = an_arena_text(c->a, an_trace_name(t, name)),
-                                                .idle_ns = an_int(0)};
-        r->of_name[name] = (uint32_t)++r->count;
+        rows->row[rows->count] =
+            (struct an_sync_row){.name = an_arena_text(context->arena, an_trace_name(trace, name)),
+                                 .idle_ns = an_int(0)};
+        rows->of_name[name] = (uint32_t)++rows->count;
     }
-    struct an_sync_row *x = &r->row[r->of_name[name] - 1];
-    x->count++;
-    if (t->slice.dur[i] == AN_OPEN)
+    struct an_sync_row *sync_row = &rows->row[rows->of_name[name] - 1];
+    sync_row->count++;
+    if (trace->slice.dur[i] == AN_OPEN)
         return 0;
-    int64_t start = t->slice.start[i], dur = t->slice.dur[i];
-    x->host_ns = an_time_add(x->host_ns, dur);
-    x->max_ns = dur > x->max_ns ? dur : x->max_ns;
-    if (!b->device)
-        x->idle_ns = an_int_none("a process that waited has no device op in this file");
-    else if (x->idle_ns.valid)
-        x->idle_ns.value =
-            an_time_add(x->idle_ns.value,
-                        dur - an_spans_within(b->span, b->count, start, an_time_add(start, dur)));
+    int64_t start = trace->slice.start[i], dur = trace->slice.dur[i];
+    sync_row->host_ns = an_time_add(sync_row->host_ns, dur);
+    sync_row->max_ns = dur > sync_row->max_ns ? dur : sync_row->max_ns;
+    if (!busy->device)
+        sync_row->idle_ns = an_int_none("a process that waited has no device op in this file");
+    else if (sync_row->idle_ns.valid)
+        sync_row->idle_ns.value = an_time_add(
+            sync_row->idle_ns.value,
+            dur - an_spans_within(busy->span, busy->count, start, an_time_add(start, dur)));
     return 0;
 }
 
@@ -92,43 +95,44 @@ static int sync_order(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-static void syncs_absent(struct an_context *c, const char *reason)
+static void syncs_absent(struct an_context *context, const char *reason)
 {
-    c->r->syncs.reason = reason;
+    context->result->syncs.reason = reason;
 }
 
-static int syncs_run(struct an_context *c)
+static int syncs_run(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct rows r = {.of_name = calloc(t->string_count + 1, sizeof *r.of_name)};
-    struct busy *busy = an_arena_zero(c->work, t->process_count + 1, sizeof *busy);
-    int rc = r.of_name && busy ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
+    const struct an_trace *trace = context->trace;
+    struct rows rows = {.of_name = calloc(trace->string_count + 1, sizeof *rows.of_name)};
+    struct busy *busy = an_arena_zero(context->scratch, trace->process_count + 1, sizeof *busy);
+    int rc = rows.of_name && busy ? 0 : TACHO_ENOMEM;
+    for (size_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
         uint32_t p = track->process;
-        struct busy *b = &busy[p < t->process_count ? p : t->process_count];
+        struct busy *b = &busy[p < trace->process_count ? p : trace->process_count];
         if (strcmp(track->kind, "thread") != 0)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
              i++) {
-            uint32_t parent = t->slice.parent[i];
-            if (!is_sync(t, i) || (parent != AN_NONE && is_sync(t, parent)))
+            uint32_t parent = trace->slice.parent[i];
+            if (!is_sync(trace, i) || (parent != AN_NONE && is_sync(trace, parent)))
                 continue;
             if (!b->known)
-                rc = busy_of(c, p, b);
-            rc = rc ? rc : add_call(c, &r, i, b);
+                rc = busy_of(context, p, b);
+            rc = rc ? rc : add_call(context, &rows, i, b);
         }
     }
-    if (!rc && r.count) {
-        qsort(r.row, r.count, sizeof *r.row, sync_order);
-        c->r->sync = an_arena_copy(c->a, r.row, r.count * sizeof *r.row);
-        c->r->sync_count = c->r->sync ? r.count : 0;
-        rc = c->r->sync ? 0 : TACHO_ENOMEM;
+    if (!rc && rows.count) {
+        qsort(rows.row, rows.count, sizeof *rows.row, sync_order);
+        context->result->sync =
+            an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
+        context->result->sync_count = context->result->sync ? rows.count : 0;
+        rc = context->result->sync ? 0 : TACHO_ENOMEM;
     }
-    for (size_t p = 0; busy && p <= t->process_count; p++)
-        an_arena_give_back(c->work, busy[p].span);
-    free(r.row);
-    free(r.of_name);
+    for (size_t p = 0; busy && p <= trace->process_count; p++)
+        an_arena_give_back(context->scratch, busy[p].span);
+    free(rows.row);
+    free(rows.of_name);
     return rc;
 }
 

@@ -27,90 +27,92 @@ struct an_arena *an_arena_new(void)
     return calloc(1, sizeof(struct an_arena));
 }
 
-void an_arena_free(struct an_arena *a)
+void an_arena_free(struct an_arena *arena)
 {
-    if (!a)
+    if (!arena)
         return;
-    for (struct arena_block *b = a->head, *next; b; b = next) {
-        next = b->next;
-        free(b);
+    for (struct arena_block *arena_block = arena->head, *next; arena_block; arena_block = next) {
+        next = arena_block->next;
+        free(arena_block);
     }
-    free(a);
+    free(arena);
 }
 
-bool an_arena_failed(const struct an_arena *a)
+bool an_arena_failed(const struct an_arena *arena)
 {
-    return a->failed;
+    return arena->failed;
 }
 
-static void *arena_take(struct an_arena *a, size_t bytes, size_t align)
+static void *arena_take(struct an_arena *arena, size_t bytes, size_t align)
 {
-    struct arena_block *b = a->head;
-    if (b) {
-        size_t at = (b->used + align - 1) / align * align;
-        if (at <= b->size && bytes <= b->size - at) {
-            b->used = at + bytes;
-            return b->data + at;
+    struct arena_block *arena_block = arena->head;
+    if (arena_block) {
+        size_t at = (arena_block->used + align - 1) / align * align;
+        if (at <= arena_block->size && bytes <= arena_block->size - at) {
+            arena_block->used = at + bytes;
+            return arena_block->data + at;
         }
     }
     size_t size = bytes > ARENA_BLOCK / 4 ? bytes : ARENA_BLOCK;
-    if (size > SIZE_MAX - sizeof *b ||
-        !(b = calloc(1, sizeof *b + size))) { /* large and zero: pages come as they are written */
-        a->failed = true;
+    if (size > SIZE_MAX - sizeof *arena_block ||
+        !(arena_block = calloc(1, sizeof *arena_block +
+                                      size))) { /* large and zero: pages come as they are written */
+        arena->failed = true;
         return NULL;
     }
-    b->size = size;
-    b->used = bytes;
+    arena_block->size = size;
+    arena_block->used = bytes;
     /* a block made for one large array must not hide the room that is left in the current one */
-    if (a->head && size != ARENA_BLOCK) {
-        b->next = a->head->next;
-        a->head->next = b;
+    if (arena->head && size != ARENA_BLOCK) {
+        arena_block->next = arena->head->next;
+        arena->head->next = arena_block;
     } else {
-        b->next = a->head;
-        a->head = b;
+        arena_block->next = arena->head;
+        arena->head = arena_block;
     }
-    return b->data;
+    return arena_block->data;
 }
 
-void an_arena_give_back(struct an_arena *a, const void *array)
+void an_arena_give_back(struct an_arena *arena, const void *array)
 {
-    for (struct arena_block **at = &a->head, *b; (b = *at); at = &b->next)
-        if ((const void *)b->data == array && b->size != ARENA_BLOCK) {
-            *at = b->next;
-            free(b);
+    for (struct arena_block **at = &arena->head, *arena_block; (arena_block = *at);
+         at = &arena_block->next)
+        if ((const void *)arena_block->data == array && arena_block->size != ARENA_BLOCK) {
+            *at = arena_block->next;
+            free(arena_block);
             return;
         }
 }
 
-void *an_arena_zero(struct an_arena *a, size_t count, size_t size)
+void *an_arena_zero(struct an_arena *arena, size_t count, size_t size)
 {
     if (size && count > SIZE_MAX / 2 / size) {
-        a->failed = true;
+        arena->failed = true;
         return NULL;
     }
     size_t bytes = count * size;
-    return arena_take(a, bytes ? bytes : 1,
+    return arena_take(arena, bytes ? bytes : 1,
                       sizeof(max_align_t)); /* blocks are zero, and no part is handed out twice */
 }
 
-void *an_arena_copy(struct an_arena *a, const void *data, size_t bytes)
+void *an_arena_copy(struct an_arena *arena, const void *data, size_t bytes)
 {
-    void *p = an_arena_zero(a, bytes, 1);
+    void *p = an_arena_zero(arena, bytes, 1);
     if (p && bytes)
         memcpy(p, data, bytes);
     return p;
 }
 
-const char *an_arena_text(struct an_arena *a, const char *text)
+const char *an_arena_text(struct an_arena *arena, const char *text)
 {
     if (!text)
         return NULL;
     size_t n = strlen(text) + 1;
-    char *p = arena_take(a, n, 1);
+    char *p = arena_take(arena, n, 1);
     return p ? memcpy(p, text, n) : "";
 }
 
-const char *an_arena_format(struct an_arena *a, const char *format, ...)
+const char *an_arena_format(struct an_arena *arena, const char *format, ...)
 {
     char small[512];
     va_list ap;
@@ -120,8 +122,8 @@ const char *an_arena_format(struct an_arena *a, const char *format, ...)
     if (n < 0)
         return "";
     if ((size_t)n < sizeof small)
-        return an_arena_text(a, small);
-    char *p = arena_take(a, (size_t)n + 1, 1);
+        return an_arena_text(arena, small);
+    char *p = arena_take(arena, (size_t)n + 1, 1);
     if (!p)
         return "";
     va_start(ap, format);

@@ -15,17 +15,17 @@
 struct an_arena;
 
 struct an_arena *an_arena_new(void);
-void an_arena_free(struct an_arena *a); /* NULL is fine */
-bool an_arena_failed(const struct an_arena *a);
-void *an_arena_zero(struct an_arena *a, size_t count,
+void an_arena_free(struct an_arena *arena); /* NULL is fine */
+bool an_arena_failed(const struct an_arena *arena);
+void *an_arena_zero(struct an_arena *arena, size_t count,
                     size_t size); /* zeroed array; overflow is a failure */
 /* Frees an array before the arena: what a stage needed and the next one does not. A small one stays
  * until the arena goes; NULL is fine. */
-void an_arena_give_back(struct an_arena *a, const void *array);
-void *an_arena_copy(struct an_arena *a, const void *data, size_t bytes);
+void an_arena_give_back(struct an_arena *arena, const void *array);
+void *an_arena_copy(struct an_arena *arena, const void *data, size_t bytes);
 /* Copy of a text; NULL stays NULL. Never NULL for a text: a failed copy is "". */
-const char *an_arena_text(struct an_arena *a, const char *text);
-__attribute__((format(printf, 2, 3))) const char *an_arena_format(struct an_arena *a,
+const char *an_arena_text(struct an_arena *arena, const char *text);
+__attribute__((format(printf, 2, 3))) const char *an_arena_format(struct an_arena *arena,
                                                                   const char *format, ...);
 
 /* Makes room for `need` elements in a malloc'ed array: 0 or TACHO_ENOMEM (the array is left as it

@@ -30,36 +30,36 @@ static int span_order(const void *x, const void *y)
 }
 
 /* Appends to a set under construction whose spans come in order of start. */
-static size_t span_append(struct an_span *out, size_t n, struct an_span s)
+static size_t span_append(struct an_span *out, size_t n, struct an_span span)
 {
-    if (s.end <= s.start)
+    if (span.end <= span.start)
         return n;
-    if (n && s.start <= out[n - 1].end) {
-        if (s.end > out[n - 1].end)
-            out[n - 1].end = s.end;
+    if (n && span.start <= out[n - 1].end) {
+        if (span.end > out[n - 1].end)
+            out[n - 1].end = span.end;
         return n;
     }
-    out[n] = s;
+    out[n] = span;
     return n + 1;
 }
 
-size_t an_spans_normalize(struct an_span *a, size_t n)
+size_t an_spans_normalize(struct an_span *span, size_t n)
 {
     size_t sorted = 1, kept = 0;
-    while (sorted < n && span_order(&a[sorted - 1], &a[sorted]) <= 0)
+    while (sorted < n && span_order(&span[sorted - 1], &span[sorted]) <= 0)
         sorted++;
     if (sorted < n)
-        qsort(a, n, sizeof *a, span_order);
+        qsort(span, n, sizeof *span, span_order);
     for (size_t i = 0; i < n; i++)
-        kept = span_append(a, kept, a[i]);
+        kept = span_append(span, kept, span[i]);
     return kept;
 }
 
-int64_t an_spans_measure(const struct an_span *a, size_t n)
+int64_t an_spans_measure(const struct an_span *span, size_t n)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum = an_time_add(sum, an_time_sub(a[i].end, a[i].start));
+        sum = an_time_add(sum, an_time_sub(span[i].end, span[i].start));
     return sum;
 }
 
@@ -124,16 +124,17 @@ size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int6
     return low;
 }
 
-size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time)
+size_t an_spans_seek(const struct an_span *span, size_t n, int64_t time)
 {
-    return an_rows_seek(a, sizeof *a, offsetof(struct an_span, end), n, time);
+    return an_rows_seek(span, sizeof *span, offsetof(struct an_span, end), n, time);
 }
 
-int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end)
+int64_t an_spans_within(const struct an_span *span, size_t n, int64_t start, int64_t end)
 {
     int64_t sum = 0;
-    for (size_t i = an_spans_seek(a, n, start); i < n && a[i].start < end; i++) {
-        int64_t s = a[i].start > start ? a[i].start : start, e = a[i].end < end ? a[i].end : end;
+    for (size_t i = an_spans_seek(span, n, start); i < n && span[i].start < end; i++) {
+        int64_t s = span[i].start > start ? span[i].start : start,
+                e = span[i].end < end ? span[i].end : end;
         if (e > s)
             sum = an_time_add(sum, an_time_sub(e, s));
     }

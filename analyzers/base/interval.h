@@ -24,10 +24,10 @@ struct an_set {
 
 /* Sorts, merges overlapping and touching spans, drops empty ones; in place. Returns how many are
  * left. */
-size_t an_spans_normalize(struct an_span *a, size_t n);
+size_t an_spans_normalize(struct an_span *span, size_t n);
 
 /* ns in a set. */
-int64_t an_spans_measure(const struct an_span *a, size_t n);
+int64_t an_spans_measure(const struct an_span *span, size_t n);
 
 /* Set operations on normalised sets. `out` has room for na + nb spans and is none of the inputs;
  * returns how many it got. */
@@ -42,10 +42,10 @@ size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_spa
  * `time`: an index, n when there is none. The rows are in order of that time. */
 size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int64_t time);
 /* First span of a set that ends after `time`: an index, n when there is none. */
-size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time);
+size_t an_spans_seek(const struct an_span *span, size_t n, int64_t time);
 
 /* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
-int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end);
+int64_t an_spans_within(const struct an_span *span, size_t n, int64_t start, int64_t end);
 
 /* First of time[first, last), a column in order, that is `at` or later: an index, `last` when there
  * is none. */

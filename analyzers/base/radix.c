@@ -8,31 +8,31 @@
 #define DIGITS (1u << DIGIT)
 
 /* One pass of a counting sort by the digit at `shift`. */
-static void pass(const struct an_pair *a, struct an_pair *out, size_t n, unsigned shift)
+static void pass(const struct an_pair *pair, struct an_pair *out, size_t n, unsigned shift)
 {
     size_t at[DIGITS] = {0}, sum = 0;
     for (size_t i = 0; i < n; i++)
-        at[a[i].key >> shift & (DIGITS - 1)]++;
+        at[pair[i].key >> shift & (DIGITS - 1)]++;
     for (size_t d = 0; d < DIGITS; d++) {
         size_t count = at[d];
         at[d] = sum;
         sum += count;
     }
     for (size_t i = 0; i < n; i++)
-        out[at[a[i].key >> shift & (DIGITS - 1)]++] = a[i];
+        out[at[pair[i].key >> shift & (DIGITS - 1)]++] = pair[i];
 }
 
-void an_pairs_sort(struct an_pair *a, struct an_pair *work, size_t n)
+void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t n)
 {
     uint64_t any = 0;
     bool sorted = true;
     for (size_t i = 1; i < n; i++) {
-        any |= a[i].key ^ a[0].key;
-        sorted = sorted && a[i - 1].key <= a[i].key;
+        any |= pair[i].key ^ pair[0].key;
+        sorted = sorted && pair[i - 1].key <= pair[i].key;
     }
     if (sorted)
         return;
-    struct an_pair *from = a, *to = work;
+    struct an_pair *from = pair, *to = work;
     for (unsigned shift = 0; shift < 64; shift += DIGIT) {
         if (!(any >> shift & (DIGITS - 1)))
             continue;
@@ -41,6 +41,6 @@ void an_pairs_sort(struct an_pair *a, struct an_pair *work, size_t n)
         from = to;
         to = swap;
     }
-    if (from != a)
-        memcpy(a, from, n * sizeof *a);
+    if (from != pair)
+        memcpy(pair, from, n * sizeof *pair);
 }

@@ -106,28 +106,29 @@ double an_quantile_of(double *x, size_t n, double q)
     return x[low] + (at - (double)low) * (next - x[low]);
 }
 
-void an_tally_add(struct an_tally *t, int64_t x)
+void an_tally_add(struct an_tally *tally, int64_t x)
 {
     unsigned __int128 size = x < 0 ? -(unsigned __int128)x : (unsigned __int128)x;
-    t->min = !t->count || x < t->min ? x : t->min;
-    t->max = !t->count || x > t->max ? x : t->max;
-    t->count++;
-    t->inexact |= __builtin_add_overflow(t->sum, x, &t->sum);
-    t->inexact |= __builtin_add_overflow(t->squares, size * size, &t->squares);
+    tally->min = !tally->count || x < tally->min ? x : tally->min;
+    tally->max = !tally->count || x > tally->max ? x : tally->max;
+    tally->count++;
+    tally->inexact |= __builtin_add_overflow(tally->sum, x, &tally->sum);
+    tally->inexact |= __builtin_add_overflow(tally->squares, size * size, &tally->squares);
 }
 
-double an_tally_sd(const struct an_tally *t)
+double an_tally_sd(const struct an_tally *tally)
 {
-    if (t->count < 2 || t->inexact)
+    if (tally->count < 2 || tally->inexact)
         return NAN;
     /* sum of squares - sum^2 / n, the quotient split into its whole part and the rest, so that
      * nothing cancels */
-    unsigned __int128 n = (unsigned __int128)t->count;
-    unsigned __int128 sum = t->sum < 0 ? -(unsigned __int128)t->sum : (unsigned __int128)t->sum;
+    unsigned __int128 n = (unsigned __int128)tally->count;
+    unsigned __int128 sum =
+        tally->sum < 0 ? -(unsigned __int128)tally->sum : (unsigned __int128)tally->sum;
     unsigned __int128 square = sum * sum;
     long double spread =
-        (long double)(t->squares - square / n) - (long double)(square % n) / (long double)n;
-    return (double)sqrtl(spread > 0 ? spread / (long double)(t->count - 1) : 0);
+        (long double)(tally->squares - square / n) - (long double)(square % n) / (long double)n;
+    return (double)sqrtl(spread > 0 ? spread / (long double)(tally->count - 1) : 0);
 }
 
 /* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does

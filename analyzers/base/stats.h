@@ -41,10 +41,10 @@ struct an_tally {
     unsigned __int128 squares;
     bool inexact; /* a sum did not fit */
 };
-void an_tally_add(struct an_tally *t, int64_t x);
+void an_tally_add(struct an_tally *tally, int64_t x);
 /* Sample standard deviation, n - 1: exact up to the last division and root; NAN for n < 2 and where
  * a sum did not fit. */
-double an_tally_sd(const struct an_tally *t);
+double an_tally_sd(const struct an_tally *tally);
 
 /* splitmix64: the next number of a stream that starts at *state. */
 uint64_t an_random(uint64_t *state);

@@ -66,23 +66,23 @@ const char *an_time_print(char buf[AN_WORDS], double ms, int digits)
     return buf;
 }
 
-const char *an_number_words(struct an_arena *a, double v, int digits)
+const char *an_number_words(struct an_arena *arena, double v, int digits)
 {
     char buf[AN_WORDS];
-    return an_arena_text(a, an_number_print(buf, v, digits));
+    return an_arena_text(arena, an_number_print(buf, v, digits));
 }
 
-const char *an_time_words(struct an_arena *a, double ms, int digits)
+const char *an_time_words(struct an_arena *arena, double ms, int digits)
 {
     char buf[AN_WORDS];
-    return an_arena_text(a, an_time_print(buf, ms, digits));
+    return an_arena_text(arena, an_time_print(buf, ms, digits));
 }
 
-const char *an_time_spread(struct an_arena *a, double ms, double half)
+const char *an_time_spread(struct an_arena *arena, double ms, double half)
 {
     double scale;
     const char *unit = unit_of(ms, 3, &scale);
     char v[AN_WORDS], h[AN_WORDS];
-    return an_arena_format(a, "%s ± %s %s", an_number_print(v, ms * scale, 3),
+    return an_arena_format(arena, "%s ± %s %s", an_number_print(v, ms * scale, 3),
                            an_number_print(h, half * scale, 2), unit);
 }

@@ -23,7 +23,8 @@ struct an_span_list {
     struct an_span *span;
     size_t count, room;
 };
-int an_span_list_add(struct an_span_list *l, int64_t start, int64_t end); /* drops empty ones */
+int an_span_list_add(struct an_span_list *span_list, int64_t start,
+                     int64_t end); /* drops empty ones */
 
 /* Launch-starved time and the thread that launched the kernel it ended with. */
 struct an_starved {
@@ -45,7 +46,7 @@ struct an_absence {
 };
 
 /* The sets of device d; they lie in the work arena. 0 or TACHO_ENOMEM. */
-int an_absence_of(struct an_context *c, size_t d, struct an_absence *out);
+int an_absence_of(struct an_context *context, size_t d, struct an_absence *out);
 
 /* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE.
  */
@@ -54,7 +55,7 @@ struct an_compute_gap {
     uint32_t next;
 };
 /* Adds the spans of communication in the gap that the next kernel waits for (blocking.c). */
-int an_blocking_gap(struct an_context *c, const struct an_device_edges *e,
+int an_blocking_gap(struct an_context *context, const struct an_device_edges *edges,
                     struct an_compute_gap gap, struct an_span_list *proven,
                     struct an_span_list *inferred);
 
@@ -71,12 +72,12 @@ struct an_host_tally {
     uint32_t *slot; /* hash of rows: index + 1 */
     size_t slots;
 };
-void an_host_tally_free(struct an_host_tally *y);
+void an_host_tally_free(struct an_host_tally *tally);
 
 /* Gives every instant of `when` (a normalised set) to what the innermost telling range of a thread
  * says the thread did. What no range covers goes to `rest` (in order), or, where rest is NULL, to
  * the cause THINK. */
-int an_host_sweep(struct an_context *c, const struct an_track *thread, struct an_set when,
-                  struct an_host_tally *y, struct an_span_list *rest);
+int an_host_sweep(struct an_context *context, const struct an_track *thread, struct an_set when,
+                  struct an_host_tally *tally, struct an_span_list *rest);
 
 #endif

@@ -15,49 +15,50 @@
 
 /* A row under construction. */
 struct row {
-    struct an_context *c;
+    struct an_context *context;
     struct an_absent *out;
     const struct an_lane *lane; /* NULL: a device without steps */
     struct an_set window;
 };
 
-static int64_t within(struct an_set s, struct an_set window)
+static int64_t within(struct an_set set, struct an_set window)
 {
     int64_t ns = 0;
     for (size_t i = 0; i < window.count; i++)
         ns = an_time_add(
-            ns, an_spans_within(s.span, s.count, window.span[i].start, window.span[i].end));
+            ns, an_spans_within(set.span, set.count, window.span[i].start, window.span[i].end));
     return ns;
 }
 
-static int make(struct an_context *c, struct an_set a, struct an_set b, bool subtract,
+static int make(struct an_context *context, struct an_set a, struct an_set b, bool subtract,
                 struct an_set *out)
 {
-    struct an_span *s = an_arena_zero(c->work, a.count + b.count, sizeof *s);
-    if (!s)
+    struct an_span *span = an_arena_zero(context->scratch, a.count + b.count, sizeof *span);
+    if (!span)
         return TACHO_ENOMEM;
-    *out = (struct an_set){s, subtract ? an_spans_subtract(a.span, a.count, b.span, b.count, s)
-                                       : an_spans_intersect(a.span, a.count, b.span, b.count, s)};
+    *out = (struct an_set){span, subtract
+                                     ? an_spans_subtract(a.span, a.count, b.span, b.count, span)
+                                     : an_spans_intersect(a.span, a.count, b.span, b.count, span)};
     return 0;
 }
 
 /* The counted, detailed steps of a lane without its phases. */
-static int steps_of(struct row *r)
+static int steps_of(struct row *row)
 {
-    struct an_context *c = r->c;
-    const struct an_lane *l = r->lane;
-    struct an_span *s = an_arena_zero(c->work, l->count, sizeof *s);
+    struct an_context *context = row->context;
+    const struct an_lane *lane = row->lane;
+    struct an_span *span = an_arena_zero(context->scratch, lane->count, sizeof *span);
     size_t n = 0;
-    if (!s)
+    if (!span)
         return TACHO_ENOMEM;
-    for (size_t i = l->first; i < l->first + l->count; i++)
-        if (an_step_detailed(&c->step[i])) {
-            s[n++] = (struct an_span){c->step[i].start, c->step[i].end};
-            r->out->steps++;
+    for (size_t i = lane->first; i < lane->first + lane->count; i++)
+        if (an_step_detailed(&context->step[i])) {
+            span[n++] = (struct an_span){context->step[i].start, context->step[i].end};
+            row->out->steps++;
         }
-    struct an_set steps = {s, an_spans_normalize(s, n)};
-    r->out->window = an_findings_window(c);
-    return make(c, steps, (struct an_set){l->cut, l->cut_count}, true, &r->window);
+    struct an_set steps = {span, an_spans_normalize(span, n)};
+    row->out->window = an_findings_window(context);
+    return make(context, steps, (struct an_set){lane->cut, lane->cut_count}, true, &row->window);
 }
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------- */
@@ -74,29 +75,30 @@ static int cause_order(const void *x, const void *y)
 
 /* Rows of the tally; those of computation are left out where `computes` says that they are no
  * absence. */
-static int keep_causes(struct row *r, struct an_host_tally *y, bool computes)
+static int keep_causes(struct row *row, struct an_host_tally *tally, bool computes)
 {
-    struct an_context *c = r->c;
-    struct an_absent_cause *all = an_arena_zero(c->a, y->count, sizeof *all);
+    struct an_context *context = row->context;
+    struct an_absent_cause *all = an_arena_zero(context->arena, tally->count, sizeof *all);
     int64_t sum = 0;
     if (!all)
         return TACHO_ENOMEM;
-    if (y->count)
-        qsort(y->row, y->count, sizeof *y->row, cause_order);
-    for (size_t i = 0; i < y->count; i++) {
-        if (computes && y->row[i].cause == AN_CAUSE_COMPUTE)
+    if (tally->count)
+        qsort(tally->row, tally->count, sizeof *tally->row, cause_order);
+    for (size_t i = 0; i < tally->count; i++) {
+        if (computes && tally->row[i].cause == AN_CAUSE_COMPUTE)
             continue;
-        sum = an_time_add(sum, y->row[i].ns);
-        all[r->out->cause_count++] = (struct an_absent_cause){
-            .cause = an_cause_key(y->row[i].cause),
-            .name = an_arena_text(c->a, an_trace_name(c->t, y->row[i].name)),
-            .ns = y->row[i].ns};
+        sum = an_time_add(sum, tally->row[i].ns);
+        all[row->out->cause_count++] = (struct an_absent_cause){
+            .cause = an_cause_key(tally->row[i].cause),
+            .name =
+                an_arena_text(context->arena, an_trace_name(context->trace, tally->row[i].name)),
+            .ns = tally->row[i].ns};
     }
-    for (size_t i = 0; i < r->out->cause_count && sum > 0; i++)
+    for (size_t i = 0; i < row->out->cause_count && sum > 0; i++)
         all[i].pct = 100 * (double)all[i].ns / (double)sum;
-    r->out->causes = all;
+    row->out->causes = all;
     if (computes)
-        r->out->absent_ns = sum;
+        row->out->absent_ns = sum;
     return 0;
 }
 
@@ -110,54 +112,59 @@ static int starved_order(const void *x, const void *y)
 
 /* What the threads that launched the late kernels did; where such a thread is in no range, what the
  * step's thread did. */
-static int starved_causes(struct row *r, const struct an_absence *x)
+static int starved_causes(struct row *row, const struct an_absence *absence)
 {
-    struct an_context *c = r->c;
-    struct an_host_tally y = {.row = NULL};
+    struct an_context *context = row->context;
+    struct an_host_tally tally = {.row = NULL};
     struct an_span_list when = {.span = NULL}, rest = {.span = NULL};
-    struct an_starved *s = an_arena_copy(c->work, x->starved, x->starved_count * sizeof *s);
-    uint32_t main_thread = r->lane ? r->lane->track : AN_NONE;
-    int rc = s ? 0 : TACHO_ENOMEM;
-    if (s && x->starved_count)
-        qsort(s, x->starved_count, sizeof *s, starved_order);
-    for (size_t i = 0; i < x->starved_count && !rc;) {
-        uint32_t thread = s[i].thread;
+    struct an_starved *starved =
+        an_arena_copy(context->scratch, absence->starved, absence->starved_count * sizeof *starved);
+    uint32_t main_thread = row->lane ? row->lane->track : AN_NONE;
+    int rc = starved ? 0 : TACHO_ENOMEM;
+    if (starved && absence->starved_count)
+        qsort(starved, absence->starved_count, sizeof *starved, starved_order);
+    for (size_t i = 0; i < absence->starved_count && !rc;) {
+        uint32_t thread = starved[i].thread;
         struct an_set mine;
-        for (when.count = 0; i < x->starved_count && s[i].thread == thread && !rc; i++)
-            rc = an_span_list_add(&when, s[i].span.start, s[i].span.end);
+        for (when.count = 0; i < absence->starved_count && starved[i].thread == thread && !rc; i++)
+            rc = an_span_list_add(&when, starved[i].span.start, starved[i].span.end);
         when.count = an_spans_normalize(when.span, when.count);
-        rc = rc ? rc : make(c, (struct an_set){when.span, when.count}, r->window, false, &mine);
+        rc = rc ? rc
+                : make(context, (struct an_set){when.span, when.count}, row->window, false, &mine);
         bool other = main_thread != AN_NONE && main_thread != thread;
         rest.count = 0;
-        rc = rc ? rc : an_host_sweep(c, &c->t->track[thread], mine, &y, other ? &rest : NULL);
+        rc = rc ? rc
+                : an_host_sweep(context, &context->trace->track[thread], mine, &tally,
+                                other ? &rest : NULL);
         rest.count = an_spans_normalize(rest.span, rest.count);
         if (!rc && rest.count)
-            rc = an_host_sweep(c, &c->t->track[main_thread], (struct an_set){rest.span, rest.count},
-                               &y, NULL);
+            rc = an_host_sweep(context, &context->trace->track[main_thread],
+                               (struct an_set){rest.span, rest.count}, &tally, NULL);
     }
-    rc = rc ? rc : keep_causes(r, &y, false);
+    rc = rc ? rc : keep_causes(row, &tally, false);
     free(when.span);
     free(rest.span);
-    an_host_tally_free(&y);
+    an_host_tally_free(&tally);
     return rc;
 }
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------------- */
 
-static int occupants(struct row *r, const struct an_device_split *x, enum an_absent_part k,
+static int occupants(struct row *row, const struct an_device_split *split, enum an_absent_part k,
                      struct an_set part)
 {
-    const struct an_set by[AN_OCCUPANTS] = {x->exposed_comm, x->exposed_copy, x->exposed_opaque};
-    int64_t rest = r->out->part_ns[k].value;
+    const struct an_set by[AN_OCCUPANTS] = {split->exposed_comm, split->exposed_copy,
+                                            split->exposed_opaque};
+    int64_t rest = row->out->part_ns[k].value;
     for (int i = 0; i < AN_OCCUPIED_NOTHING; i++) {
         struct an_set both;
-        int rc = make(r->c, part, by[i], false, &both);
+        int rc = make(row->context, part, by[i], false, &both);
         if (rc)
             return rc;
-        r->out->occupied_ns[k][i] = an_int(within(both, r->window));
-        rest = an_time_sub(rest, r->out->occupied_ns[k][i].value);
+        row->out->occupied_ns[k][i] = an_int(within(both, row->window));
+        rest = an_time_sub(rest, row->out->occupied_ns[k][i].value);
     }
-    r->out->occupied_ns[k][AN_OCCUPIED_NOTHING] = an_int(rest);
+    row->out->occupied_ns[k][AN_OCCUPIED_NOTHING] = an_int(rest);
     return 0;
 }
 
@@ -172,41 +179,42 @@ static void parts_absent(struct an_absent *out, const char *reason)
     out->causes_reason = reason;
 }
 
-static int device_row(struct row *r, size_t d, const struct an_absence *x)
+static int device_row(struct row *row, size_t d, const struct an_absence *absence)
 {
-    struct an_context *c = r->c;
-    const struct an_device_split *split = &c->gpu->split[d];
+    struct an_context *context = row->context;
+    const struct an_device_split *split = &context->gpu->split[d];
     struct an_span span = {split->start, split->end};
     int rc = 0;
-    if (r->lane && (rc = steps_of(r)))
+    if (row->lane && (rc = steps_of(row)))
         return rc;
-    if (!r->out->steps) {
-        r->window =
-            (struct an_set){an_arena_copy(c->work, &span, sizeof span), split->end > split->start};
-        r->out->window = "whole capture";
-        if (!r->window.span)
+    if (!row->out->steps) {
+        row->window = (struct an_set){an_arena_copy(context->scratch, &span, sizeof span),
+                                      split->end > split->start};
+        row->out->window = "whole capture";
+        if (!row->window.span)
             return TACHO_ENOMEM;
     }
-    r->out->window_ns = an_spans_measure(r->window.span, r->window.count);
-    r->out->absent_ns = an_time_sub(r->out->window_ns, within(split->compute, r->window));
+    row->out->window_ns = an_spans_measure(row->window.span, row->window.count);
+    row->out->absent_ns = an_time_sub(row->out->window_ns, within(split->compute, row->window));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        r->out->blocking_ns[k] = x->blocking_reason ? an_int_none(x->blocking_reason)
-                                                    : an_int(within(x->blocking[k], r->window));
-    if (x->reason) {
-        parts_absent(r->out, x->reason);
+        row->out->blocking_ns[k] = absence->blocking_reason
+                                       ? an_int_none(absence->blocking_reason)
+                                       : an_int(within(absence->blocking[k], row->window));
+    if (absence->reason) {
+        parts_absent(row->out, absence->reason);
         return 0;
     }
     for (int k = 0; k < AN_ABSENT_PARTS && !rc; k++) {
-        r->out->part_ns[k] = an_int(within(x->part[k], r->window));
-        rc = occupants(r, split, (enum an_absent_part)k, x->part[k]);
+        row->out->part_ns[k] = an_int(within(absence->part[k], row->window));
+        rc = occupants(row, split, (enum an_absent_part)k, absence->part[k]);
     }
-    r->out->unlinked_ns = an_int(within(x->unlinked, r->window));
-    r->out->after_wait_ns = an_int(within(x->drained, r->window));
-    return rc ? rc : starved_causes(r, x);
+    row->out->unlinked_ns = an_int(within(absence->unlinked, row->window));
+    row->out->after_wait_ns = an_int(within(absence->drained, row->window));
+    return rc ? rc : starved_causes(row, absence);
 }
 
 /* The numbers of the whole capture, beside the device's others. */
-static void fill_device(struct an_gpu_device *out, const struct an_absence *x)
+static void fill_device(struct an_gpu_device *out, const struct an_absence *absence)
 {
     struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns,
                                               &out->absent_blocked_ns, &out->absent_dispatch_ns,
@@ -216,94 +224,103 @@ static void fill_device(struct an_gpu_device *out, const struct an_absence *x)
     if (!out->span_ns.valid)
         return; /* none of its rows has a time: gpu.c says so */
     for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        *part[k] = x->reason ? an_int_none(x->reason)
-                             : an_int(an_spans_measure(x->part[k].span, x->part[k].count));
+        *part[k] = absence->reason
+                       ? an_int_none(absence->reason)
+                       : an_int(an_spans_measure(absence->part[k].span, absence->part[k].count));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        *blocking[k] = x->blocking_reason
-                           ? an_int_none(x->blocking_reason)
-                           : an_int(an_spans_measure(x->blocking[k].span, x->blocking[k].count));
+        *blocking[k] =
+            absence->blocking_reason
+                ? an_int_none(absence->blocking_reason)
+                : an_int(an_spans_measure(absence->blocking[k].span, absence->blocking[k].count));
 }
 
 /* One device after another, each with a work arena of its own: their sets are only needed for their
  * row. */
-static int run_devices(struct an_context *c)
+static int run_devices(struct an_context *context)
 {
-    const struct an_devices *g = c->gpu;
-    const struct an_device_edges *e;
-    struct an_arena *work = c->work;
-    struct an_absent *rows = an_arena_zero(c->a, g->device_count, sizeof *rows);
-    int rc = rows ? an_device_edges_of(c, &e) : TACHO_ENOMEM;
-    rc = rc || c->graph || c->causes ? rc : an_causes_make(c, &c->causes);
-    for (size_t d = 0; d < g->device_count && !rc; d++) {
-        struct an_absence x;
-        struct row r = {.c = c, .out = rows ? &rows[c->r->absent_count] : NULL};
-        if (!g->device[d].count)
+    const struct an_devices *devices = context->gpu;
+    const struct an_device_edges *edges;
+    struct an_arena *work = context->scratch;
+    struct an_absent *rows = an_arena_zero(context->arena, devices->device_count, sizeof *rows);
+    int rc = rows ? an_device_edges_of(context, &edges) : TACHO_ENOMEM;
+    rc = rc || context->graph || context->causes ? rc : an_causes_make(context, &context->causes);
+    for (size_t d = 0; d < devices->device_count && !rc; d++) {
+        struct an_absence absence;
+        struct row row = {.context = context,
+                          .out = rows ? &rows[context->result->absent_count] : NULL};
+        if (!devices->device[d].count)
             continue;
-        rc = (c->work = an_arena_new()) ? an_absence_of(c, d, &x) : TACHO_ENOMEM;
-        for (size_t k = 0; k < c->lane_count; k++)
-            r.lane = c->lane[k].device == d ? &c->lane[k] : r.lane;
-        r.out->rank = g->device[d].rank;
-        r.out->device = an_int(g->device[d].ordinal);
+        rc = (context->scratch = an_arena_new()) ? an_absence_of(context, d, &absence)
+                                                 : TACHO_ENOMEM;
+        for (size_t k = 0; k < context->lane_count; k++)
+            row.lane = context->lane[k].device == d ? &context->lane[k] : row.lane;
+        row.out->rank = devices->device[d].rank;
+        row.out->device = an_int(devices->device[d].ordinal);
         if (!rc)
-            fill_device((struct an_gpu_device *)(uintptr_t)&c->r->gpus[d], &x);
-        rc = rc ? rc : device_row(&r, d, &x);
-        c->r->absent_count++;
-        an_arena_free(c->work);
-        c->work = work;
+            fill_device((struct an_gpu_device *)(uintptr_t)&context->result->gpus[d], &absence);
+        rc = rc ? rc : device_row(&row, d, &absence);
+        context->result->absent_count++;
+        an_arena_free(context->scratch);
+        context->scratch = work;
     }
-    c->r->absent = rows;
+    context->result->absent = rows;
     return rc;
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------------------------- */
 
-static int thread_row(struct row *r)
+static int thread_row(struct row *row)
 {
     static const char no_device[] = "steps ran on the CPU: nothing is launched";
-    struct an_host_tally y = {.row = NULL};
-    int rc = steps_of(r);
-    r->out->rank = r->lane->rank;
-    r->out->device = an_int_none(no_device);
-    parts_absent(r->out, no_device);
-    r->out->causes_reason = NULL;
+    struct an_host_tally tally = {.row = NULL};
+    int rc = steps_of(row);
+    row->out->rank = row->lane->rank;
+    row->out->device = an_int_none(no_device);
+    parts_absent(row->out, no_device);
+    row->out->causes_reason = NULL;
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        r->out->blocking_ns[k] = an_int_none("communication/blocking_ms has it");
-    r->out->window_ns = an_spans_measure(r->window.span, r->window.count);
-    rc = rc ? rc : an_host_sweep(r->c, &r->c->t->track[r->lane->track], r->window, &y, NULL);
-    rc = rc ? rc : keep_causes(r, &y, true);
-    an_host_tally_free(&y);
+        row->out->blocking_ns[k] = an_int_none("communication/blocking_ms has it");
+    row->out->window_ns = an_spans_measure(row->window.span, row->window.count);
+    rc = rc ? rc
+            : an_host_sweep(row->context, &row->context->trace->track[row->lane->track],
+                            row->window, &tally, NULL);
+    rc = rc ? rc : keep_causes(row, &tally, true);
+    an_host_tally_free(&tally);
     return rc;
 }
 
-static int run_threads(struct an_context *c)
+static int run_threads(struct an_context *context)
 {
-    struct an_absent *rows = an_arena_zero(c->a, c->lane_count, sizeof *rows);
+    struct an_absent *rows = an_arena_zero(context->arena, context->lane_count, sizeof *rows);
     int rc = rows ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        struct row r = {.c = c, .out = &rows[c->r->absent_count], .lane = &c->lane[k]};
-        if (c->lane[k].track == AN_NONE || c->lane[k].device != AN_NONE)
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        struct row row = {.context = context,
+                          .out = &rows[context->result->absent_count],
+                          .lane = &context->lane[k]};
+        if (context->lane[k].track == AN_NONE || context->lane[k].device != AN_NONE)
             continue;
-        *r.out = (struct an_absent){.steps = 0};
-        rc = thread_row(&r);
-        c->r->absent_count += r.out->steps > 0;
+        *row.out = (struct an_absent){.steps = 0};
+        rc = thread_row(&row);
+        context->result->absent_count += row.out->steps > 0;
     }
-    c->r->absent = rows;
+    context->result->absent = rows;
     return rc;
 }
 
-static int absent_run(struct an_context *c)
+static int absent_run(struct an_context *context)
 {
-    if (c->gpu)
-        return run_devices(c);
-    if (c->r->budget.roles_known)
-        return run_threads(c);
-    c->r->absence.reason = "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
+    if (context->gpu)
+        return run_devices(context);
+    if (context->result->budget.roles_known)
+        return run_threads(context);
+    context->result->absence.reason =
+        "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
     return 0;
 }
 
-static void absent_absent(struct an_context *c, const char *reason)
+static void absent_absent(struct an_context *context, const char *reason)
 {
-    c->r->absence.reason = reason;
+    context->result->absence.reason = reason;
 }
 
 const struct an_analyzer an_compute_absent = {

@@ -13,8 +13,8 @@
 #define OPS_MOST 256 /* on the ways back from one kernel */
 
 struct way {
-    struct an_context *c;
-    const struct an_device_edges *e;
+    struct an_context *context;
+    const struct an_device_edges *edges;
     struct an_compute_gap gap;
     bool inferred; /* follow inferred edges too */
     uint32_t op[OPS_MOST];
@@ -22,81 +22,82 @@ struct way {
 };
 
 /* Did the op end in the gap, before what waits for it? Then the way goes on from it. */
-static void reach(struct way *w, uint32_t p)
+static void reach(struct way *way, uint32_t p)
 {
-    if (w->c->gpu->op.end[p] <= w->gap.start || w->count == OPS_MOST)
+    if (way->context->gpu->op.end[p] <= way->gap.start || way->count == OPS_MOST)
         return;
-    for (size_t i = 0; i < w->count; i++)
-        if (w->op[i] == p)
+    for (size_t i = 0; i < way->count; i++)
+        if (way->op[i] == p)
             return;
-    w->op[w->count++] = p;
+    way->op[way->count++] = p;
 }
 
-static void reach_sync(struct way *w, size_t i, int64_t until)
+static void reach_sync(struct way *way, size_t i, int64_t until)
 {
-    if ((w->inferred || !w->e->sync[i].inferred) && w->c->gpu->op.end[w->e->sync[i].op] <= until)
-        reach(w, w->e->sync[i].op);
+    if ((way->inferred || !way->edges->sync[i].inferred) &&
+        way->context->gpu->op.end[way->edges->sync[i].op] <= until)
+        reach(way, way->edges->sync[i].op);
 }
 
 /* Calls of a thread that came back inside the gap, and before `launched`. */
-static void reach_thread(struct way *w, uint32_t track, int64_t launched)
+static void reach_thread(struct way *way, uint32_t track, int64_t launched)
 {
-    const struct an_trace *t = w->c->t;
-    const struct an_track *x = &t->track[track];
-    size_t i = an_sync_seek(w->e, an_slice_seek(t, x, launched));
-    while (i-- > 0 && w->e->sync[i].call >= x->slice_first) {
-        int64_t end = an_slice_end(t, w->e->sync[i].call);
-        if (end <= w->gap.start)
+    const struct an_trace *trace = way->context->trace;
+    const struct an_track *x = &trace->track[track];
+    size_t i = an_sync_seek(way->edges, an_slice_seek(trace, x, launched));
+    while (i-- > 0 && way->edges->sync[i].call >= x->slice_first) {
+        int64_t end = an_slice_end(trace, way->edges->sync[i].call);
+        if (end <= way->gap.start)
             break;
         if (end <= launched)
-            reach_sync(w, i, an_time_add(end, AN_EDGE_SLACK_NS));
+            reach_sync(way, i, an_time_add(end, AN_EDGE_SLACK_NS));
     }
 }
 
 /* Calls that waited before op q was launched and came back inside the gap: of the thread that
  * launched it; where inferred ways count, of the other threads of its process as well. */
-static void reach_host(struct way *w, uint32_t q)
+static void reach_host(struct way *way, uint32_t q)
 {
-    const struct an_trace *t = w->c->t;
-    const struct an_device_edges *e = w->e;
-    uint32_t launch = w->c->gpu->op.launch[q];
+    const struct an_trace *trace = way->context->trace;
+    const struct an_device_edges *edges = way->edges;
+    uint32_t launch = way->context->gpu->op.launch[q];
     if (launch == AN_NONE)
         return;
-    uint32_t thread = an_slice_track(t, launch);
-    size_t process = an_edge_process(t, thread);
-    if (!w->inferred)
-        reach_thread(w, thread, t->slice.start[launch]);
-    for (size_t k = e->sync_of[process]; k < e->sync_of[process + 1] && w->inferred; k++)
-        reach_thread(w, e->sync_track[k], t->slice.start[launch]);
+    uint32_t thread = an_slice_track(trace, launch);
+    size_t process = an_edge_process(trace, thread);
+    if (!way->inferred)
+        reach_thread(way, thread, trace->slice.start[launch]);
+    for (size_t k = edges->sync_of[process]; k < edges->sync_of[process + 1] && way->inferred; k++)
+        reach_thread(way, edges->sync_track[k], trace->slice.start[launch]);
 }
 
-static void walk(struct way *w)
+static void walk(struct way *way)
 {
-    w->count = 0;
-    w->op[w->count++] = w->gap.next;
-    for (size_t i = 0; i < w->count; i++) {
-        uint32_t q = w->op[i];
-        if (w->e->before[q] != AN_NONE)
-            reach(w, w->e->before[q]);
-        for (size_t k = w->e->first[q]; k < w->e->first[q + 1]; k++)
-            if (w->inferred || !w->e->inferred[k])
-                reach(w, w->e->from[k]);
-        reach_host(w, q);
+    way->count = 0;
+    way->op[way->count++] = way->gap.next;
+    for (size_t i = 0; i < way->count; i++) {
+        uint32_t q = way->op[i];
+        if (way->edges->before[q] != AN_NONE)
+            reach(way, way->edges->before[q]);
+        for (size_t k = way->edges->first[q]; k < way->edges->first[q + 1]; k++)
+            if (way->inferred || !way->edges->inferred[k])
+                reach(way, way->edges->from[k]);
+        reach_host(way, q);
     }
 }
 
-int an_blocking_gap(struct an_context *c, const struct an_device_edges *e,
+int an_blocking_gap(struct an_context *context, const struct an_device_edges *edges,
                     struct an_compute_gap gap, struct an_span_list *proven,
                     struct an_span_list *inferred)
 {
-    const struct an_device_ops *op = &c->gpu->op;
-    struct way w = {.c = c, .e = e, .gap = gap};
+    const struct an_device_ops *op = &context->gpu->op;
+    struct way way = {.context = context, .edges = edges, .gap = gap};
     int rc = 0;
     for (int pass = 0; pass < 2 && !rc; pass++) {
-        w.inferred = pass;
-        walk(&w);
-        for (size_t i = 0; i < w.count && !rc; i++) {
-            uint32_t p = w.op[i];
+        way.inferred = pass;
+        walk(&way);
+        for (size_t i = 0; i < way.count && !rc; i++) {
+            uint32_t p = way.op[i];
             int64_t start = op->start[p] > gap.start ? op->start[p] : gap.start;
             int64_t end = op->end[p] < gap.end ? op->end[p] : gap.end;
             if (op->class[p] == AN_DEVICE_COMM)

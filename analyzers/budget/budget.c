@@ -28,37 +28,41 @@ struct sweep {
     int rc;
 };
 
-static void keep_span(struct sweep *w, int class, int64_t until)
+static void keep_span(struct sweep *sweep, int class, int64_t until)
 {
-    struct an_class_spans *x = w->spans;
-    if (w->rc || class == CLASS_CUT)
+    struct an_class_spans *class_spans = sweep->spans;
+    if (sweep->rc || class == CLASS_CUT)
         return;
-    if (x->count && x->at[x->count - 1].class == (enum an_class) class &&
-        x->at[x->count - 1].span.end == w->at) {
-        x->at[x->count - 1].span.end = until;
+    if (class_spans->count &&
+        class_spans->at[class_spans->count - 1].class == (enum an_class) class &&
+        class_spans->at[class_spans->count - 1].span.end == sweep->at) {
+        class_spans->at[class_spans->count - 1].span.end = until;
         return;
     }
-    if ((w->rc = an_grow(&x->at, &x->room, x->count + 1, sizeof *x->at)))
+    if ((sweep->rc = an_grow(&class_spans->at, &class_spans->room, class_spans->count + 1,
+                             sizeof *class_spans->at)))
         return;
-    x->at[x->count++] = (struct an_class_span){{w->at, until}, (enum an_class) class};
+    class_spans->at[class_spans->count++] =
+        (struct an_class_span){{sweep->at, until}, (enum an_class) class};
 }
 
 /* Gives the time from sweep.at to `time` to the ranges that were innermost meanwhile. The outermost
  * entry stays. */
-static void sweep_to(struct sweep *w, int64_t time)
+static void sweep_to(struct sweep *sweep, int64_t time)
 {
     for (;;) {
-        struct open_range *top = &w->open[w->depth - 1];
+        struct open_range *top = &sweep->open[sweep->depth - 1];
         int64_t until = top->end < time ? top->end : time;
-        if (until > w->at) {
-            w->ns[top->class] = an_time_add(w->ns[top->class], an_time_sub(until, w->at));
-            if (w->spans)
-                keep_span(w, top->class, until);
-            w->at = until;
+        if (until > sweep->at) {
+            sweep->ns[top->class] =
+                an_time_add(sweep->ns[top->class], an_time_sub(until, sweep->at));
+            if (sweep->spans)
+                keep_span(sweep, top->class, until);
+            sweep->at = until;
         }
-        if (top->end > time || w->depth == 1)
+        if (top->end > time || sweep->depth == 1)
             return;
-        w->depth--;
+        sweep->depth--;
     }
 }
 
@@ -91,178 +95,182 @@ int an_class_of_role(enum an_role role, int around)
 }
 
 /* Class of a range by its role and the class of the range around it. */
-static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i, int around)
+static int class_of(const struct an_trace *trace, const struct an_lane *lane, size_t i, int around)
 {
     if (around == CLASS_CUT)
         return around;
-    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) &&
-        t->slice.dur[i] > 0 &&
-        an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) ==
-            t->slice.dur[i])
+    if (trace->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(trace, i)) &&
+        trace->slice.dur[i] > 0 &&
+        an_spans_within(lane->cut, lane->cut_count, trace->slice.start[i],
+                        an_slice_end(trace, i)) == trace->slice.dur[i])
         return CLASS_CUT;
     if (around == AN_CLASS_IO)
         return around;
-    if (t->slice.dur[i] == AN_OPEN)
+    if (trace->slice.dur[i] == AN_OPEN)
         return AN_CLASS_UNATTRIBUTED; /* its end was lost: what its time was is not known */
-    return an_class_of_role(an_slice_role(t, i), around);
+    return an_class_of_role(an_slice_role(trace, i), around);
 }
 
 /* End of the phase that goes on at `time`, or `time`. */
-static int64_t phase_until(const struct an_lane *l, int64_t time)
+static int64_t phase_until(const struct an_lane *lane, int64_t time)
 {
-    size_t i = an_spans_seek(l->cut, l->cut_count, time);
-    return i < l->cut_count && l->cut[i].start < time ? l->cut[i].end : time;
+    size_t i = an_spans_seek(lane->cut, lane->cut_count, time);
+    return i < lane->cut_count && lane->cut[i].start < time ? lane->cut[i].end : time;
 }
 
 /* Classes of the instants of a step: sums into w->ns, pieces into w->spans. */
-static int sweep_step(struct an_context *c, const struct an_lane *l, const struct an_step *s,
-                      struct sweep *w)
+static int sweep_step(struct an_context *context, const struct an_lane *lane,
+                      const struct an_step *step, struct sweep *sweep)
 {
-    const struct an_trace *t = c->t;
-    const struct an_track *k = &t->track[l->track];
-    w->at = s->start;
-    w->depth = 1;
-    w->open[0] = (struct open_range){s->end, AN_CLASS_UNATTRIBUTED};
-    int64_t until = phase_until(l, s->start);
-    if (until > s->start)
-        w->open[w->depth++] = (struct open_range){until < s->end ? until : s->end, CLASS_CUT};
-    for (size_t i = an_slice_seek(t, k, s->start);
-         i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++) {
-        if (i == s->slice)
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[lane->track];
+    sweep->at = step->start;
+    sweep->depth = 1;
+    sweep->open[0] = (struct open_range){step->end, AN_CLASS_UNATTRIBUTED};
+    int64_t until = phase_until(lane, step->start);
+    if (until > step->start)
+        sweep->open[sweep->depth++] =
+            (struct open_range){until < step->end ? until : step->end, CLASS_CUT};
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < step->end; i++) {
+        if (i == step->slice)
             continue;
-        sweep_to(w, t->slice.start[i]);
-        int64_t end = an_slice_end(t, i);
-        if (an_grow(&w->open, &w->room, w->depth + 1, sizeof *w->open))
+        sweep_to(sweep, trace->slice.start[i]);
+        int64_t end = an_slice_end(trace, i);
+        if (an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open))
             return TACHO_ENOMEM;
-        const struct open_range *around = &w->open[w->depth - 1];
-        int class = class_of(t, l, i, around->class);
+        const struct open_range *around = &sweep->open[sweep->depth - 1];
+        int class = class_of(trace, lane, i, around->class);
         if ((class == CLASS_CUT || class == AN_CLASS_IO) && class == around->class &&
             end > around->end)
             end = around->end; /* what begins in a phase of another domain does not make the phase
                                   longer */
         if (class != AN_CLASS_HOST && class != AN_CLASS_UNATTRIBUTED)
-            c->roles_known = true;
-        w->open[w->depth++] = (struct open_range){end < s->end ? end : s->end, class};
+            context->roles_known = true;
+        sweep->open[sweep->depth++] = (struct open_range){end < step->end ? end : step->end, class};
     }
-    sweep_to(w, s->end);
-    return w->rc;
+    sweep_to(sweep, step->end);
+    return sweep->rc;
 }
 
-static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s,
-                       struct sweep *w)
+static int budget_step(struct an_context *context, const struct an_lane *lane, struct an_step *step,
+                       struct sweep *sweep)
 {
     int64_t ns[AN_CLASS_COUNT + 1] = {0};
-    w->ns = ns;
-    int rc = sweep_step(c, l, s, w);
+    sweep->ns = ns;
+    int rc = sweep_step(context, lane, step, sweep);
     for (int i = 0; i < AN_CLASS_COUNT; i++)
-        s->class_ns[i] = ns[i];
-    s->cut_ns = ns[CLASS_CUT];
+        step->class_ns[i] = ns[i];
+    step->cut_ns = ns[CLASS_CUT];
     return rc;
 }
 
-int an_budget_spans(struct an_context *c, const struct an_step *s, struct an_class_spans *out)
+int an_budget_spans(struct an_context *context, const struct an_step *step,
+                    struct an_class_spans *out)
 {
     int64_t ns[AN_CLASS_COUNT + 1] = {0};
-    struct sweep w = {.ns = ns, .spans = out};
-    int rc = an_grow(&w.open, &w.room, 2, sizeof *w.open);
+    struct sweep sweep = {.ns = ns, .spans = out};
+    int rc = an_grow(&sweep.open, &sweep.room, 2, sizeof *sweep.open);
     out->count = 0;
     if (!rc)
-        rc = sweep_step(c, &c->lane[s->lane], s, &w);
-    free(w.open);
+        rc = sweep_step(context, &context->lane[step->lane], step, &sweep);
+    free(sweep.open);
     return rc;
 }
 
 /* Sums the steps of one lane (or of all, lane = NULL). */
-static void sum_steps(const struct an_context *c, const struct an_lane *l, struct an_budget *b)
+static void sum_steps(const struct an_context *context, const struct an_lane *lane,
+                      struct an_budget *budget)
 {
     int64_t ns[AN_CLASS_COUNT] = {0};
-    size_t first = l ? l->first : 0, last = l ? l->first + l->count : c->step_count;
+    size_t first = lane ? lane->first : 0,
+           last = lane ? lane->first + lane->count : context->step_count;
     for (size_t i = first; i < last; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!an_step_detailed(s))
+        const struct an_step *step = &context->step[i];
+        if (!an_step_detailed(step))
             continue;
-        b->steps++;
-        b->step_ns = an_time_add(b->step_ns, an_step_ns(s));
-        b->phase_ns = an_time_add(b->phase_ns, s->cut_ns);
+        budget->steps++;
+        budget->step_ns = an_time_add(budget->step_ns, an_step_ns(step));
+        budget->phase_ns = an_time_add(budget->phase_ns, step->cut_ns);
         for (int k = 0; k < AN_CLASS_COUNT; k++)
-            ns[k] = an_time_add(ns[k], s->class_ns[k]);
+            ns[k] = an_time_add(ns[k], step->class_ns[k]);
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        b->ns[k] = an_int(ns[k]);
+        budget->ns[k] = an_int(ns[k]);
 }
 
-static void class_absent(struct an_budget *b, enum an_class k, const char *reason)
+static void class_absent(struct an_budget *budget, enum an_class class, const char *reason)
 {
-    b->ns[k] = an_int_none(reason);
-    b->pct[k] = an_num_none(reason);
+    budget->ns[class] = an_int_none(reason);
+    budget->pct[class] = an_num_none(reason);
 }
 
-static void budget_absent_all(struct an_budget *b, const char *reason)
+static void budget_absent_all(struct an_budget *budget, const char *reason)
 {
-    b->reason = reason;
+    budget->reason = reason;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        class_absent(b, (enum an_class)k, reason);
+        class_absent(budget, (enum an_class)k, reason);
 }
 
-static void shares(struct an_budget *b)
+static void shares(struct an_budget *budget)
 {
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        b->pct[k] = an_num(100.0 * (double)b->ns[k].value / (double)b->step_ns);
-    class_absent(b, AN_CLASS_BUBBLE, "no pipeline stages were recorded");
+        budget->pct[k] = an_num(100.0 * (double)budget->ns[k].value / (double)budget->step_ns);
+    class_absent(budget, AN_CLASS_BUBBLE, "no pipeline stages were recorded");
 }
 
 /* Shares on a thread, and what a run like this one cannot tell. */
-static void finish_thread(const struct an_context *c, struct an_budget *b)
+static void finish_thread(const struct an_context *context, struct an_budget *budget)
 {
-    b->roles_known = c->roles_known;
-    shares(b);
-    class_absent(b, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
-    if (b->roles_known)
+    budget->roles_known = context->roles_known;
+    shares(budget);
+    class_absent(budget, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
+    if (budget->roles_known)
         return;
     const char *reason = "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
-    class_absent(b, AN_CLASS_COMPUTE, reason);
-    class_absent(b, AN_CLASS_COMM, reason);
-    class_absent(b, AN_CLASS_INPUT, reason);
-    class_absent(b, AN_CLASS_IO, reason);
+    class_absent(budget, AN_CLASS_COMPUTE, reason);
+    class_absent(budget, AN_CLASS_COMM, reason);
+    class_absent(budget, AN_CLASS_INPUT, reason);
+    class_absent(budget, AN_CLASS_IO, reason);
 }
 
-static void finish_device(struct an_budget *b, const struct an_budget_host *host)
+static void finish_device(struct an_budget *budget, const struct an_budget_host *host)
 {
     static const char no_rows[] = "no rows of the threads that drive the device";
-    b->roles_known = true;
-    shares(b);
+    budget->roles_known = true;
+    shares(budget);
     if (!host->rows)
-        class_absent(b, AN_CLASS_HOST, no_rows);
+        class_absent(budget, AN_CLASS_HOST, no_rows);
     if (!host->loader)
-        class_absent(b, AN_CLASS_INPUT,
+        class_absent(budget, AN_CLASS_INPUT,
                      host->rows ? "no range of a loader on the step's thread (torch.profiler "
                                   "records enumerate(DataLoader))"
                                 : no_rows);
     if (!host->rows)
-        class_absent(b, AN_CLASS_IO, no_rows);
+        class_absent(budget, AN_CLASS_IO, no_rows);
 }
 
-static void finish(const struct an_context *c, const struct an_lane *l,
-                   const struct an_budget_host *host, struct an_budget *b)
+static void finish(const struct an_context *context, const struct an_lane *lane,
+                   const struct an_budget_host *host, struct an_budget *budget)
 {
-    if (!b->step_ns)
-        budget_absent_all(b, b->steps ? "the steps last 0 ns"
-                                      : "no counted step has all its ranges in the file");
-    else if (l->device != AN_NONE)
-        finish_device(b, host);
+    if (!budget->step_ns)
+        budget_absent_all(budget, budget->steps ? "the steps last 0 ns"
+                                                : "no counted step has all its ranges in the file");
+    else if (lane->device != AN_NONE)
+        finish_device(budget, host);
     else
-        finish_thread(c, b);
+        finish_thread(context, budget);
 }
 
 /* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums
  * all the same. A class that some devices cannot tell is the mean of all: there it holds no time.
  */
-static void mean_devices(const struct an_context *c, struct an_budget *b,
+static void mean_devices(const struct an_context *context, struct an_budget *b,
                          const struct an_device_budget *d, size_t n)
 {
     const struct an_budget *first = NULL;
     size_t with = 0;
-    sum_steps(c, NULL, b);
+    sum_steps(context, NULL, b);
     for (size_t i = 0; i < n; i++)
         if (!d[i].budget.reason) {
             first = first ? first : &d[i].budget;
@@ -291,65 +299,72 @@ static void mean_devices(const struct an_context *c, struct an_budget *b,
     }
 }
 
-static void name_worst(struct an_device_budget *d, size_t n)
+static void name_worst(struct an_device_budget *budget, size_t n)
 {
     struct an_device_budget *worst = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct an_value *v = &d[i].budget.pct[AN_CLASS_COMPUTE];
+        const struct an_value *v = &budget[i].budget.pct[AN_CLASS_COMPUTE];
         if (v->valid && (!worst || v->value < worst->budget.pct[AN_CLASS_COMPUTE].value))
-            worst = &d[i];
+            worst = &budget[i];
     }
     if (worst && n > 1)
         worst->worst = true;
 }
 
-static const char *device_text(const struct an_context *c, const struct an_lane *l)
+static const char *device_text(const struct an_context *context, const struct an_lane *lane)
 {
-    if (l->device != AN_NONE)
-        return an_arena_format(c->a, "gpu:%" PRId64, c->gpu->device[l->device].ordinal);
-    const struct an_process *p = l->process != AN_NONE ? &c->t->process[l->process] : NULL;
-    return p && *p->device ? an_arena_text(c->a, p->device) : "cpu";
+    if (lane->device != AN_NONE)
+        return an_arena_format(context->arena, "gpu:%" PRId64,
+                               context->gpu->device[lane->device].ordinal);
+    const struct an_process *process =
+        lane->process != AN_NONE ? &context->trace->process[lane->process] : NULL;
+    return process && *process->device ? an_arena_text(context->arena, process->device) : "cpu";
 }
 
-static int budget_run(struct an_context *c)
+static int budget_run(struct an_context *context)
 {
-    struct sweep w = {0};
-    int rc = an_grow(&w.open, &w.room, 2, sizeof *w.open);
-    struct an_device_budget *d = an_arena_zero(c->a, c->lane_count, sizeof *d);
-    struct an_budget_host *host = an_arena_zero(c->work, c->lane_count, sizeof *host);
-    if (!d || !host)
+    struct sweep sweep = {0};
+    int rc = an_grow(&sweep.open, &sweep.room, 2, sizeof *sweep.open);
+    struct an_device_budget *budget =
+        an_arena_zero(context->arena, context->lane_count, sizeof *budget);
+    struct an_budget_host *host =
+        an_arena_zero(context->scratch, context->lane_count, sizeof *host);
+    if (!budget || !host)
         rc = TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        const struct an_lane *l = &c->lane[k];
-        if (l->device != AN_NONE)
-            rc = an_budget_device(c, l, &host[k]);
-        for (size_t i = l->first; l->device == AN_NONE && i < l->first + l->count && !rc; i++)
-            if (an_step_detailed(&c->step[i]))
-                rc = budget_step(c, l, &c->step[i], &w);
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        if (lane->device != AN_NONE)
+            rc = an_budget_device(context, lane, &host[k]);
+        for (size_t i = lane->first;
+             lane->device == AN_NONE && i < lane->first + lane->count && !rc; i++)
+            if (an_step_detailed(&context->step[i]))
+                rc = budget_step(context, lane, &context->step[i], &sweep);
     }
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        const struct an_lane *l = &c->lane[k];
-        const struct an_process *p = l->process != AN_NONE ? &c->t->process[l->process] : NULL;
-        d[k] = (struct an_device_budget){.rank = l->rank,
-                                         .process = p ? p->pid : STORE_ABSENT,
-                                         .device = device_text(c, l),
-                                         .host = p ? an_arena_text(c->a, p->host) : ""};
-        sum_steps(c, l, &d[k].budget);
-        finish(c, l, &host[k], &d[k].budget);
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        const struct an_process *process =
+            lane->process != AN_NONE ? &context->trace->process[lane->process] : NULL;
+        budget[k] = (struct an_device_budget){
+            .rank = lane->rank,
+            .process = process ? process->pid : STORE_ABSENT,
+            .device = device_text(context, lane),
+            .host = process ? an_arena_text(context->arena, process->host) : ""};
+        sum_steps(context, lane, &budget[k].budget);
+        finish(context, lane, &host[k], &budget[k].budget);
     }
     if (!rc) {
-        name_worst(d, c->lane_count);
-        mean_devices(c, &c->r->budget, d, c->lane_count);
-        c->r->devices = d;
-        c->r->device_count = c->lane_count;
+        name_worst(budget, context->lane_count);
+        mean_devices(context, &context->result->budget, budget, context->lane_count);
+        context->result->devices = budget;
+        context->result->device_count = context->lane_count;
     }
-    free(w.open);
+    free(sweep.open);
     return rc;
 }
 
-static void budget_absent(struct an_context *c, const char *reason)
+static void budget_absent(struct an_context *context, const char *reason)
 {
-    budget_absent_all(&c->r->budget, reason);
+    budget_absent_all(&context->result->budget, reason);
 }
 
 const struct an_analyzer an_budget = {

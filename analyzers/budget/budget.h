@@ -15,7 +15,8 @@ struct an_budget_host {
 };
 
 /* Fills class_ns and cut_ns of the detailed steps of a lane on a device. 0 or TACHO_ENOMEM. */
-int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *host);
+int an_budget_device(struct an_context *context, const struct an_lane *lane,
+                     struct an_budget_host *host);
 
 /* Class of a range on a thread by what it is and by the class of the range around it: a range that
  * does not say what it is takes after the one around it. */
@@ -34,6 +35,7 @@ struct an_class_spans {
 /* Pieces of a step on the thread that runs it, in order of time, the same that class_ns sums; for
  * detailed steps of lanes without a device. `out` starts empty or used, is filled anew and belongs
  * to the caller: free(out->at). 0 or TACHO_ENOMEM. */
-int an_budget_spans(struct an_context *c, const struct an_step *s, struct an_class_spans *out);
+int an_budget_spans(struct an_context *context, const struct an_step *step,
+                    struct an_class_spans *out);
 
 #endif

@@ -24,65 +24,71 @@ struct span_list {
 };
 
 /* Adds a span; they come by start, so that what is inside the last one is nothing new. */
-static int cover(struct span_list *l, int64_t start, int64_t end)
+static int cover(struct span_list *span_list, int64_t start, int64_t end)
 {
-    if (end <= start ||
-        (l->count && end <= l->span[l->count - 1].end && start >= l->span[l->count - 1].start))
+    if (end <= start || (span_list->count && end <= span_list->span[span_list->count - 1].end &&
+                         start >= span_list->span[span_list->count - 1].start))
         return 0;
-    if (l->count && start >= l->span[l->count - 1].start && start <= l->span[l->count - 1].end) {
-        l->span[l->count - 1].end = end;
+    if (span_list->count && start >= span_list->span[span_list->count - 1].start &&
+        start <= span_list->span[span_list->count - 1].end) {
+        span_list->span[span_list->count - 1].end = end;
         return 0;
     }
-    int rc = an_grow(&l->span, &l->room, l->count + 1, sizeof *l->span);
+    int rc =
+        an_grow(&span_list->span, &span_list->room, span_list->count + 1, sizeof *span_list->span);
     if (!rc)
-        l->span[l->count++] = (struct an_span){start, end};
+        span_list->span[span_list->count++] = (struct an_span){start, end};
     return rc;
 }
 
-static bool is_input(enum an_role r)
+static bool is_input(enum an_role role)
 {
-    return r == AN_ROLE_INPUT_WAIT || r == AN_ROLE_READ || r == AN_ROLE_DECODE ||
-           r == AN_ROLE_COLLATE || r == AN_ROLE_QUEUE_WAIT;
+    return role == AN_ROLE_INPUT_WAIT || role == AN_ROLE_READ || role == AN_ROLE_DECODE ||
+           role == AN_ROLE_COLLATE || role == AN_ROLE_QUEUE_WAIT;
 }
 
 /* Names of ranges that mark steps, by string. */
-static uint8_t *step_names(const struct an_context *c, const struct an_lane *l)
+static uint8_t *step_names(const struct an_context *context, const struct an_lane *lane)
 {
-    const struct an_trace *t = c->t;
-    uint8_t *is = calloc(t->string_count + 1, 1);
-    for (size_t i = 0; is && i < t->string_count; i++)
-        is[i] = !strncmp(t->string[i], "ProfilerStep#", 13);
-    for (size_t i = l->first; is && i < l->first + l->count; i++)
-        if (c->step[i].slice != AN_NONE && t->slice.name[c->step[i].slice] != AN_NONE)
-            is[t->slice.name[c->step[i].slice]] = 1;
+    const struct an_trace *trace = context->trace;
+    uint8_t *is = calloc(trace->string_count + 1, 1);
+    for (size_t i = 0; is && i < trace->string_count; i++)
+        is[i] = !strncmp(trace->string[i], "ProfilerStep#", 13);
+    for (size_t i = lane->first; is && i < lane->first + lane->count; i++)
+        if (context->step[i].slice != AN_NONE &&
+            trace->slice.name[context->step[i].slice] != AN_NONE)
+            is[trace->slice.name[context->step[i].slice]] = 1;
     return is;
 }
 
 /* Time in rows of a thread (input: in its ranges of a loader). */
-static int cover_thread(const struct an_trace *t, const struct an_track *k, const uint8_t *is_step,
-                        bool input, struct span_list *l)
+static int cover_thread(const struct an_trace *trace, const struct an_track *track,
+                        const uint8_t *is_step, bool input, struct span_list *span_list)
 {
     int rc = 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
-        uint32_t name = t->slice.name[i];
-        enum an_role r = an_slice_role(t, i);
-        if (input ? !is_input(r)
-                  : r == AN_ROLE_STEP || r == AN_ROLE_MICRO_STEP ||
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
+        uint32_t name = trace->slice.name[i];
+        enum an_role role = an_slice_role(trace, i);
+        if (input ? !is_input(role)
+                  : role == AN_ROLE_STEP || role == AN_ROLE_MICRO_STEP ||
                         (name != AN_NONE && is_step[name]))
             continue;
-        if (t->slice.dur[i] != AN_OPEN) /* where a range ended that was cut is not known */
-            rc = cover(l, t->slice.start[i], an_slice_end(t, i));
+        if (trace->slice.dur[i] != AN_OPEN) /* where a range ended that was cut is not known */
+            rc = cover(span_list, trace->slice.start[i], an_slice_end(trace, i));
     }
     return rc;
 }
 
 /* Did the thread launch something on device d? */
-static bool drives(const struct an_devices *g, const struct an_device *d, const struct an_track *k)
+static bool drives(const struct an_devices *devices, const struct an_device *device,
+                   const struct an_track *track)
 {
-    for (size_t i = an_launch_seek(g, k->slice_first);
-         i < g->launch_count && g->launch_slice[i] - k->slice_first < k->slice_count; i++) {
-        uint32_t op = g->launch_op[g->launch_first[i]];
-        if (op >= d->first && op - d->first < d->count)
+    for (size_t i = an_launch_seek(devices, track->slice_first);
+         i < devices->launch_count &&
+         devices->launch_slice[i] - track->slice_first < track->slice_count;
+         i++) {
+        uint32_t op = devices->launch_op[devices->launch_first[i]];
+        if (op >= device->first && op - device->first < device->count)
             return true;
     }
     return false;
@@ -90,21 +96,21 @@ static bool drives(const struct an_devices *g, const struct an_device *d, const 
 
 /* Rows of the threads that drive the lane's device, and the loader's ranges of the step's thread,
  * as normalised sets. */
-static int host_sets(struct an_context *c, const struct an_lane *l, struct span_list *host,
+static int host_sets(struct an_context *context, const struct an_lane *lane, struct span_list *host,
                      struct span_list *input)
 {
-    const struct an_trace *t = c->t;
-    const struct an_device *d = &c->gpu->device[l->device];
-    uint8_t *is_step = step_names(c, l);
+    const struct an_trace *trace = context->trace;
+    const struct an_device *device = &context->gpu->device[lane->device];
+    uint8_t *is_step = step_names(context, lane);
     int rc = is_step ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
-        if (track->process != l->process || strcmp(track->kind, "thread") != 0)
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (track->process != lane->process || strcmp(track->kind, "thread") != 0)
             continue;
-        if (k == l->track || drives(c->gpu, d, track))
-            rc = cover_thread(t, track, is_step, false, host);
-        if (k == l->track && !rc)
-            rc = cover_thread(t, track, is_step, true, input);
+        if (k == lane->track || drives(context->gpu, device, track))
+            rc = cover_thread(trace, track, is_step, false, host);
+        if (k == lane->track && !rc)
+            rc = cover_thread(trace, track, is_step, true, input);
     }
     host->count = an_spans_normalize(host->span, host->count);
     input->count = an_spans_normalize(input->span, input->count);
@@ -124,20 +130,20 @@ static int make(set_operation *operation, struct an_set a, struct an_set b, stru
 }
 
 /* Idle time of the device, from the first step to the last, phases left out. */
-static int idle_set(const struct an_context *c, const struct an_lane *l, struct an_set busy,
-                    struct an_set *out)
+static int idle_set(const struct an_context *context, const struct an_lane *lane,
+                    struct an_set busy, struct an_set *out)
 {
     struct an_span all = {INT64_MAX, INT64_MIN};
-    for (size_t i = l->first; i < l->first + l->count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (s->end == STORE_ABSENT)
+    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (step->end == STORE_ABSENT)
             continue;
-        all.start = s->start < all.start ? s->start : all.start;
-        all.end = s->end > all.end ? s->end : all.end;
+        all.start = step->start < all.start ? step->start : all.start;
+        all.end = step->end > all.end ? step->end : all.end;
     }
     struct an_set steps = {&all, all.end > all.start}, rest;
     int rc = make(an_spans_subtract, steps, busy, &rest);
-    rc = rc ? rc : make(an_spans_subtract, rest, (struct an_set){l->cut, l->cut_count}, out);
+    rc = rc ? rc : make(an_spans_subtract, rest, (struct an_set){lane->cut, lane->cut_count}, out);
     free(rest.span);
     return rc;
 }
@@ -155,39 +161,40 @@ static int take(struct an_set *idle, struct an_set by, struct an_set *in)
 }
 
 /* Calls of the process that wait for the device. */
-static int waiting_calls(struct an_context *c, const struct an_lane *l, struct span_list *out)
+static int waiting_calls(struct an_context *context, const struct an_lane *lane,
+                         struct span_list *out)
 {
-    const struct an_device_edges *e;
-    const struct an_trace *t = c->t;
-    int rc = an_device_edges_of(c, &e);
-    for (size_t i = 0; !rc && i < e->sync_count; i++) {
-        uint32_t call = e->sync[i].call;
-        if (t->track[an_slice_track(t, call)].process == l->process)
-            rc = cover(out, t->slice.start[call], an_slice_end(t, call));
+    const struct an_device_edges *edges;
+    const struct an_trace *trace = context->trace;
+    int rc = an_device_edges_of(context, &edges);
+    for (size_t i = 0; !rc && i < edges->sync_count; i++) {
+        uint32_t call = edges->sync[i].call;
+        if (trace->track[an_slice_track(trace, call)].process == lane->process)
+            rc = cover(out, trace->slice.start[call], an_slice_end(trace, call));
     }
     out->count = an_spans_normalize(out->span, out->count);
     return rc;
 }
 
 /* Idle time from when the next op was issued, while the host waits for the device. */
-static int held_set(struct an_context *c, const struct an_lane *l, const struct an_set *idle,
-                    struct an_set *out)
+static int held_set(struct an_context *context, const struct an_lane *lane,
+                    const struct an_set *idle, struct an_set *out)
 {
-    const struct an_device *d = &c->gpu->device[l->device];
-    const struct an_device_ops *op = &c->gpu->op;
+    const struct an_device *device = &context->gpu->device[lane->device];
+    const struct an_device_ops *op = &context->gpu->op;
     struct span_list held = {0}, waits = {0};
     int rc = 0;
     for (size_t i = 0; i < idle->count && !rc; i++) {
         int64_t from = idle->span[i].start, end = idle->span[i].end;
-        size_t next = an_device_op_seek(c->gpu, d, end);
-        if (an_time_sub(end, from) < HELD_LEAST || next == d->first + d->count ||
+        size_t next = an_device_op_seek(context->gpu, device, end);
+        if (an_time_sub(end, from) < HELD_LEAST || next == device->first + device->count ||
             op->launch[next] == AN_NONE)
             continue;
-        int64_t issued = an_slice_end(c->t, op->launch[next]);
+        int64_t issued = an_slice_end(context->trace, op->launch[next]);
         from = issued > from ? issued : from;
         rc = an_time_sub(end, from) < HELD_LEAST ? 0 : cover(&held, from, end);
     }
-    rc = rc || !held.count ? rc : waiting_calls(c, l, &waits);
+    rc = rc || !held.count ? rc : waiting_calls(context, lane, &waits);
     rc = rc ? rc
             : make(an_spans_intersect, (struct an_set){held.span, held.count},
                    (struct an_set){waits.span, waits.count}, out);
@@ -196,38 +203,40 @@ static int held_set(struct an_context *c, const struct an_lane *l, const struct 
     return rc;
 }
 
-int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *known)
+int an_budget_device(struct an_context *context, const struct an_lane *lane,
+                     struct an_budget_host *known)
 {
-    const struct an_device_split *x = &c->gpu->split[l->device];
-    const struct an_set cut = {l->cut, l->cut_count}, left = {l->left, l->left_count};
+    const struct an_device_split *split = &context->gpu->split[lane->device];
+    const struct an_set cut = {lane->cut, lane->cut_count}, left = {lane->left, lane->left_count};
     struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0}, held = {NULL, 0},
                   of_held = {NULL, 0};
     struct span_list host = {0}, input = {0};
-    int rc = host_sets(c, l, &host, &input);
+    int rc = host_sets(context, lane, &host, &input);
     known->rows = host.count > 0;
     known->loader = input.count > 0;
-    rc = rc ? rc : make(an_spans_subtract, x->compute, cut, &part[AN_CLASS_COMPUTE]);
-    rc = rc ? rc : make(an_spans_subtract, x->exposed_comm, cut, &part[AN_CLASS_COMM]);
-    rc = rc ? rc : make(an_spans_subtract, x->exposed_copy, cut, &part[AN_CLASS_COPY]);
-    rc = rc ? rc : idle_set(c, l, x->busy, &idle);
+    rc = rc ? rc : make(an_spans_subtract, split->compute, cut, &part[AN_CLASS_COMPUTE]);
+    rc = rc ? rc : make(an_spans_subtract, split->exposed_comm, cut, &part[AN_CLASS_COMM]);
+    rc = rc ? rc : make(an_spans_subtract, split->exposed_copy, cut, &part[AN_CLASS_COPY]);
+    rc = rc ? rc : idle_set(context, lane, split->busy, &idle);
     rc = rc ? rc : take(&idle, (struct an_set){input.span, input.count}, &part[AN_CLASS_INPUT]);
     rc = rc ? rc : take(&idle, left, &part[AN_CLASS_IO]);
-    rc = rc ? rc : held_set(c, l, &idle, &held);
+    rc = rc ? rc : held_set(context, lane, &idle, &held);
     rc = rc ? rc : take(&idle, held, &of_held);
     rc = rc ? rc : take(&idle, (struct an_set){host.span, host.count}, &part[AN_CLASS_HOST]);
-    for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
-        struct an_step *s = &c->step[i];
-        if (!an_step_detailed(s))
+    for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++) {
+        struct an_step *step = &context->step[i];
+        if (!an_step_detailed(step))
             continue;
-        s->cut_ns = an_spans_within(l->cut, l->cut_count, s->start, s->end);
-        int64_t rest = an_step_ns(s);
+        step->cut_ns = an_spans_within(lane->cut, lane->cut_count, step->start, step->end);
+        int64_t rest = an_step_ns(step);
         for (int k = 0; k < AN_CLASS_COUNT; k++) {
-            s->class_ns[k] = an_spans_within(part[k].span, part[k].count, s->start, s->end);
-            rest = an_time_sub(rest, s->class_ns[k]);
+            step->class_ns[k] =
+                an_spans_within(part[k].span, part[k].count, step->start, step->end);
+            rest = an_time_sub(rest, step->class_ns[k]);
         }
-        s->class_ns[AN_CLASS_UNATTRIBUTED] = rest;
-        c->held_ns =
-            an_time_add(c->held_ns, an_spans_within(of_held.span, of_held.count, s->start, s->end));
+        step->class_ns[AN_CLASS_UNATTRIBUTED] = rest;
+        context->held_ns = an_time_add(
+            context->held_ns, an_spans_within(of_held.span, of_held.count, step->start, step->end));
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         free(part[k].span);

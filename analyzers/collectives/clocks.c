@@ -28,12 +28,12 @@ struct clock {
 
 /* One call, and which collective it is. */
 struct part {
-    struct an_comm_call x;
+    struct an_comm_call call;
     uint32_t clock;
 };
 
 struct clocks {
-    struct an_trace *t;
+    struct an_trace *trace;
     struct clock *clock;
     size_t count;
     uint32_t *of; /* clock of a process, AN_NONE: none */
@@ -52,75 +52,78 @@ static int rank_order(const void *x, const void *y)
 }
 
 /* One clock a rank; processes without a rank work for that of the lowest one. */
-static int find_clocks(struct clocks *x)
+static int find_clocks(struct clocks *clocks)
 {
-    const struct an_trace *t = x->t;
+    const struct an_trace *trace = clocks->trace;
     size_t n = 0;
-    x->clock = calloc(t->process_count + 1, sizeof *x->clock);
-    x->of = malloc((t->process_count + 1) * sizeof *x->of);
-    if (!x->clock || !x->of)
+    clocks->clock = calloc(trace->process_count + 1, sizeof *clocks->clock);
+    clocks->of = malloc((trace->process_count + 1) * sizeof *clocks->of);
+    if (!clocks->clock || !clocks->of)
         return TACHO_ENOMEM;
-    for (uint32_t p = 0; p < t->process_count; p++)
-        if (t->process[p].rank != STORE_ABSENT)
-            x->clock[n++] = (struct clock){
-                .rank = t->process[p].rank, .process = p, .host = t->process[p].host};
+    for (uint32_t p = 0; p < trace->process_count; p++)
+        if (trace->process[p].rank != STORE_ABSENT)
+            clocks->clock[n++] = (struct clock){
+                .rank = trace->process[p].rank, .process = p, .host = trace->process[p].host};
     if (n)
-        qsort(x->clock, n, sizeof *x->clock, rank_order);
+        qsort(clocks->clock, n, sizeof *clocks->clock, rank_order);
     for (size_t i = 0; i < n; i++)
-        if (!i || x->clock[i].rank != x->clock[x->count - 1].rank)
-            x->clock[x->count++] = x->clock[i];
-    for (uint32_t p = 0; p < t->process_count; p++) {
-        struct clock key = {.rank = t->process[p].rank};
-        size_t low = 0, high = x->count;
+        if (!i || clocks->clock[i].rank != clocks->clock[clocks->count - 1].rank)
+            clocks->clock[clocks->count++] = clocks->clock[i];
+    for (uint32_t p = 0; p < trace->process_count; p++) {
+        struct clock key = {.rank = trace->process[p].rank};
+        size_t low = 0, high = clocks->count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (x->clock[middle].rank < key.rank)
+            if (clocks->clock[middle].rank < key.rank)
                 low = middle + 1;
             else
                 high = middle;
         }
-        x->of[p] = low < x->count && x->clock[low].rank == key.rank ? (uint32_t)low : AN_NONE;
+        clocks->of[p] =
+            low < clocks->count && clocks->clock[low].rank == key.rank ? (uint32_t)low : AN_NONE;
     }
     return 0;
 }
 
-static bool may_hold_calls(const struct an_track *k)
+static bool may_hold_calls(const struct an_track *track)
 {
-    return !strcmp(k->kind, "thread") || !strcmp(k->kind, "comm") || !strcmp(k->kind, "stream");
+    return !strcmp(track->kind, "thread") || !strcmp(track->kind, "comm") ||
+           !strcmp(track->kind, "stream");
 }
 
 /* Does it say that it is a collective? Rows of annotations on a device and calls on the host of
  * imported traces say so too: only kernels and ranges of ours are the thing itself. */
-static bool is_call(const struct an_trace *t, const struct an_track *k, size_t i)
+static bool is_call(const struct an_trace *trace, const struct an_track *track, size_t i)
 {
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    if (!d || !*d->collective)
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    if (!detail || !*detail->collective)
         return false;
-    return strcmp(k->kind, "stream") ? d->role == AN_ROLE_COMM
-                                     : !strcmp(an_slice_category(t, i), "kernel");
+    return strcmp(track->kind, "stream") ? detail->role == AN_ROLE_COMM
+                                         : !strcmp(an_slice_category(trace, i), "kernel");
 }
 
-static int find_parts(struct clocks *x)
+static int find_parts(struct clocks *clocks)
 {
-    const struct an_trace *t = x->t;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
-        uint32_t clock = track->process < t->process_count ? x->of[track->process] : AN_NONE;
+    const struct an_trace *trace = clocks->trace;
+    for (uint32_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        uint32_t clock =
+            track->process < trace->process_count ? clocks->of[track->process] : AN_NONE;
         if (clock == AN_NONE || !may_hold_calls(track))
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            struct part p = {.clock = clock};
-            if (!is_call(t, track, i) || !an_comm_read(t, i, &p.x) || !p.x.synchronises ||
-                p.x.communicator == STORE_ABSENT)
+            struct part part = {.clock = clock};
+            if (!is_call(trace, track, i) || !an_comm_read(trace, i, &part.call) ||
+                !part.call.synchronises || part.call.communicator == STORE_ABSENT)
                 continue;
-            bool waits_only = strcmp(track->kind, "stream") != 0 && p.x.bytes == STORE_ABSENT;
+            bool waits_only = strcmp(track->kind, "stream") != 0 && part.call.bytes == STORE_ABSENT;
             if (waits_only) /* for what other threads do: a rank may come to it when its part is
                                done already */
                 continue;
-            if (an_grow(&x->part, &x->room, x->parts + 1, sizeof *x->part))
+            if (an_grow(&clocks->part, &clocks->room, clocks->parts + 1, sizeof *clocks->part))
                 return TACHO_ENOMEM;
-            p.x.lane = clock;
-            x->part[x->parts++] = p;
+            part.call.lane = clock;
+            clocks->part[clocks->parts++] = part;
         }
     }
     return 0;
@@ -139,51 +142,54 @@ static int by_kind(const struct an_comm_call *a, const struct an_comm_call *b)
 static int own_order(const void *x, const void *y)
 {
     const struct part *a = x, *b = y;
-    int order = by_kind(&a->x, &b->x);
+    int order = by_kind(&a->call, &b->call);
     order = order ? order : COMPARE(a->clock, b->clock);
-    return order ? order : COMPARE(a->x.start, b->x.start);
+    return order ? order : COMPARE(a->call.start, b->call.start);
 }
 
 static int part_order(const void *x, const void *y)
 {
     const struct part *a = x, *b = y;
-    int order = by_kind(&a->x, &b->x);
-    order = order ? order : COMPARE(a->x.ordinal, b->x.ordinal);
+    int order = by_kind(&a->call, &b->call);
+    order = order ? order : COMPARE(a->call.ordinal, b->call.ordinal);
     return order ? order : COMPARE(a->clock, b->clock);
 }
 
 /* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only
  * where all have as many. */
-static void drop_uneven(struct clocks *x)
+static void drop_uneven(struct clocks *clocks)
 {
     size_t kept = 0;
-    for (size_t i = 0, next; i < x->parts; i = next) {
+    for (size_t i = 0, next; i < clocks->parts; i = next) {
         bool even = true;
         size_t first = 0, run = 0;
-        for (next = i; next < x->parts && !by_kind(&x->part[i].x, &x->part[next].x); next++) {
-            bool same = next > i && x->part[next].clock == x->part[next - 1].clock;
+        for (next = i;
+             next < clocks->parts && !by_kind(&clocks->part[i].call, &clocks->part[next].call);
+             next++) {
+            bool same = next > i && clocks->part[next].clock == clocks->part[next - 1].clock;
             if (!same && run)
                 even = even && (!first || first == run);
             first = !same && run && !first ? run : first;
             run = same ? run + 1 : 1;
         }
         even = even && (!first || first == run);
-        for (size_t k = i; k < next && (even || x->part[i].x.sequence != STORE_ABSENT); k++)
-            x->part[kept++] = x->part[k];
+        for (size_t k = i; k < next && (even || clocks->part[i].call.sequence != STORE_ABSENT); k++)
+            clocks->part[kept++] = clocks->part[k];
     }
-    x->parts = kept;
+    clocks->parts = kept;
 }
 
-static void order_parts(struct clocks *x)
+static void order_parts(struct clocks *clocks)
 {
-    if (!x->parts)
+    if (!clocks->parts)
         return;
-    qsort(x->part, x->parts, sizeof *x->part, own_order);
-    for (size_t i = 1; i < x->parts; i++)
-        if (!by_kind(&x->part[i - 1].x, &x->part[i].x) && x->part[i - 1].clock == x->part[i].clock)
-            x->part[i].x.ordinal = x->part[i - 1].x.ordinal + 1;
-    drop_uneven(x);
-    qsort(x->part, x->parts, sizeof *x->part, part_order);
+    qsort(clocks->part, clocks->parts, sizeof *clocks->part, own_order);
+    for (size_t i = 1; i < clocks->parts; i++)
+        if (!by_kind(&clocks->part[i - 1].call, &clocks->part[i].call) &&
+            clocks->part[i - 1].clock == clocks->part[i].clock)
+            clocks->part[i].call.ordinal = clocks->part[i - 1].call.ordinal + 1;
+    drop_uneven(clocks);
+    qsort(clocks->part, clocks->parts, sizeof *clocks->part, part_order);
 }
 
 /* ---- fitting ------------------------------------------------------------------------------------------------------------------------ */
@@ -196,65 +202,67 @@ struct points {
 /* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in
  * which the reference took part, and all its ranks, or all that the file has: other ranks may have
  * a communicator of the same number. */
-static int take(struct clocks *x, size_t first, size_t next, struct points *of)
+static int take(struct clocks *clocks, size_t first, size_t next, struct points *of)
 {
-    const struct an_comm_call *r = &x->part[first].x;
+    const struct an_comm_call *r = &clocks->part[first].call;
     int64_t least = INT64_MAX;
-    if (x->part[first].clock != 0 || next - first < 2 ||
-        (r->ranks != (int64_t)(next - first) && next - first != x->count))
+    if (clocks->part[first].clock != 0 || next - first < 2 ||
+        (r->ranks != (int64_t)(next - first) && next - first != clocks->count))
         return 0;
     for (size_t i = first; i < next; i++) {
-        int64_t ns = an_time_sub(x->part[i].x.end, x->part[i].x.start);
+        int64_t ns = an_time_sub(clocks->part[i].call.end, clocks->part[i].call.start);
         least = ns < least ? ns : least;
-        if (i > first &&
-            (x->part[i].clock == x->part[i - 1].clock || x->part[i].x.ranks != r->ranks ||
-             (r->sequence == STORE_ABSENT && x->part[i].x.bytes != r->bytes)))
+        if (i > first && (clocks->part[i].clock == clocks->part[i - 1].clock ||
+                          clocks->part[i].call.ranks != r->ranks ||
+                          (r->sequence == STORE_ABSENT && clocks->part[i].call.bytes != r->bytes)))
             return 0; /* twice on one rank, or not the same: which is which? */
     }
     for (size_t i = first + 1; i < next; i++) {
-        const struct an_comm_call *a = &x->part[i].x;
-        struct points *p = &of[x->part[i].clock];
-        if (an_grow(&p->at, &p->room, p->count + 1, sizeof *p->at))
+        const struct an_comm_call *a = &clocks->part[i].call;
+        struct points *points = &of[clocks->part[i].clock];
+        if (an_grow(&points->at, &points->room, points->count + 1, sizeof *points->at))
             return TACHO_ENOMEM;
-        p->at[p->count++] = (struct store_clock_point){.at = a->end,
-                                                       .offset = an_time_sub(r->end, a->end),
-                                                       .low = an_time_sub(r->start, a->end),
-                                                       .high = an_time_sub(r->end, a->start),
-                                                       .least = least};
+        points->at[points->count++] =
+            (struct store_clock_point){.at = a->end,
+                                       .offset = an_time_sub(r->end, a->end),
+                                       .low = an_time_sub(r->start, a->end),
+                                       .high = an_time_sub(r->end, a->start),
+                                       .least = least};
     }
     return 0;
 }
 
 /* Ranks of one host have one clock, unless that cannot be; others differ where the fit says more
  * than its own error. */
-static bool is_off(const struct clock *reference, const struct clock *k)
+static bool is_off(const struct clock *reference, const struct clock *clock)
 {
-    double error = k->fit.error;
-    bool one = *k->host && !strcmp(k->host, reference->host);
+    double error = clock->fit.error;
+    bool one = *clock->host && !strcmp(clock->host, reference->host);
     if (one)
-        return k->fit.violation > SAME_CLOCK_NS;
-    return fabs((double)k->fit.offset) > error || k->fit.drift != 0 ||
-           k->fit.violation > SAME_CLOCK_NS;
+        return clock->fit.violation > SAME_CLOCK_NS;
+    return fabs((double)clock->fit.offset) > error || clock->fit.drift != 0 ||
+           clock->fit.violation > SAME_CLOCK_NS;
 }
 
-static int fit_all(struct clocks *x)
+static int fit_all(struct clocks *clocks)
 {
-    struct points *of = calloc(x->count + 1, sizeof *of);
+    struct points *of = calloc(clocks->count + 1, sizeof *of);
     int rc = of ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0, next; i < x->parts && !rc; i = next) {
-        for (next = i + 1; next < x->parts && !by_kind(&x->part[i].x, &x->part[next].x) &&
-                           x->part[next].x.ordinal == x->part[i].x.ordinal;)
+    for (size_t i = 0, next; i < clocks->parts && !rc; i = next) {
+        for (next = i + 1; next < clocks->parts &&
+                           !by_kind(&clocks->part[i].call, &clocks->part[next].call) &&
+                           clocks->part[next].call.ordinal == clocks->part[i].call.ordinal;)
             next++;
-        rc = take(x, i, next, of);
+        rc = take(clocks, i, next, of);
     }
-    for (size_t k = 1; k < x->count && !rc; k++) {
+    for (size_t k = 1; k < clocks->count && !rc; k++) {
         if (!of[k].count)
             continue;
-        rc = store_clock_fit(of[k].at, of[k].count, &x->clock[k].fit);
-        x->clock[k].fitted = !rc;
-        x->clock[k].corrected = !rc && is_off(&x->clock[0], &x->clock[k]);
+        rc = store_clock_fit(of[k].at, of[k].count, &clocks->clock[k].fit);
+        clocks->clock[k].fitted = !rc;
+        clocks->clock[k].corrected = !rc && is_off(&clocks->clock[0], &clocks->clock[k]);
     }
-    for (size_t k = 0; of && k < x->count; k++)
+    for (size_t k = 0; of && k < clocks->count; k++)
         free(of[k].at);
     free(of);
     return rc;
@@ -263,134 +271,138 @@ static int fit_all(struct clocks *x)
 /* ---- putting right -------------------------------------------------------------------------------------------------------------------- */
 
 /* Times that stand for "no time" in imported files stay what they are (device.c). */
-static int find_bases(const struct an_trace *t, int64_t **out, size_t *count)
+static int find_bases(const struct an_trace *trace, int64_t **out, size_t *count)
 {
-    int64_t *base = malloc((t->key_count + 1) * sizeof *base);
+    int64_t *base = malloc((trace->key_count + 1) * sizeof *base);
     *out = base;
     *count = 1;
     if (!base)
         return TACHO_ENOMEM;
     base[0] = 0;
-    for (size_t i = 0; i < t->key_count; i++)
-        if (!strncmp(t->key[i].key, "source.base_ns", 14))
-            base[(*count)++] = strtoll(t->key[i].value, NULL, 10);
+    for (size_t i = 0; i < trace->key_count; i++)
+        if (!strncmp(trace->key[i].key, "source.base_ns", 14))
+            base[(*count)++] = strtoll(trace->key[i].value, NULL, 10);
     return 0;
 }
 
-static int64_t right(const struct clock *k, int64_t t)
+static int64_t right(const struct clock *clock, int64_t t)
 {
-    return t == STORE_ABSENT ? t : store_clock_time(k->fit.offset, k->fit.drift, k->fit.pivot, t);
+    return t == STORE_ABSENT
+               ? t
+               : store_clock_time(clock->fit.offset, clock->fit.drift, clock->fit.pivot, t);
 }
 
-static void shift_track(struct an_trace *t, const struct an_track *track, const struct clock *k,
-                        const int64_t *base, size_t bases)
+static void shift_track(struct an_trace *trace, const struct an_track *track,
+                        const struct clock *clock, const int64_t *base, size_t bases)
 {
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-        int64_t start = t->slice.start[i], dur = t->slice.dur[i];
+        int64_t start = trace->slice.start[i], dur = trace->slice.dur[i];
         bool none = false;
         for (size_t b = 0; b < bases; b++)
             none = none || start == base[b];
         if (none)
             continue;
-        t->slice.start[i] = right(k, start);
+        trace->slice.start[i] = right(clock, start);
         if (dur != AN_OPEN)
-            t->slice.dur[i] = an_time_sub(right(k, an_time_add(start, dur)), t->slice.start[i]);
+            trace->slice.dur[i] =
+                an_time_sub(right(clock, an_time_add(start, dur)), trace->slice.start[i]);
     }
     for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++)
-        t->counter.time[i] = right(k, t->counter.time[i]);
+        trace->counter.time[i] = right(clock, trace->counter.time[i]);
 }
 
-static const struct clock *off_clock(const struct clocks *x, uint32_t process)
+static const struct clock *off_clock(const struct clocks *clocks, uint32_t process)
 {
-    uint32_t k = process < x->t->process_count ? x->of[process] : AN_NONE;
-    return k != AN_NONE && x->clock[k].corrected ? &x->clock[k] : NULL;
+    uint32_t k = process < clocks->trace->process_count ? clocks->of[process] : AN_NONE;
+    return k != AN_NONE && clocks->clock[k].corrected ? &clocks->clock[k] : NULL;
 }
 
 /* First and last time of the run again: what was moved is where they were. */
-static void window(struct an_trace *t)
+static void window(struct an_trace *trace)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (uint32_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            int64_t end = t->slice.dur[i] == AN_OPEN
-                              ? t->slice.start[i]
-                              : an_time_add(t->slice.start[i], t->slice.dur[i]);
-            first = t->slice.start[i] < first ? t->slice.start[i] : first;
+            int64_t end = trace->slice.dur[i] == AN_OPEN
+                              ? trace->slice.start[i]
+                              : an_time_add(trace->slice.start[i], trace->slice.dur[i]);
+            first = trace->slice.start[i] < first ? trace->slice.start[i] : first;
             last = end > last ? end : last;
         }
         if (track->counter_count) {
-            int64_t begin = t->counter.time[track->counter_first],
-                    end = t->counter.time[track->counter_first + track->counter_count - 1];
+            int64_t begin = trace->counter.time[track->counter_first],
+                    end = trace->counter.time[track->counter_first + track->counter_count - 1];
             first = begin < first ? begin : first;
             last = end > last ? end : last;
         }
     }
-    for (size_t i = 0; i < t->step_count; i++) {
-        first = t->step[i].start < first ? t->step[i].start : first;
-        last = t->step[i].end != STORE_ABSENT && t->step[i].end > last ? t->step[i].end : last;
+    for (size_t i = 0; i < trace->step_count; i++) {
+        first = trace->step[i].start < first ? trace->step[i].start : first;
+        last = trace->step[i].end != STORE_ABSENT && trace->step[i].end > last ? trace->step[i].end
+                                                                               : last;
     }
     if (first <= last) {
-        t->t0 = first;
-        t->t1 = last;
+        trace->t0 = first;
+        trace->t1 = last;
     }
 }
 
-static int shift_all(struct clocks *x)
+static int shift_all(struct clocks *clocks)
 {
-    struct an_trace *t = x->t;
+    struct an_trace *trace = clocks->trace;
     size_t off = 0, bases;
     int64_t *base;
-    for (size_t k = 0; k < x->count; k++)
-        off += x->clock[k].corrected;
+    for (size_t k = 0; k < clocks->count; k++)
+        off += clocks->clock[k].corrected;
     if (!off)
         return 0;
-    if (find_bases(t, &base, &bases))
+    if (find_bases(trace, &base, &bases))
         return TACHO_ENOMEM;
-    for (uint32_t i = 0; i < t->track_count; i++) {
-        const struct clock *k = off_clock(x, t->track[i].process);
+    for (uint32_t i = 0; i < trace->track_count; i++) {
+        const struct clock *k = off_clock(clocks, trace->track[i].process);
         if (k)
-            shift_track(t, &t->track[i], k, base, bases);
+            shift_track(trace, &trace->track[i], k, base, bases);
     }
-    for (size_t i = 0; i < t->step_count; i++) {
-        const struct clock *k = off_clock(x, t->step[i].process);
+    for (size_t i = 0; i < trace->step_count; i++) {
+        const struct clock *k = off_clock(clocks, trace->step[i].process);
         if (k) {
-            t->step[i].start = right(k, t->step[i].start);
-            t->step[i].end = right(k, t->step[i].end);
+            trace->step[i].start = right(k, trace->step[i].start);
+            trace->step[i].end = right(k, trace->step[i].end);
         }
     }
-    for (uint32_t p = 0; p < t->process_count; p++) {
-        const struct clock *k = off_clock(x, p);
+    for (uint32_t p = 0; p < trace->process_count; p++) {
+        const struct clock *k = off_clock(clocks, p);
         if (k) {
-            t->process[p].start = right(k, t->process[p].start);
-            t->process[p].end = right(k, t->process[p].end);
+            trace->process[p].start = right(k, trace->process[p].start);
+            trace->process[p].end = right(k, trace->process[p].end);
         }
     }
     free(base);
-    window(t);
+    window(trace);
     return 0;
 }
 
 /* ---- what is said ------------------------------------------------------------------------------------------------------------------------ */
 
 /* N of the node of a merged file whose host it is; -1: it was not merged, or is the reference's. */
-static long node_of(const struct an_trace *t, const char *host)
+static long node_of(const struct an_trace *trace, const char *host)
 {
-    for (size_t i = 0; i < t->key_count; i++) {
+    for (size_t i = 0; i < trace->key_count; i++) {
         long n;
         char rest[8];
-        if (sscanf(t->key[i].key, "node.%ld.%7s", &n, rest) == 2 && !strcmp(rest, "host") &&
-            !strcmp(t->key[i].value, host))
+        if (sscanf(trace->key[i].key, "node.%ld.%7s", &n, rest) == 2 && !strcmp(rest, "host") &&
+            !strcmp(trace->key[i].value, host))
             return n;
     }
     return -1;
 }
 
-static double node_number(const struct an_trace *t, long node, const char *key)
+static double node_number(const struct an_trace *trace, long node, const char *key)
 {
     char name[64];
     snprintf(name, sizeof name, "node.%ld.clock.%s", node, key);
-    const char *value = an_trace_key(t, name);
+    const char *value = an_trace_key(trace, name);
     return value ? strtod(value, NULL) : NAN;
 }
 
@@ -400,63 +412,66 @@ static struct an_value known(double v, const char *why)
 }
 
 /* As tacho merge left it. */
-static void merged_row(const struct an_trace *t, struct an_arena *a, long node,
+static void merged_row(const struct an_trace *trace, struct an_arena *arena, long node,
                        struct an_clock_row *row)
 {
     char name[64];
     const char *none = "tacho merge could not tell";
-    double error = node_number(t, node, "error_ns"), offset = node_number(t, node, "offset_ns"),
-           drift = node_number(t, node, "drift_ppb");
+    double error = node_number(trace, node, "error_ns"),
+           offset = node_number(trace, node, "offset_ns"),
+           drift = node_number(trace, node, "drift_ppb");
     snprintf(name, sizeof name, "node.%ld.clock", node);
-    const char *how = an_trace_key(t, name);
-    row->how = how ? an_arena_format(a, "tacho merge: %.60s", how) : "tacho merge";
+    const char *how = an_trace_key(trace, name);
+    row->how = how ? an_arena_format(arena, "tacho merge: %.60s", how) : "tacho merge";
     row->offset_ns = known(offset, none);
     row->drift_ppm = known(isnan(offset) || !isnan(drift) ? drift / 1e3 : 0, none);
     row->error_ns = known(error, none);
     row->drift_error_ppm = an_num_none("tacho merge has it in the error");
     row->offset_low_ns = known(offset - error, none);
     row->offset_high_ns = known(offset + error, none);
-    double matched = node_number(t, node, "matched");
+    double matched = node_number(trace, node, "matched");
     row->matched = isnan(matched) ? 0 : (int64_t)matched;
 }
 
 /* `offset` and `ppm`: what the times of the file have had already. */
-static void fitted_row(const struct clock *k, struct an_clock_row *row, double offset, double ppm)
+static void fitted_row(const struct clock *clock, struct an_clock_row *row, double offset,
+                       double ppm)
 {
-    offset += (double)k->fit.offset;
+    offset += (double)clock->fit.offset;
     row->how = "matched collectives";
-    row->corrected = k->corrected;
-    row->matched = k->fit.matched;
+    row->corrected = clock->corrected;
+    row->matched = clock->fit.matched;
     row->offset_ns = an_num(offset);
-    row->drift_ppm = an_num(k->fit.drift * PPM + ppm);
-    row->drift_error_ppm = an_num(k->fit.drift_error * PPM);
-    row->error_ns = an_num(k->fit.error);
-    row->offset_low_ns = an_num(offset - k->fit.error);
-    row->offset_high_ns = an_num(offset + k->fit.error);
+    row->drift_ppm = an_num(clock->fit.drift * PPM + ppm);
+    row->drift_error_ppm = an_num(clock->fit.drift_error * PPM);
+    row->error_ns = an_num(clock->fit.error);
+    row->offset_low_ns = an_num(offset - clock->fit.error);
+    row->offset_high_ns = an_num(offset + clock->fit.error);
 }
 
-static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct an_clock_row *row)
+static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t i,
+                    struct an_clock_row *row)
 {
-    const struct clock *k = &x->clock[i], *reference = &x->clock[0];
+    const struct clock *clock = &clocks->clock[i], *reference = &clocks->clock[0];
     const char *apart = "no collective in common with the lowest rank";
-    bool one = *k->host && !strcmp(k->host, reference->host);
-    long node = one || !i ? -1 : node_of(x->t, k->host);
-    *row = (struct an_clock_row){.rank = k->rank, .host = an_arena_text(a, k->host)};
-    if (k->corrected && node >= 0) { /* on top of what tacho merge did */
-        struct an_clock_row before = {.rank = k->rank};
-        merged_row(x->t, a, node, &before);
-        fitted_row(k, row, before.offset_ns.valid ? before.offset_ns.value : 0,
+    bool one = *clock->host && !strcmp(clock->host, reference->host);
+    long node = one || !i ? -1 : node_of(clocks->trace, clock->host);
+    *row = (struct an_clock_row){.rank = clock->rank, .host = an_arena_text(arena, clock->host)};
+    if (clock->corrected && node >= 0) { /* on top of what tacho merge did */
+        struct an_clock_row before = {.rank = clock->rank};
+        merged_row(clocks->trace, arena, node, &before);
+        fitted_row(clock, row, before.offset_ns.valid ? before.offset_ns.value : 0,
                    before.drift_ppm.valid ? before.drift_ppm.value : 0);
-    } else if (k->corrected) {
-        fitted_row(k, row, 0, 0);
+    } else if (clock->corrected) {
+        fitted_row(clock, row, 0, 0);
     } else if (!i || one) {
         row->how = i ? "the same clock" : "reference";
         row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
             row->offset_low_ns = row->offset_high_ns = an_num(0);
     } else if (node >= 0) {
-        merged_row(x->t, a, node, row);
-    } else if (k->fitted) {
-        fitted_row(k, row, 0, 0);
+        merged_row(clocks->trace, arena, node, row);
+    } else if (clock->fitted) {
+        fitted_row(clock, row, 0, 0);
     } else {
         row->how = "not compared";
         row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
@@ -464,43 +479,43 @@ static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct
     }
 }
 
-static int report(const struct clocks *x, struct an_arena *a, struct an_clocks *out)
+static int report(const struct clocks *clocks, struct an_arena *arena, struct an_clocks *out)
 {
-    struct an_clock_row *row = an_arena_zero(a, x->count + 1, sizeof *row);
+    struct an_clock_row *row = an_arena_zero(arena, clocks->count + 1, sizeof *row);
     double error = 0;
     if (!row)
         return TACHO_ENOMEM;
-    if (x->count < 2) {
+    if (clocks->count < 2) {
         out->reason = "one rank: nothing to compare";
         out->error_ns = an_num_none(out->reason);
         return 0;
     }
-    for (size_t i = 0; i < x->count; i++) {
-        one_row(x, a, i, &row[i]);
+    for (size_t i = 0; i < clocks->count; i++) {
+        one_row(clocks, arena, i, &row[i]);
         error = row[i].error_ns.valid && !isnan(error) ? fmax(error, row[i].error_ns.value) : NAN;
     }
     out->row = row;
-    out->row_count = x->count;
+    out->row_count = clocks->count;
     out->error_ns = isnan(error)
                         ? an_num_none("the clock of a rank on another host could not be compared")
                         : an_num(error);
     return 0;
 }
 
-int an_clocks_align(struct an_trace *t, struct an_arena *a, struct an_clocks *out)
+int an_clocks_align(struct an_trace *trace, struct an_arena *arena, struct an_clocks *out)
 {
-    struct clocks x = {.t = t};
-    int rc = find_clocks(&x);
-    if (!rc && x.count > 1) {
-        rc = find_parts(&x);
+    struct clocks clocks = {.trace = trace};
+    int rc = find_clocks(&clocks);
+    if (!rc && clocks.count > 1) {
+        rc = find_parts(&clocks);
         if (!rc)
-            order_parts(&x);
-        rc = rc ? rc : fit_all(&x);
-        rc = rc ? rc : shift_all(&x);
+            order_parts(&clocks);
+        rc = rc ? rc : fit_all(&clocks);
+        rc = rc ? rc : shift_all(&clocks);
     }
-    rc = rc ? rc : report(&x, a, out);
-    free(x.clock);
-    free(x.of);
-    free(x.part);
+    rc = rc ? rc : report(&clocks, arena, out);
+    free(clocks.clock);
+    free(clocks.of);
+    free(clocks.part);
     return rc;
 }

@@ -12,6 +12,6 @@
  * took part in, and puts the times of ranks whose clock is off right, in place: slices, counters,
  * steps, processes. Files that ran on one host have one clock, which is only touched where a
  * collective would end before it began. Texts and rows of *out come from `a`. 0 or TACHO_ENOMEM. */
-int an_clocks_align(struct an_trace *t, struct an_arena *a, struct an_clocks *out);
+int an_clocks_align(struct an_trace *trace, struct an_arena *arena, struct an_clocks *out);
 
 #endif

@@ -41,10 +41,10 @@ struct an_comm_calls {
 /* What a range or kernel says of the collective that it is a call of; for clocks.c, which runs
  * before steps are known. Fills the fields from `name` to `group`, start, end, slice, synchronises.
  * False: it is no call, or has no end. */
-bool an_comm_read(const struct an_trace *t, size_t slice, struct an_comm_call *out);
+bool an_comm_read(const struct an_trace *trace, size_t slice, struct an_comm_call *out);
 
 /* Finds the calls and matches them. The caller frees calls->call. 0 or TACHO_ENOMEM. */
-int an_comm_find(struct an_context *c, struct an_comm_calls *calls);
+int an_comm_find(struct an_context *context, struct an_comm_calls *calls);
 
 /* First call of the next collective after `first`: calls of one collective stand together. */
 size_t an_comm_next(const struct an_comm_calls *calls, size_t first);
@@ -55,15 +55,15 @@ double an_comm_bus_factor(const char *name, int64_t n);
 
 /* Sums per kind of collective and communicator, from calls of detailed steps (without steps: all).
  * Fills the list, and sorts the calls by name. */
-int an_comm_collectives(struct an_context *c, struct an_comm_calls *calls);
+int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls);
 
 /* Accelerators: what the devices' rows tell. 0 or TACHO_ENOMEM. */
-int an_comm_device(struct an_context *c);
+int an_comm_device(struct an_context *context);
 
 /* Several ranks with devices: transfer and waiting of the collectives in the list. */
-void an_comm_device_split(struct an_context *c, const struct an_comm_calls *calls);
+void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls);
 
 /* Every value that is not set yet becomes absent. */
-void an_comm_rest_absent(struct an_communication *r, const char *reason);
+void an_comm_rest_absent(struct an_communication *communication, const char *reason);
 
 #endif

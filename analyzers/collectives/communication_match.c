@@ -87,27 +87,30 @@ static bool is_pair(const char *kind)
     return !strcmp(kind, "send") || !strcmp(kind, "recv");
 }
 
-bool an_comm_read(const struct an_trace *t, size_t i, struct an_comm_call *out)
+bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *out)
 {
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    const char *text = an_trace_name(t, t->slice.name[i]);
-    if (t->slice.dur[i] == AN_OPEN)
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    const char *text = an_trace_name(trace, trace->slice.name[i]);
+    if (trace->slice.dur[i] == AN_OPEN)
         return false;
-    bool ours = d && d->role == AN_ROLE_COMM;
-    const char *name = d && *d->collective ? d->collective : is_gloo(text) ? text + 5 : text;
+    bool ours = detail && detail->role == AN_ROLE_COMM;
+    const char *name = detail && *detail->collective ? detail->collective
+                       : is_gloo(text)               ? text + 5
+                                                     : text;
     const char *kind = ours || is_gloo(text) ? name : kind_of_kernel(name);
     size_t k = kind_of(kind);
     *out = (struct an_comm_call){.name = name,
                                  .kind = is_pair(kind) ? "send_recv" : kind,
-                                 .communicator = d ? d->communicator : STORE_ABSENT,
-                                 .sequence = ours ? t->slice.correlation[i]
-                                             : d  ? payload_number(d->payload, "\"sequence\":")
-                                                  : STORE_ABSENT,
-                                 .ranks = d ? d->ranks : STORE_ABSENT,
-                                 .bytes = d ? d->bytes : STORE_ABSENT,
-                                 .group = d ? members(d->payload) : 0,
-                                 .start = t->slice.start[i],
-                                 .end = an_slice_end(t, i),
+                                 .communicator = detail ? detail->communicator : STORE_ABSENT,
+                                 .sequence = ours ? trace->slice.correlation[i]
+                                             : detail
+                                                 ? payload_number(detail->payload, "\"sequence\":")
+                                                 : STORE_ABSENT,
+                                 .ranks = detail ? detail->ranks : STORE_ABSENT,
+                                 .bytes = detail ? detail->bytes : STORE_ABSENT,
+                                 .group = detail ? members(detail->payload) : 0,
+                                 .start = trace->slice.start[i],
+                                 .end = an_slice_end(trace, i),
                                  .slice = (uint32_t)i,
                                  .lane = AN_NONE,
                                  .op = AN_NONE,
@@ -119,71 +122,75 @@ bool an_comm_read(const struct an_trace *t, size_t i, struct an_comm_call *out)
 
 /* ---- finding ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t detailed_index(const struct an_context *c, const struct an_step *s)
+static uint32_t detailed_index(const struct an_context *context, const struct an_step *step)
 {
-    return s && an_step_detailed(s) ? (uint32_t)(s - c->step) : AN_NONE;
+    return step && an_step_detailed(step) ? (uint32_t)(step - context->step) : AN_NONE;
 }
 
-static int keep(struct an_comm_calls *out, const struct an_comm_call *x)
+static int keep(struct an_comm_calls *out, const struct an_comm_call *call)
 {
     if (an_grow(&out->call, &out->room, out->count + 1, sizeof *out->call))
         return TACHO_ENOMEM;
-    out->call[out->count++] = *x;
+    out->call[out->count++] = *call;
     return 0;
 }
 
 /* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process
  * group they are all of that one, and the place in the step tells which are one collective. */
-static void ask_job(const struct an_context *c, struct an_comm_call *x)
+static void ask_job(const struct an_context *context, struct an_comm_call *call)
 {
-    const char *groups = an_trace_key(c->t, "process_groups"),
-               *world = an_trace_key(c->t, "world_size");
+    const char *groups = an_trace_key(context->trace, "process_groups"),
+               *world = an_trace_key(context->trace, "world_size");
     int64_t size = world ? strtoll(world, NULL, 10) : 0;
-    x->counted = true;
-    x->window = x->step == AN_NONE ? -1 : c->step[x->step].index;
+    call->counted = true;
+    call->window = call->step == AN_NONE ? -1 : context->step[call->step].index;
     if (size > 0 && (size == 2 || (groups && !strcmp(groups, "1")))) {
-        x->communicator = 0;
-        x->ranks = size;
+        call->communicator = 0;
+        call->ranks = size;
     }
 }
 
-static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls *out)
+static int find_track(struct an_context *context, uint32_t track, struct an_comm_calls *out)
 {
-    const struct an_trace *t = c->t;
-    const struct an_track *k = &t->track[track];
+    const struct an_trace *trace = context->trace;
+    const struct an_track *k = &trace->track[track];
     uint32_t lane = AN_NONE;
     bool known = false;
     int rc = 0;
     if (strcmp(k->kind, "thread") && strcmp(k->kind, "comm"))
         return 0;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
-        struct an_comm_call x;
-        bool ours = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COMM;
-        if (!(ours || is_gloo(an_trace_name(t, t->slice.name[i]))) || !an_comm_read(t, i, &x))
+        struct an_comm_call call;
+        bool ours = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COMM;
+        if (!(ours || is_gloo(an_trace_name(trace, trace->slice.name[i]))) ||
+            !an_comm_read(trace, i, &call))
             continue;
         if (!known) {
-            lane = c->lane_count ? an_lane_of_process(c, k->process) : k->process;
+            lane = context->lane_count ? an_lane_of_process(context, k->process) : k->process;
             known = true;
         }
-        x.lane = lane;
-        x.track = track;
-        if (c->lane_count && lane != AN_NONE)
-            x.step = detailed_index(c, an_step_at_host(c, &c->lane[lane], x.start));
+        call.lane = lane;
+        call.track = track;
+        if (context->lane_count && lane != AN_NONE)
+            call.step =
+                detailed_index(context, an_step_at_host(context, &context->lane[lane], call.start));
         if (!ours)
-            ask_job(c, &x);
-        rc = keep(out, &x);
+            ask_job(context, &call);
+        rc = keep(out, &call);
     }
     return rc;
 }
 
 /* The two ranks of a send or recv, the sender first. */
-static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x, bool sends)
+static uint64_t pair_of(const struct an_context *context, const struct an_comm_call *call,
+                        bool sends)
 {
-    const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[x->slice]);
-    int64_t own = c->lane[x->lane].rank,
-            peer = d ? payload_number(d->payload, "\"peer\":") : STORE_ABSENT, pair[2];
+    const struct an_detail *detail =
+        an_trace_detail(context->trace, context->trace->slice.detail[call->slice]);
+    int64_t own = context->lane[call->lane].rank,
+            peer = detail ? payload_number(detail->payload, "\"peer\":") : STORE_ABSENT, pair[2];
     if (peer == STORE_ABSENT)
-        return x->group;
+        return call->group;
     pair[0] = sends ? own : peer;
     pair[1] = sends ? peer : own;
     return hash_bytes((const char *)pair, sizeof pair);
@@ -191,51 +198,54 @@ static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x
 
 /* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a
  * payload) that launched it. */
-static void ask_launch(const struct an_context *c, size_t op, struct an_comm_call *x)
+static void ask_launch(const struct an_context *context, size_t op, struct an_comm_call *call)
 {
-    const struct an_trace *t = c->t;
-    uint32_t launch = c->gpu->op.launch[op];
+    const struct an_trace *trace = context->trace;
+    uint32_t launch = context->gpu->op.launch[op];
     int levels = AN_DEPTH_MAX;
-    if (x->communicator != STORE_ABSENT)
+    if (call->communicator != STORE_ABSENT)
         return;
-    for (uint32_t p = launch; p != AN_NONE && levels--; p = t->slice.parent[p]) {
-        const struct an_detail *d = an_trace_detail(t, t->slice.detail[p]);
-        if (!d || d->communicator == STORE_ABSENT || !an_slice_open_at(t, p, launch))
+    for (uint32_t p = launch; p != AN_NONE && levels--; p = trace->slice.parent[p]) {
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[p]);
+        if (!detail || detail->communicator == STORE_ABSENT || !an_slice_open_at(trace, p, launch))
             continue;
-        x->communicator = d->communicator;
-        x->ranks = d->ranks;
-        x->bytes = x->bytes == STORE_ABSENT ? d->bytes : x->bytes;
+        call->communicator = detail->communicator;
+        call->ranks = detail->ranks;
+        call->bytes = call->bytes == STORE_ABSENT ? detail->bytes : call->bytes;
         return;
     }
 }
 
 /* Communication kernels of the devices that steps run on. */
-static int find_ops(struct an_context *c, struct an_comm_calls *out)
+static int find_ops(struct an_context *context, struct an_comm_calls *out)
 {
     int rc = 0;
-    for (uint32_t lane = 0; lane < c->lane_count; lane++) {
-        const struct an_lane *l = &c->lane[lane];
-        const struct an_device *d = l->device == AN_NONE ? NULL : &c->gpu->device[l->device];
-        for (size_t i = d ? d->first : 0; d && i < d->first + d->count && !rc; i++) {
-            struct an_comm_call x;
-            if (!(1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK) ||
-                !an_comm_read(c->t, c->gpu->op.slice[i], &x))
+    for (uint32_t lane = 0; lane < context->lane_count; lane++) {
+        const struct an_lane *l = &context->lane[lane];
+        const struct an_device *device =
+            l->device == AN_NONE ? NULL : &context->gpu->device[l->device];
+        for (size_t i = device ? device->first : 0;
+             device && i < device->first + device->count && !rc; i++) {
+            struct an_comm_call call;
+            if (!(1u << context->gpu->op.class[i] & AN_DEVICE_COMM_MASK) ||
+                !an_comm_read(context->trace, context->gpu->op.slice[i], &call))
                 continue;
-            const struct an_step *host = an_step_at_host(c, l, an_device_launch_time(c, i));
-            bool pair = !strcmp(x.kind, "send_recv");
-            ask_launch(c, i, &x);
-            x.lane = lane;
-            x.track = c->gpu->op.track[i];
-            x.op = (uint32_t)i;
-            x.step = detailed_index(c, an_step_at(c, l, x.start));
+            const struct an_step *host =
+                an_step_at_host(context, l, an_device_launch_time(context, i));
+            bool pair = !strcmp(call.kind, "send_recv");
+            ask_launch(context, i, &call);
+            call.lane = lane;
+            call.track = context->gpu->op.track[i];
+            call.op = (uint32_t)i;
+            call.step = detailed_index(context, an_step_at(context, l, call.start));
             if (pair)
-                x.group = pair_of(c, &x, !strcmp(x.name, "send"));
-            x.counted = x.sequence == STORE_ABSENT || (pair && x.group);
-            if (x.counted) {
-                x.sequence = STORE_ABSENT;
-                x.window = host ? host->index : -1;
+                call.group = pair_of(context, &call, !strcmp(call.name, "send"));
+            call.counted = call.sequence == STORE_ABSENT || (pair && call.group);
+            if (call.counted) {
+                call.sequence = STORE_ABSENT;
+                call.window = host ? host->index : -1;
             }
-            rc = keep(out, &x);
+            rc = keep(out, &call);
         }
     }
     return rc;
@@ -270,11 +280,11 @@ static int collective_order(const void *x, const void *y)
     return order ? order : COMPARE(a->lane, b->lane);
 }
 
-size_t an_comm_next(const struct an_comm_calls *x, size_t first)
+size_t an_comm_next(const struct an_comm_calls *calls, size_t first)
 {
     size_t next = first + 1;
-    while (next < x->count && !by_id(&x->call[first], &x->call[next]) &&
-           x->call[next].ordinal == x->call[first].ordinal)
+    while (next < calls->count && !by_id(&calls->call[first], &calls->call[next]) &&
+           calls->call[next].ordinal == calls->call[first].ordinal)
         next++;
     return next;
 }
@@ -306,108 +316,112 @@ static int member_order(const void *x, const void *y)
     return order ? order : COMPARE(a->lane, b->lane);
 }
 
-static int find_members(struct an_context *c, const struct an_comm_calls *x, struct membership *m)
+static int find_members(struct an_context *context, const struct an_comm_calls *calls,
+                        struct membership *membership)
 {
-    m->at = an_arena_zero(c->work, x->count + 1, sizeof *m->at);
-    if (!m->at)
+    membership->at = an_arena_zero(context->scratch, calls->count + 1, sizeof *membership->at);
+    if (!membership->at)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->count; i++)
-        m->at[i] = (struct member){.communicator = x->call[i].communicator,
-                                   .group = x->call[i].group,
-                                   .lane = x->call[i].lane,
-                                   .first = x->call[i].counted ? INT64_MIN : x->call[i].sequence,
-                                   .last = x->call[i].counted ? INT64_MAX : x->call[i].sequence};
-    qsort(m->at, x->count, sizeof *m->at, member_order);
-    for (size_t i = 0; i < x->count; i++) {
-        struct member *last = m->count ? &m->at[m->count - 1] : NULL;
-        if (!last || member_order(&m->at[i], last)) {
-            m->at[m->count++] = m->at[i];
+    for (size_t i = 0; i < calls->count; i++)
+        membership->at[i] =
+            (struct member){.communicator = calls->call[i].communicator,
+                            .group = calls->call[i].group,
+                            .lane = calls->call[i].lane,
+                            .first = calls->call[i].counted ? INT64_MIN : calls->call[i].sequence,
+                            .last = calls->call[i].counted ? INT64_MAX : calls->call[i].sequence};
+    qsort(membership->at, calls->count, sizeof *membership->at, member_order);
+    for (size_t i = 0; i < calls->count; i++) {
+        struct member *last = membership->count ? &membership->at[membership->count - 1] : NULL;
+        if (!last || member_order(&membership->at[i], last)) {
+            membership->at[membership->count++] = membership->at[i];
             continue;
         }
-        last->first = m->at[i].first < last->first ? m->at[i].first : last->first;
-        last->last = m->at[i].last > last->last ? m->at[i].last : last->last;
+        last->first = membership->at[i].first < last->first ? membership->at[i].first : last->first;
+        last->last = membership->at[i].last > last->last ? membership->at[i].last : last->last;
     }
     return 0;
 }
 
 /* Ranks of the file that take part in the communicator of x, and whose recordings reach over it. */
-static size_t members_of(const struct membership *m, const struct an_comm_call *x)
+static size_t members_of(const struct membership *membership, const struct an_comm_call *call)
 {
-    struct member key = {.communicator = x->communicator, .group = x->group};
-    size_t low = 0, high = m->count, n = 0;
+    struct member key = {.communicator = call->communicator, .group = call->group};
+    size_t low = 0, high = membership->count, n = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (communicator_order(&m->at[middle], &key) < 0)
+        if (communicator_order(&membership->at[middle], &key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < m->count && !communicator_order(&m->at[low], &key); low++)
-        n += x->counted || (m->at[low].first <= x->sequence && x->sequence <= m->at[low].last);
+    for (; low < membership->count && !communicator_order(&membership->at[low], &key); low++)
+        n += call->counted || (membership->at[low].first <= call->sequence &&
+                               call->sequence <= membership->at[low].last);
     return n;
 }
 
 /* A send and its recv. */
-static bool is_exchange(const struct an_comm_call *x, size_t n)
+static bool is_exchange(const struct an_comm_call *call, size_t n)
 {
-    return n == 2 && x[0].lane != x[1].lane && x[0].lane != AN_NONE && x[1].lane != AN_NONE &&
-           strcmp(x[0].name, x[1].name) &&
-           (x[0].counted ? x[0].group != 0 : x[0].sequence != STORE_ABSENT && x[0].ranks == 2);
+    return n == 2 && call[0].lane != call[1].lane && call[0].lane != AN_NONE &&
+           call[1].lane != AN_NONE && strcmp(call[0].name, call[1].name) &&
+           (call[0].counted ? call[0].group != 0
+                            : call[0].sequence != STORE_ABSENT && call[0].ranks == 2);
 }
 
 /* Every rank of the communicator that is in the file took part, each once, and none left before the
  * last one came. What has no number is one collective only where its bytes agree. */
-static bool is_whole(const struct membership *m, struct an_comm_call *x, size_t n)
+static bool is_whole(const struct membership *membership, struct an_comm_call *call, size_t n)
 {
-    if (!strcmp(x->kind, "send_recv"))
-        return is_exchange(x, n);
+    if (!strcmp(call->kind, "send_recv"))
+        return is_exchange(call, n);
     for (size_t i = 0; i < n; i++)
-        if ((x[i].sequence == STORE_ABSENT &&
-             (!x[i].counted || x[i].communicator == STORE_ABSENT)) ||
-            x[i].lane == AN_NONE || !x[i].synchronises || x[i].ranks != x->ranks ||
-            (x[i].counted && x[i].bytes != x->bytes && strcmp(x->kind, "all_to_all")))
+        if ((call[i].sequence == STORE_ABSENT &&
+             (!call[i].counted || call[i].communicator == STORE_ABSENT)) ||
+            call[i].lane == AN_NONE || !call[i].synchronises || call[i].ranks != call->ranks ||
+            (call[i].counted && call[i].bytes != call->bytes && strcmp(call->kind, "all_to_all")))
             return false;
-    if (n < 2 || (x->ranks != STORE_ABSENT && x->ranks < (int64_t)n))
-        return x->ranks == 1 && n == 1;
-    if (x->ranks == (int64_t)n)
+    if (n < 2 || (call->ranks != STORE_ABSENT && call->ranks < (int64_t)n))
+        return call->ranks == 1 && n == 1;
+    if (call->ranks == (int64_t)n)
         return true;
-    if (members_of(m, x) != n)
+    if (members_of(membership, call) != n)
         return false;
     for (size_t i = 0; i < n; i++)
-        x[i].lacks = x->ranks != STORE_ABSENT;
+        call[i].lacks = call->ranks != STORE_ABSENT;
     return true;
 }
 
-static void match(struct an_comm_calls *x, const struct membership *m)
+static void match(struct an_comm_calls *calls, const struct membership *membership)
 {
-    for (size_t i = 0, next; i < x->count; i = next) {
-        next = an_comm_next(x, i);
-        if (!is_whole(m, &x->call[i], next - i))
+    for (size_t i = 0, next; i < calls->count; i = next) {
+        next = an_comm_next(calls, i);
+        if (!is_whole(membership, &calls->call[i], next - i))
             continue;
         int64_t shortest = INT64_MAX;
         for (size_t k = i; k < next; k++) {
-            int64_t ns = an_time_sub(x->call[k].end, x->call[k].start);
+            int64_t ns = an_time_sub(calls->call[k].end, calls->call[k].start);
             shortest = ns < shortest ? ns : shortest;
         }
         for (size_t k = i; k < next; k++)
-            x->call[k].transfer = shortest;
+            calls->call[k].transfer = shortest;
     }
 }
 
-int an_comm_find(struct an_context *c, struct an_comm_calls *out)
+int an_comm_find(struct an_context *context, struct an_comm_calls *out)
 {
-    struct membership m = {0};
-    int rc = c->gpu ? find_ops(c, out) : 0;
-    for (uint32_t k = 0; k < c->t->track_count && !rc && !c->gpu; k++)
-        rc = find_track(c, k, out);
-    if (rc || !out->count || (rc = find_members(c, out, &m)))
+    struct membership membership = {0};
+    int rc = context->gpu ? find_ops(context, out) : 0;
+    for (uint32_t k = 0; k < context->trace->track_count && !rc && !context->gpu; k++)
+        rc = find_track(context, k, out);
+    if (rc || !out->count || (rc = find_members(context, out, &membership)))
         return rc;
     qsort(out->call, out->count, sizeof *out->call, rank_order);
     for (size_t i = 1; i < out->count; i++)
         if (!by_id(&out->call[i - 1], &out->call[i]) && out->call[i - 1].lane == out->call[i].lane)
             out->call[i].ordinal = out->call[i - 1].ordinal + 1;
     qsort(out->call, out->count, sizeof *out->call, collective_order);
-    match(out, &m);
+    match(out, &membership);
     return 0;
 }
 
@@ -421,43 +435,43 @@ struct sums {
     int64_t *rank_calls;
 };
 
-static void add_call(struct sums *s, const struct an_comm_call *x)
+static void add_call(struct sums *sums, const struct an_comm_call *call)
 {
-    double ns = (double)an_time_sub(x->end, x->start);
-    s->calls++;
-    s->ns += ns;
-    s->ranks = x->ranks > s->ranks ? x->ranks : s->ranks;
-    if (x->bytes != STORE_ABSENT) {
-        s->sized++;
-        s->bytes += (double)x->bytes;
+    double ns = (double)an_time_sub(call->end, call->start);
+    sums->calls++;
+    sums->ns += ns;
+    sums->ranks = call->ranks > sums->ranks ? call->ranks : sums->ranks;
+    if (call->bytes != STORE_ABSENT) {
+        sums->sized++;
+        sums->bytes += (double)call->bytes;
     }
-    if (x->lane != AN_NONE && s->rank_bytes) {
-        s->rank_calls[x->lane]++;
-        s->rank_bytes[x->lane] += x->bytes != STORE_ABSENT ? (double)x->bytes : 0;
+    if (call->lane != AN_NONE && sums->rank_bytes) {
+        sums->rank_calls[call->lane]++;
+        sums->rank_bytes[call->lane] += call->bytes != STORE_ABSENT ? (double)call->bytes : 0;
     }
-    if (x->transfer >= 0) {
-        s->matched++;
-        s->matched_ns += ns;
-        s->transfer += (double)x->transfer;
+    if (call->transfer >= 0) {
+        sums->matched++;
+        sums->matched_ns += ns;
+        sums->transfer += (double)call->transfer;
     }
 }
 
 /* Steps of the ranks that take part, summed; 0: there are no steps. */
-static double steps_of(const struct an_context *c, const struct sums *s)
+static double steps_of(const struct an_context *context, const struct sums *sums)
 {
     double n = 0;
-    for (size_t i = 0; i < c->step_count; i++)
-        n += an_step_detailed(&c->step[i]) && s->rank_calls[c->step[i].lane] > 0;
+    for (size_t i = 0; i < context->step_count; i++)
+        n += an_step_detailed(&context->step[i]) && sums->rank_calls[context->step[i].lane] > 0;
     return n;
 }
 
-static struct an_value uneven(const struct an_context *c, const struct sums *s)
+static struct an_value uneven(const struct an_context *context, const struct sums *sums)
 {
     double most = 0, sum = 0, ranks = 0;
-    for (size_t k = 0; k < c->lane_count; k++)
-        if (s->rank_calls[k]) {
-            most = s->rank_bytes[k] > most ? s->rank_bytes[k] : most;
-            sum += s->rank_bytes[k];
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (sums->rank_calls[k]) {
+            most = sums->rank_bytes[k] > most ? sums->rank_bytes[k] : most;
+            sum += sums->rank_bytes[k];
             ranks++;
         }
     if (ranks < 2)
@@ -466,70 +480,73 @@ static struct an_value uneven(const struct an_context *c, const struct sums *s)
                    : an_num_none("the calls do not say how many bytes they move");
 }
 
-static void bandwidth(struct an_context *c, const struct sums *s, struct an_collective *out)
+static void bandwidth(struct an_context *context, const struct sums *sums,
+                      struct an_collective *out)
 {
-    double factor = an_comm_bus_factor(out->name, s->ranks),
-           seconds = (s->matched ? s->transfer : s->ns) / 1e9;
-    double calls = (double)(s->matched ? s->matched : s->calls);
-    if (s->sized < s->calls || s->bytes <= 0 || seconds <= 0) {
-        out->algorithm_bytes_per_s = out->bus_bytes_per_s = an_num_none(
-            s->bytes <= 0 || s->sized < s->calls ? "the calls do not say how many bytes they move"
-                                                 : "the calls take no time");
+    double factor = an_comm_bus_factor(out->name, sums->ranks),
+           seconds = (sums->matched ? sums->transfer : sums->ns) / 1e9;
+    double calls = (double)(sums->matched ? sums->matched : sums->calls);
+    if (sums->sized < sums->calls || sums->bytes <= 0 || seconds <= 0) {
+        out->algorithm_bytes_per_s = out->bus_bytes_per_s =
+            an_num_none(sums->bytes <= 0 || sums->sized < sums->calls
+                            ? "the calls do not say how many bytes they move"
+                            : "the calls take no time");
         return;
     }
-    out->algorithm_bytes_per_s = an_num(s->bytes / (double)s->calls / (seconds / calls));
-    out->bandwidth_of = s->matched ? "transfer" : "time";
-    if (s->ranks < 2)
+    out->algorithm_bytes_per_s = an_num(sums->bytes / (double)sums->calls / (seconds / calls));
+    out->bandwidth_of = sums->matched ? "transfer" : "time";
+    if (sums->ranks < 2)
         out->bus_bytes_per_s = an_num_none("the calls do not say how many ranks take part");
     else if (factor <= 0)
-        out->bus_bytes_per_s =
-            an_num_none(an_arena_format(c->a, "no factor is defined for %.60s", out->name));
+        out->bus_bytes_per_s = an_num_none(
+            an_arena_format(context->arena, "no factor is defined for %.60s", out->name));
     else
         out->bus_bytes_per_s = an_num(out->algorithm_bytes_per_s.value * factor);
 }
 
-static const char *why_unmatched(const struct an_context *c, const struct an_comm_call *x)
+static const char *why_unmatched(const struct an_context *context, const struct an_comm_call *call)
 {
-    if (!x->synchronises && !strcmp(x->kind, "send_recv"))
+    if (!call->synchronises && !strcmp(call->kind, "send_recv"))
         return "the calls of the other rank are not in the file, or do not say which ones they "
                "belong to";
-    if (!x->synchronises)
+    if (!call->synchronises)
         return "ranks may leave it before the others come: who waits cannot be told";
-    if (x->ranks < 2)
-        return x->ranks == 1 ? "one rank" : "the calls do not say how many ranks take part";
-    if (x->sequence == STORE_ABSENT)
+    if (call->ranks < 2)
+        return call->ranks == 1 ? "one rank" : "the calls do not say how many ranks take part";
+    if (call->sequence == STORE_ABSENT)
         return "the calls carry no sequence number";
-    return c->r->communication.missing ? c->r->communication.missing
-                                       : "no call of it was recorded on every rank";
+    return context->result->communication.missing ? context->result->communication.missing
+                                                  : "no call of it was recorded on every rank";
 }
 
-static void describe(struct an_context *c, const struct an_comm_call *first, const struct sums *s,
-                     struct an_collective *out)
+static void describe(struct an_context *context, const struct an_comm_call *first,
+                     const struct sums *sums, struct an_collective *out)
 {
-    double calls = (double)s->calls, steps = steps_of(c, s);
+    double calls = (double)sums->calls, steps = steps_of(context, sums);
     const char *none = "no counted step has all its ranges in the file",
-               *why = why_unmatched(c, first);
+               *why = why_unmatched(context, first);
     *out = (struct an_collective){
-        .name = an_arena_text(c->a, first->name),
+        .name = an_arena_text(context->arena, first->name),
         .communicator = first->communicator != STORE_ABSENT ? an_int(first->communicator)
                                                             : an_int_none("not said by the calls"),
-        .ranks = s->ranks > 0 ? an_int(s->ranks) : an_int_none("not said by the calls"),
-        .count = s->calls,
-        .matched = s->matched,
-        .mean_ms = an_num(s->ns / calls / 1e6),
+        .ranks = sums->ranks > 0 ? an_int(sums->ranks) : an_int_none("not said by the calls"),
+        .count = sums->calls,
+        .matched = sums->matched,
+        .mean_ms = an_num(sums->ns / calls / 1e6),
         .calls_per_step = steps > 0 ? an_num(calls / steps) : an_num_none(none),
-        .bytes_max_over_mean = uneven(c, s)};
-    bool sized = s->sized == s->calls;
+        .bytes_max_over_mean = uneven(context, sums)};
+    bool sized = sums->sized == sums->calls;
     const char *no_bytes = "the calls do not say how many bytes they move";
-    out->bytes_per_call = sized ? an_num(s->bytes / calls) : an_num_none(no_bytes);
+    out->bytes_per_call = sized ? an_num(sums->bytes / calls) : an_num_none(no_bytes);
     out->bytes_per_step = !sized      ? an_num_none(no_bytes)
-                          : steps > 0 ? an_num(s->bytes / steps)
+                          : steps > 0 ? an_num(sums->bytes / steps)
                                       : an_num_none(none);
     out->transfer_ms =
-        s->matched ? an_num(s->transfer / (double)s->matched / 1e6) : an_num_none(why);
-    out->waiting_ms = s->matched ? an_num((s->matched_ns - s->transfer) / (double)s->matched / 1e6)
-                                 : an_num_none(why);
-    bandwidth(c, s, out);
+        sums->matched ? an_num(sums->transfer / (double)sums->matched / 1e6) : an_num_none(why);
+    out->waiting_ms =
+        sums->matched ? an_num((sums->matched_ns - sums->transfer) / (double)sums->matched / 1e6)
+                      : an_num_none(why);
+    bandwidth(context, sums, out);
 }
 
 static int time_order(const void *x, const void *y)
@@ -552,32 +569,36 @@ static int name_order(const void *x, const void *y)
     return order ? order : COMPARE(a->slice, b->slice);
 }
 
-int an_comm_collectives(struct an_context *c, struct an_comm_calls *x)
+int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls)
 {
-    struct an_communication *r = &c->r->communication;
+    struct an_communication *communication = &context->result->communication;
     size_t most = 0;
-    if (x->count)
-        qsort(x->call, x->count, sizeof *x->call, name_order);
-    for (size_t i = 0; i < x->count; i++)
-        most += !i || !same_kind(&x->call[i - 1], &x->call[i]);
-    struct an_collective *rows = an_arena_zero(c->a, most + 1, sizeof *rows);
-    double *rank_bytes = an_arena_zero(c->work, c->lane_count + 1, sizeof *rank_bytes);
-    int64_t *rank_calls = an_arena_zero(c->work, c->lane_count + 1, sizeof *rank_calls);
+    if (calls->count)
+        qsort(calls->call, calls->count, sizeof *calls->call, name_order);
+    for (size_t i = 0; i < calls->count; i++)
+        most += !i || !same_kind(&calls->call[i - 1], &calls->call[i]);
+    struct an_collective *rows = an_arena_zero(context->arena, most + 1, sizeof *rows);
+    double *rank_bytes =
+        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *rank_bytes);
+    int64_t *rank_calls =
+        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *rank_calls);
     if (!rows || !rank_bytes || !rank_calls)
         return TACHO_ENOMEM;
-    for (size_t i = 0, next; i < x->count; i = next) {
-        memset(rank_bytes, 0, (c->lane_count + 1) * sizeof *rank_bytes);
-        memset(rank_calls, 0, (c->lane_count + 1) * sizeof *rank_calls);
+    for (size_t i = 0, next; i < calls->count; i = next) {
+        memset(rank_bytes, 0, (context->lane_count + 1) * sizeof *rank_bytes);
+        memset(rank_calls, 0, (context->lane_count + 1) * sizeof *rank_calls);
         /* without steps there are no ranks to tell apart */
-        struct sums s = {.rank_bytes = c->lane_count ? rank_bytes : NULL, .rank_calls = rank_calls};
-        for (next = i; next < x->count && same_kind(&x->call[i], &x->call[next]); next++)
-            if (!c->r->steps.detailed || x->call[next].step != AN_NONE)
-                add_call(&s, &x->call[next]);
-        if (s.calls)
-            describe(c, &x->call[i], &s, &rows[r->collective_count++]);
+        struct sums sums = {.rank_bytes = context->lane_count ? rank_bytes : NULL,
+                            .rank_calls = rank_calls};
+        for (next = i; next < calls->count && same_kind(&calls->call[i], &calls->call[next]);
+             next++)
+            if (!context->result->steps.detailed || calls->call[next].step != AN_NONE)
+                add_call(&sums, &calls->call[next]);
+        if (sums.calls)
+            describe(context, &calls->call[i], &sums, &rows[communication->collective_count++]);
     }
-    if (r->collective_count)
-        qsort(rows, r->collective_count, sizeof *rows, time_order);
-    r->collectives = rows;
+    if (communication->collective_count)
+        qsort(rows, communication->collective_count, sizeof *rows, time_order);
+    communication->collectives = rows;
     return 0;
 }

@@ -33,7 +33,7 @@ struct an_compat_group {
 };
 
 struct an_compat_view {
-    struct an_context *c;
+    struct an_context *context;
     uint8_t *category; /* enum an_compat_category of each string of the trace */
     struct an_compat_group *group;
     size_t group_count;
@@ -53,33 +53,33 @@ struct an_compat_event {
 
 /* Calls `each` for every event with an end of group g, track by track, until it returns non-zero,
  * which is then returned. */
-int an_compat_each(const struct an_compat_view *v, size_t g,
-                   int (*each)(void *ctx, const struct an_compat_event *e), void *ctx);
+int an_compat_each(const struct an_compat_view *view, size_t g,
+                   int (*each)(void *ctx, const struct an_compat_event *event), void *ctx);
 
 /* `ts` and `dur` of an event as a JSON reader gets them: the nearest double of the decimal number,
  * us. */
-double an_compat_ts(const struct an_compat_view *v, size_t g, size_t slice);
-double an_compat_dur(const struct an_compat_view *v, size_t slice);
-int64_t an_compat_ticks(const struct an_compat_view *v, double us);
-double an_compat_us(const struct an_compat_view *v, int64_t ticks);
+double an_compat_ts(const struct an_compat_view *view, size_t g, size_t slice);
+double an_compat_dur(const struct an_compat_view *view, size_t slice);
+int64_t an_compat_ticks(const struct an_compat_view *view, double us);
+double an_compat_us(const struct an_compat_view *view, int64_t ticks);
 /* The event in ticks: [ts, ts + dur) with the sum rounded as a double. */
-struct an_span an_compat_span(const struct an_compat_view *v, size_t g, size_t slice);
+struct an_span an_compat_span(const struct an_compat_view *view, size_t g, size_t slice);
 
 /* Spans that grow. */
 struct an_compat_spans {
     struct an_span *span;
     size_t count, room;
 };
-int an_compat_spans_add(struct an_compat_spans *s, struct an_span x);
+int an_compat_spans_add(struct an_compat_spans *compat_spans, struct an_span span);
 
 /* Adds a row; texts are copied. NAN: the tool has no number here (it prints nan or null). 0 or
  * TACHO_ENOMEM. */
-int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const char *section,
+int an_compat_put(struct an_compat_view *view, int64_t rank, int64_t device, const char *section,
                   const char *key, const char *unit, double value);
 
 /* The tools. 0 or TACHO_ENOMEM. */
-int an_compat_tracelens(struct an_compat_view *v);
-int an_compat_hta(struct an_compat_view *v, bool include_last);
-int an_compat_tb(struct an_compat_view *v);
+int an_compat_tracelens(struct an_compat_view *view);
+int an_compat_hta(struct an_compat_view *view, bool include_last);
+int an_compat_tb(struct an_compat_view *view);
 
 #endif

@@ -20,7 +20,7 @@ struct gpu_event {
 };
 
 struct hta {
-    const struct an_compat_view *v;
+    const struct an_compat_view *view;
     size_t g;
     bool filter; /* two or more distinct ProfilerStep names in all ranks */
     bool include_last;
@@ -78,19 +78,20 @@ struct row {
 };
 
 /* A wait for all streams is on stream 4294967295 or, in newer traces, -1. */
-static int64_t stream_of_device_row(const struct an_trace *t, const struct an_compat_event *e)
+static int64_t stream_of_device_row(const struct an_trace *trace,
+                                    const struct an_compat_event *event)
 {
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[e->slice]);
-    if (e->track->tid != STORE_ABSENT)
-        return e->track->tid;
-    return d && strstr(d->payload, "\"all_streams\":true") ? (int64_t)UINT32_MAX : -1;
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[event->slice]);
+    if (event->track->tid != STORE_ABSENT)
+        return event->track->tid;
+    return detail && strstr(detail->payload, "\"all_streams\":true") ? (int64_t)UINT32_MAX : -1;
 }
 
 /* "stream": N in the payload of an operator that a compiler made, or -1. */
-static int64_t stream_of_op(const struct an_trace *t, size_t slice)
+static int64_t stream_of_op(const struct an_trace *trace, size_t slice)
 {
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[slice]);
-    const char *at = d && *d->payload ? strstr(d->payload, "\"stream\"") : NULL;
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
+    const char *at = detail && *detail->payload ? strstr(detail->payload, "\"stream\"") : NULL;
     if (!at)
         return -1;
     at += strlen("\"stream\"");
@@ -100,83 +101,85 @@ static int64_t stream_of_op(const struct an_trace *t, size_t slice)
     return end == at ? -1 : n;
 }
 
-static bool row_of(const struct hta *h, const struct an_compat_event *e, struct row *r)
+static bool row_of(const struct hta *hta, const struct an_compat_event *event, struct row *row)
 {
-    const struct an_trace *t = h->v->c->t;
-    if (e->category ==
+    const struct an_trace *trace = hta->view->context->trace;
+    if (event->category ==
         AN_COMPAT_INSTANT) /* has no dur, or is the row of the trace itself: HTA drops them */
         return false;
-    double ts = an_compat_ts(h->v, h->g, e->slice);
-    r->ts = (int64_t)ceil(ts);
-    r->end = (int64_t)floor(ts + an_compat_dur(h->v, e->slice));
-    r->name = an_trace_name(t, t->slice.name[e->slice]);
-    r->correlation = r->stream = -1;
-    bool work = e->category == AN_COMPAT_KERNEL || e->category == AN_COMPAT_MEMCPY ||
-                e->category == AN_COMPAT_MEMSET || e->category == AN_COMPAT_SYNC;
-    if (e->device && work)
-        r->stream = stream_of_device_row(t, e);
-    else if (e->category == AN_COMPAT_OP)
-        r->stream = stream_of_op(t, e->slice);
-    if ((e->device && work) || e->category == AN_COMPAT_RUNTIME || e->category == AN_COMPAT_DRIVER)
-        r->correlation =
-            t->slice.correlation[e->slice] == STORE_ABSENT ? -1 : t->slice.correlation[e->slice];
-    r->gpu = (r->stream >= 0 && r->correlation >= 0) || !strcmp(r->name, "Event Sync") ||
-             !strcmp(r->name, "Context Sync");
+    double ts = an_compat_ts(hta->view, hta->g, event->slice);
+    row->ts = (int64_t)ceil(ts);
+    row->end = (int64_t)floor(ts + an_compat_dur(hta->view, event->slice));
+    row->name = an_trace_name(trace, trace->slice.name[event->slice]);
+    row->correlation = row->stream = -1;
+    bool work = event->category == AN_COMPAT_KERNEL || event->category == AN_COMPAT_MEMCPY ||
+                event->category == AN_COMPAT_MEMSET || event->category == AN_COMPAT_SYNC;
+    if (event->device && work)
+        row->stream = stream_of_device_row(trace, event);
+    else if (event->category == AN_COMPAT_OP)
+        row->stream = stream_of_op(trace, event->slice);
+    if ((event->device && work) || event->category == AN_COMPAT_RUNTIME ||
+        event->category == AN_COMPAT_DRIVER)
+        row->correlation = trace->slice.correlation[event->slice] == STORE_ABSENT
+                               ? -1
+                               : trace->slice.correlation[event->slice];
+    row->gpu = (row->stream >= 0 && row->correlation >= 0) || !strcmp(row->name, "Event Sync") ||
+               !strcmp(row->name, "Context Sync");
     return true;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------------------------- */
 
-static int look(void *ctx, const struct an_compat_event *e)
+static int look(void *ctx, const struct an_compat_event *event)
 {
-    struct hta *h = ctx;
-    struct row r;
-    if (!row_of(h, e, &r))
+    struct hta *hta = ctx;
+    struct row row;
+    if (!row_of(hta, event, &row))
         return 0;
-    uint32_t name = h->v->c->t->slice.name[e->slice];
-    h->min_ts = r.ts < h->min_ts ? r.ts : h->min_ts;
-    if (name != AN_NONE && h->step_name[name] == 1) {
-        h->step_name[name] = 2;
-        h->distinct++;
+    uint32_t name = hta->view->context->trace->slice.name[event->slice];
+    hta->min_ts = row.ts < hta->min_ts ? row.ts : hta->min_ts;
+    if (name != AN_NONE && hta->step_name[name] == 1) {
+        hta->step_name[name] = 2;
+        hta->distinct++;
     }
     return 0;
 }
 
 /* The last step of the rank. HTA moves the starts of all events so that the first one is 0, but not
  * the ends. */
-static int find_last_step(void *ctx, const struct an_compat_event *e)
+static int find_last_step(void *ctx, const struct an_compat_event *event)
 {
-    struct hta *h = ctx;
-    struct row r;
-    if (!row_of(h, e, &r) || r.gpu)
+    struct hta *hta = ctx;
+    struct row row;
+    if (!row_of(hta, event, &row) || row.gpu)
         return 0;
-    uint32_t name = h->v->c->t->slice.name[e->slice];
-    h->host_start = r.ts < h->host_start ? r.ts : h->host_start;
-    h->host_end = r.end > h->host_end ? r.end : h->host_end;
-    if (name == AN_NONE || !h->step_name[name])
+    uint32_t name = hta->view->context->trace->slice.name[event->slice];
+    hta->host_start = row.ts < hta->host_start ? row.ts : hta->host_start;
+    hta->host_end = row.end > hta->host_end ? row.end : hta->host_end;
+    if (name == AN_NONE || !hta->step_name[name])
         return 0;
-    h->last_start = !h->any_step || r.ts > h->last_start ? r.ts : h->last_start;
-    h->last_end = !h->any_step || r.end > h->last_end ? r.end : h->last_end;
-    h->any_step = true;
+    hta->last_start = !hta->any_step || row.ts > hta->last_start ? row.ts : hta->last_start;
+    hta->last_end = !hta->any_step || row.end > hta->last_end ? row.end : hta->last_end;
+    hta->any_step = true;
     return 0;
 }
 
-static bool host_stays(const struct hta *h, const struct row *r)
+static bool host_stays(const struct hta *hta, const struct row *row)
 {
-    int64_t start = h->any_step ? h->last_start : h->host_start,
-            end = h->any_step ? h->last_end : h->host_end;
-    return h->include_last ? r->ts - h->min_ts <= end : r->ts < start;
+    int64_t start = hta->any_step ? hta->last_start : hta->host_start,
+            end = hta->any_step ? hta->last_end : hta->host_end;
+    return hta->include_last ? row->ts - hta->min_ts <= end : row->ts < start;
 }
 
-static int keep_correlation(void *ctx, const struct an_compat_event *e)
+static int keep_correlation(void *ctx, const struct an_compat_event *event)
 {
-    struct hta *h = ctx;
-    struct row r;
-    if (!row_of(h, e, &r) || r.gpu || r.correlation < 0 || !host_stays(h, &r))
+    struct hta *hta = ctx;
+    struct row row;
+    if (!row_of(hta, event, &row) || row.gpu || row.correlation < 0 || !host_stays(hta, &row))
         return 0;
-    if (an_grow(&h->kept, &h->kept_room, h->kept_count + 1, sizeof *h->kept))
+    if (an_grow(&hta->kept, &hta->kept_room, hta->kept_count + 1, sizeof *hta->kept))
         return TACHO_ENOMEM;
-    h->kept[h->kept_count++] = r.correlation;
+    hta->kept[hta->kept_count++] = row.correlation;
     return 0;
 }
 
@@ -186,19 +189,20 @@ static int number_order(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static int keep_event(void *ctx, const struct an_compat_event *e)
+static int keep_event(void *ctx, const struct an_compat_event *event)
 {
-    struct hta *h = ctx;
-    struct row r;
-    if (!row_of(h, e, &r) || r.stream == -1)
+    struct hta *hta = ctx;
+    struct row row;
+    if (!row_of(hta, event, &row) || row.stream == -1)
         return 0;
-    if (h->filter && (r.gpu ? !h->kept_count || !bsearch(&r.correlation, h->kept, h->kept_count,
-                                                         sizeof *h->kept, number_order)
-                            : !host_stays(h, &r)))
+    if (hta->filter &&
+        (row.gpu ? !hta->kept_count || !bsearch(&row.correlation, hta->kept, hta->kept_count,
+                                                sizeof *hta->kept, number_order)
+                 : !host_stays(hta, &row)))
         return 0;
-    if (an_grow(&h->event, &h->event_room, h->event_count + 1, sizeof *h->event))
+    if (an_grow(&hta->event, &hta->event_room, hta->event_count + 1, sizeof *hta->event))
         return TACHO_ENOMEM;
-    h->event[h->event_count++] = (struct gpu_event){r.ts, r.end, type_of(r.name)};
+    hta->event[hta->event_count++] = (struct gpu_event){row.ts, row.end, type_of(row.name)};
     return 0;
 }
 
@@ -220,24 +224,24 @@ struct merged {
 
 /* A new group begins where an event starts after everything before it ended. `type` OTHER + 1: all
  * events. */
-static int merge(const struct hta *h, enum type type, bool all, struct merged *m)
+static int merge(const struct hta *hta, enum type type, bool all, struct merged *merged)
 {
     int64_t latest = INT64_MIN;
-    *m = (struct merged){.span = malloc((h->event_count + 1) * sizeof *m->span)};
-    if (!m->span)
+    *merged = (struct merged){.span = malloc((hta->event_count + 1) * sizeof *merged->span)};
+    if (!merged->span)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < h->event_count; i++) {
-        const struct gpu_event *e = &h->event[i];
-        if (!all && e->type != type)
+    for (size_t i = 0; i < hta->event_count; i++) {
+        const struct gpu_event *gpu_event = &hta->event[i];
+        if (!all && gpu_event->type != type)
             continue;
-        if (!m->count || e->ts > latest)
-            m->span[m->count++] = (struct an_span){e->ts, e->end};
-        else if (e->end > m->span[m->count - 1].end)
-            m->span[m->count - 1].end = e->end;
-        latest = e->end > latest ? e->end : latest;
+        if (!merged->count || gpu_event->ts > latest)
+            merged->span[merged->count++] = (struct an_span){gpu_event->ts, gpu_event->end};
+        else if (gpu_event->end > merged->span[merged->count - 1].end)
+            merged->span[merged->count - 1].end = gpu_event->end;
+        latest = gpu_event->end > latest ? gpu_event->end : latest;
     }
-    for (size_t i = 0; i < m->count; i++)
-        m->sum += m->span[i].end - m->span[i].start;
+    for (size_t i = 0; i < merged->count; i++)
+        merged->sum += merged->span[i].end - merged->span[i].start;
     return 0;
 }
 
@@ -252,12 +256,12 @@ static int mark_order(const void *a, const void *b)
     return (x->time > y->time) - (x->time < y->time);
 }
 
-static size_t marks_of(const struct merged *m, int weight, struct mark *out)
+static size_t marks_of(const struct merged *merged, int weight, struct mark *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        out[n++] = (struct mark){m->span[i].start, weight};
-        out[n++] = (struct mark){m->span[i].end, -weight};
+    for (size_t i = 0; i < merged->count; i++) {
+        out[n++] = (struct mark){merged->span[i].start, weight};
+        out[n++] = (struct mark){merged->span[i].end, -weight};
     }
     return n;
 }
@@ -289,15 +293,15 @@ static double percent(int64_t part, int64_t whole)
     return whole ? rint(100 * ((double)part / (double)whole) * 100) / 100 : NAN;
 }
 
-static int put_rows(struct an_compat_view *v, const struct hta *h)
+static int put_rows(struct an_compat_view *view, const struct hta *hta)
 {
     struct merged all = {0}, compute = {0}, comm = {0};
-    int64_t overlap = 0, rank = v->group[h->g].rank;
-    int rc = merge(h, OTHER, true, &all);
+    int64_t overlap = 0, rank = view->group[hta->g].rank;
+    int rc = merge(hta, OTHER, true, &all);
     if (!rc)
-        rc = merge(h, COMPUTE, false, &compute);
+        rc = merge(hta, COMPUTE, false, &compute);
     if (!rc)
-        rc = merge(h, COMM, false, &comm);
+        rc = merge(hta, COMM, false, &comm);
     if (!rc)
         rc = overlap_of(&comm, &compute, &overlap);
     if (!rc) {
@@ -316,7 +320,7 @@ static int put_rows(struct an_compat_view *v, const struct hta *h)
             {"temporal_breakdown", "non_compute_time_pctg", "%", percent(other, kernel)},
             {"comm_comp_overlap", "comp_comm_overlap_pctg", "%", percent(overlap, comm.sum)}};
         for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
-            rc = an_compat_put(v, rank, STORE_ABSENT, rows[i].section, rows[i].key, rows[i].unit,
+            rc = an_compat_put(view, rank, STORE_ABSENT, rows[i].section, rows[i].key, rows[i].unit,
                                rows[i].value);
     }
     free(all.span);
@@ -325,41 +329,43 @@ static int put_rows(struct an_compat_view *v, const struct hta *h)
     return rc;
 }
 
-static int rank_rows(struct an_compat_view *v, struct hta *h)
+static int rank_rows(struct an_compat_view *view, struct hta *hta)
 {
     int rc = 0;
-    h->any_step = false;
-    h->kept_count = h->event_count = 0;
-    h->host_start = INT64_MAX;
-    h->host_end = INT64_MIN;
-    if (h->filter) {
-        rc = an_compat_each(v, h->g, find_last_step, h);
+    hta->any_step = false;
+    hta->kept_count = hta->event_count = 0;
+    hta->host_start = INT64_MAX;
+    hta->host_end = INT64_MIN;
+    if (hta->filter) {
+        rc = an_compat_each(view, hta->g, find_last_step, hta);
         if (!rc)
-            rc = an_compat_each(v, h->g, keep_correlation, h);
-        if (h->kept_count)
-            qsort(h->kept, h->kept_count, sizeof *h->kept, number_order);
+            rc = an_compat_each(view, hta->g, keep_correlation, hta);
+        if (hta->kept_count)
+            qsort(hta->kept, hta->kept_count, sizeof *hta->kept, number_order);
     }
     if (!rc)
-        rc = an_compat_each(v, h->g, keep_event, h);
-    if (rc || !h->event_count)
+        rc = an_compat_each(view, hta->g, keep_event, hta);
+    if (rc || !hta->event_count)
         return rc;
-    qsort(h->event, h->event_count, sizeof *h->event, event_order);
-    return put_rows(v, h);
+    qsort(hta->event, hta->event_count, sizeof *hta->event, event_order);
+    return put_rows(view, hta);
 }
 
-int an_compat_hta(struct an_compat_view *v, bool include_last)
+int an_compat_hta(struct an_compat_view *view, bool include_last)
 {
-    const struct an_trace *t = v->c->t;
-    struct hta h = {.v = v, .include_last = include_last, .min_ts = INT64_MAX};
-    int rc = (h.step_name = an_arena_zero(v->c->work, t->string_count, 1)) ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0; i < t->string_count && !rc; i++)
-        h.step_name[i] = is_step_name(t->string[i]);
-    for (h.g = 0; h.g < v->group_count && !rc; h.g++)
-        rc = an_compat_each(v, h.g, look, &h);
-    h.filter = h.distinct >= 2;
-    for (h.g = 0; h.g < v->group_count && !rc; h.g++)
-        rc = rank_rows(v, &h);
-    free(h.kept);
-    free(h.event);
+    const struct an_trace *trace = view->context->trace;
+    struct hta hta = {.view = view, .include_last = include_last, .min_ts = INT64_MAX};
+    int rc = (hta.step_name = an_arena_zero(view->context->scratch, trace->string_count, 1))
+                 ? 0
+                 : TACHO_ENOMEM;
+    for (size_t i = 0; i < trace->string_count && !rc; i++)
+        hta.step_name[i] = is_step_name(trace->string[i]);
+    for (hta.g = 0; hta.g < view->group_count && !rc; hta.g++)
+        rc = an_compat_each(view, hta.g, look, &hta);
+    hta.filter = hta.distinct >= 2;
+    for (hta.g = 0; hta.g < view->group_count && !rc; hta.g++)
+        rc = rank_rows(view, &hta);
+    free(hta.kept);
+    free(hta.event);
     return rc;
 }

@@ -45,7 +45,7 @@ struct runtime_call {
 };
 
 struct plugin {
-    struct an_compat_view *v;
+    struct an_compat_view *view;
     size_t g;
     struct an_compat_spans role[ROLE_COUNT];
     struct step *step;
@@ -89,25 +89,26 @@ static bool is_collective(const char *name)
 /* The plugin calls a kernel communication if its external id is that of a collective's operator.
  * External ids are not kept; the id is that of the innermost operator around the launch, so that
  * one is asked. Annotations have other ids than kernels. */
-static bool is_comm_kernel(const struct an_context *c, size_t slice)
+static bool is_comm_kernel(const struct an_context *context, size_t slice)
 {
-    const struct an_trace *t = c->t;
-    const struct an_device_ops *o = &c->gpu->op;
+    const struct an_trace *trace = context->trace;
+    const struct an_device_ops *ops = &context->gpu->op;
     uint32_t at = AN_NONE;
-    for (size_t d = 0; d < c->gpu->device_count && at == AN_NONE; d++) {
-        size_t first = c->gpu->device[d].first, end = first + c->gpu->device[d].count;
-        size_t low = an_times_seek(o->start, first, end,
-                                   t->slice.start[slice]); /* ops of a device are sorted by start */
-        for (; low < end && o->start[low] == t->slice.start[slice]; low++)
-            if (o->slice[low] == slice)
-                at = o->launch[low];
+    for (size_t d = 0; d < context->gpu->device_count && at == AN_NONE; d++) {
+        size_t first = context->gpu->device[d].first, end = first + context->gpu->device[d].count;
+        size_t low =
+            an_times_seek(ops->start, first, end,
+                          trace->slice.start[slice]); /* ops of a device are sorted by start */
+        for (; low < end && ops->start[low] == trace->slice.start[slice]; low++)
+            if (ops->slice[low] == slice)
+                at = ops->launch[low];
     }
     if (at == AN_NONE)
         return false;
-    uint32_t p = t->slice.parent[at];
-    for (int depth = 0; p != AN_NONE && depth < AN_DEPTH_MAX; depth++, p = t->slice.parent[p])
-        if (!strcmp(an_slice_category(t, p), "op"))
-            return is_collective(an_trace_name(t, t->slice.name[p]));
+    uint32_t p = trace->slice.parent[at];
+    for (int depth = 0; p != AN_NONE && depth < AN_DEPTH_MAX; depth++, p = trace->slice.parent[p])
+        if (!strcmp(an_slice_category(trace, p), "op"))
+            return is_collective(an_trace_name(trace, trace->slice.name[p]));
     return false;
 }
 
@@ -117,63 +118,71 @@ static int64_t device_number(const struct an_track *track)
     return colon ? strtoll(colon + 1, NULL, 10) : 0;
 }
 
-static int add_device_event(struct plugin *p, const struct an_compat_event *e, struct an_span s)
+static int add_device_event(struct plugin *plugin, const struct an_compat_event *event,
+                            struct an_span span)
 {
-    int64_t correlation = p->v->c->t->slice.correlation[e->slice];
-    bool kernel = e->category == AN_COMPAT_KERNEL;
-    enum role role = kernel && is_comm_kernel(p->v->c, e->slice) ? ROLE_Communication
-                     : kernel                                    ? ROLE_Kernel
-                     : e->category == AN_COMPAT_MEMCPY           ? ROLE_Memcpy
-                                                                 : ROLE_Memset;
-    if (an_grow(&p->event, &p->event_room, p->event_count + 1, sizeof *p->event))
+    int64_t correlation = plugin->view->context->trace->slice.correlation[event->slice];
+    bool kernel = event->category == AN_COMPAT_KERNEL;
+    enum role role = kernel && is_comm_kernel(plugin->view->context, event->slice)
+                         ? ROLE_Communication
+                     : kernel                              ? ROLE_Kernel
+                     : event->category == AN_COMPAT_MEMCPY ? ROLE_Memcpy
+                                                           : ROLE_Memset;
+    if (an_grow(&plugin->event, &plugin->event_room, plugin->event_count + 1,
+                sizeof *plugin->event))
         return TACHO_ENOMEM;
-    p->event[p->event_count++] = (struct device_event){
-        .span = s, .correlation = correlation, .device = device_number(e->track), .kernel = kernel};
-    return an_compat_spans_add(&p->role[role], s);
+    plugin->event[plugin->event_count++] =
+        (struct device_event){.span = span,
+                              .correlation = correlation,
+                              .device = device_number(event->track),
+                              .kernel = kernel};
+    return an_compat_spans_add(&plugin->role[role], span);
 }
 
-static int add_step(struct plugin *p, struct an_span s, const char *name)
+static int add_step(struct plugin *plugin, struct an_span span, const char *name)
 {
-    if (an_grow(&p->step, &p->step_room, p->step_count + 1, sizeof *p->step))
+    if (an_grow(&plugin->step, &plugin->step_room, plugin->step_count + 1, sizeof *plugin->step))
         return TACHO_ENOMEM;
-    p->step[p->step_count++] = (struct step){.span = s, .name = strchr(name, '#') + 1};
+    plugin->step[plugin->step_count++] = (struct step){.span = span, .name = strchr(name, '#') + 1};
     return 0;
 }
 
-static void widen_host(struct plugin *p, struct an_span s)
+static void widen_host(struct plugin *plugin, struct an_span span)
 {
-    p->host.start = s.start < p->host.start ? s.start : p->host.start;
-    p->host.end = s.end > p->host.end ? s.end : p->host.end;
+    plugin->host.start = span.start < plugin->host.start ? span.start : plugin->host.start;
+    plugin->host.end = span.end > plugin->host.end ? span.end : plugin->host.end;
 }
 
-static int collect(void *ctx, const struct an_compat_event *e)
+static int collect(void *ctx, const struct an_compat_event *event)
 {
-    struct plugin *p = ctx;
-    const struct an_trace *t = p->v->c->t;
-    const char *name = an_trace_name(t, t->slice.name[e->slice]);
-    struct an_span s = an_compat_span(p->v, p->g, e->slice);
-    switch (e->category) {
+    struct plugin *plugin = ctx;
+    const struct an_trace *trace = plugin->view->context->trace;
+    const char *name = an_trace_name(trace, trace->slice.name[event->slice]);
+    struct an_span span = an_compat_span(plugin->view, plugin->g, event->slice);
+    switch (event->category) {
     case AN_COMPAT_KERNEL:
     case AN_COMPAT_MEMCPY:
     case AN_COMPAT_MEMSET:
-        return add_device_event(p, e, s);
+        return add_device_event(plugin, event, span);
     case AN_COMPAT_RUNTIME:
-        if (an_grow(&p->call, &p->call_room, p->call_count + 1, sizeof *p->call))
+        if (an_grow(&plugin->call, &plugin->call_room, plugin->call_count + 1,
+                    sizeof *plugin->call))
             return TACHO_ENOMEM;
-        p->call[p->call_count++] = (struct runtime_call){s, t->slice.correlation[e->slice]};
-        return an_compat_spans_add(&p->role[ROLE_Runtime], s);
+        plugin->call[plugin->call_count++] =
+            (struct runtime_call){span, trace->slice.correlation[event->slice]};
+        return an_compat_spans_add(&plugin->role[ROLE_Runtime], span);
     case AN_COMPAT_OP:
     case AN_COMPAT_ANNOTATION:
         if (starts(name, "ProfilerStep#")) {
-            widen_host(p, s);
-            return add_step(p, s, name);
+            widen_host(plugin, span);
+            return add_step(plugin, span, name);
         }
-        if (e->category == AN_COMPAT_OP)
-            widen_host(p, s);
-        return an_compat_spans_add(&p->role[is_loader(name)       ? ROLE_DataLoader
-                                            : is_collective(name) ? ROLE_Communication
-                                                                  : ROLE_CpuOp],
-                                   s);
+        if (event->category == AN_COMPAT_OP)
+            widen_host(plugin, span);
+        return an_compat_spans_add(&plugin->role[is_loader(name)       ? ROLE_DataLoader
+                                                 : is_collective(name) ? ROLE_Communication
+                                                                       : ROLE_CpuOp],
+                                   span);
     default:
         return 0;
     }
@@ -198,95 +207,101 @@ static int event_order(const void *a, const void *b)
 }
 
 /* Device events that a call launched go to the step the call lies in. */
-static void launched_by(struct plugin *p, struct step *s, int64_t correlation)
+static void launched_by(struct plugin *plugin, struct step *step, int64_t correlation)
 {
-    size_t low = 0, high = p->event_count;
+    size_t low = 0, high = plugin->event_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (p->event[middle].correlation < correlation)
+        if (plugin->event[middle].correlation < correlation)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < p->event_count && p->event[low].correlation == correlation &&
+    for (; low < plugin->event_count && plugin->event[low].correlation == correlation &&
            correlation != STORE_ABSENT;
          low++) {
-        struct device_event *e = &p->event[low];
-        s->device_start =
-            !s->launched || e->span.start < s->device_start ? e->span.start : s->device_start;
-        s->device_end = !s->launched || e->span.end > s->device_end ? e->span.end : s->device_end;
-        s->launched++;
-        e->matched = true;
+        struct device_event *device_event = &plugin->event[low];
+        step->device_start = !step->launched || device_event->span.start < step->device_start
+                                 ? device_event->span.start
+                                 : step->device_start;
+        step->device_end = !step->launched || device_event->span.end > step->device_end
+                               ? device_event->span.end
+                               : step->device_end;
+        step->launched++;
+        device_event->matched = true;
     }
 }
 
-static void match_launches(struct plugin *p)
+static void match_launches(struct plugin *plugin)
 {
-    if (p->call_count)
-        qsort(p->call, p->call_count, sizeof *p->call, call_order);
-    if (p->event_count)
-        qsort(p->event, p->event_count, sizeof *p->event, event_order);
-    for (size_t i = 0, k = 0; i < p->step_count && k < p->call_count;) {
-        struct step *s = &p->step[i];
-        const struct runtime_call *call = &p->call[k];
-        if (call->span.start >= s->span.start && call->span.start >= s->span.end &&
-            call->span.end > s->span.end) {
+    if (plugin->call_count)
+        qsort(plugin->call, plugin->call_count, sizeof *plugin->call, call_order);
+    if (plugin->event_count)
+        qsort(plugin->event, plugin->event_count, sizeof *plugin->event, event_order);
+    for (size_t i = 0, k = 0; i < plugin->step_count && k < plugin->call_count;) {
+        struct step *step = &plugin->step[i];
+        const struct runtime_call *call = &plugin->call[k];
+        if (call->span.start >= step->span.start && call->span.start >= step->span.end &&
+            call->span.end > step->span.end) {
             i++;
             continue;
         }
-        if (call->span.start >= s->span.start && call->span.end <= s->span.end)
-            launched_by(p, s, call->correlation);
+        if (call->span.start >= step->span.start && call->span.end <= step->span.end)
+            launched_by(plugin, step, call->correlation);
         k++;
     }
 }
 
 /* A step ends with the last thing it put on a device, and the next one begins there. */
-static void extend_steps(struct plugin *p)
+static void extend_steps(struct plugin *plugin)
 {
-    int64_t previous = p->step[0].span.start;
-    for (size_t i = 0; i < p->event_count && p->step[0].launched; i++)
-        if (!p->event[i].matched && p->event[i].span.end < p->step[0].device_start &&
-            p->event[i].span.end > previous)
-            previous = p->event[i].span.end;
-    for (size_t i = 0; i < p->step_count; i++) {
-        struct step *s = &p->step[i];
-        int64_t start = previous > s->span.start ? previous : s->span.start, end = s->span.end;
-        if (s->launched && s->device_end > end)
-            end = s->device_end;
+    int64_t previous = plugin->step[0].span.start;
+    for (size_t i = 0; i < plugin->event_count && plugin->step[0].launched; i++)
+        if (!plugin->event[i].matched && plugin->event[i].span.end < plugin->step[0].device_start &&
+            plugin->event[i].span.end > previous)
+            previous = plugin->event[i].span.end;
+    for (size_t i = 0; i < plugin->step_count; i++) {
+        struct step *step = &plugin->step[i];
+        int64_t start = previous > step->span.start ? previous : step->span.start,
+                end = step->span.end;
+        if (step->launched && step->device_end > end)
+            end = step->device_end;
         end = end > start ? end : start;
-        s->span = (struct an_span){start, end};
+        step->span = (struct an_span){start, end};
         previous = end;
     }
 }
 
 /* Steps at the end that launched nothing, or much less than the one before, are taken for cut off.
  */
-static void drop_tail(struct plugin *p)
+static void drop_tail(struct plugin *plugin)
 {
-    size_t last = p->step_count;
-    while (last && !p->step[last - 1].launched)
+    size_t last = plugin->step_count;
+    while (last && !plugin->step[last - 1].launched)
         last--;
-    if (p->step_count < 2 || !last)
+    if (plugin->step_count < 2 || !last)
         return;
-    if (last > 1 && (double)p->step[last - 2].launched * 0.8 > (double)p->step[last - 1].launched)
+    if (last > 1 &&
+        (double)plugin->step[last - 2].launched * 0.8 > (double)plugin->step[last - 1].launched)
         last--;
-    p->step_count = last;
+    plugin->step_count = last;
 }
 
-static int find_steps(struct plugin *p)
+static int find_steps(struct plugin *plugin)
 {
-    if (!p->step_count && p->host.start <= p->host.end && add_step(p, p->host, "#0"))
+    if (!plugin->step_count && plugin->host.start <= plugin->host.end &&
+        add_step(plugin, plugin->host, "#0"))
         return TACHO_ENOMEM;
-    if (!p->step_count)
+    if (!plugin->step_count)
         return 0;
-    qsort(p->step, p->step_count, sizeof *p->step, step_order);
-    match_launches(p);
+    qsort(plugin->step, plugin->step_count, sizeof *plugin->step, step_order);
+    match_launches(plugin);
     bool any = false;
-    for (size_t i = 0; i < p->step_count; i++)
-        any = any || p->step[i].launched;
+    for (size_t i = 0; i < plugin->step_count; i++)
+        any = any || plugin->step[i].launched;
     if (any) {
-        extend_steps(p);
-        drop_tail(p);
+        extend_steps(plugin);
+        drop_tail(plugin);
     }
     return 0;
 }
@@ -295,16 +310,16 @@ static int find_steps(struct plugin *p)
 
 /* Takes each role out of what the roles before it left of the steps. Once nothing is left, the
  * plugin begins again with all the steps, and so does this. cost[r] gets new arrays. */
-static int take_roles(struct plugin *p, struct an_compat_spans *cost)
+static int take_roles(struct plugin *plugin, struct an_compat_spans *cost)
 {
     struct an_compat_spans steps = {0}, left = {0}, next = {0};
     int rc = 0;
-    for (size_t i = 0; i < p->step_count && !rc; i++)
-        rc = an_compat_spans_add(&steps, p->step[i].span);
+    for (size_t i = 0; i < plugin->step_count && !rc; i++)
+        rc = an_compat_spans_add(&steps, plugin->step[i].span);
     if (!rc)
         steps.count = an_spans_normalize(steps.span, steps.count);
     for (int r = 0; r < ROLE_Other && !rc; r++) {
-        struct an_compat_spans *role = &p->role[r], *out = &cost[r];
+        struct an_compat_spans *role = &plugin->role[r], *out = &cost[r];
         size_t room = role->count + left.count + steps.count + 1;
         role->count = an_spans_normalize(role->span, role->count);
         if (an_grow(&out->span, &out->room, room, sizeof *out->span) ||
@@ -334,87 +349,89 @@ static int take_roles(struct plugin *p, struct an_compat_spans *cost)
     return rc;
 }
 
-static int put_steps(struct plugin *p, const struct an_compat_spans *cost)
+static int put_steps(struct plugin *plugin, const struct an_compat_spans *cost)
 {
-    struct an_compat_view *v = p->v;
-    int64_t rank = v->group[p->g].rank;
+    struct an_compat_view *view = plugin->view;
+    int64_t rank = view->group[plugin->g].rank;
     double sum[ROLE_COUNT + 1] = {0};
     char section[64];
     int rc = 0;
-    for (size_t i = 0; i < p->step_count && !rc; i++) {
-        const struct step *s = &p->step[i];
-        snprintf(section, sizeof section, "step %.40s", s->name);
+    for (size_t i = 0; i < plugin->step_count && !rc; i++) {
+        const struct step *step = &plugin->step[i];
+        snprintf(section, sizeof section, "step %.40s", step->name);
         for (int r = 0; r < ROLE_COUNT && !rc; r++) {
-            double us = an_compat_us(
-                v, an_spans_within(cost[r].span, cost[r].count, s->span.start, s->span.end));
+            double us = an_compat_us(view, an_spans_within(cost[r].span, cost[r].count,
+                                                           step->span.start, step->span.end));
             sum[r] += us;
-            rc = an_compat_put(v, rank, STORE_ABSENT, section, role_names[r], "us", us);
+            rc = an_compat_put(view, rank, STORE_ABSENT, section, role_names[r], "us", us);
         }
-        double total = an_compat_us(v, s->span.end - s->span.start);
+        double total = an_compat_us(view, step->span.end - step->span.start);
         sum[ROLE_COUNT] += total;
-        rc = rc ? rc : an_compat_put(v, rank, STORE_ABSENT, section, "Total", "us", total);
+        rc = rc ? rc : an_compat_put(view, rank, STORE_ABSENT, section, "Total", "us", total);
     }
     for (int r = 0; r <= ROLE_COUNT && !rc; r++)
-        rc = an_compat_put(v, rank, STORE_ABSENT, "average",
+        rc = an_compat_put(view, rank, STORE_ABSENT, "average",
                            r < ROLE_COUNT ? role_names[r] : "Total", "us",
-                           sum[r] / (double)p->step_count);
+                           sum[r] / (double)plugin->step_count);
     return rc;
 }
 
 /* Share of the time from the first to the last step in which a kernel ran, for each device that ran
  * one. */
-static int put_utilization(struct plugin *p)
+static int put_utilization(struct plugin *plugin)
 {
-    struct an_compat_view *v = p->v;
-    int64_t t0 = p->step[0].span.start, t1 = p->step[p->step_count - 1].span.end,
+    struct an_compat_view *view = plugin->view;
+    int64_t t0 = plugin->step[0].span.start, t1 = plugin->step[plugin->step_count - 1].span.end,
             device = INT64_MIN;
     for (int rc = 0;;) {
-        struct an_compat_spans s = {0};
+        struct an_compat_spans compat_spans = {0};
         int64_t next = INT64_MAX;
-        for (size_t i = 0; i < p->event_count; i++)
-            if (p->event[i].kernel && p->event[i].device > device && p->event[i].device < next)
-                next = p->event[i].device;
+        for (size_t i = 0; i < plugin->event_count; i++)
+            if (plugin->event[i].kernel && plugin->event[i].device > device &&
+                plugin->event[i].device < next)
+                next = plugin->event[i].device;
         if (next == INT64_MAX)
             return 0;
         device = next;
-        for (size_t i = 0; i < p->event_count && !rc; i++)
-            if (p->event[i].kernel && p->event[i].device == device)
-                rc = an_compat_spans_add(&s, p->event[i].span);
+        for (size_t i = 0; i < plugin->event_count && !rc; i++)
+            if (plugin->event[i].kernel && plugin->event[i].device == device)
+                rc = an_compat_spans_add(&compat_spans, plugin->event[i].span);
         if (!rc) {
-            s.count = an_spans_normalize(s.span, s.count);
-            double busy = (double)an_spans_within(s.span, s.count, t0, t1);
-            rc = an_compat_put(v, v->group[p->g].rank, device, "gpu_utilization", "GPU utilization",
-                               "ratio", t1 > t0 ? busy / (double)(t1 - t0) : NAN);
+            compat_spans.count = an_spans_normalize(compat_spans.span, compat_spans.count);
+            double busy = (double)an_spans_within(compat_spans.span, compat_spans.count, t0, t1);
+            rc =
+                an_compat_put(view, view->group[plugin->g].rank, device, "gpu_utilization",
+                              "GPU utilization", "ratio", t1 > t0 ? busy / (double)(t1 - t0) : NAN);
         }
-        free(s.span);
+        free(compat_spans.span);
         if (rc)
             return rc;
     }
 }
 
-int an_compat_tb(struct an_compat_view *v)
+int an_compat_tb(struct an_compat_view *view)
 {
     int rc = 0;
-    for (size_t g = 0; g < v->group_count && !rc; g++) {
-        struct plugin p = {.v = v, .g = g, .host = {INT64_MAX, INT64_MIN}};
+    for (size_t g = 0; g < view->group_count && !rc; g++) {
+        struct plugin plugin = {.view = view, .g = g, .host = {INT64_MAX, INT64_MIN}};
         struct an_compat_spans cost[ROLE_COUNT] = {{0}};
-        rc = an_compat_each(v, g, collect, &p);
+        rc = an_compat_each(view, g, collect, &plugin);
         if (!rc)
-            rc = find_steps(&p);
-        if (!rc && p.step_count) {
-            rc = take_roles(&p, cost);
+            rc = find_steps(&plugin);
+        if (!rc && plugin.step_count) {
+            rc = take_roles(&plugin, cost);
             if (!rc)
-                rc = put_steps(&p, cost);
+                rc = put_steps(&plugin, cost);
             if (!rc)
-                rc = put_utilization(&p);
+                rc = put_utilization(&plugin);
         }
         for (int r = 0; r < ROLE_COUNT; r++) {
-            free(p.role[r].span);
+            free(plugin.role[r].span);
             free(cost[r].span);
         }
-        free(p.step);
-        free(p.event);
-        free(p.call);
+        free(plugin.step);
+        free(plugin.event);
+        free(plugin.call);
     }
     return rc;
 }

@@ -14,7 +14,7 @@
 enum kind { COMPUTE, COMM, COPY, KINDS };
 
 struct timeline {
-    const struct an_compat_view *v;
+    const struct an_compat_view *view;
     size_t g;
     struct an_compat_spans all, kind[KINDS];
 };
@@ -47,9 +47,10 @@ static bool is_rocm_copy(const char *name)
     return is_any(name, names, sizeof names / sizeof *names);
 }
 
-static enum kind kind_of(const struct an_compat_event *e, const char *name)
+static enum kind kind_of(const struct an_compat_event *event, const char *name)
 {
-    if (e->category == AN_COMPAT_MEMCPY || (e->category == AN_COMPAT_KERNEL && is_rocm_copy(name)))
+    if (event->category == AN_COMPAT_MEMCPY ||
+        (event->category == AN_COMPAT_KERNEL && is_rocm_copy(name)))
         return COPY;
     return contains_ignoring_case(name, "nccl") || contains_ignoring_case(name, "rccl") ||
                    contains_ignoring_case(name, "cross_device_reduce")
@@ -57,17 +58,18 @@ static enum kind kind_of(const struct an_compat_event *e, const char *name)
                : COMPUTE;
 }
 
-static int collect(void *ctx, const struct an_compat_event *e)
+static int collect(void *ctx, const struct an_compat_event *event)
 {
-    struct timeline *x = ctx;
-    const struct an_trace *t = x->v->c->t;
-    if (!e->device || (e->category != AN_COMPAT_KERNEL && e->category != AN_COMPAT_MEMCPY &&
-                       e->category != AN_COMPAT_MEMSET))
+    struct timeline *timeline = ctx;
+    const struct an_trace *trace = timeline->view->context->trace;
+    if (!event->device ||
+        (event->category != AN_COMPAT_KERNEL && event->category != AN_COMPAT_MEMCPY &&
+         event->category != AN_COMPAT_MEMSET))
         return 0;
-    struct an_span s = an_compat_span(x->v, x->g, e->slice);
-    enum kind k = kind_of(e, an_trace_name(t, t->slice.name[e->slice]));
-    int rc = an_compat_spans_add(&x->all, s);
-    return rc ? rc : an_compat_spans_add(&x->kind[k], s);
+    struct an_span span = an_compat_span(timeline->view, timeline->g, event->slice);
+    enum kind k = kind_of(event, an_trace_name(trace, trace->slice.name[event->slice]));
+    int rc = an_compat_spans_add(&timeline->all, span);
+    return rc ? rc : an_compat_spans_add(&timeline->kind[k], span);
 }
 
 static int start_order(const void *a, const void *b)
@@ -81,19 +83,19 @@ struct idle {
 };
 
 /* Gaps between events, an event without duration splits one too. */
-static struct idle idle_of(const struct an_compat_view *v, struct an_compat_spans *all)
+static struct idle idle_of(const struct an_compat_view *view, struct an_compat_spans *all)
 {
-    struct idle r = {0, 0, 0};
+    struct idle idle = {0, 0, 0};
     qsort(all->span, all->count, sizeof *all->span, start_order);
     int64_t first = all->span[0].start, end = all->span[0].end;
     for (size_t i = 1; i < all->count; i++) {
         int64_t gap = all->span[i].start - end;
         if (gap > 0)
-            *(an_compat_us(v, gap) < MICRO_IDLE_US ? &r.micro : &r.macro) += gap;
+            *(an_compat_us(view, gap) < MICRO_IDLE_US ? &idle.micro : &idle.macro) += gap;
         end = all->span[i].end > end ? all->span[i].end : end;
     }
-    r.total = end - first;
-    return r;
+    idle.total = end - first;
+    return idle;
 }
 
 /* a \ b, normalised, in a new array. */
@@ -106,54 +108,57 @@ static int subtract(const struct an_compat_spans *a, const struct an_compat_span
     return 0;
 }
 
-static int timeline_rows(struct an_compat_view *v, struct timeline *x)
+static int timeline_rows(struct an_compat_view *view, struct timeline *timeline)
 {
     struct an_compat_spans comm = {0}, copy = {0}, copy_left = {0};
-    int64_t rank = v->group[x->g].rank;
-    struct idle idle = idle_of(v, &x->all);
+    int64_t rank = view->group[timeline->g].rank;
+    struct idle idle = idle_of(view, &timeline->all);
     for (int k = 0; k < KINDS; k++)
-        x->kind[k].count = an_spans_normalize(x->kind[k].span, x->kind[k].count);
-    x->all.count = an_spans_normalize(x->all.span, x->all.count);
-    int rc = subtract(&x->kind[COMM], &x->kind[COMPUTE], &comm);
+        timeline->kind[k].count =
+            an_spans_normalize(timeline->kind[k].span, timeline->kind[k].count);
+    timeline->all.count = an_spans_normalize(timeline->all.span, timeline->all.count);
+    int rc = subtract(&timeline->kind[COMM], &timeline->kind[COMPUTE], &comm);
     if (!rc)
-        rc = subtract(&x->kind[COPY], &x->kind[COMPUTE], &copy);
+        rc = subtract(&timeline->kind[COPY], &timeline->kind[COMPUTE], &copy);
     if (!rc)
-        rc = subtract(&copy, &x->kind[COMM], &copy_left);
-    int64_t busy = an_spans_measure(x->all.span, x->all.count);
+        rc = subtract(&copy, &timeline->kind[COMM], &copy_left);
+    int64_t busy = an_spans_measure(timeline->all.span, timeline->all.count);
     const struct {
         const char *key;
         int64_t ticks;
-    } rows[] = {
-        {"computation_time", an_spans_measure(x->kind[COMPUTE].span, x->kind[COMPUTE].count)},
-        {"exposed_comm_time", an_spans_measure(comm.span, comm.count)},
-        {"exposed_memcpy_time", an_spans_measure(copy_left.span, copy_left.count)},
-        {"busy_time", busy},
-        {"idle_time", idle.total - busy},
-        {"total_time", idle.total},
-        {"total_comm_time", an_spans_measure(x->kind[COMM].span, x->kind[COMM].count)},
-        {"total_memcpy_time", an_spans_measure(x->kind[COPY].span, x->kind[COPY].count)},
-        {"micro_idle_time(<10us)", idle.micro},
-        {"macro_idle_time", idle.macro}};
+    } rows[] = {{"computation_time",
+                 an_spans_measure(timeline->kind[COMPUTE].span, timeline->kind[COMPUTE].count)},
+                {"exposed_comm_time", an_spans_measure(comm.span, comm.count)},
+                {"exposed_memcpy_time", an_spans_measure(copy_left.span, copy_left.count)},
+                {"busy_time", busy},
+                {"idle_time", idle.total - busy},
+                {"total_time", idle.total},
+                {"total_comm_time",
+                 an_spans_measure(timeline->kind[COMM].span, timeline->kind[COMM].count)},
+                {"total_memcpy_time",
+                 an_spans_measure(timeline->kind[COPY].span, timeline->kind[COPY].count)},
+                {"micro_idle_time(<10us)", idle.micro},
+                {"macro_idle_time", idle.macro}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
-        rc = an_compat_put(v, rank, STORE_ABSENT, "gpu_timeline", rows[i].key, "us",
-                           an_compat_us(v, rows[i].ticks));
+        rc = an_compat_put(view, rank, STORE_ABSENT, "gpu_timeline", rows[i].key, "us",
+                           an_compat_us(view, rows[i].ticks));
     free(comm.span);
     free(copy.span);
     free(copy_left.span);
     return rc;
 }
 
-int an_compat_tracelens(struct an_compat_view *v)
+int an_compat_tracelens(struct an_compat_view *view)
 {
     int rc = 0;
-    for (size_t g = 0; g < v->group_count && !rc; g++) {
-        struct timeline x = {.v = v, .g = g};
-        rc = an_compat_each(v, g, collect, &x);
-        if (!rc && x.all.count)
-            rc = timeline_rows(v, &x);
-        free(x.all.span);
+    for (size_t g = 0; g < view->group_count && !rc; g++) {
+        struct timeline timeline = {.view = view, .g = g};
+        rc = an_compat_each(view, g, collect, &timeline);
+        if (!rc && timeline.all.count)
+            rc = timeline_rows(view, &timeline);
+        free(timeline.all.span);
         for (int k = 0; k < KINDS; k++)
-            free(x.kind[k].span);
+            free(timeline.kind[k].span);
     }
     return rc;
 }

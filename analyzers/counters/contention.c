@@ -30,101 +30,104 @@ struct window {
 };
 
 /* From the first counted step to the end of the last one; of one lane, or of all (AN_NONE). */
-static struct window counted(const struct an_context *c, uint32_t lane)
+static struct window counted(const struct an_context *context, uint32_t lane)
 {
-    struct window w = {INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!an_step_counted(s) || (lane != AN_NONE && s->lane != lane))
+    struct window window = {INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!an_step_counted(step) || (lane != AN_NONE && step->lane != lane))
             continue;
-        w.start = s->host_start < w.start ? s->host_start : w.start;
-        w.end = s->host_end > w.end ? s->host_end : w.end;
+        window.start = step->host_start < window.start ? step->host_start : window.start;
+        window.end = step->host_end > window.end ? step->host_end : window.end;
     }
-    return w;
+    return window;
 }
 
 /* The window as far as the track has samples. False: less than `least` ns of it. */
-static bool clip(const struct an_trace *t, const struct an_track *k, int64_t least,
-                 struct window *w)
+static bool clip(const struct an_trace *trace, const struct an_track *track, int64_t least,
+                 struct window *window)
 {
-    int64_t first = t->counter.time[k->counter_first],
-            last = t->counter.time[k->counter_first + k->counter_count - 1];
-    w->start = first > w->start ? first : w->start;
-    w->end = last < w->end ? last : w->end;
-    return w->end > w->start && an_time_sub(w->end, w->start) >= least;
+    int64_t first = trace->counter.time[track->counter_first],
+            last = trace->counter.time[track->counter_first + track->counter_count - 1];
+    window->start = first > window->start ? first : window->start;
+    window->end = last < window->end ? last : window->end;
+    return window->end > window->start && an_time_sub(window->end, window->start) >= least;
 }
 
 /* How much a total of a process grew in the window; one that began in it began with 0. */
-static double growth(const struct an_trace *t, const struct an_track *k, struct window w)
+static double growth(const struct an_trace *trace, const struct an_track *track,
+                     struct window window)
 {
-    size_t first = k->counter_first, last = first + k->counter_count - 1;
-    int64_t start = k->process == AN_NONE ? STORE_ABSENT : t->process[k->process].start;
-    double from = start != STORE_ABSENT && start >= w.start ? 0 : t->counter.value[first],
-           to = t->counter.value[last], at;
-    if (an_sampled_at(t, k, w.start, &at))
+    size_t first = track->counter_first, last = first + track->counter_count - 1;
+    int64_t start = track->process == AN_NONE ? STORE_ABSENT : trace->process[track->process].start;
+    double from = start != STORE_ABSENT && start >= window.start ? 0 : trace->counter.value[first],
+           to = trace->counter.value[last], at;
+    if (an_sampled_at(trace, track, window.start, &at))
         from = at;
-    if (an_sampled_at(t, k, w.end, &at))
+    if (an_sampled_at(trace, track, window.end, &at))
         to = at;
-    return t->counter.time[first] < w.end && t->counter.time[last] > w.start ? fmax(0, to - from)
-                                                                             : 0;
+    return trace->counter.time[first] < window.end && trace->counter.time[last] > window.start
+               ? fmax(0, to - from)
+               : 0;
 }
 
-static struct an_value others(struct an_context *c, double *cpus)
+static struct an_value others(struct an_context *context, double *cpus)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     const struct an_track *busy = NULL;
-    const char *online = an_trace_key(t, "cpu.online");
-    struct window w = counted(c, AN_NONE);
+    const char *online = an_trace_key(trace, "cpu.online");
+    struct window window = counted(context, AN_NONE);
     double own = 0;
     *cpus = online ? strtod(online, NULL) : 0;
     if (!(*cpus > 0))
         return an_num_none("the file does not say how many CPUs the machine has");
-    for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], "cpu_busy", true)) {
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (an_system_track(&trace->track[k], "cpu_busy", true)) {
             if (busy)
                 return an_num_none(
                     "the run is on several machines: `tacho report` of each machine's file has it");
-            busy = &t->track[k];
+            busy = &trace->track[k];
         }
     if (!busy)
         return an_num_none("the machine was not sampled");
-    if (!clip(t, busy, BUSY_LEAST, &w))
+    if (!clip(trace, busy, BUSY_LEAST, &window))
         return an_num_none(
             "less than 0.3 s of the counted steps were sampled: let the run go on for longer");
-    for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], "cpu_time", false) ||
-            an_system_track(&t->track[k], "other_cpu_time", true))
-            own += growth(t, &t->track[k], w);
-    double all = an_sampled_over(t, busy, w.start, w.end).mean / 100 * *cpus;
-    double cores = all - own / (double)an_time_sub(w.end, w.start);
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (an_system_track(&trace->track[k], "cpu_time", false) ||
+            an_system_track(&trace->track[k], "other_cpu_time", true))
+            own += growth(trace, &trace->track[k], window);
+    double all = an_sampled_over(trace, busy, window.start, window.end).mean / 100 * *cpus;
+    double cores = all - own / (double)an_time_sub(window.end, window.start);
     return isfinite(cores) ? an_num(fmax(0, cores)) : an_num_none("a sample is not finite");
 }
 
-static const struct an_track *wait_track(const struct an_trace *t, const struct an_lane *l)
+static const struct an_track *wait_track(const struct an_trace *trace, const struct an_lane *lane)
 {
-    if (l->track == AN_NONE || l->process == AN_NONE ||
-        t->track[l->track].tid != t->process[l->process].pid)
+    if (lane->track == AN_NONE || lane->process == AN_NONE ||
+        trace->track[lane->track].tid != trace->process[lane->process].pid)
         return NULL;
-    for (size_t k = 0; k < t->track_count; k++)
-        if (t->track[k].process == l->process && an_system_track(&t->track[k], "cpu_wait", false))
-            return &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (trace->track[k].process == lane->process &&
+            an_system_track(&trace->track[k], "cpu_wait", false))
+            return &trace->track[k];
     return NULL;
 }
 
 /* The mean over the lanes, each with its own thread. */
-static struct an_value wait_pct(const struct an_context *c)
+static struct an_value wait_pct(const struct an_context *context)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     double sum = 0;
     size_t n = 0;
     bool sampled = false;
-    for (size_t i = 0; i < c->lane_count; i++) {
-        const struct an_track *k = wait_track(t, &c->lane[i]);
-        struct window w = counted(c, (uint32_t)i);
-        sampled |= k != NULL;
-        if (!k || !clip(t, k, WAIT_LEAST, &w))
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_track *track = wait_track(trace, &context->lane[i]);
+        struct window window = counted(context, (uint32_t)i);
+        sampled |= track != NULL;
+        if (!track || !clip(trace, track, WAIT_LEAST, &window))
             continue;
-        sum += 100 * growth(t, k, w) / (double)an_time_sub(w.end, w.start);
+        sum += 100 * growth(trace, track, window) / (double)an_time_sub(window.end, window.start);
         n++;
     }
     if (n)
@@ -138,33 +141,33 @@ static struct an_value wait_pct(const struct an_context *c)
 }
 
 /* What the head of every report says about it. */
-static const char *caution(struct an_context *c, double cpus)
+static const char *caution(struct an_context *context, double cpus)
 {
-    const struct an_system *s = &c->r->system;
-    bool company = s->other_cores.valid && s->other_cores.value > OTHERS_LEAST &&
-                   s->other_cores.value > OTHERS_SHARE * cpus;
-    bool waits = s->cpu_wait_pct.valid && s->cpu_wait_pct.value >= WAIT_PCT;
+    const struct an_system *system = &context->result->system;
+    bool company = system->other_cores.valid && system->other_cores.value > OTHERS_LEAST &&
+                   system->other_cores.value > OTHERS_SHARE * cpus;
+    bool waits = system->cpu_wait_pct.valid && system->cpu_wait_pct.value >= WAIT_PCT;
     const char *wait =
         !waits
             ? ""
-            : an_arena_format(c->a,
+            : an_arena_format(context->arena,
                               "%.0f %% of the steps' time their thread was ready but had no core",
-                              s->cpu_wait_pct.value);
+                              system->cpu_wait_pct.value);
     if (company)
-        return an_arena_format(c->a,
+        return an_arena_format(context->arena,
                                "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these "
                                "steps ran%s%s: what that cost "
                                "stands below as compute or whatever else ran. Stop them, or give "
                                "the run cores of its own, and record again.",
-                               s->other_cores.value, cpus, waits ? ", and " : "", wait);
-    if (waits && !s->other_cores.valid)
-        return an_arena_format(c->a,
+                               system->other_cores.value, cpus, waits ? ", and " : "", wait);
+    if (waits && !system->other_cores.valid)
+        return an_arena_format(context->arena,
                                "SHORT OF CORES: %s: other programs took them, or the run's own "
                                "threads are more than there are. "
                                "What that cost stands below as compute or whatever else ran.",
                                wait);
     if (waits)
-        return an_arena_format(c->a,
+        return an_arena_format(context->arena,
                                "TOO FEW CORES: %s, with few other programs running: the run's own "
                                "threads are more than its "
                                "cores. What that cost stands below as compute or whatever else "
@@ -173,17 +176,18 @@ static const char *caution(struct an_context *c, double cpus)
     return NULL;
 }
 
-static void contention_absent(struct an_context *c, const char *reason)
+static void contention_absent(struct an_context *context, const char *reason)
 {
-    c->r->system.other_cores = c->r->system.cpu_wait_pct = an_num_none(reason);
+    context->result->system.other_cores = context->result->system.cpu_wait_pct =
+        an_num_none(reason);
 }
 
-static int contention_run(struct an_context *c)
+static int contention_run(struct an_context *context)
 {
     double cpus;
-    c->r->system.other_cores = others(c, &cpus);
-    c->r->system.cpu_wait_pct = wait_pct(c);
-    c->r->caution = caution(c, cpus);
+    context->result->system.other_cores = others(context, &cpus);
+    context->result->system.cpu_wait_pct = wait_pct(context);
+    context->result->caution = caution(context, cpus);
     return 0;
 }
 

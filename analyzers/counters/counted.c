@@ -17,17 +17,17 @@
 
 #define RANGES_MOST 4096 /* of all ranks */
 
-struct an_value an_counted_none(struct an_context *c, const char *which)
+struct an_value an_counted_none(struct an_context *context, const char *which)
 {
     char key[32];
     snprintf(key, sizeof key, "counters.%s", which);
-    const char *status = an_trace_key(c->t, key);
+    const char *status = an_trace_key(context->trace, key);
     if (!status)
-        return an_num_none(an_arena_format(c->a, "not asked for: tacho run --counters %s",
+        return an_num_none(an_arena_format(context->arena, "not asked for: tacho run --counters %s",
                                            strcmp(which, "ranges") ? which : "roofline"));
     return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7)
                            ? "this chip does not count it"
-                           : an_arena_text(c->a, status));
+                           : an_arena_text(context->arena, status));
 }
 
 /* ---- from metrics to quantities -------------------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static struct an_value ratio(struct an_value a, struct an_value b, double factor
     return b.value > 0 ? an_num(factor * a.value / b.value) : an_num_none("nothing was moved");
 }
 
-const char *an_counted_fill(struct an_step_counted *s,
+const char *an_counted_fill(struct an_step_counted *counted,
                             struct an_value (*get)(void *ctx, const char *metric), void *ctx)
 {
     static const struct {
@@ -64,26 +64,27 @@ const char *an_counted_fill(struct an_step_counted *s,
         of[i] = get(ctx, matrix[i].metric);
         any |= of[i].valid;
     }
-    s->matrix_ops = known_or_zero(of[0], any);
+    counted->matrix_ops = known_or_zero(of[0], any);
     for (size_t i = 1; i < sizeof matrix / sizeof *matrix; i++)
-        s->matrix_ops = plus(s->matrix_ops, known_or_zero(of[i], any), 1);
-    s->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
-                         get(ctx, "range_fp32_fma"), 2);
-    s->dram_bytes = plus(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
-    s->l2_bytes = get(ctx, "range_l2");
-    s->l1_bytes = get(ctx, "range_l1");
+        counted->matrix_ops = plus(counted->matrix_ops, known_or_zero(of[i], any), 1);
+    counted->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
+                               get(ctx, "range_fp32_fma"), 2);
+    counted->dram_bytes = plus(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
+    counted->l2_bytes = get(ctx, "range_l2");
+    counted->l1_bytes = get(ctx, "range_l1");
     struct an_value ns = get(ctx, "range_time");
-    s->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
-    s->occupancy_pct = get(ctx, "range_occupancy");
-    s->intensity = ratio(plus(s->matrix_ops, s->fp32_flops, 1), s->dram_bytes, 1);
-    s->flops_per_s = ratio(plus(s->matrix_ops, s->fp32_flops, 1), ns, 1e9);
-    s->dram_bytes_per_s = ratio(s->dram_bytes, ns, 1e9);
-    s->stall_memory = get(ctx, "range_stall_memory");
-    s->stall_barrier = get(ctx, "range_stall_barrier");
-    s->stall_math = get(ctx, "range_stall_math");
-    s->stall_wait = get(ctx, "range_stall_wait");
+    counted->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
+    counted->occupancy_pct = get(ctx, "range_occupancy");
+    counted->intensity =
+        ratio(plus(counted->matrix_ops, counted->fp32_flops, 1), counted->dram_bytes, 1);
+    counted->flops_per_s = ratio(plus(counted->matrix_ops, counted->fp32_flops, 1), ns, 1e9);
+    counted->dram_bytes_per_s = ratio(counted->dram_bytes, ns, 1e9);
+    counted->stall_memory = get(ctx, "range_stall_memory");
+    counted->stall_barrier = get(ctx, "range_stall_barrier");
+    counted->stall_math = get(ctx, "range_stall_math");
+    counted->stall_wait = get(ctx, "range_stall_wait");
     const char *dtype = "fp32";
-    double most = s->fp32_flops.valid ? s->fp32_flops.value : 0;
+    double most = counted->fp32_flops.valid ? counted->fp32_flops.value : 0;
     for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
         if (of[i].valid && of[i].value > most) {
             most = of[i].value;
@@ -96,7 +97,7 @@ const char *an_counted_fill(struct an_step_counted *s,
 
 /* The marks of one range: their payloads in one object. */
 struct marks {
-    struct an_context *c;
+    struct an_context *context;
     uint32_t process, name;
     int64_t device;
     json_t *metrics;
@@ -109,54 +110,59 @@ struct finder {
 
 static struct an_value metric(void *ctx, const char *name)
 {
-    const struct marks *m = ctx;
-    const json_t *v = json_object_get(m->metrics, name);
-    return json_is_number(v) ? an_num(json_number_value(v))
-           : json_is_null(v) ? an_num_none("no kernel of this range was counted")
-                             : an_counted_none(m->c, "ranges");
+    const struct marks *marks = ctx;
+    const json_t *json = json_object_get(marks->metrics, name);
+    return json_is_number(json) ? an_num(json_number_value(json))
+           : json_is_null(json) ? an_num_none("no kernel of this range was counted")
+                                : an_counted_none(marks->context, "ranges");
 }
 
-static int add_mark(struct an_context *c, struct finder *f, uint32_t process, size_t slice)
+static int add_mark(struct an_context *context, struct finder *finder, uint32_t process,
+                    size_t slice)
 {
-    const struct an_trace *t = c->t;
-    uint32_t name = t->slice.name[slice];
-    json_t *payload = json_loads(an_trace_detail(t, t->slice.detail[slice])->payload, 0, NULL);
+    const struct an_trace *trace = context->trace;
+    uint32_t name = trace->slice.name[slice];
+    json_t *payload =
+        json_loads(an_trace_detail(trace, trace->slice.detail[slice])->payload, 0, NULL);
     const json_t *device = json_object_get(payload, "device");
-    size_t i = f->rows;
+    size_t i = finder->rows;
     if (!json_is_integer(device) || process == AN_NONE) { /* of a damaged file */
         json_decref(payload);
         return 0;
     }
-    while (i && (f->row[i - 1].process != process || f->row[i - 1].name != name ||
-                 f->row[i - 1].device != json_integer_value(device)))
+    while (i && (finder->row[i - 1].process != process || finder->row[i - 1].name != name ||
+                 finder->row[i - 1].device != json_integer_value(device)))
         i--;
     if (i) { /* another seven of its metrics */
-        json_object_update_missing(f->row[i - 1].metrics, payload);
+        json_object_update_missing(finder->row[i - 1].metrics, payload);
         json_decref(payload);
         return 0;
     }
-    if (f->rows == RANGES_MOST || an_grow(&f->row, &f->room, f->rows + 1, sizeof *f->row)) {
+    if (finder->rows == RANGES_MOST ||
+        an_grow(&finder->row, &finder->room, finder->rows + 1, sizeof *finder->row)) {
         json_decref(payload);
-        return f->rows == RANGES_MOST ? 0 : TACHO_ENOMEM;
+        return finder->rows == RANGES_MOST ? 0 : TACHO_ENOMEM;
     }
-    f->row[f->rows++] = (struct marks){c, process, name, json_integer_value(device), payload};
+    finder->row[finder->rows++] =
+        (struct marks){context, process, name, json_integer_value(device), payload};
     return 0;
 }
 
-static int find_marks(struct an_context *c, struct finder *f)
+static int find_marks(struct an_context *context, struct finder *finder)
 {
-    const struct an_trace *t = c->t;
-    bool *counted = an_arena_zero(c->work, t->detail_count + 1, sizeof *counted), any = false;
+    const struct an_trace *trace = context->trace;
+    bool *counted = an_arena_zero(context->scratch, trace->detail_count + 1, sizeof *counted),
+         any = false;
     if (!counted)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->detail_count; i++)
-        any |= counted[i] = !strcmp(t->detail[i].schema, "tacho.counted");
+    for (size_t i = 0; i < trace->detail_count; i++)
+        any |= counted[i] = !strcmp(trace->detail[i].schema, "tacho.counted");
     int rc = 0;
-    for (size_t k = 0; any && k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first;
-             i < t->track[k].slice_first + t->track[k].slice_count && !rc; i++)
-            if (t->slice.detail[i] != AN_NONE && counted[t->slice.detail[i]])
-                rc = add_mark(c, f, t->track[k].process, i);
+    for (size_t k = 0; any && k < trace->track_count; k++)
+        for (size_t i = trace->track[k].slice_first;
+             i < trace->track[k].slice_first + trace->track[k].slice_count && !rc; i++)
+            if (trace->slice.detail[i] != AN_NONE && counted[trace->slice.detail[i]])
+                rc = add_mark(context, finder, trace->track[k].process, i);
     return rc;
 }
 
@@ -171,48 +177,51 @@ static int range_order(const void *x, const void *y)
     return ta > tb ? -1 : ta < tb ? 1 : strcmp(a->name, b->name);
 }
 
-static const char *why_none(struct an_context *c)
+static const char *why_none(struct an_context *context)
 {
-    const char *whole = an_trace_key(c->t, "counters.roofline"),
-               *ranges = an_trace_key(c->t, "counters.ranges");
+    const char *whole = an_trace_key(context->trace, "counters.roofline"),
+               *ranges = an_trace_key(context->trace, "counters.ranges");
     if (!whole)
         return "not asked for: tacho run --counters roofline";
     return an_arena_text(
-        c->a,
+        context->arena,
         ranges ? ranges
         : !strncmp(whole, "failed", 6) || !strncmp(whole, "nothing", 7)
             ? whole
             : "the steps have no ranges inside (NVTX push and pop on the thread of the step)");
 }
 
-static void counted_absent(struct an_context *c, const char *reason)
+static void counted_absent(struct an_context *context, const char *reason)
 {
-    c->r->counted.reason = reason;
+    context->result->counted.reason = reason;
 }
 
-static int counted_run(struct an_context *c)
+static int counted_run(struct an_context *context)
 {
-    struct finder f = {0};
-    int rc = find_marks(c, &f);
-    struct an_range_counted *rows = rc ? NULL : an_arena_zero(c->a, f.rows + 1, sizeof *rows);
+    struct finder finder = {0};
+    int rc = find_marks(context, &finder);
+    struct an_range_counted *rows =
+        rc ? NULL : an_arena_zero(context->arena, finder.rows + 1, sizeof *rows);
     rc = rows ? rc : TACHO_ENOMEM;
-    for (size_t i = 0; i < f.rows && !rc; i++) {
-        struct an_range_counted *r = &rows[i];
-        r->rank = c->t->process[f.row[i].process].rank;
-        r->device = f.row[i].device;
-        r->name = an_arena_text(c->a, an_trace_name(c->t, f.row[i].name));
-        r->pieces = json_integer_value(json_object_get(f.row[i].metrics, "pieces"));
-        r->dtype = an_counted_fill(&r->counted, metric, &f.row[i]);
+    for (size_t i = 0; i < finder.rows && !rc; i++) {
+        struct an_range_counted *range_counted = &rows[i];
+        range_counted->rank = context->trace->process[finder.row[i].process].rank;
+        range_counted->device = finder.row[i].device;
+        range_counted->name =
+            an_arena_text(context->arena, an_trace_name(context->trace, finder.row[i].name));
+        range_counted->pieces =
+            json_integer_value(json_object_get(finder.row[i].metrics, "pieces"));
+        range_counted->dtype = an_counted_fill(&range_counted->counted, metric, &finder.row[i]);
     }
     if (!rc) {
-        qsort(rows, f.rows, sizeof *rows, range_order);
-        c->r->ranges_counted = rows;
-        c->r->range_counted_count = f.rows;
-        c->r->counted.reason = f.rows ? NULL : why_none(c);
+        qsort(rows, finder.rows, sizeof *rows, range_order);
+        context->result->ranges_counted = rows;
+        context->result->range_counted_count = finder.rows;
+        context->result->counted.reason = finder.rows ? NULL : why_none(context);
     }
-    for (size_t i = 0; i < f.rows; i++)
-        json_decref(f.row[i].metrics);
-    free(f.row);
+    for (size_t i = 0; i < finder.rows; i++)
+        json_decref(finder.row[i].metrics);
+    free(finder.row);
     return rc;
 }
 

@@ -11,10 +11,10 @@
 
 /* Fills *s from the values that `get` has; dtype of the type of most operations: "bf16", "fp16",
  * "tf32", "fp8" of the matrix units, else "fp32"; static. */
-const char *an_counted_fill(struct an_step_counted *s,
+const char *an_counted_fill(struct an_step_counted *counted,
                             struct an_value (*get)(void *ctx, const char *metric), void *ctx);
 
 /* Why `which` ("sampled", "roofline", "ranges") has no value: in the arena. */
-struct an_value an_counted_none(struct an_context *c, const char *which);
+struct an_value an_counted_none(struct an_context *context, const char *which);
 
 #endif

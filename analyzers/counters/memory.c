@@ -28,27 +28,28 @@
     "optimizer, activations, workspace, loader) in bytes: tacho_nvtx_counter in " \
     "include/tacho_nvtx.h"
 
-static void memory_absent(struct an_context *c, const char *reason)
+static void memory_absent(struct an_context *context, const char *reason)
 {
-    struct an_memory *m = &c->r->memory;
+    struct an_memory *memory = &context->result->memory;
     struct an_value none = an_num_none(reason);
-    *m = (struct an_memory){.reason = reason};
-    m->total_bytes = m->peak_bytes = m->rank_peak_bytes = m->rank = m->batch_bytes =
-        an_int_none(reason);
-    m->resident_peak_bytes = m->uncounted_bytes = m->capacity_bytes = m->room_bytes =
-        an_int_none(reason);
-    m->growth = m->resident_growth =
+    *memory = (struct an_memory){.reason = reason};
+    memory->total_bytes = memory->peak_bytes = memory->rank_peak_bytes = memory->rank =
+        memory->batch_bytes = an_int_none(reason);
+    memory->resident_peak_bytes = memory->uncounted_bytes = memory->capacity_bytes =
+        memory->room_bytes = an_int_none(reason);
+    memory->growth = memory->resident_growth =
         (struct an_growth){.bytes_per_step = none, .low = none, .high = none};
 }
 
 /* ---- counters --------------------------------------------------------------------------------------------------------------- */
 
 /* Name of what a track counts ("activations"), NULL: it is no counter of memory. */
-static const char *tag_of(const struct an_track *k)
+static const char *tag_of(const struct an_track *track)
 {
-    bool mine = !strcmp(k->kind, "counter") && k->counter_count && k->process != AN_NONE &&
-                !strncmp(k->name, PREFIX, strlen(PREFIX)) && k->name[strlen(PREFIX)];
-    return mine ? k->name + strlen(PREFIX) : NULL;
+    bool mine = !strcmp(track->kind, "counter") && track->counter_count &&
+                track->process != AN_NONE && !strncmp(track->name, PREFIX, strlen(PREFIX)) &&
+                track->name[strlen(PREFIX)];
+    return mine ? track->name + strlen(PREFIX) : NULL;
 }
 
 static bool is_bytes(double v)
@@ -57,35 +58,35 @@ static bool is_bytes(double v)
 }
 
 /* Last and largest usable value of a track; false: it has none. */
-static bool values_of(const struct an_trace *t, const struct an_track *k, int64_t *last,
+static bool values_of(const struct an_trace *trace, const struct an_track *track, int64_t *last,
                       int64_t *most)
 {
     bool any = false;
-    for (size_t i = k->counter_first; i < k->counter_first + k->counter_count; i++) {
-        if (!is_bytes(t->counter.value[i]))
+    for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++) {
+        if (!is_bytes(trace->counter.value[i]))
             continue;
-        *last = (int64_t)t->counter.value[i];
+        *last = (int64_t)trace->counter.value[i];
         *most = any && *most > *last ? *most : *last;
         any = true;
     }
     return any;
 }
 
-static const struct an_track *track_of(const struct an_trace *t, uint32_t process, const char *name,
-                                       const char *device)
+static const struct an_track *track_of(const struct an_trace *trace, uint32_t process,
+                                       const char *name, const char *device)
 {
-    for (size_t k = 0; k < t->track_count; k++)
-        if (t->track[k].process == process && !strcmp(t->track[k].kind, "counter") &&
-            t->track[k].counter_count && !strcmp(t->track[k].name, name) &&
-            (!device || !strcmp(t->track[k].device, device)))
-            return &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (trace->track[k].process == process && !strcmp(trace->track[k].kind, "counter") &&
+            trace->track[k].counter_count && !strcmp(trace->track[k].name, name) &&
+            (!device || !strcmp(trace->track[k].device, device)))
+            return &trace->track[k];
     return NULL;
 }
 
-static struct an_count rank_of(const struct an_trace *t, uint32_t process)
+static struct an_count rank_of(const struct an_trace *trace, uint32_t process)
 {
-    return t->process[process].rank != STORE_ABSENT ? an_int(t->process[process].rank)
-                                                    : an_int_none("the process has no rank");
+    return trace->process[process].rank != STORE_ABSENT ? an_int(trace->process[process].rank)
+                                                        : an_int_none("the process has no rank");
 }
 
 /* ---- tags ------------------------------------------------------------------------------------------------------------------- */
@@ -110,219 +111,223 @@ static bool is_allocator(const char *tag)
     return !strcmp(tag, "allocated") || !strcmp(tag, "reserved");
 }
 
-static int gather_tags(struct an_context *c)
+static int gather_tags(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_memory *m = &c->r->memory;
-    struct an_memory_tag *tag = an_arena_zero(c->a, t->track_count + 1, sizeof *tag);
+    const struct an_trace *trace = context->trace;
+    struct an_memory *memory = &context->result->memory;
+    struct an_memory_tag *tag = an_arena_zero(context->arena, trace->track_count + 1, sizeof *tag);
     size_t n = 0;
     if (!tag)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         const char *name = tag_of(track), *device = *track->device ? track->device : "cpu";
         int64_t last = 0, most = 0;
-        if (!name || is_total(name) || !values_of(t, track, &last, &most))
+        if (!name || is_total(name) || !values_of(trace, track, &last, &most))
             continue;
         size_t i = 0;
         while (i < n && (strcmp(tag[i].name, name) || strcmp(tag[i].device, device)))
             i++;
         if (i == n)
-            tag[n++] = (struct an_memory_tag){.name = an_arena_text(c->a, name),
-                                              .device = an_arena_text(c->a, device),
+            tag[n++] = (struct an_memory_tag){.name = an_arena_text(context->arena, name),
+                                              .device = an_arena_text(context->arena, device),
                                               .rank_peak = -1};
         tag[i].current = an_time_add(tag[i].current, last);
         tag[i].peak = an_time_add(tag[i].peak, most);
         if (most > tag[i].rank_peak) {
             tag[i].rank_peak = most;
-            tag[i].rank = rank_of(t, track->process);
+            tag[i].rank = rank_of(trace, track->process);
         }
     }
     qsort(tag, n, sizeof *tag, tag_order);
-    m->tags = tag;
-    m->tag_count = n;
+    memory->tags = tag;
+    memory->tag_count = n;
     return 0;
 }
 
-static void share_tags(struct an_context *c)
+static void share_tags(struct an_context *context)
 {
-    struct an_memory *m = &c->r->memory;
-    struct an_memory_tag *tag = (struct an_memory_tag *)(uintptr_t)m->tags;
-    for (size_t i = 0; i < m->tag_count; i++)
-        tag[i].share_pct = is_allocator(tag[i].name)
-                               ? an_num_none("a total of the allocator, no part of one")
-                           : m->total_bytes.valid && m->total_bytes.value > 0
-                               ? an_num(100 * (double)tag[i].current / (double)m->total_bytes.value)
-                               : an_num_none("nothing is held");
+    struct an_memory *memory = &context->result->memory;
+    struct an_memory_tag *tag = (struct an_memory_tag *)(uintptr_t)memory->tags;
+    for (size_t i = 0; i < memory->tag_count; i++)
+        tag[i].share_pct =
+            is_allocator(tag[i].name) ? an_num_none("a total of the allocator, no part of one")
+            : memory->total_bytes.valid && memory->total_bytes.value > 0
+                ? an_num(100 * (double)tag[i].current / (double)memory->total_bytes.value)
+                : an_num_none("nothing is held");
 }
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
 
 /* The counter that follows all that a process holds; of an allocator on devices theirs before the
  * host's. */
-static const struct an_track *total_track(const struct an_trace *t, uint32_t process)
+static const struct an_track *total_track(const struct an_trace *trace, uint32_t process)
 {
-    const struct an_track *own = track_of(t, process, PREFIX "total", NULL), *host = NULL;
+    const struct an_track *own = track_of(trace, process, PREFIX "total", NULL), *host = NULL;
     if (own)
         return own;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *x = &t->track[k];
-        const char *tag = x->process == process ? tag_of(x) : NULL;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        const char *tag = track->process == process ? tag_of(track) : NULL;
         if (!tag || strcmp(tag, "allocated"))
             continue;
-        if (!strncmp(x->device, "gpu:", 4))
-            return x;
-        host = host ? host : x;
+        if (!strncmp(track->device, "gpu:", 4))
+            return track;
+        host = host ? host : track;
     }
     return host;
 }
 
-static int64_t last_of(const struct an_trace *t, uint32_t process, const char *name)
+static int64_t last_of(const struct an_trace *trace, uint32_t process, const char *name)
 {
-    const struct an_track *k = track_of(t, process, name, NULL);
+    const struct an_track *track = track_of(trace, process, name, NULL);
     int64_t last = 0, most;
-    return k && values_of(t, k, &last, &most) ? last : 0;
+    return track && values_of(trace, track, &last, &most) ? last : 0;
 }
 
 /* Sum of the tags of a process that has no total of its own. */
-static int64_t sum_of_tags(const struct an_trace *t, uint32_t process, bool peak)
+static int64_t sum_of_tags(const struct an_trace *trace, uint32_t process, bool peak)
 {
     int64_t sum = 0;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const char *tag = t->track[k].process == process ? tag_of(&t->track[k]) : NULL;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const char *tag = trace->track[k].process == process ? tag_of(&trace->track[k]) : NULL;
         int64_t last = 0, most = 0;
-        if (tag && !is_total(tag) && values_of(t, &t->track[k], &last, &most))
+        if (tag && !is_total(tag) && values_of(trace, &trace->track[k], &last, &most))
             sum = an_time_add(sum, peak ? most : last);
     }
     return sum;
 }
 
-static bool counts_memory(const struct an_trace *t, uint32_t process)
+static bool counts_memory(const struct an_trace *trace, uint32_t process)
 {
-    for (size_t k = 0; k < t->track_count; k++)
-        if (t->track[k].process == process && tag_of(&t->track[k]))
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (trace->track[k].process == process && tag_of(&trace->track[k]))
             return true;
     return false;
 }
 
-static void gather_totals(struct an_context *c)
+static void gather_totals(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_memory *m = &c->r->memory;
+    const struct an_trace *trace = context->trace;
+    struct an_memory *memory = &context->result->memory;
     int64_t total = 0, peak = 0, largest = -1, batch = 0;
-    for (uint32_t p = 0; p < t->process_count; p++) {
-        if (!counts_memory(t, p))
+    for (uint32_t p = 0; p < trace->process_count; p++) {
+        if (!counts_memory(trace, p))
             continue;
-        const struct an_track *k = total_track(t, p), *own = track_of(t, p, PREFIX "peak", NULL);
+        const struct an_track *track = total_track(trace, p),
+                              *own = track_of(trace, p, PREFIX "peak", NULL);
         int64_t last = 0, most = 0, told = 0, told_most = 0;
-        if (!k || !values_of(t, k, &last, &most)) {
-            last = sum_of_tags(t, p, false);
-            most = sum_of_tags(t, p, true);
+        if (!track || !values_of(trace, track, &last, &most)) {
+            last = sum_of_tags(trace, p, false);
+            most = sum_of_tags(trace, p, true);
         }
-        if (own && values_of(t, own, &told, &told_most) && told_most > most)
+        if (own && values_of(trace, own, &told, &told_most) && told_most > most)
             most = told_most; /* what was held inside a step too */
-        m->processes++;
+        memory->processes++;
         total = an_time_add(total, last);
         peak = an_time_add(peak, most);
-        batch = an_time_add(batch, an_time_add(last_of(t, p, PREFIX "activations"),
-                                               last_of(t, p, PREFIX "workspace")));
+        batch = an_time_add(batch, an_time_add(last_of(trace, p, PREFIX "activations"),
+                                               last_of(trace, p, PREFIX "workspace")));
         if (most > largest) {
             largest = most;
-            m->rank = rank_of(t, p);
+            memory->rank = rank_of(trace, p);
         }
     }
-    m->total_bytes = an_int(total);
-    m->peak_bytes = an_int(peak);
-    m->rank_peak_bytes = an_int(largest);
-    m->batch_bytes =
+    memory->total_bytes = an_int(total);
+    memory->peak_bytes = an_int(peak);
+    memory->rank_peak_bytes = an_int(largest);
+    memory->batch_bytes =
         batch > 0 ? an_int(batch) : an_int_none("the program does not count memory.activations");
 }
 
 /* ---- beside the machine ----------------------------------------------------------------------------------------------------- */
 
-static struct an_count bytes_of_key(const struct an_trace *t, const char *key)
+static struct an_count bytes_of_key(const struct an_trace *trace, const char *key)
 {
-    const char *v = an_trace_key(t, key);
+    const char *v = an_trace_key(trace, key);
     char *end = NULL;
     long long n = v ? strtoll(v, &end, 10) : 0;
     return v && end != v && !*end && n > 0 ? an_int(n) : an_int_none("not recorded");
 }
 
-static bool one_machine(const struct an_trace *t)
+static bool one_machine(const struct an_trace *trace)
 {
-    for (size_t p = 1; p < t->process_count; p++)
-        if (strcmp(t->process[p].host, t->process[0].host))
+    for (size_t p = 1; p < trace->process_count; p++)
+        if (strcmp(trace->process[p].host, trace->process[0].host))
             return false;
     return true;
 }
 
-static struct an_count capacity_of(struct an_context *c)
+static struct an_count capacity_of(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    if (c->gpu) {
+    const struct an_trace *trace = context->trace;
+    if (context->gpu) {
         int64_t sum = 0;
-        for (size_t d = 0; d < c->gpu->device_count; d++) {
+        for (size_t d = 0; d < context->gpu->device_count; d++) {
             char key[96];
-            const struct an_device *x = &c->gpu->device[d];
-            if (x->process >= t->process_count)
+            const struct an_device *device = &context->gpu->device[d];
+            if (device->process >= trace->process_count)
                 continue;
             snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".memory_bytes",
-                     t->process[x->process].id, x->ordinal);
-            struct an_count bytes = bytes_of_key(t, key);
+                     trace->process[device->process].id, device->ordinal);
+            struct an_count bytes = bytes_of_key(trace, key);
             if (!bytes.valid)
                 return an_int_none("the trace does not say how much memory its devices have");
             sum = an_time_add(sum, bytes.value);
         }
         return an_int(sum);
     }
-    if (!one_machine(t))
+    if (!one_machine(trace))
         return an_int_none("the processes ran on several machines");
-    struct an_count machine = bytes_of_key(t, "memory.bytes"),
-                    limit = bytes_of_key(t, "memory.limit_bytes");
+    struct an_count machine = bytes_of_key(trace, "memory.bytes"),
+                    limit = bytes_of_key(trace, "memory.limit_bytes");
     if (!machine.valid)
         return an_int_none("the file does not say how much memory the machine has");
     return limit.valid && limit.value < machine.value ? limit : machine;
 }
 
-static void compare(struct an_context *c)
+static void compare(struct an_context *context)
 {
-    struct an_memory *m = &c->r->memory;
-    const struct an_value *rss = &c->r->system.rss_peak_bytes;
-    m->resident_peak_bytes = rss->valid && is_bytes(rss->value) ? an_int((int64_t)rss->value)
-                             : rss->valid ? an_int_none("a sample is not finite")
-                                          : an_int_none(rss->reason);
-    if (c->gpu)
-        m->uncounted_bytes =
+    struct an_memory *memory = &context->result->memory;
+    const struct an_value *rss = &context->result->system.rss_peak_bytes;
+    memory->resident_peak_bytes = rss->valid && is_bytes(rss->value) ? an_int((int64_t)rss->value)
+                                  : rss->valid ? an_int_none("a sample is not finite")
+                                               : an_int_none(rss->reason);
+    if (context->gpu)
+        memory->uncounted_bytes =
             an_int_none("the counters are those of devices, the resident set is the host's");
-    else if (!m->resident_peak_bytes.valid)
-        m->uncounted_bytes = an_int_none(m->resident_peak_bytes.reason);
-    else if (!m->peak_bytes.valid)
-        m->uncounted_bytes = an_int_none(m->peak_bytes.reason);
-    else if (m->resident_peak_bytes.value < m->peak_bytes.value)
-        m->uncounted_bytes = an_int_none("less was resident than is counted: some of it was never "
-                                         "touched, or not sampled at its "
-                                         "peak");
+    else if (!memory->resident_peak_bytes.valid)
+        memory->uncounted_bytes = an_int_none(memory->resident_peak_bytes.reason);
+    else if (!memory->peak_bytes.valid)
+        memory->uncounted_bytes = an_int_none(memory->peak_bytes.reason);
+    else if (memory->resident_peak_bytes.value < memory->peak_bytes.value)
+        memory->uncounted_bytes =
+            an_int_none("less was resident than is counted: some of it was never "
+                        "touched, or not sampled at its "
+                        "peak");
     else
-        m->uncounted_bytes = an_int(m->resident_peak_bytes.value - m->peak_bytes.value);
-    m->capacity_bytes = capacity_of(c);
-    int64_t need = m->peak_bytes.value;
-    if (!c->gpu && m->resident_peak_bytes.valid && m->resident_peak_bytes.value > need)
-        need = m->resident_peak_bytes.value;
-    m->room_bytes =
-        m->capacity_bytes.valid
-            ? an_int(m->capacity_bytes.value > need ? m->capacity_bytes.value - need : 0)
-            : an_int_none(m->capacity_bytes.reason);
+        memory->uncounted_bytes =
+            an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
+    memory->capacity_bytes = capacity_of(context);
+    int64_t need = memory->peak_bytes.value;
+    if (!context->gpu && memory->resident_peak_bytes.valid &&
+        memory->resident_peak_bytes.value > need)
+        need = memory->resident_peak_bytes.value;
+    memory->room_bytes =
+        memory->capacity_bytes.valid
+            ? an_int(memory->capacity_bytes.value > need ? memory->capacity_bytes.value - need : 0)
+            : an_int_none(memory->capacity_bytes.reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */
 
 /* Value of a track at `time`: of its last sample before; NAN before the first. */
-static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
+static double value_at(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    size_t first = k->counter_first,
-           i = an_times_seek(t->counter.time, first, first + k->counter_count,
+    size_t first = track->counter_first,
+           i = an_times_seek(trace->counter.time, first, first + track->counter_count,
                              an_time_add(time, 1));
-    return i > first && is_bytes(t->counter.value[i - 1]) ? t->counter.value[i - 1] : NAN;
+    return i > first && is_bytes(trace->counter.value[i - 1]) ? trace->counter.value[i - 1] : NAN;
 }
 
 static struct an_growth no_growth(const char *reason)
@@ -332,62 +337,66 @@ static struct an_growth no_growth(const char *reason)
 }
 
 /* Growth of a track at the ends of the counted steps of a lane. x: room for the steps. */
-static struct an_growth growth_of(const struct an_context *c, const struct an_lane *l,
-                                  const struct an_track *k, double *x)
+static struct an_growth growth_of(const struct an_context *context, const struct an_lane *lane,
+                                  const struct an_track *track, double *x)
 {
-    struct an_growth g = no_growth("fewer than 10 counted steps with a value");
+    struct an_growth growth = no_growth("fewer than 10 counted steps with a value");
     double before = NAN, from = NAN, to = NAN;
     size_t n = 0;
-    for (size_t i = l->first; i < l->first + l->count; i++) {
-        const struct an_step *s = &c->step[i];
-        double v = an_step_counted(s) && s->end != STORE_ABSENT ? value_at(c->t, k, s->end) : NAN;
+    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+        const struct an_step *step = &context->step[i];
+        double v = an_step_counted(step) && step->end != STORE_ABSENT
+                       ? value_at(context->trace, track, step->end)
+                       : NAN;
         if (!isfinite(v))
             continue;
         if (isfinite(before))
             x[n++] = v - before;
         else
-            g.first_step = s->index;
+            growth.first_step = step->index;
         from = isfinite(before) ? from : v;
-        g.last_step = s->index;
+        growth.last_step = step->index;
         to = before = v;
     }
     if (n + 1 < STEPS_LEAST)
         return no_growth("fewer than 10 counted steps with a value");
     double mean = an_mean(x, n), half = 1.96 * an_sd(x, n) / sqrt((double)n);
-    g.bytes_per_step = an_num(mean);
-    g.low = an_num(mean - half);
-    g.high = an_num(mean + half);
-    g.grows = mean - half > 0 && to - from >= GROWN_LEAST && to - from >= GROWN_SHARE * from;
-    return g;
+    growth.bytes_per_step = an_num(mean);
+    growth.low = an_num(mean - half);
+    growth.high = an_num(mean + half);
+    growth.grows = mean - half > 0 && to - from >= GROWN_LEAST && to - from >= GROWN_SHARE * from;
+    return growth;
 }
 
-static void keep_faster(struct an_growth *most, struct an_growth g)
+static void keep_faster(struct an_growth *most, struct an_growth growth)
 {
-    bool faster = g.bytes_per_step.valid && (!most->bytes_per_step.valid ||
-                                             g.bytes_per_step.value > most->bytes_per_step.value);
-    bool neither = !g.bytes_per_step.valid &&
+    bool faster =
+        growth.bytes_per_step.valid &&
+        (!most->bytes_per_step.valid || growth.bytes_per_step.value > most->bytes_per_step.value);
+    bool neither = !growth.bytes_per_step.valid &&
                    !most->bytes_per_step.valid; /* the reason of one that has a counter */
-    if (neither || (g.grows && !most->grows) || (faster && g.grows == most->grows))
-        *most = g;
+    if (neither || (growth.grows && !most->grows) || (faster && growth.grows == most->grows))
+        *most = growth;
 }
 
-static int gather_growth(struct an_context *c)
+static int gather_growth(struct an_context *context)
 {
-    struct an_memory *m = &c->r->memory;
-    double *x = malloc((c->step_count + 1) * sizeof *x);
+    struct an_memory *memory = &context->result->memory;
+    double *x = malloc((context->step_count + 1) * sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
-    m->growth = m->resident_growth = no_growth(
-        c->lane_count ? "no counter of the processes that run steps" : "no steps were found");
-    for (size_t i = 0; i < c->lane_count; i++) {
-        const struct an_lane *l = &c->lane[i];
-        const struct an_track *total = l->process == AN_NONE ? NULL : total_track(c->t, l->process);
+    memory->growth = memory->resident_growth = no_growth(
+        context->lane_count ? "no counter of the processes that run steps" : "no steps were found");
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        const struct an_track *total =
+            lane->process == AN_NONE ? NULL : total_track(context->trace, lane->process);
         const struct an_track *rss =
-            l->process == AN_NONE ? NULL : track_of(c->t, l->process, "rss", NULL);
+            lane->process == AN_NONE ? NULL : track_of(context->trace, lane->process, "rss", NULL);
         if (total)
-            keep_faster(&m->growth, growth_of(c, l, total, x));
+            keep_faster(&memory->growth, growth_of(context, lane, total, x));
         if (rss && an_system_owns(rss))
-            keep_faster(&m->resident_growth, growth_of(c, l, rss, x));
+            keep_faster(&memory->resident_growth, growth_of(context, lane, rss, x));
     }
     free(x);
     return 0;
@@ -395,39 +404,40 @@ static int gather_growth(struct an_context *c)
 
 /* ---- the analyzer ----------------------------------------------------------------------------------------------------------- */
 
-static int memory_run(struct an_context *c)
+static int memory_run(struct an_context *context)
 {
-    struct an_memory *m = &c->r->memory;
-    const char *source = an_trace_key(c->t, "source");
+    struct an_memory *memory = &context->result->memory;
+    const char *source = an_trace_key(context->trace, "source");
     bool any = false, allocator = false;
-    for (size_t k = 0; k < c->t->track_count; k++) {
-        const char *tag = tag_of(&c->t->track[k]);
+    for (size_t k = 0; k < context->trace->track_count; k++) {
+        const char *tag = tag_of(&context->trace->track[k]);
         any = any || tag;
         allocator = allocator || (tag && is_allocator(tag));
     }
     memory_absent(
-        c, source && !strcmp(source, "kineto")
-               ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
-               : WHAT_TO_EMIT);
+        context,
+        source && !strcmp(source, "kineto")
+            ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
+            : WHAT_TO_EMIT);
     if (!any) {
-        compare(c);
+        compare(context);
         return 0;
     }
-    m->reason = NULL;
-    m->source = allocator ? "torch allocator" : "memory.* counters";
-    if (gather_tags(c))
+    memory->reason = NULL;
+    memory->source = allocator ? "torch allocator" : "memory.* counters";
+    if (gather_tags(context))
         return TACHO_ENOMEM;
-    gather_totals(c);
-    share_tags(c);
-    compare(c);
-    return gather_growth(c);
+    gather_totals(context);
+    share_tags(context);
+    compare(context);
+    return gather_growth(context);
 }
 
 /* Without any counter nothing is counted: the reason says what to emit. */
-static void memory_missing(struct an_context *c, const char *reason)
+static void memory_missing(struct an_context *context, const char *reason)
 {
     (void)reason;
-    memory_run(c);
+    memory_run(context);
 }
 
 const struct an_analyzer an_memory = {"memory",

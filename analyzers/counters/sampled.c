@@ -6,11 +6,11 @@
 
 #include "analyzers/base/interval.h"
 
-const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process,
+const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t process,
                                        const char *device, const char *name)
 {
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         if (track->process == process && track->counter_count && !strcmp(track->kind, "counter") &&
             !strcmp(track->name, name) && !strcmp(track->device, device))
             return track;
@@ -20,46 +20,48 @@ const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t proces
 
 /* First sample at or after `time`: an index into the counter columns, the end of the track when
  * there is none. */
-static size_t seek(const struct an_trace *t, const struct an_track *k, int64_t time)
+static size_t seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    return an_times_seek(t->counter.time, k->counter_first, k->counter_first + k->counter_count,
-                         time);
+    return an_times_seek(trace->counter.time, track->counter_first,
+                         track->counter_first + track->counter_count, time);
 }
 
-bool an_sampled_at(const struct an_trace *t, const struct an_track *k, int64_t time, double *value)
+bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, int64_t time,
+                   double *value)
 {
-    size_t first = k->counter_first, end = first + k->counter_count, after = seek(t, k, time),
-           before = after;
-    while (after < end && !isfinite(t->counter.value[after]))
+    size_t first = track->counter_first, end = first + track->counter_count,
+           after = seek(trace, track, time), before = after;
+    while (after < end && !isfinite(trace->counter.value[after]))
         after++;
-    if (after < end && t->counter.time[after] == time) {
-        *value = t->counter.value[after];
+    if (after < end && trace->counter.time[after] == time) {
+        *value = trace->counter.value[after];
         return true;
     }
-    while (before > first && !isfinite(t->counter.value[before - 1]))
+    while (before > first && !isfinite(trace->counter.value[before - 1]))
         before--;
     if (after == end || before == first)
         return false;
     before--;
-    double whole = (double)an_time_sub(t->counter.time[after], t->counter.time[before]);
-    double part = (double)an_time_sub(time, t->counter.time[before]) / whole;
-    *value = t->counter.value[before] + part * (t->counter.value[after] - t->counter.value[before]);
+    double whole = (double)an_time_sub(trace->counter.time[after], trace->counter.time[before]);
+    double part = (double)an_time_sub(time, trace->counter.time[before]) / whole;
+    *value = trace->counter.value[before] +
+             part * (trace->counter.value[after] - trace->counter.value[before]);
     return true;
 }
 
 /* Calls `add` for each sample with the ns of [start, end) that it speaks for. */
-static void each(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end,
-                 void (*add)(void *sum, double value, double ns), void *sum)
+static void each(const struct an_trace *trace, const struct an_track *track, int64_t start,
+                 int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
 {
-    size_t last = k->counter_first + k->counter_count;
-    for (size_t i = seek(t, k, start); i < last; i++) {
-        if (i == k->counter_first) /* nobody knows for how long the first one was true */
+    size_t last = track->counter_first + track->counter_count;
+    for (size_t i = seek(trace, track, start); i < last; i++) {
+        if (i == track->counter_first) /* nobody knows for how long the first one was true */
             continue;
-        int64_t from = t->counter.time[i - 1] > start ? t->counter.time[i - 1] : start;
-        int64_t to = t->counter.time[i] < end ? t->counter.time[i] : end;
-        if (to > from && isfinite(t->counter.value[i]))
-            add(sum, t->counter.value[i], (double)an_time_sub(to, from));
-        if (t->counter.time[i] >= end)
+        int64_t from = trace->counter.time[i - 1] > start ? trace->counter.time[i - 1] : start;
+        int64_t to = trace->counter.time[i] < end ? trace->counter.time[i] : end;
+        if (to > from && isfinite(trace->counter.value[i]))
+            add(sum, trace->counter.value[i], (double)an_time_sub(to, from));
+        if (trace->counter.time[i] >= end)
             break;
     }
 }
@@ -71,25 +73,25 @@ struct mean {
 
 static void add_mean(void *sum, double value, double ns)
 {
-    struct mean *m = sum;
-    m->max = !m->samples || value > m->max ? value : m->max;
-    m->area += value * ns;
-    m->ns += ns;
-    m->samples++;
+    struct mean *mean = sum;
+    mean->max = !mean->samples || value > mean->max ? value : mean->max;
+    mean->area += value * ns;
+    mean->ns += ns;
+    mean->samples++;
 }
 
-struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_track *k, int64_t start,
-                                  int64_t end)
+struct an_sampled an_sampled_over(const struct an_trace *trace, const struct an_track *track,
+                                  int64_t start, int64_t end)
 {
-    struct mean m = {0};
+    struct mean mean = {0};
     if (end > start)
-        each(t, k, start, end, add_mean, &m);
-    if (!m.samples)
+        each(trace, track, start, end, add_mean, &mean);
+    if (!mean.samples)
         return (struct an_sampled){.mean = NAN, .max = NAN};
-    return (struct an_sampled){.mean = m.area / m.ns,
-                               .max = m.max,
-                               .covered = m.ns / (double)an_time_sub(end, start),
-                               .samples = m.samples};
+    return (struct an_sampled){.mean = mean.area / mean.ns,
+                               .max = mean.max,
+                               .covered = mean.ns / (double)an_time_sub(end, start),
+                               .samples = mean.samples};
 }
 
 struct bits {
@@ -99,16 +101,16 @@ struct bits {
 
 static void add_bits(void *sum, double value, double ns)
 {
-    struct bits *b = sum;
+    struct bits *bits = sum;
     uint64_t word = value >= 0 && value < 1.8e19 ? (uint64_t)value : 0;
-    b->ns.set += word & b->mask ? ns : 0;
-    b->ns.all += ns;
+    bits->ns.set += word & bits->mask ? ns : 0;
+    bits->ns.all += ns;
 }
 
-struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k,
+struct an_sampled_bits an_sampled_bits(const struct an_trace *trace, const struct an_track *track,
                                        int64_t start, int64_t end, uint64_t mask)
 {
-    struct bits b = {.mask = mask};
-    each(t, k, start, end, add_bits, &b);
-    return b.ns;
+    struct bits bits = {.mask = mask};
+    each(trace, track, start, end, add_bits, &bits);
+    return bits.ns;
 }

@@ -12,12 +12,13 @@
 /* The counter track `name` of a device ("gpu:0") as the machine counts them (process AN_NONE), or
  * as a process does, or NULL.
  */
-const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process,
+const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t process,
                                        const char *device, const char *name);
 
 /* Value of a growing total at `time`, linear between the samples around it. False outside of the
  * samples. */
-bool an_sampled_at(const struct an_trace *t, const struct an_track *k, int64_t time, double *value);
+bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, int64_t time,
+                   double *value);
 
 /* What samples tell of [start, end). A sample speaks for the time since the one before it;
  * `covered` is the part of the span that samples speak for, 0..1. */
@@ -25,15 +26,15 @@ struct an_sampled {
     double mean, max, covered;
     size_t samples;
 };
-struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_track *k, int64_t start,
-                                  int64_t end);
+struct an_sampled an_sampled_over(const struct an_trace *trace, const struct an_track *track,
+                                  int64_t start, int64_t end);
 
 /* ns of [start, end) in which a bit of `mask` was set, and ns spoken for; the values are bit sets.
  */
 struct an_sampled_bits {
     double set, all;
 };
-struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k,
+struct an_sampled_bits an_sampled_bits(const struct an_trace *trace, const struct an_track *track,
                                        int64_t start, int64_t end, uint64_t mask);
 
 #endif

@@ -8,51 +8,53 @@
 #include "analyzers/counters/system.h"
 #include "analyzers/steps/analyzer.h"
 
-static bool summarize(const struct an_trace *t, const struct an_track *k, struct an_series *s)
+static bool summarize(const struct an_trace *trace, const struct an_track *track,
+                      struct an_series *series)
 {
     double sum = 0;
-    for (size_t i = k->counter_first; i < k->counter_first + k->counter_count; i++) {
-        double v = t->counter.value[i];
+    for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++) {
+        double v = trace->counter.value[i];
         if (!isfinite(v)) /* a loss of NaN is said by the count: it is smaller than the number of
                              samples */
             continue;
-        if (!s->count)
-            s->first = s->min = s->max = v;
-        s->last = v;
-        s->min = v < s->min ? v : s->min;
-        s->max = v > s->max ? v : s->max;
+        if (!series->count)
+            series->first = series->min = series->max = v;
+        series->last = v;
+        series->min = v < series->min ? v : series->min;
+        series->max = v > series->max ? v : series->max;
         sum += v;
-        s->count++;
+        series->count++;
     }
-    s->mean = s->count ? sum / (double)s->count : NAN;
-    return s->count > 0;
+    series->mean = series->count ? sum / (double)series->count : NAN;
+    return series->count > 0;
 }
 
-static int series_run(struct an_context *c)
+static int series_run(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_series *rows = an_arena_zero(c->a, t->track_count, sizeof *rows);
+    const struct an_trace *trace = context->trace;
+    struct an_series *rows = an_arena_zero(context->arena, trace->track_count, sizeof *rows);
     size_t n = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
-        struct an_series s = {.count = 0};
-        if (strcmp(track->kind, "counter") || an_system_owns(track) || !summarize(t, track, &s))
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        struct an_series series = {.count = 0};
+        if (strcmp(track->kind, "counter") || an_system_owns(track) ||
+            !summarize(trace, track, &series))
             continue;
-        s.name = an_arena_text(c->a, track->name);
-        s.unit = an_arena_text(c->a, track->unit);
-        rows[n++] = s;
+        series.name = an_arena_text(context->arena, track->name);
+        series.unit = an_arena_text(context->arena, track->unit);
+        rows[n++] = series;
     }
-    c->r->series = rows;
-    c->r->series_count = n;
+    context->result->series = rows;
+    context->result->series_count = n;
     return 0;
 }
 
-static void series_absent(struct an_context *c, const char *reason)
+static void series_absent(struct an_context *context, const char *reason)
 {
     (void)reason; /* no counters is an empty list */
-    c->r->series_count = 0;
+    context->result->series_count = 0;
 }
 
 const struct an_analyzer an_series = {"series", "counters of the program: loss, learning rate ...",

@@ -29,35 +29,37 @@ static const struct {
                {"voluntary_switches", "count"},
                {"involuntary_switches", "count"}};
 
-bool an_system_owns(const struct an_track *k)
+bool an_system_owns(const struct an_track *track)
 {
-    if (k->process == AN_NONE)
+    if (track->process == AN_NONE)
         return true; /* counters of programs belong to a process */
     for (size_t i = 0; i < sizeof sampled / sizeof *sampled; i++)
-        if (!strcmp(k->name, sampled[i].name) && !strcmp(k->unit, sampled[i].unit))
+        if (!strcmp(track->name, sampled[i].name) && !strcmp(track->unit, sampled[i].unit))
             return true;
     return false;
 }
 
-bool an_system_track(const struct an_track *k, const char *name, bool machine)
+bool an_system_track(const struct an_track *track, const char *name, bool machine)
 {
-    return !strcmp(k->kind, "counter") && k->counter_count && (k->process == AN_NONE) == machine &&
-           !strcmp(k->name, name) && an_system_owns(k);
+    return !strcmp(track->kind, "counter") && track->counter_count &&
+           (track->process == AN_NONE) == machine && !strcmp(track->name, name) &&
+           an_system_owns(track);
 }
 
-static double last_value(const struct an_trace *t, const struct an_track *k)
+static double last_value(const struct an_trace *trace, const struct an_track *track)
 {
-    return t->counter.value[k->counter_first + k->counter_count - 1];
+    return trace->counter.value[track->counter_first + track->counter_count - 1];
 }
 
 /* Sum of the last values over processes. */
-static struct an_value total(const struct an_trace *t, const char *name, const char *reason)
+static struct an_value total(const struct an_trace *trace, const char *name, const char *reason)
 {
     double sum = 0;
     bool any = false;
-    for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], name, false) && isfinite(last_value(t, &t->track[k]))) {
-            sum += last_value(t, &t->track[k]);
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (an_system_track(&trace->track[k], name, false) &&
+            isfinite(last_value(trace, &trace->track[k]))) {
+            sum += last_value(trace, &trace->track[k]);
             any = true;
         }
     return any ? an_num(sum) : an_num_none(reason);
@@ -71,23 +73,26 @@ static struct an_value at_least(struct an_value seen, double ended)
                                                                                 : seen;
 }
 
-static struct an_value machine_last(const struct an_trace *t, const char *name, const char *reason)
+static struct an_value machine_last(const struct an_trace *trace, const char *name,
+                                    const char *reason)
 {
-    for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], name, true) && isfinite(last_value(t, &t->track[k])))
-            return an_num(last_value(t, &t->track[k]));
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (an_system_track(&trace->track[k], name, true) &&
+            isfinite(last_value(trace, &trace->track[k])))
+            return an_num(last_value(trace, &trace->track[k]));
     return an_num_none(reason);
 }
 
-static struct an_value machine_mean(const struct an_trace *t, const char *name, const char *reason)
+static struct an_value machine_mean(const struct an_trace *trace, const char *name,
+                                    const char *reason)
 {
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         double sum = 0;
         if (!an_system_track(track, name, true))
             continue;
         for (size_t i = 0; i < track->counter_count; i++)
-            sum += t->counter.value[track->counter_first + i];
+            sum += trace->counter.value[track->counter_first + i];
         return isfinite(sum) ? an_num(sum / (double)track->counter_count)
                              : an_num_none("a sample is not finite");
     }
@@ -98,56 +103,57 @@ static struct an_value machine_mean(const struct an_trace *t, const char *name, 
 
 /* Value of a counter at a time: on the line between its samples, before the first one from 0 at the
  * start of its process. */
-static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
+static double value_at(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    size_t first = k->counter_first, last = first + k->counter_count - 1;
-    int64_t start = k->process != AN_NONE ? t->process[k->process].start : STORE_ABSENT;
-    size_t i = an_times_seek(t->counter.time, first, last + 1, time);
+    size_t first = track->counter_first, last = first + track->counter_count - 1;
+    int64_t start = track->process != AN_NONE ? trace->process[track->process].start : STORE_ABSENT;
+    size_t i = an_times_seek(trace->counter.time, first, last + 1, time);
     if (i > last)
-        return t->counter.value[last];
-    int64_t t0 = i > first ? t->counter.time[i - 1] : start;
-    double v0 = i > first ? t->counter.value[i - 1] : 0, v1 = t->counter.value[i];
-    if (t0 == STORE_ABSENT || t0 >= t->counter.time[i])
+        return trace->counter.value[last];
+    int64_t t0 = i > first ? trace->counter.time[i - 1] : start;
+    double v0 = i > first ? trace->counter.value[i - 1] : 0, v1 = trace->counter.value[i];
+    if (t0 == STORE_ABSENT || t0 >= trace->counter.time[i])
         return v1;
     if (time <= t0)
         return v0;
-    return v0 +
-           (v1 - v0) * (double)an_time_sub(time, t0) / (double)an_time_sub(t->counter.time[i], t0);
+    return v0 + (v1 - v0) * (double)an_time_sub(time, t0) /
+                    (double)an_time_sub(trace->counter.time[i], t0);
 }
 
-struct an_value an_system_rate(const struct an_context *c, const char *name, const char *other,
-                               int64_t from, int64_t to)
+struct an_value an_system_rate(const struct an_context *context, const char *name,
+                               const char *other, int64_t from, int64_t to)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     double sum = 0;
     bool any = false;
     if (to <= from || an_time_sub(to, from) < WINDOW_LEAST)
         return an_num_none("the counted steps are too short to sample /proc in them");
-    for (size_t i = 0; i < t->track_count; i++) {
-        const struct an_track *k = &t->track[i];
-        if (strcmp(k->kind, "counter") || !k->counter_count || !an_system_owns(k) ||
-            (k->process != AN_NONE ? strcmp(k->name, name) : !other || strcmp(k->name, other)))
+    for (size_t i = 0; i < trace->track_count; i++) {
+        const struct an_track *track = &trace->track[i];
+        if (strcmp(track->kind, "counter") || !track->counter_count || !an_system_owns(track) ||
+            (track->process != AN_NONE ? strcmp(track->name, name)
+                                       : !other || strcmp(track->name, other)))
             continue;
-        any = any || (k->counter_count > 1 &&
-                      t->counter.time[k->counter_first + k->counter_count - 1] > from);
-        sum += value_at(t, k, to) - value_at(t, k, from);
+        any = any || (track->counter_count > 1 &&
+                      trace->counter.time[track->counter_first + track->counter_count - 1] > from);
+        sum += value_at(trace, track, to) - value_at(trace, track, from);
     }
     if (!any || !isfinite(sum))
         return an_num_none("/proc was not sampled during the counted steps");
     return an_num(sum / (double)an_time_sub(to, from) * 1e9);
 }
 
-struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t to)
+struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     double sum = 0, time = 0;
-    for (size_t k = 0; k < t->track_count; k++)
-        for (size_t i = t->track[k].counter_first;
-             an_system_track(&t->track[k], "cpu_busy", true) &&
-             i < t->track[k].counter_first + t->track[k].counter_count;
+    for (size_t k = 0; k < trace->track_count; k++)
+        for (size_t i = trace->track[k].counter_first;
+             an_system_track(&trace->track[k], "cpu_busy", true) &&
+             i < trace->track[k].counter_first + trace->track[k].counter_count;
              i++) /* a sample is the mean since the one before */
-            if (t->counter.time[i] >= from && (t->counter.time[i] <= to || time <= 0)) {
-                sum += t->counter.value[i];
+            if (trace->counter.time[i] >= from && (trace->counter.time[i] <= to || time <= 0)) {
+                sum += trace->counter.value[i];
                 time += 1;
             }
     return time > 0 && isfinite(sum)
@@ -160,22 +166,22 @@ struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t
 /* From the start of the first process to the last sample of CPU time. A start that does not fit the
  * first sample (more CPU time than the cores can give since then) is that of the recording, not of
  * the process: then the first sample is the start. */
-static struct an_value cpu_cores(struct an_context *c)
+static struct an_value cpu_cores(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    double ns = 0, most = c->r->run.cores.valid && c->r->run.cores.value > 0
-                              ? (double)c->r->run.cores.value
+    const struct an_trace *trace = context->trace;
+    double ns = 0, most = context->result->run.cores.valid && context->result->run.cores.value > 0
+                              ? (double)context->result->run.cores.value
                               : 1024;
     int64_t from = INT64_MAX, to = INT64_MIN;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         if (!an_system_track(track, "cpu_time", false))
             continue;
-        int64_t first = t->counter.time[track->counter_first];
-        int64_t last = t->counter.time[track->counter_first + track->counter_count - 1];
-        int64_t start = t->process[track->process].start;
-        double before = t->counter.value[track->counter_first];
-        ns += last_value(t, track);
+        int64_t first = trace->counter.time[track->counter_first];
+        int64_t last = trace->counter.time[track->counter_first + track->counter_count - 1];
+        int64_t start = trace->process[track->process].start;
+        double before = trace->counter.value[track->counter_first];
+        ns += last_value(trace, track);
         if (start == STORE_ABSENT || start > first ||
             before > most * (double)an_time_sub(first, start)) {
             ns -= before;
@@ -184,12 +190,13 @@ static struct an_value cpu_cores(struct an_context *c)
         from = start < from ? start : from;
         to = last > to ? last : to;
     }
-    struct an_value other = machine_last(t, "other_cpu_time", "");
+    struct an_value other = machine_last(trace, "other_cpu_time", "");
     int64_t window = to > from ? an_time_sub(to, from) : 0;
     if (window < CPU_WINDOW_LEAST)
-        return an_num_none(window ? an_arena_format(c->a, "CPU time was sampled over %s only",
-                                                    an_time_words(c->a, (double)window / 1e6, 3))
-                                  : "CPU time was sampled once at most");
+        return an_num_none(
+            window ? an_arena_format(context->arena, "CPU time was sampled over %s only",
+                                     an_time_words(context->arena, (double)window / 1e6, 3))
+                   : "CPU time was sampled once at most");
     double cores = (ns + (other.valid ? other.value : 0)) / (double)window;
     return isfinite(cores) ? an_num(cores) : an_num_none("a sample is not finite");
 }
@@ -210,14 +217,14 @@ static int change_order(const void *x, const void *y)
            (a->delta < b->delta); /* what shrinks first: no peak that never was */
 }
 
-static int rss_peak(struct an_context *c, struct an_value *out)
+static int rss_peak(struct an_context *context, struct an_value *out)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     size_t n = 0, room = 0;
-    for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], "rss", false) ||
-            an_system_track(&t->track[k], "other_rss", true))
-            room += t->track[k].counter_count + 1;
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (an_system_track(&trace->track[k], "rss", false) ||
+            an_system_track(&trace->track[k], "other_rss", true))
+            room += trace->track[k].counter_count + 1;
     if (!room) {
         *out = an_num_none("memory was not sampled");
         return 0;
@@ -225,17 +232,17 @@ static int rss_peak(struct an_context *c, struct an_value *out)
     struct change *all = malloc(room * sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         double now = 0;
         if (!an_system_track(track, "rss", false) && !an_system_track(track, "other_rss", true))
             continue;
         for (size_t i = track->counter_first; i < track->counter_first + track->counter_count;
              i++) {
-            all[n++] = (struct change){t->counter.time[i], t->counter.value[i] - now};
-            now = t->counter.value[i];
+            all[n++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
+            now = trace->counter.value[i];
         }
-        int64_t end = track->process != AN_NONE ? t->process[track->process].end : STORE_ABSENT;
+        int64_t end = track->process != AN_NONE ? trace->process[track->process].end : STORE_ABSENT;
         if (end != STORE_ABSENT)
             all[n++] = (struct change){end, -now};
     }
@@ -252,75 +259,77 @@ static int rss_peak(struct an_context *c, struct an_value *out)
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
 
-int an_system_gaps(struct an_context *c)
+int an_system_gaps(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_gap *rows = an_arena_zero(c->a, t->key_count, sizeof *rows);
+    const struct an_trace *trace = context->trace;
+    struct an_gap *rows = an_arena_zero(context->arena, trace->key_count, sizeof *rows);
     size_t n = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->key_count; i++)
-        if (!strncmp(t->key[i].key, COUNTER_KEY, strlen(COUNTER_KEY)) &&
-            strcmp(t->key[i].value, "ok"))
-            rows[n++] = (struct an_gap){an_arena_text(c->a, t->key[i].key + strlen(COUNTER_KEY)),
-                                        an_arena_text(c->a, t->key[i].value)};
-    c->r->trust.gaps = rows;
-    c->r->trust.gap_count = n;
+    for (size_t i = 0; i < trace->key_count; i++)
+        if (!strncmp(trace->key[i].key, COUNTER_KEY, strlen(COUNTER_KEY)) &&
+            strcmp(trace->key[i].value, "ok"))
+            rows[n++] = (struct an_gap){
+                an_arena_text(context->arena, trace->key[i].key + strlen(COUNTER_KEY)),
+                an_arena_text(context->arena, trace->key[i].value)};
+    context->result->trust.gaps = rows;
+    context->result->trust.gap_count = n;
     return 0;
 }
 
-static void system_absent(struct an_context *c, const char *reason)
+static void system_absent(struct an_context *context, const char *reason)
 {
-    struct an_system *s = &c->r->system;
-    struct an_value *all[] = {&s->cpu_cores,
-                              &s->machine_busy_pct,
-                              &s->rss_peak_bytes,
-                              &s->read_bytes,
-                              &s->write_bytes,
-                              &s->minor_faults,
-                              &s->major_faults,
-                              &s->voluntary_switches,
-                              &s->involuntary_switches,
-                              &s->instructions_per_cycle};
-    s->reason = reason;
+    struct an_system *system = &context->result->system;
+    struct an_value *all[] = {&system->cpu_cores,
+                              &system->machine_busy_pct,
+                              &system->rss_peak_bytes,
+                              &system->read_bytes,
+                              &system->write_bytes,
+                              &system->minor_faults,
+                              &system->major_faults,
+                              &system->voluntary_switches,
+                              &system->involuntary_switches,
+                              &system->instructions_per_cycle};
+    system->reason = reason;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_num_none(reason);
 }
 
-static int system_run(struct an_context *c)
+static int system_run(struct an_context *context)
 {
-    const struct an_trace *t = c->t;
-    struct an_system *s = &c->r->system;
+    const struct an_trace *trace = context->trace;
+    struct an_system *system = &context->result->system;
     bool any = false;
-    for (size_t k = 0; k < t->track_count && !any; k++)
-        any = !strcmp(t->track[k].kind, "counter") && t->track[k].counter_count &&
-              an_system_owns(&t->track[k]);
+    for (size_t k = 0; k < trace->track_count && !any; k++)
+        any = !strcmp(trace->track[k].kind, "counter") && trace->track[k].counter_count &&
+              an_system_owns(&trace->track[k]);
     if (!any) {
-        system_absent(c,
+        system_absent(context,
                       "the system layer was not sampled (--sample-ms 0, or the run was too short)");
         return 0;
     }
-    s->cpu_cores = cpu_cores(c);
-    s->machine_busy_pct = machine_mean(t, "cpu_busy", "the machine was not sampled");
-    s->read_bytes = total(t, "disk_read", "reads were not sampled");
-    s->write_bytes = total(t, "disk_written", "writes were not sampled");
-    s->minor_faults =
-        at_least(total(t, "minor_faults", "faults were not sampled"), t->ended.minor_faults);
-    s->major_faults =
-        at_least(total(t, "major_faults", "faults were not sampled"), t->ended.major_faults);
-    s->voluntary_switches = at_least(total(t, "voluntary_switches", "switches were not sampled"),
-                                     t->ended.voluntary_switches);
-    s->involuntary_switches =
-        at_least(total(t, "involuntary_switches", "switches were not sampled"),
-                 t->ended.involuntary_switches);
-    struct an_value instructions = machine_last(t, "instructions", ""),
-                    cycles = machine_last(t, "cycles", "");
-    s->instructions_per_cycle =
+    system->cpu_cores = cpu_cores(context);
+    system->machine_busy_pct = machine_mean(trace, "cpu_busy", "the machine was not sampled");
+    system->read_bytes = total(trace, "disk_read", "reads were not sampled");
+    system->write_bytes = total(trace, "disk_written", "writes were not sampled");
+    system->minor_faults = at_least(total(trace, "minor_faults", "faults were not sampled"),
+                                    trace->ended.minor_faults);
+    system->major_faults = at_least(total(trace, "major_faults", "faults were not sampled"),
+                                    trace->ended.major_faults);
+    system->voluntary_switches =
+        at_least(total(trace, "voluntary_switches", "switches were not sampled"),
+                 trace->ended.voluntary_switches);
+    system->involuntary_switches =
+        at_least(total(trace, "involuntary_switches", "switches were not sampled"),
+                 trace->ended.involuntary_switches);
+    struct an_value instructions = machine_last(trace, "instructions", ""),
+                    cycles = machine_last(trace, "cycles", "");
+    system->instructions_per_cycle =
         instructions.valid && cycles.valid && cycles.value > 0
             ? an_num(instructions.value / cycles.value)
             : an_num_none("instructions and cycles were not counted (see trust)");
-    int rc = rss_peak(c, &s->rss_peak_bytes);
-    s->rss_peak_bytes = at_least(s->rss_peak_bytes, t->ended.max_rss);
+    int rc = rss_peak(context, &system->rss_peak_bytes);
+    system->rss_peak_bytes = at_least(system->rss_peak_bytes, trace->ended.max_rss);
     return rc;
 }
 

@@ -8,18 +8,18 @@
 #include "analyzers/steps/analyzer.h"
 
 /* Is the track one that the collector samples (and not a counter of the program)? */
-bool an_system_owns(const struct an_track *k);
+bool an_system_owns(const struct an_track *track);
 /* Is it the one with that name that has samples, of the machine or of a process? */
-bool an_system_track(const struct an_track *k, const char *name, bool machine);
+bool an_system_track(const struct an_track *track, const char *name, bool machine);
 /* Fills trust.gaps: hardware counters that are missing or limited, and why. 0 or TACHO_ENOMEM. */
-int an_system_gaps(struct an_context *c);
+int an_system_gaps(struct an_context *context);
 
 /* Growth of a counter of processes in [from, to), a second, and of `other` (NULL: none), one of the
  * machine; absent when nobody sampled it there. A counter of the machine with the processes' name
  * holds other programs too. */
-struct an_value an_system_rate(const struct an_context *c, const char *name, const char *other,
-                               int64_t from, int64_t to);
+struct an_value an_system_rate(const struct an_context *context, const char *name,
+                               const char *other, int64_t from, int64_t to);
 /* Mean of the machine's busy CPU time in [from, to), in per cent. */
-struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t to);
+struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to);
 
 #endif

@@ -38,26 +38,26 @@ static enum an_api_kind memory_call(const char *name)
 
 struct an_api_call an_api_of(const char *name)
 {
-    struct an_api_call a = {AN_API_OTHER, has(name, "Async")};
+    struct an_api_call call = {AN_API_OTHER, has(name, "Async")};
     if (is_other(name))
-        return a;
+        return call;
     if (has(name, "Synchronize"))
-        a.kind = AN_API_SYNC;
+        call.kind = AN_API_SYNC;
     else if (has(name, "GraphLaunch"))
-        a.kind = AN_API_GRAPH;
+        call.kind = AN_API_GRAPH;
     else if (has(name, "Memcpy") || has(name, "MemoryCopy") || has(name, "MemBufferCopy"))
-        a.kind = AN_API_COPY;
+        call.kind = AN_API_COPY;
     else if (has(name, "Memset") || has(name, "MemoryFill") || has(name, "MemBufferFill"))
-        a.kind = AN_API_MEMSET;
+        call.kind = AN_API_MEMSET;
     else if (has(name, "Launch") || has(name, "InvokeKernel"))
-        a.kind = AN_API_KERNEL;
+        call.kind = AN_API_KERNEL;
     else if (has(name, "EventRecord"))
-        a.kind = AN_API_RECORD;
+        call.kind = AN_API_RECORD;
     else if (has(name, "StreamWaitEvent"))
-        a.kind = AN_API_WAIT;
+        call.kind = AN_API_WAIT;
     else if (has(name, "EventQuery") || has(name, "StreamQuery"))
-        a.kind = AN_API_QUERY;
+        call.kind = AN_API_QUERY;
     else
-        a.kind = memory_call(name);
-    return a;
+        call.kind = memory_call(name);
+    return call;
 }

@@ -38,10 +38,10 @@ static inline bool an_category_is_call(const char *category)
 }
 
 /* Can a call of this kind put work on a device? */
-static inline bool an_api_launches(struct an_api_call a)
+static inline bool an_api_launches(struct an_api_call call)
 {
-    return a.kind == AN_API_KERNEL || a.kind == AN_API_GRAPH || a.kind == AN_API_COPY ||
-           a.kind == AN_API_MEMSET;
+    return call.kind == AN_API_KERNEL || call.kind == AN_API_GRAPH || call.kind == AN_API_COPY ||
+           call.kind == AN_API_MEMSET;
 }
 
 #endif

@@ -121,50 +121,50 @@ struct run {
     size_t length, at;
 };
 
-static void run_close(struct run *r)
+static void run_close(struct run *run)
 {
-    if (r->at > r->length) {
-        memcpy(r->best, r->now, r->at);
-        r->length = r->at;
+    if (run->at > run->length) {
+        memcpy(run->best, run->now, run->at);
+        run->length = run->at;
     }
-    r->at = 0;
+    run->at = 0;
 }
 
 /* Finds the longest text that every match of the part holds. Letters before *, ? and { need not be
  * there. */
-static int part_literal(struct an_classes *c, struct part *p)
+static int part_literal(struct an_classes *classes, struct part *part)
 {
-    size_t n = strlen(p->pattern);
-    struct run r = {.best = an_arena_zero(c->arena, n + 1, 1),
-                    .now = an_arena_zero(c->arena, n + 1, 1)};
-    const char *s = p->pattern;
-    if (!r.best || !r.now)
+    size_t n = strlen(part->pattern);
+    struct run run = {.best = an_arena_zero(classes->arena, n + 1, 1),
+                      .now = an_arena_zero(classes->arena, n + 1, 1)};
+    const char *s = part->pattern;
+    if (!run.best || !run.now)
         return TACHO_ENOMEM;
-    p->anchored = *s == '^';
-    s += p->anchored;
-    p->plain = true;
+    part->anchored = *s == '^';
+    s += part->anchored;
+    part->plain = true;
     while (*s) {
         bool escaped = *s == '\\' && s[1];
         if (escaped ? ispunct((unsigned char)s[1]) && !strchr("<>`'", s[1])
                     : !strchr("[(.^$*?+{)", *s)) {
-            r.now[r.at++] = s[escaped];
+            run.now[run.at++] = s[escaped];
             s += 1 + escaped;
             continue;
         }
-        p->plain = false;
+        part->plain = false;
         s += escaped; /* \\w and the like */
         if (*s == '*' || *s == '?' || *s == '{')
-            r.at -= r.at > 0;
-        run_close(&r);
+            run.at -= run.at > 0;
+        run_close(&run);
         if (*s == '{')
             s = strchr(s, '}') ? strchr(s, '}') + 1 : s + strlen(s);
         else
             s = *s == '[' ? skip_bracket(s) : *s == '(' ? skip_group(s) : s + 1;
     }
-    run_close(&r);
-    p->plain = p->plain && r.length >= GRAM;
-    p->literal = r.length >= GRAM ? r.best : NULL;
-    p->length = r.length;
+    run_close(&run);
+    part->plain = part->plain && run.length >= GRAM;
+    part->literal = run.length >= GRAM ? run.best : NULL;
+    part->length = run.length;
     return 0;
 }
 
@@ -206,28 +206,29 @@ static bool repeats_too_much(const char *s)
     return copies > COPIES_MOST;
 }
 
-static int add_parts(struct an_classes *c, const char *pattern, bool check, char *why, size_t size)
+static int add_parts(struct an_classes *classes, const char *pattern, bool check, char *why,
+                     size_t size)
 {
     for (const char *s = pattern;; s++) {
         const char *end = part_end(s);
-        if (an_grow(&c->part, &c->part_room, c->parts + 1, sizeof *c->part))
+        if (an_grow(&classes->part, &classes->part_room, classes->parts + 1, sizeof *classes->part))
             return TACHO_ENOMEM;
-        struct part *p = &c->part[c->parts];
-        *p = (struct part){.line = (uint32_t)(c->lines - 1), .next = NO_PART};
-        p->pattern = an_arena_format(c->arena, "%.*s", (int)(end - s), s);
-        if (part_literal(c, p))
+        struct part *part = &classes->part[classes->parts];
+        *part = (struct part){.line = (uint32_t)(classes->lines - 1), .next = NO_PART};
+        part->pattern = an_arena_format(classes->arena, "%.*s", (int)(end - s), s);
+        if (part_literal(classes, part))
             return TACHO_ENOMEM;
-        c->parts++;
-        if (check && repeats_too_much(p->pattern)) {
+        classes->parts++;
+        if (check && repeats_too_much(part->pattern)) {
             snprintf(why, size, "repetitions of repetitions, more than %d copies", COPIES_MOST);
             return TACHO_EFORMAT;
         }
-        int bad = check ? regcomp(&p->re, p->pattern, REG_EXTENDED | REG_NOSUB) : 0;
+        int bad = check ? regcomp(&part->re, part->pattern, REG_EXTENDED | REG_NOSUB) : 0;
         if (bad) {
-            regerror(bad, &p->re, why, size);
+            regerror(bad, &part->re, why, size);
             return TACHO_EFORMAT;
         }
-        p->compiled = check;
+        part->compiled = check;
         s = end;
         if (!*s)
             return 0;
@@ -236,17 +237,17 @@ static int add_parts(struct an_classes *c, const char *pattern, bool check, char
 
 /* ---- the table ----------------------------------------------------------------------------------------------------------- */
 
-static bool class_named(const char *word, struct line *l)
+static bool class_named(const char *word, struct line *line)
 {
-    l->decides = strcmp(word, "-") != 0;
-    if (!l->decides)
+    line->decides = strcmp(word, "-") != 0;
+    if (!line->decides)
         return true;
-    l->class = AN_DEVICE_OTHER;
+    line->class = AN_DEVICE_OTHER;
     if (!strcmp(word, "other"))
         return true;
     for (int k = 0; k < AN_DEVICE_CLASS_COUNT; k++)
         if (!strcmp(word, an_device_class_key((enum an_device_class)k))) {
-            l->class = (enum an_device_class)k;
+            line->class = (enum an_device_class)k;
             return true;
         }
     return false;
@@ -262,17 +263,17 @@ static const char *field(char **at)
     return start && *start ? start : "-";
 }
 
-static int add_line(struct an_classes *c, char *text, bool user, size_t number,
+static int add_line(struct an_classes *classes, char *text, bool user, size_t number,
                     struct tacho_error *err)
 {
     static const char hint[] = "a line is: class TAB pattern TAB dtype TAB matrix-unit; classes: "
                                "matrix, attention, other, memset, "
                                "fused, comm, copy, opaque";
     char why[160] = "";
-    struct line l = {.matrix_unit = -1};
+    struct line line = {.matrix_unit = -1};
     const char *class = field(&text), *pattern = field(&text), *dtype = field(&text),
                *unit = field(&text);
-    if (!class_named(class, &l))
+    if (!class_named(class, &line))
         return tacho_fail(err, TACHO_EFORMAT, hint,
                           "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
     if (!strcmp(pattern, "-"))
@@ -283,12 +284,12 @@ static int add_line(struct an_classes *c, char *text, bool user, size_t number,
             err, TACHO_EFORMAT, hint,
             "table of kernel classes: line %zu: matrix-unit is \"%.60s\", not yes, no or -", number,
             unit);
-    l.matrix_unit = !strcmp(unit, "yes") ? 1 : !strcmp(unit, "no") ? 0 : -1;
-    l.dtype = strcmp(dtype, "-") != 0 ? an_arena_text(c->arena, dtype) : NULL;
-    if (an_grow(&c->line, &c->line_room, c->lines + 1, sizeof *c->line))
+    line.matrix_unit = !strcmp(unit, "yes") ? 1 : !strcmp(unit, "no") ? 0 : -1;
+    line.dtype = strcmp(dtype, "-") != 0 ? an_arena_text(classes->arena, dtype) : NULL;
+    if (an_grow(&classes->line, &classes->line_room, classes->lines + 1, sizeof *classes->line))
         return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
-    c->line[c->lines++] = l;
-    int rc = add_parts(c, pattern, user, why, sizeof why);
+    classes->line[classes->lines++] = line;
+    int rc = add_parts(classes, pattern, user, why, sizeof why);
     if (rc == TACHO_EFORMAT)
         return tacho_fail(err, rc, hint,
                           "table of kernel classes: line %zu: pattern \"%.120s\": %s", number,
@@ -296,9 +297,10 @@ static int add_line(struct an_classes *c, char *text, bool user, size_t number,
     return rc ? tacho_fail(err, rc, NULL, "table of kernel classes: out of memory") : 0;
 }
 
-static int add_table(struct an_classes *c, const char *table, bool user, struct tacho_error *err)
+static int add_table(struct an_classes *classes, const char *table, bool user,
+                     struct tacho_error *err)
 {
-    char *copy = an_arena_copy(c->arena, table, strlen(table) + 1);
+    char *copy = an_arena_copy(classes->arena, table, strlen(table) + 1);
     if (!copy)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
     size_t number = 0;
@@ -310,7 +312,7 @@ static int add_table(struct an_classes *c, const char *table, bool user, struct 
         size_t n = strlen(line);
         if (n && line[n - 1] == '\r')
             line[n - 1] = 0;
-        int rc = *line && *line != '#' ? add_line(c, line, user, number, err) : 0;
+        int rc = *line && *line != '#' ? add_line(classes, line, user, number, err) : 0;
         if (rc)
             return rc;
     }
@@ -319,31 +321,32 @@ static int add_table(struct an_classes *c, const char *table, bool user, struct 
 
 int an_classes_new(const char *user, an_classes **out, struct tacho_error *err)
 {
-    struct an_classes *c = calloc(1, sizeof *c);
+    struct an_classes *classes = calloc(1, sizeof *classes);
     *out = NULL;
-    if (!c || !(c->arena = an_arena_new())) {
-        free(c);
+    if (!classes || !(classes->arena = an_arena_new())) {
+        free(classes);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
     }
-    int rc = user ? add_table(c, user, true, err) : 0;
+    int rc = user ? add_table(classes, user, true, err) : 0;
     if (!rc)
-        rc = add_table(c, built_in, false, err);
-    if (!rc && (an_arena_failed(c->arena) || !(c->seen = calloc(c->parts + 1, 1))))
+        rc = add_table(classes, built_in, false, err);
+    if (!rc &&
+        (an_arena_failed(classes->arena) || !(classes->seen = calloc(classes->parts + 1, 1))))
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
     if (rc) {
-        an_classes_free(c);
+        an_classes_free(classes);
         return rc;
     }
-    memset(c->bucket, 0xff, sizeof c->bucket);
-    for (size_t i = c->parts; i--;) {
-        struct part *p = &c->part[i];
-        if (!p->literal)
+    memset(classes->bucket, 0xff, sizeof classes->bucket);
+    for (size_t i = classes->parts; i--;) {
+        struct part *part = &classes->part[i];
+        if (!part->literal)
             continue;
-        unsigned h = gram_hash(p->literal);
-        p->next = c->bucket[h];
-        c->bucket[h] = (uint32_t)i;
+        unsigned h = gram_hash(part->literal);
+        part->next = classes->bucket[h];
+        classes->bucket[h] = (uint32_t)i;
     }
-    *out = c;
+    *out = classes;
     return 0;
 }
 
@@ -371,47 +374,50 @@ static void mark(const an_classes *c, const char *name)
         c->seen[i] = !c->part[i].literal;
     for (size_t at = 0; at + GRAM <= n; at++)
         for (uint32_t i = c->bucket[gram_hash(name + at)]; i != NO_PART; i = c->part[i].next) {
-            const struct part *p = &c->part[i];
-            if (p->length <= n - at && !memcmp(name + at, p->literal, p->length) &&
-                !(p->plain && p->anchored && at))
+            const struct part *part = &c->part[i];
+            if (part->length <= n - at && !memcmp(name + at, part->literal, part->length) &&
+                !(part->plain && part->anchored && at))
                 c->seen[i] = 1;
         }
 }
 
 static bool part_matches(const an_classes *c, size_t i, const char *name)
 {
-    struct part *p = &c->part[i];
-    if (!c->seen[i] || p->plain || p->broken)
-        return c->seen[i] && p->plain;
-    if (!p->compiled) {
-        p->compiled = !regcomp(&p->re, p->pattern, REG_EXTENDED | REG_NOSUB);
-        p->broken = !p->compiled;
+    struct part *part = &c->part[i];
+    if (!c->seen[i] || part->plain || part->broken)
+        return c->seen[i] && part->plain;
+    if (!part->compiled) {
+        part->compiled = !regcomp(&part->re, part->pattern, REG_EXTENDED | REG_NOSUB);
+        part->broken = !part->compiled;
     }
-    return p->compiled && !regexec(&p->re, name, 0, NULL, 0);
+    return part->compiled && !regexec(&part->re, name, 0, NULL, 0);
 }
 
-static void find_arithmetic(const an_classes *c, const char *name, struct an_name_class *x)
+static void find_arithmetic(const an_classes *c, const char *name, struct an_name_class *name_class)
 {
-    for (size_t i = 0; i < c->parts && (!x->dtype || x->matrix_unit < 0); i++) {
-        const struct line *l = &c->line[c->part[i].line];
-        bool news = (l->dtype && !x->dtype) || (l->matrix_unit >= 0 && x->matrix_unit < 0);
-        if (l->decides || !news || !part_matches(c, i, name))
+    for (size_t i = 0; i < c->parts && (!name_class->dtype || name_class->matrix_unit < 0); i++) {
+        const struct line *line = &c->line[c->part[i].line];
+        bool news = (line->dtype && !name_class->dtype) ||
+                    (line->matrix_unit >= 0 && name_class->matrix_unit < 0);
+        if (line->decides || !news || !part_matches(c, i, name))
             continue;
-        x->dtype = x->dtype ? x->dtype : l->dtype;
-        x->matrix_unit = x->matrix_unit < 0 ? l->matrix_unit : x->matrix_unit;
+        name_class->dtype = name_class->dtype ? name_class->dtype : line->dtype;
+        name_class->matrix_unit =
+            name_class->matrix_unit < 0 ? line->matrix_unit : name_class->matrix_unit;
     }
 }
 
 struct an_name_class an_class_of(const an_classes *c, const char *name)
 {
-    struct an_name_class x = {.class = AN_DEVICE_OTHER, .matrix_unit = -1};
+    struct an_name_class name_class = {.class = AN_DEVICE_OTHER, .matrix_unit = -1};
     mark(c, name);
-    for (size_t i = 0; i < c->parts && !x.known; i++) {
-        const struct line *l = &c->line[c->part[i].line];
-        if (l->decides && part_matches(c, i, name))
-            x = (struct an_name_class){l->class, true, l->matrix_unit, l->dtype};
+    for (size_t i = 0; i < c->parts && !name_class.known; i++) {
+        const struct line *line = &c->line[c->part[i].line];
+        if (line->decides && part_matches(c, i, name))
+            name_class = (struct an_name_class){line->class, true, line->matrix_unit, line->dtype};
     }
-    if (x.class == AN_DEVICE_MATRIX || x.class == AN_DEVICE_ATTENTION || x.class == AN_DEVICE_FUSED)
-        find_arithmetic(c, name, &x);
-    return x;
+    if (name_class.class == AN_DEVICE_MATRIX || name_class.class == AN_DEVICE_ATTENTION ||
+        name_class.class == AN_DEVICE_FUSED)
+        find_arithmetic(c, name, &name_class);
+    return name_class;
 }

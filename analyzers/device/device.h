@@ -107,41 +107,41 @@ struct an_devices {
 
 /* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT
  * for a user's table of classes that is wrong: *err then says where. */
-int an_devices_build(struct an_context *c, struct tacho_error *err);
+int an_devices_build(struct an_context *context, struct tacho_error *err);
 
 /* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN,
  * INT64_MAX: all). *out lies in the context's work arena. */
-int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask,
+int an_device_spans(const struct an_context *context, const struct an_device *device, unsigned mask,
                     int64_t t0, int64_t t1, struct an_span **out, size_t *count);
 
 /* When op i was launched: start of the host call, or of the op itself where no launch is in the
  * file. */
-int64_t an_device_launch_time(const struct an_context *c, size_t i);
+int64_t an_device_launch_time(const struct an_context *context, size_t i);
 /* First place in by_launch of device d whose op was launched at or after `time`; at most first +
  * by_launch_known[d]. */
-size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time);
+size_t an_device_launch_seek(const struct an_context *context, size_t d, int64_t time);
 
 /* First op of a device that starts at `time` or later: an index; first + count when there is none.
  */
-static inline size_t an_device_op_seek(const struct an_devices *g, const struct an_device *d,
-                                       int64_t time)
+static inline size_t an_device_op_seek(const struct an_devices *devices,
+                                       const struct an_device *device, int64_t time)
 {
-    return an_times_seek(g->op.start, d->first, d->first + d->count, time);
+    return an_times_seek(devices->op.start, device->first, device->first + device->count, time);
 }
 
 /* Fills g->split (device_split.c): the last part of an_devices_build. */
-int an_devices_split(struct an_context *c, struct an_devices *g);
+int an_devices_split(struct an_context *context, struct an_devices *devices);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
-struct an_api_call an_slice_api(const struct an_trace *t, size_t i);
+struct an_api_call an_slice_api(const struct an_trace *trace, size_t i);
 /* First launch whose host slice is `slice` or one behind it: an index into launch_slice,
  * launch_count when there is none. */
-size_t an_launch_seek(const struct an_devices *g, size_t slice);
+size_t an_launch_seek(const struct an_devices *devices, size_t slice);
 
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put
  * work on a device? */
-bool an_slice_launches(const struct an_trace *t, size_t i);
+bool an_slice_launches(const struct an_trace *trace, size_t i);
 /* Category of slice i, "" for none. */
-const char *an_slice_category(const struct an_trace *t, size_t i);
+const char *an_slice_category(const struct an_trace *trace, size_t i);
 
 #endif

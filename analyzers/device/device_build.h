@@ -13,8 +13,8 @@
 enum row { ROW_NONE, ROW_KERNEL, ROW_MEMCPY, ROW_MEMSET, ROW_GRAPH, ROW_CALL, ROW_COMM };
 
 struct builder {
-    struct an_context *c;
-    struct an_devices *g;
+    struct an_context *context;
+    struct an_devices *devices;
     an_classes *classes;
     uint8_t *category; /* enum row of every string, as a category */
     uint8_t *comm;     /* of every string: as the name of a host range it is a communicator's */
@@ -30,15 +30,15 @@ struct builder {
     int64_t begin; /* first time that is none of these */
 };
 
-static inline enum row an_row_of(const struct builder *b, size_t slice)
+static inline enum row an_row_of(const struct builder *builder, size_t slice)
 {
-    uint32_t k = b->c->t->slice.category[slice];
-    return k == AN_NONE ? ROW_NONE : (enum row)b->category[k];
+    uint32_t k = builder->context->trace->slice.category[slice];
+    return k == AN_NONE ? ROW_NONE : (enum row)builder->category[k];
 }
 
 /* Gives b->pair and b->work room for n pairs. */
-int an_builder_scratch(struct builder *b, size_t n);
+int an_builder_scratch(struct builder *builder, size_t n);
 /* Fills op.launch, the links the other way, and launches_lost. */
-int an_builder_links(struct builder *b);
+int an_builder_links(struct builder *builder);
 
 #endif

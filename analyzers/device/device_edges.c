@@ -13,10 +13,10 @@
 
 /* ---- reading the trace ----------------------------------------------------------------------------------------------------- */
 
-int64_t an_edge_number(const struct an_trace *t, size_t slice, const char *key)
+int64_t an_edge_number(const struct an_trace *trace, size_t slice, const char *key)
 {
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[slice]);
-    const char *at = d ? d->payload : "";
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
+    const char *at = detail ? detail->payload : "";
     size_t n = strlen(key);
     for (at = strstr(at, key); at; at = strstr(at + 1, key)) {
         if (at[-1] != '"' || at[n] != '"') /* a payload begins with a brace */
@@ -30,11 +30,12 @@ int64_t an_edge_number(const struct an_trace *t, size_t slice, const char *key)
     return STORE_ABSENT;
 }
 
-uint32_t an_call_outermost(const struct an_trace *t, uint32_t i)
+uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p]) {
-        if (!an_category_is_call(an_slice_category(t, p)) || !an_slice_open_at(t, p, i))
+    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
+         p = trace->slice.parent[p]) {
+        if (!an_category_is_call(an_slice_category(trace, p)) || !an_slice_open_at(trace, p, i))
             break;
         i = p;
     }
@@ -47,51 +48,56 @@ static bool is_wanted(enum an_api_kind k)
 }
 
 /* Of every string: as a category 1 is a call, 2 a wait or synchronisation on a device. */
-static uint8_t *read_categories(const struct an_trace *t)
+static uint8_t *read_categories(const struct an_trace *trace)
 {
-    uint8_t *is = calloc(t->string_count + 1, 1);
-    for (size_t i = 0; is && i < t->string_count; i++)
-        is[i] = an_category_is_call(t->string[i]) ? 1 : !strcmp(t->string[i], "sync") ? 2 : 0;
+    uint8_t *is = calloc(trace->string_count + 1, 1);
+    for (size_t i = 0; is && i < trace->string_count; i++)
+        is[i] = an_category_is_call(trace->string[i]) ? 1
+                : !strcmp(trace->string[i], "sync")   ? 2
+                                                      : 0;
     return is;
 }
 
-static int keep_call(struct an_edge_builder *b, uint32_t slice, uint32_t track)
+static int keep_call(struct an_edge_builder *builder, uint32_t slice, uint32_t track)
 {
-    enum an_api_kind kind = an_slice_api(b->c->t, slice).kind;
+    enum an_api_kind kind = an_slice_api(builder->context->trace, slice).kind;
     if (!is_wanted(kind))
         return 0;
-    if (an_grow(&b->call, &b->call_room, b->call_count + 1, sizeof *b->call))
+    if (an_grow(&builder->call, &builder->call_room, builder->call_count + 1,
+                sizeof *builder->call))
         return TACHO_ENOMEM;
-    b->call[b->call_count++] = (struct an_edge_call){slice, track, kind};
+    builder->call[builder->call_count++] = (struct an_edge_call){slice, track, kind};
     return 0;
 }
 
-static int keep_row(struct an_edge_builder *b, uint32_t slice, uint32_t track)
+static int keep_row(struct an_edge_builder *builder, uint32_t slice, uint32_t track)
 {
-    if (an_grow(&b->row, &b->row_room, b->row_count + 1, sizeof *b->row) ||
-        an_grow(&b->row_track, &b->row_track_room, b->row_count + 1, sizeof *b->row_track))
+    if (an_grow(&builder->row, &builder->row_room, builder->row_count + 1, sizeof *builder->row) ||
+        an_grow(&builder->row_track, &builder->row_track_room, builder->row_count + 1,
+                sizeof *builder->row_track))
         return TACHO_ENOMEM;
-    b->row[b->row_count] = slice;
-    b->row_track[b->row_count++] = track;
+    builder->row[builder->row_count] = slice;
+    builder->row_track[builder->row_count++] = track;
     return 0;
 }
 
-static int read_rows(struct an_edge_builder *b)
+static int read_rows(struct an_edge_builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    uint8_t *is = read_categories(t);
+    const struct an_trace *trace = builder->context->trace;
+    uint8_t *is = read_categories(trace);
     int rc = is ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *s = &t->track[k];
-        bool stream = !strcmp(s->kind, "stream");
-        for (size_t i = s->slice_first; i < s->slice_first + s->slice_count && !rc; i++) {
-            uint32_t category = t->slice.category[i];
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
+        bool stream = !strcmp(track->kind, "stream");
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
+             i++) {
+            uint32_t category = trace->slice.category[i];
             if (category == AN_NONE || !is[category])
                 continue;
             if (stream && is[category] == 2)
-                rc = keep_row(b, (uint32_t)i, k);
+                rc = keep_row(builder, (uint32_t)i, k);
             else if (!stream && is[category] == 1)
-                rc = keep_call(b, (uint32_t)i, k);
+                rc = keep_call(builder, (uint32_t)i, k);
         }
     }
     free(is);
@@ -100,12 +106,12 @@ static int read_rows(struct an_edge_builder *b)
 
 /* ---- calls by correlation --------------------------------------------------------------------------------------------------- */
 
-static int call_order(const struct an_edge_builder *b, const struct an_edge_call *x,
+static int call_order(const struct an_edge_builder *builder, const struct an_edge_call *edge_call,
                       uint32_t process, int64_t correlation)
 {
-    const struct an_trace *t = b->c->t;
-    uint32_t p = t->track[x->track].process;
-    int64_t own = t->slice.correlation[x->slice];
+    const struct an_trace *trace = builder->context->trace;
+    uint32_t p = trace->track[edge_call->track].process;
+    int64_t own = trace->slice.correlation[edge_call->slice];
     if (p != process)
         return p < process ? -1 : 1;
     return (own > correlation) - (own < correlation);
@@ -113,105 +119,112 @@ static int call_order(const struct an_edge_builder *b, const struct an_edge_call
 
 static int by_correlation(const void *x, const void *y, void *ctx)
 {
-    const struct an_edge_builder *b = ctx;
+    const struct an_edge_builder *builder = ctx;
     uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
-    const struct an_trace *t = b->c->t;
-    const struct an_edge_call *other = &b->call[k];
-    int order = call_order(b, &b->call[i], t->track[other->track].process,
-                           t->slice.correlation[other->slice]);
+    const struct an_trace *trace = builder->context->trace;
+    const struct an_edge_call *other = &builder->call[k];
+    int order = call_order(builder, &builder->call[i], trace->track[other->track].process,
+                           trace->slice.correlation[other->slice]);
     return order ? order : (i > k) - (i < k);
 }
 
-static int index_calls(struct an_edge_builder *b)
+static int index_calls(struct an_edge_builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    if (!(b->by_correlation = malloc((b->call_count + 1) * sizeof *b->by_correlation)))
+    const struct an_trace *trace = builder->context->trace;
+    if (!(builder->by_correlation =
+              malloc((builder->call_count + 1) * sizeof *builder->by_correlation)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < b->call_count; i++)
-        if (t->slice.correlation[b->call[i].slice] != STORE_ABSENT)
-            b->by_correlation[b->correlated++] = (uint32_t)i;
-    if (b->correlated)
-        qsort_r(b->by_correlation, b->correlated, sizeof *b->by_correlation, by_correlation, b);
+    for (size_t i = 0; i < builder->call_count; i++)
+        if (trace->slice.correlation[builder->call[i].slice] != STORE_ABSENT)
+            builder->by_correlation[builder->correlated++] = (uint32_t)i;
+    if (builder->correlated)
+        qsort_r(builder->by_correlation, builder->correlated, sizeof *builder->by_correlation,
+                by_correlation, builder);
     return 0;
 }
 
-uint32_t an_edge_call_of(const struct an_edge_builder *b, uint32_t process, int64_t correlation)
+uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process,
+                         int64_t correlation)
 {
-    size_t low = 0, high = b->correlated;
+    size_t low = 0, high = builder->correlated;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (call_order(b, &b->call[b->by_correlation[middle]], process, correlation) < 0)
+        if (call_order(builder, &builder->call[builder->by_correlation[middle]], process,
+                       correlation) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    bool found = correlation != STORE_ABSENT && low < b->correlated &&
-                 !call_order(b, &b->call[b->by_correlation[low]], process, correlation);
-    return found ? b->call[b->by_correlation[low]].slice : AN_NONE;
+    bool found =
+        correlation != STORE_ABSENT && low < builder->correlated &&
+        !call_order(builder, &builder->call[builder->by_correlation[low]], process, correlation);
+    return found ? builder->call[builder->by_correlation[low]].slice : AN_NONE;
 }
 
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
 /* Sorts tracks by process; *of gets the first of each process. */
-static int group_tracks(struct an_context *c, uint32_t *track, size_t n, size_t **of)
+static int group_tracks(struct an_context *context, uint32_t *track, size_t n, size_t **of)
 {
-    const struct an_trace *t = c->t;
-    size_t *first = *of = an_arena_zero(c->work, t->process_count + 3, sizeof *first);
+    const struct an_trace *trace = context->trace;
+    size_t *first = *of = an_arena_zero(context->scratch, trace->process_count + 3, sizeof *first);
     uint32_t *copy = malloc((n + 1) * sizeof *copy);
     if (first && copy) {
         for (size_t i = 0; i < n; i++)
-            first[an_edge_process(t, copy[i] = track[i]) + 2]++;
-        for (size_t p = 0; p <= t->process_count; p++)
+            first[an_edge_process(trace, copy[i] = track[i]) + 2]++;
+        for (size_t p = 0; p <= trace->process_count; p++)
             first[p + 2] += first[p + 1];
         for (size_t i = 0; i < n; i++)
-            track[first[an_edge_process(t, copy[i]) + 1]++] = copy[i];
+            track[first[an_edge_process(trace, copy[i]) + 1]++] = copy[i];
     }
     free(copy);
     return first && copy ? 0 : TACHO_ENOMEM;
 }
 
-static int order_streams(struct an_edge_builder *b)
+static int order_streams(struct an_edge_builder *builder)
 {
-    const struct an_devices *g = b->c->gpu;
-    size_t tracks = b->c->t->track_count, streams = 0;
-    b->first = calloc(tracks + 2, sizeof *b->first);
-    b->op = malloc((g->op.count + 1) * sizeof *b->op);
-    b->stream = malloc((tracks + 1) * sizeof *b->stream);
-    if (!b->first || !b->op || !b->stream)
+    const struct an_devices *devices = builder->context->gpu;
+    size_t tracks = builder->context->trace->track_count, streams = 0;
+    builder->first = calloc(tracks + 2, sizeof *builder->first);
+    builder->op = malloc((devices->op.count + 1) * sizeof *builder->op);
+    builder->stream = malloc((tracks + 1) * sizeof *builder->stream);
+    if (!builder->first || !builder->op || !builder->stream)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < g->op.count; i++)
-        if (g->op.launch[i] != AN_NONE)
-            b->first[g->op.track[i] + 2]++;
+    for (size_t i = 0; i < devices->op.count; i++)
+        if (devices->op.launch[i] != AN_NONE)
+            builder->first[devices->op.track[i] + 2]++;
     for (uint32_t k = 0; k < tracks; k++) {
-        if (b->first[k + 2])
-            b->stream[streams++] = k;
-        b->first[k + 2] += b->first[k + 1];
+        if (builder->first[k + 2])
+            builder->stream[streams++] = k;
+        builder->first[k + 2] += builder->first[k + 1];
     }
-    for (size_t d = 0; d < g->device_count; d++)
-        for (size_t i = g->device[d].first; i < g->device[d].first + g->by_launch_known[d]; i++)
-            if (g->op.launch[g->by_launch[i]] != AN_NONE)
-                b->op[b->first[g->op.track[g->by_launch[i]] + 1]++] = g->by_launch[i];
-    return group_tracks(b->c, b->stream, streams, &b->stream_of);
+    for (size_t d = 0; d < devices->device_count; d++)
+        for (size_t i = devices->device[d].first;
+             i < devices->device[d].first + devices->by_launch_known[d]; i++)
+            if (devices->op.launch[devices->by_launch[i]] != AN_NONE)
+                builder->op[builder->first[devices->op.track[devices->by_launch[i]] + 1]++] =
+                    devices->by_launch[i];
+    return group_tracks(builder->context, builder->stream, streams, &builder->stream_of);
 }
 
-uint32_t an_edge_stream(const struct an_edge_builder *b, uint32_t like, int64_t tid)
+uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid)
 {
-    const struct an_trace *t = b->c->t;
-    size_t p = an_edge_process(t, like);
-    for (size_t i = b->stream_of[p]; i < b->stream_of[p + 1]; i++) {
-        const struct an_track *s = &t->track[b->stream[i]];
-        if (s->tid == tid && !strcmp(s->device, t->track[like].device))
-            return b->stream[i];
+    const struct an_trace *trace = builder->context->trace;
+    size_t p = an_edge_process(trace, like);
+    for (size_t i = builder->stream_of[p]; i < builder->stream_of[p + 1]; i++) {
+        const struct an_track *track = &trace->track[builder->stream[i]];
+        if (track->tid == tid && !strcmp(track->device, trace->track[like].device))
+            return builder->stream[i];
     }
     return AN_NONE;
 }
 
-size_t an_edge_launched(const struct an_edge_builder *b, uint32_t track, int64_t time)
+size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, int64_t time)
 {
-    size_t low = b->first[track], high = b->first[track + 1];
+    size_t low = builder->first[track], high = builder->first[track + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(b->c, b->op[middle]) < time)
+        if (an_device_launch_time(builder->context, builder->op[middle]) < time)
             low = middle + 1;
         else
             high = middle;
@@ -219,41 +232,42 @@ size_t an_edge_launched(const struct an_edge_builder *b, uint32_t track, int64_t
     return low;
 }
 
-static int chain_streams(struct an_edge_builder *b)
+static int chain_streams(struct an_edge_builder *builder)
 {
-    const struct an_device_ops *op = &b->c->gpu->op;
-    struct an_device_edges *e = b->e;
-    e->before = an_arena_zero(b->c->work, op->count, sizeof *e->before);
-    e->unresolved = an_arena_zero(b->c->work, op->count, 1);
-    uint32_t *last = malloc((b->c->t->track_count + 1) * sizeof *last);
-    if (e->before && last) {
-        memset(last, 0xff, (b->c->t->track_count + 1) * sizeof *last);
+    const struct an_device_ops *op = &builder->context->gpu->op;
+    struct an_device_edges *edges = builder->edges;
+    edges->before = an_arena_zero(builder->context->scratch, op->count, sizeof *edges->before);
+    edges->unresolved = an_arena_zero(builder->context->scratch, op->count, 1);
+    uint32_t *last = malloc((builder->context->trace->track_count + 1) * sizeof *last);
+    if (edges->before && last) {
+        memset(last, 0xff, (builder->context->trace->track_count + 1) * sizeof *last);
         for (size_t i = 0; i < op->count; i++) {
-            e->before[i] = last[op->track[i]];
+            edges->before[i] = last[op->track[i]];
             last[op->track[i]] = (uint32_t)i;
         }
     }
     free(last);
-    return e->before && e->unresolved && last ? 0 : TACHO_ENOMEM;
+    return edges->before && edges->unresolved && last ? 0 : TACHO_ENOMEM;
 }
 
 /* ---- the edges --------------------------------------------------------------------------------------------------------------- */
 
-int an_edge_add(struct an_edge_builder *b, uint32_t from, uint32_t to, bool inferred)
+int an_edge_add(struct an_edge_builder *builder, uint32_t from, uint32_t to, bool inferred)
 {
-    if (an_grow(&b->pair, &b->pair_room, b->pair_count + 1, sizeof *b->pair))
+    if (an_grow(&builder->pair, &builder->pair_room, builder->pair_count + 1,
+                sizeof *builder->pair))
         return TACHO_ENOMEM;
-    b->pair[b->pair_count++] = (struct an_edge_pair){from, to, inferred};
+    builder->pair[builder->pair_count++] = (struct an_edge_pair){from, to, inferred};
     return 0;
 }
 
-int an_edge_add_sync(struct an_edge_builder *b, uint32_t op, uint32_t call, bool inferred)
+int an_edge_add_sync(struct an_edge_builder *builder, uint32_t op, uint32_t call, bool inferred)
 {
-    struct an_device_edges *e = b->e;
-    if (an_grow(&e->sync, &b->sync_room, e->sync_count + 1, sizeof *e->sync))
+    struct an_device_edges *edges = builder->edges;
+    if (an_grow(&edges->sync, &builder->sync_room, edges->sync_count + 1, sizeof *edges->sync))
         return TACHO_ENOMEM;
-    e->sync[e->sync_count++] =
-        (struct an_sync_edge){op, an_call_outermost(b->c->t, call), inferred};
+    edges->sync[edges->sync_count++] =
+        (struct an_sync_edge){op, an_call_outermost(builder->context->trace, call), inferred};
     return 0;
 }
 
@@ -277,68 +291,72 @@ static int sync_edge_order(const void *x, const void *y)
     return a->inferred - b->inferred;
 }
 
-static int list_tracks(struct an_context *c, struct an_device_edges *e)
+static int list_tracks(struct an_context *context, struct an_device_edges *edges)
 {
     size_t n = 0;
-    if (!(e->sync_track = an_arena_zero(c->work, c->t->track_count, sizeof *e->sync_track)))
+    if (!(edges->sync_track = an_arena_zero(context->scratch, context->trace->track_count,
+                                            sizeof *edges->sync_track)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < e->sync_count; i++) { /* slices stand track by track */
-        uint32_t k = an_slice_track(c->t, e->sync[i].call);
-        if (!n || e->sync_track[n - 1] != k)
-            e->sync_track[n++] = k;
+    for (size_t i = 0; i < edges->sync_count; i++) { /* slices stand track by track */
+        uint32_t k = an_slice_track(context->trace, edges->sync[i].call);
+        if (!n || edges->sync_track[n - 1] != k)
+            edges->sync_track[n++] = k;
     }
-    return group_tracks(c, e->sync_track, n, &e->sync_of);
+    return group_tracks(context, edges->sync_track, n, &edges->sync_of);
 }
 
 /* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */
-static int finish(struct an_edge_builder *b)
+static int finish(struct an_edge_builder *builder)
 {
-    struct an_device_edges *e = b->e;
-    size_t ops = b->c->gpu->op.count, n = 0;
-    if (b->pair_count)
-        qsort(b->pair, b->pair_count, sizeof *b->pair, pair_order);
-    for (size_t i = 0; i < b->pair_count; i++)
-        if (!n || b->pair[i].to != b->pair[n - 1].to || b->pair[i].from != b->pair[n - 1].from)
-            b->pair[n++] = b->pair[i];
-    e->count = n;
-    e->from = an_arena_zero(b->c->work, n, sizeof *e->from);
-    e->inferred = an_arena_zero(b->c->work, n, 1);
-    e->first = an_arena_zero(b->c->work, ops + 1, sizeof *e->first);
-    if (!e->from || !e->inferred || !e->first)
+    struct an_device_edges *edges = builder->edges;
+    size_t ops = builder->context->gpu->op.count, n = 0;
+    if (builder->pair_count)
+        qsort(builder->pair, builder->pair_count, sizeof *builder->pair, pair_order);
+    for (size_t i = 0; i < builder->pair_count; i++)
+        if (!n || builder->pair[i].to != builder->pair[n - 1].to ||
+            builder->pair[i].from != builder->pair[n - 1].from)
+            builder->pair[n++] = builder->pair[i];
+    edges->count = n;
+    edges->from = an_arena_zero(builder->context->scratch, n, sizeof *edges->from);
+    edges->inferred = an_arena_zero(builder->context->scratch, n, 1);
+    edges->first = an_arena_zero(builder->context->scratch, ops + 1, sizeof *edges->first);
+    if (!edges->from || !edges->inferred || !edges->first)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        e->from[i] = b->pair[i].from;
-        e->inferred[i] = b->pair[i].inferred;
-        e->inferred_count += b->pair[i].inferred;
-        e->first[b->pair[i].to + 1]++;
+        edges->from[i] = builder->pair[i].from;
+        edges->inferred[i] = builder->pair[i].inferred;
+        edges->inferred_count += builder->pair[i].inferred;
+        edges->first[builder->pair[i].to + 1]++;
     }
-    e->recorded = n - e->inferred_count;
-    e->waits = b->row_count > 0;
-    for (size_t i = 0; i < b->call_count; i++)
-        e->waits = e->waits || b->call[i].kind == AN_API_WAIT || b->call[i].kind == AN_API_SYNC;
+    edges->recorded = n - edges->inferred_count;
+    edges->waits = builder->row_count > 0;
+    for (size_t i = 0; i < builder->call_count; i++)
+        edges->waits = edges->waits || builder->call[i].kind == AN_API_WAIT ||
+                       builder->call[i].kind == AN_API_SYNC;
     for (size_t i = 0; i < ops; i++) {
-        e->first[i + 1] += e->first[i];
-        e->unresolved_count += e->unresolved[i];
+        edges->first[i + 1] += edges->first[i];
+        edges->unresolved_count += edges->unresolved[i];
     }
-    if (e->sync_count)
-        qsort(e->sync, e->sync_count, sizeof *e->sync, sync_edge_order);
+    if (edges->sync_count)
+        qsort(edges->sync, edges->sync_count, sizeof *edges->sync, sync_edge_order);
     n = 0;
-    for (size_t i = 0; i < e->sync_count; i++)
-        if (!n || e->sync[i].call != e->sync[n - 1].call || e->sync[i].op != e->sync[n - 1].op)
-            e->sync[n++] = e->sync[i];
-    e->sync_count = n;
-    struct an_sync_edge *grown = e->sync;
-    e->sync = an_arena_copy(b->c->work, grown, n * sizeof *grown);
+    for (size_t i = 0; i < edges->sync_count; i++)
+        if (!n || edges->sync[i].call != edges->sync[n - 1].call ||
+            edges->sync[i].op != edges->sync[n - 1].op)
+            edges->sync[n++] = edges->sync[i];
+    edges->sync_count = n;
+    struct an_sync_edge *grown = edges->sync;
+    edges->sync = an_arena_copy(builder->context->scratch, grown, n * sizeof *grown);
     free(grown);
-    return e->sync ? list_tracks(b->c, e) : TACHO_ENOMEM;
+    return edges->sync ? list_tracks(builder->context, edges) : TACHO_ENOMEM;
 }
 
-size_t an_sync_seek(const struct an_device_edges *e, size_t slice)
+size_t an_sync_seek(const struct an_device_edges *edges, size_t slice)
 {
-    size_t low = 0, high = e->sync_count;
+    size_t low = 0, high = edges->sync_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (e->sync[middle].call < slice)
+        if (edges->sync[middle].call < slice)
             low = middle + 1;
         else
             high = middle;
@@ -346,32 +364,32 @@ size_t an_sync_seek(const struct an_device_edges *e, size_t slice)
     return low;
 }
 
-int an_device_edges_of(struct an_context *c, const struct an_device_edges **out)
+int an_device_edges_of(struct an_context *context, const struct an_device_edges **out)
 {
-    struct an_edge_builder b = {.c = c};
-    *out = c->device_edges;
-    if (c->device_edges)
+    struct an_edge_builder builder = {.context = context};
+    *out = context->device_edges;
+    if (context->device_edges)
         return 0;
-    if (!(b.e = an_arena_zero(c->work, 1, sizeof *b.e)))
+    if (!(builder.edges = an_arena_zero(context->scratch, 1, sizeof *builder.edges)))
         return TACHO_ENOMEM;
-    int rc = read_rows(&b);
-    rc = rc ? rc : index_calls(&b);
-    rc = rc ? rc : order_streams(&b);
-    rc = rc ? rc : chain_streams(&b);
-    rc = rc ? rc : an_edges_waits(&b);
-    rc = rc ? rc : an_edges_syncs(&b);
+    int rc = read_rows(&builder);
+    rc = rc ? rc : index_calls(&builder);
+    rc = rc ? rc : order_streams(&builder);
+    rc = rc ? rc : chain_streams(&builder);
+    rc = rc ? rc : an_edges_waits(&builder);
+    rc = rc ? rc : an_edges_syncs(&builder);
     if (rc)
-        free(b.e->sync);
-    rc = rc ? rc : finish(&b);
-    free(b.call);
-    free(b.by_correlation);
-    free(b.row);
-    free(b.row_track);
-    free(b.op);
-    free(b.first);
-    free(b.stream);
-    free(b.pair);
+        free(builder.edges->sync);
+    rc = rc ? rc : finish(&builder);
+    free(builder.call);
+    free(builder.by_correlation);
+    free(builder.row);
+    free(builder.row_track);
+    free(builder.op);
+    free(builder.first);
+    free(builder.stream);
+    free(builder.pair);
     if (!rc)
-        *out = c->device_edges = b.e;
+        *out = context->device_edges = builder.edges;
     return rc;
 }

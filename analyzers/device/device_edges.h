@@ -55,15 +55,15 @@ struct an_device_edges {
 
 /* The edges of the run in c, found at the first call and kept in the context; c->gpu must be there.
  * 0 or TACHO_ENOMEM. */
-int an_device_edges_of(struct an_context *c, const struct an_device_edges **out);
+int an_device_edges_of(struct an_context *context, const struct an_device_edges **out);
 
 /* The outermost call of the accelerator's API around slice i, or i itself. */
-uint32_t an_call_outermost(const struct an_trace *t, uint32_t i);
+uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i);
 /* First sync edge whose call is `slice` or one behind it: an index, sync_count when there is none.
  */
-size_t an_sync_seek(const struct an_device_edges *e, size_t slice);
+size_t an_sync_seek(const struct an_device_edges *edges, size_t slice);
 /* Did the call that put copy `op` on its stream wait for it? */
-bool an_copy_waits(const struct an_context *c, size_t op);
+bool an_copy_waits(const struct an_context *context, size_t op);
 
 /* ---- private to device_edges.c, device_waits.c and device_syncs.c ------------------------------------------------------------- */
 
@@ -74,8 +74,8 @@ struct an_edge_call {
 };
 
 struct an_edge_builder {
-    struct an_context *c;
-    struct an_device_edges *e;
+    struct an_context *context;
+    struct an_device_edges *edges;
     struct an_edge_call *call; /* by slice */
     size_t call_count, call_room;
     uint32_t *by_correlation; /* indexes of `call` with a correlation, by process and correlation */
@@ -98,24 +98,25 @@ struct an_edge_builder {
 };
 
 /* Index of a track's process in stream_of and sync_of. */
-static inline size_t an_edge_process(const struct an_trace *t, uint32_t track)
+static inline size_t an_edge_process(const struct an_trace *trace, uint32_t track)
 {
-    uint32_t p = t->track[track].process;
-    return p < t->process_count ? p : t->process_count;
+    uint32_t p = trace->track[track].process;
+    return p < trace->process_count ? p : trace->process_count;
 }
-int64_t an_edge_number(const struct an_trace *t, size_t slice,
+int64_t an_edge_number(const struct an_trace *trace, size_t slice,
                        const char *key); /* of the payload; STORE_ABSENT: none */
 /* Slice of the call with that correlation in a process; AN_NONE: not in the file. */
-uint32_t an_edge_call_of(const struct an_edge_builder *b, uint32_t process, int64_t correlation);
+uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process,
+                         int64_t correlation);
 /* Stream `tid` on the device of track `like`; AN_NONE: it has no launched op. */
-uint32_t an_edge_stream(const struct an_edge_builder *b, uint32_t like, int64_t tid);
+uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid);
 /* Place in b->op of the first op of a stream launched at or after `time`; first[track + 1]: none.
  */
-size_t an_edge_launched(const struct an_edge_builder *b, uint32_t track, int64_t time);
-int an_edge_add(struct an_edge_builder *b, uint32_t from, uint32_t to, bool inferred);
-int an_edge_add_sync(struct an_edge_builder *b, uint32_t op, uint32_t call, bool inferred);
+size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, int64_t time);
+int an_edge_add(struct an_edge_builder *builder, uint32_t from, uint32_t to, bool inferred);
+int an_edge_add_sync(struct an_edge_builder *builder, uint32_t op, uint32_t call, bool inferred);
 
-int an_edges_waits(struct an_edge_builder *b); /* device_waits.c: between streams */
-int an_edges_syncs(struct an_edge_builder *b); /* device_syncs.c: to the host */
+int an_edges_waits(struct an_edge_builder *builder); /* device_waits.c: between streams */
+int an_edges_syncs(struct an_edge_builder *builder); /* device_syncs.c: to the host */
 
 #endif

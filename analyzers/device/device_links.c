@@ -9,12 +9,12 @@
 
 #include "analyzers/device/device_build.h"
 
-size_t an_launch_seek(const struct an_devices *g, size_t slice)
+size_t an_launch_seek(const struct an_devices *devices, size_t slice)
 {
-    size_t low = 0, high = g->launch_count;
+    size_t low = 0, high = devices->launch_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (g->launch_slice[middle] < slice)
+        if (devices->launch_slice[middle] < slice)
             low = middle + 1;
         else
             high = middle;
@@ -23,17 +23,18 @@ size_t an_launch_seek(const struct an_devices *g, size_t slice)
 }
 
 /* A call or an op in the sort by process and correlation. */
-static int pairs_by_correlation(struct builder *b, size_t n, bool ops)
+static int pairs_by_correlation(struct builder *builder, size_t n, bool ops)
 {
-    const struct an_trace *t = b->c->t;
-    an_pairs_sort(b->pair, b->work, n);
-    if (t->process_count < 2)
+    const struct an_trace *trace = builder->context->trace;
+    an_pairs_sort(builder->pair, builder->work, n);
+    if (trace->process_count < 2)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t track = ops ? b->g->op.track[b->pair[i].value] : b->pair[i].extra;
-        b->pair[i].key = t->track[track].process;
+        uint32_t track =
+            ops ? builder->devices->op.track[builder->pair[i].value] : builder->pair[i].extra;
+        builder->pair[i].key = trace->track[track].process;
     }
-    an_pairs_sort(b->pair, b->work, n);
+    an_pairs_sort(builder->pair, builder->work, n);
     return 0;
 }
 
@@ -49,28 +50,28 @@ static int key_order(struct key a, struct key b)
     return (a.correlation > b.correlation) - (a.correlation < b.correlation);
 }
 
-static struct key call_key(const struct an_trace *t, const struct an_pair *call)
+static struct key call_key(const struct an_trace *trace, const struct an_pair *call)
 {
-    return (struct key){t->track[call->extra].process, t->slice.correlation[call->value]};
+    return (struct key){trace->track[call->extra].process, trace->slice.correlation[call->value]};
 }
 
 static int start_order(const void *x, const void *y, void *ctx)
 {
-    const struct an_trace *t = ctx;
+    const struct an_trace *trace = ctx;
     const struct an_pair *a = x, *b = y;
-    int64_t sa = t->slice.start[a->value], sb = t->slice.start[b->value];
+    int64_t sa = trace->slice.start[a->value], sb = trace->slice.start[b->value];
     return (sa > sb) - (sa < sb);
 }
 
 /* Of calls that share a correlation (it was used again), the last one that began before the op;
  * else the first. */
-static uint32_t choose_call(const struct an_trace *t, const struct an_pair *call, size_t n,
+static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *call, size_t n,
                             int64_t start)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (t->slice.start[call[middle].value] <= start)
+        if (trace->slice.start[call[middle].value] <= start)
             low = middle + 1;
         else
             high = middle;
@@ -79,21 +80,21 @@ static uint32_t choose_call(const struct an_trace *t, const struct an_pair *call
 }
 
 /* Every call that has a correlation, as (slice, track). */
-static int list_calls(struct builder *b, struct an_pair **out, size_t *count)
+static int list_calls(struct builder *builder, struct an_pair **out, size_t *count)
 {
-    const struct an_trace *t = b->c->t;
+    const struct an_trace *trace = builder->context->trace;
     size_t n = 0, room = 0;
     struct an_pair *call = NULL;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *s = &t->track[k];
-        for (size_t i = s->slice_first; i < s->slice_first + s->slice_count; i++) {
-            if (an_row_of(b, i) != ROW_CALL || t->slice.correlation[i] == STORE_ABSENT)
+    for (uint32_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+            if (an_row_of(builder, i) != ROW_CALL || trace->slice.correlation[i] == STORE_ABSENT)
                 continue;
             if (n == room && an_grow(&call, &room, n + 1, sizeof *call)) {
                 free(call);
                 return TACHO_ENOMEM;
             }
-            call[n++] = (struct an_pair){an_pair_key(t->slice.correlation[i]), (uint32_t)i, k};
+            call[n++] = (struct an_pair){an_pair_key(trace->slice.correlation[i]), (uint32_t)i, k};
         }
     }
     *out = call;
@@ -102,145 +103,150 @@ static int list_calls(struct builder *b, struct an_pair **out, size_t *count)
 }
 
 /* Fills op.launch by merging calls and ops in order of process and correlation. */
-static void merge_launches(struct builder *b, struct an_pair *call, size_t calls,
+static void merge_launches(struct builder *builder, struct an_pair *call, size_t calls,
                            const struct an_pair *pair, size_t ops)
 {
-    const struct an_trace *t = b->c->t;
-    struct an_device_ops *op = &b->g->op;
+    const struct an_trace *trace = builder->context->trace;
+    struct an_device_ops *op = &builder->devices->op;
     for (size_t i = 0, k = 0, next; i < calls && k < ops; i = next) {
-        struct key key = call_key(t, &call[i]);
-        for (next = i + 1; next < calls && !key_order(call_key(t, &call[next]), key);)
+        struct key key = call_key(trace, &call[i]);
+        for (next = i + 1; next < calls && !key_order(call_key(trace, &call[next]), key);)
             next++;
         bool ordered = next == i + 1;
         for (; k < ops; k++) {
             uint32_t o = pair[k].value;
-            int order = key_order(
-                (struct key){t->track[op->track[o]].process, t->slice.correlation[op->slice[o]]},
-                key);
+            int order = key_order((struct key){trace->track[op->track[o]].process,
+                                               trace->slice.correlation[op->slice[o]]},
+                                  key);
             if (order > 0)
                 break;
             if (order < 0)
                 continue;
             if (!ordered)
-                qsort_r(call + i, next - i, sizeof *call, start_order, (void *)(uintptr_t)t);
+                qsort_r(call + i, next - i, sizeof *call, start_order, (void *)(uintptr_t)trace);
             ordered = true;
-            op->launch[o] = choose_call(t, call + i, next - i, op->start[o]);
+            op->launch[o] = choose_call(trace, call + i, next - i, op->start[o]);
         }
     }
 }
 
-static int link_ops(struct builder *b)
+static int link_ops(struct builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    struct an_device_ops *op = &b->g->op;
+    const struct an_trace *trace = builder->context->trace;
+    struct an_device_ops *op = &builder->devices->op;
     struct an_pair *call = NULL;
     size_t calls = 0, n = 0;
     for (size_t i = 0; i < op->count; i++)
         op->launch[i] = AN_NONE;
-    int rc = list_calls(b, &call, &calls);
-    if (rc || (rc = an_builder_scratch(b, calls)))
+    int rc = list_calls(builder, &call, &calls);
+    if (rc || (rc = an_builder_scratch(builder, calls)))
         goto out;
     if (calls)
-        memcpy(b->pair, call, calls * sizeof *call);
-    pairs_by_correlation(b, calls, false);
+        memcpy(builder->pair, call, calls * sizeof *call);
+    pairs_by_correlation(builder, calls, false);
     if (calls)
-        memcpy(call, b->pair, calls * sizeof *call);
-    if ((rc = an_builder_scratch(b, op->count)))
+        memcpy(call, builder->pair, calls * sizeof *call);
+    if ((rc = an_builder_scratch(builder, op->count)))
         goto out;
     for (size_t i = 0; i < op->count; i++)
-        if (t->slice.correlation[op->slice[i]] != STORE_ABSENT)
-            b->pair[n++] =
-                (struct an_pair){an_pair_key(t->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
-    pairs_by_correlation(b, n, true);
-    merge_launches(b, call, calls, b->pair, n);
+        if (trace->slice.correlation[op->slice[i]] != STORE_ABSENT)
+            builder->pair[n++] = (struct an_pair){
+                an_pair_key(trace->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
+    pairs_by_correlation(builder, n, true);
+    merge_launches(builder, call, calls, builder->pair, n);
 out:
     free(call);
     return rc;
 }
 
 /* The links from calls to ops. */
-static int invert_launches(struct builder *b)
+static int invert_launches(struct builder *builder)
 {
-    struct an_devices *g = b->g;
+    struct an_devices *devices = builder->devices;
     size_t n = 0;
-    for (size_t i = 0; i < g->op.count; i++)
-        if (g->op.launch[i] != AN_NONE)
-            b->pair[n++] = (struct an_pair){g->op.launch[i], (uint32_t)i, 0};
-    an_pairs_sort(b->pair, b->work, n);
+    for (size_t i = 0; i < devices->op.count; i++)
+        if (devices->op.launch[i] != AN_NONE)
+            builder->pair[n++] = (struct an_pair){devices->op.launch[i], (uint32_t)i, 0};
+    an_pairs_sort(builder->pair, builder->work, n);
     for (size_t i = 0; i < n; i++)
-        g->launch_count += !i || b->pair[i].key != b->pair[i - 1].key;
-    g->launch_op = an_arena_zero(b->c->work, n, sizeof *g->launch_op);
-    g->launch_slice = an_arena_zero(b->c->work, g->launch_count, sizeof *g->launch_slice);
-    g->launch_first = an_arena_zero(b->c->work, g->launch_count + 1, sizeof *g->launch_first);
-    if (!g->launch_op || !g->launch_slice || !g->launch_first)
+        devices->launch_count += !i || builder->pair[i].key != builder->pair[i - 1].key;
+    devices->launch_op = an_arena_zero(builder->context->scratch, n, sizeof *devices->launch_op);
+    devices->launch_slice = an_arena_zero(builder->context->scratch, devices->launch_count,
+                                          sizeof *devices->launch_slice);
+    devices->launch_first = an_arena_zero(builder->context->scratch, devices->launch_count + 1,
+                                          sizeof *devices->launch_first);
+    if (!devices->launch_op || !devices->launch_slice || !devices->launch_first)
         return TACHO_ENOMEM;
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!i || b->pair[i].key != b->pair[i - 1].key) {
-            g->launch_slice[k] = (uint32_t)b->pair[i].key;
-            g->launch_first[k++] = (uint32_t)i;
+        if (!i || builder->pair[i].key != builder->pair[i - 1].key) {
+            devices->launch_slice[k] = (uint32_t)builder->pair[i].key;
+            devices->launch_first[k++] = (uint32_t)i;
         }
-        g->launch_op[i] = b->pair[i].value;
+        devices->launch_op[i] = builder->pair[i].value;
     }
-    g->launch_first[k] = (uint32_t)n;
+    devices->launch_first[k] = (uint32_t)n;
     return 0;
 }
 
 /* Launching calls without an op; a call inside another launching call is part of it. */
-static void count_lost(struct builder *b)
+static void count_lost(struct builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    struct an_devices *g = b->g;
+    const struct an_trace *trace = builder->context->trace;
+    struct an_devices *devices = builder->devices;
     size_t k = 0;
-    for (size_t i = 0; i < t->slice.count; i++) {
-        while (k < g->launch_count && g->launch_slice[k] < i)
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        while (k < devices->launch_count && devices->launch_slice[k] < i)
             k++;
-        if (an_row_of(b, i) != ROW_CALL || !an_api_launches(an_slice_api(t, i)))
+        if (an_row_of(builder, i) != ROW_CALL || !an_api_launches(an_slice_api(trace, i)))
             continue;
-        uint32_t parent = t->slice.parent[i];
-        bool inside = parent != AN_NONE && an_row_of(b, parent) == ROW_CALL;
-        g->launches_lost += !inside && (k == g->launch_count || g->launch_slice[k] != i);
+        uint32_t parent = trace->slice.parent[i];
+        bool inside = parent != AN_NONE && an_row_of(builder, parent) == ROW_CALL;
+        devices->launches_lost +=
+            !inside && (k == devices->launch_count || devices->launch_slice[k] != i);
     }
 }
 
 /* The ops of each device in order of their launches. */
-static int order_launches(struct builder *b)
+static int order_launches(struct builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    struct an_devices *g = b->g;
-    g->by_launch = an_arena_zero(b->c->work, g->op.count, sizeof *g->by_launch);
-    g->by_launch_known = an_arena_zero(b->c->work, g->device_count, sizeof *g->by_launch_known);
-    if (!g->by_launch || !g->by_launch_known)
+    const struct an_trace *trace = builder->context->trace;
+    struct an_devices *devices = builder->devices;
+    devices->by_launch =
+        an_arena_zero(builder->context->scratch, devices->op.count, sizeof *devices->by_launch);
+    devices->by_launch_known = an_arena_zero(builder->context->scratch, devices->device_count,
+                                             sizeof *devices->by_launch_known);
+    if (!devices->by_launch || !devices->by_launch_known)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < g->device_count; d++) {
-        const struct an_device *v = &g->device[d];
+    for (size_t d = 0; d < devices->device_count; d++) {
+        const struct an_device *device = &devices->device[d];
         size_t n = 0;
-        for (size_t i = v->first; i < v->first + v->count; i++)
-            if (g->op.launch[i] != AN_NONE)
-                b->pair[n++] =
-                    (struct an_pair){an_pair_key(t->slice.start[g->op.launch[i]]), (uint32_t)i, 0};
-        for (size_t i = v->first; !n && i < v->first + v->count; i++)
-            g->by_launch[i] = (uint32_t)i;
-        an_pairs_sort(b->pair, b->work, n);
+        for (size_t i = device->first; i < device->first + device->count; i++)
+            if (devices->op.launch[i] != AN_NONE)
+                builder->pair[n++] = (struct an_pair){
+                    an_pair_key(trace->slice.start[devices->op.launch[i]]), (uint32_t)i, 0};
+        for (size_t i = device->first; !n && i < device->first + device->count; i++)
+            devices->by_launch[i] = (uint32_t)i;
+        an_pairs_sort(builder->pair, builder->work, n);
         for (size_t i = 0; i < n; i++)
-            g->by_launch[v->first + i] = b->pair[i].value;
-        g->by_launch_known[d] = n ? n : v->count;
+            devices->by_launch[device->first + i] = builder->pair[i].value;
+        devices->by_launch_known[d] = n ? n : device->count;
     }
     return 0;
 }
 
-int64_t an_device_launch_time(const struct an_context *c, size_t i)
+int64_t an_device_launch_time(const struct an_context *context, size_t i)
 {
-    const struct an_device_ops *op = &c->gpu->op;
-    return op->launch[i] == AN_NONE ? op->start[i] : c->t->slice.start[op->launch[i]];
+    const struct an_device_ops *op = &context->gpu->op;
+    return op->launch[i] == AN_NONE ? op->start[i] : context->trace->slice.start[op->launch[i]];
 }
 
-size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time)
+size_t an_device_launch_seek(const struct an_context *context, size_t d, int64_t time)
 {
-    size_t low = c->gpu->device[d].first, high = low + c->gpu->by_launch_known[d];
+    size_t low = context->gpu->device[d].first, high = low + context->gpu->by_launch_known[d];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(c, c->gpu->by_launch[middle]) < time)
+        if (an_device_launch_time(context, context->gpu->by_launch[middle]) < time)
             low = middle + 1;
         else
             high = middle;
@@ -248,12 +254,12 @@ size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time)
     return low;
 }
 
-int an_builder_links(struct builder *b)
+int an_builder_links(struct builder *builder)
 {
-    int rc = link_ops(b);
-    rc = rc ? rc : invert_launches(b);
-    rc = rc ? rc : order_launches(b);
+    int rc = link_ops(builder);
+    rc = rc ? rc : invert_launches(builder);
+    rc = rc ? rc : order_launches(builder);
     if (!rc)
-        count_lost(b);
+        count_lost(builder);
     return rc;
 }

@@ -12,106 +12,107 @@
     20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited \
              for it */
 
-bool an_copy_waits(const struct an_context *c, size_t op)
+bool an_copy_waits(const struct an_context *context, size_t op)
 {
-    const struct an_trace *t = c->t;
-    const struct an_device_ops *o = &c->gpu->op;
-    uint32_t launch = o->launch[op];
-    if (launch == AN_NONE || o->class[op] == AN_DEVICE_MEMSET ||
-        strcmp(an_slice_category(t, o->slice[op]), "memcpy") != 0)
+    const struct an_trace *trace = context->trace;
+    const struct an_device_ops *ops = &context->gpu->op;
+    uint32_t launch = ops->launch[op];
+    if (launch == AN_NONE || ops->class[op] == AN_DEVICE_MEMSET ||
+        strcmp(an_slice_category(trace, ops->slice[op]), "memcpy") != 0)
         return false;
-    uint32_t call = an_call_outermost(t, launch);
-    struct an_api_call a = an_slice_api(t, call);
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[o->slice[op]]);
-    int64_t end = an_slice_end(t, call);
-    if (a.kind != AN_API_COPY || t->slice.dur[call] == AN_OPEN ||
-        o->start[op] < t->slice.start[call] || o->end[op] > an_time_add(end, AN_EDGE_SLACK_NS))
+    uint32_t call = an_call_outermost(trace, launch);
+    struct an_api_call a = an_slice_api(trace, call);
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[ops->slice[op]]);
+    int64_t end = an_slice_end(trace, call);
+    if (a.kind != AN_API_COPY || trace->slice.dur[call] == AN_OPEN ||
+        ops->start[op] < trace->slice.start[call] ||
+        ops->end[op] > an_time_add(end, AN_EDGE_SLACK_NS))
         return false;
-    if (!a.async || (d && !strcmp(d->kind, "pageable")))
+    if (!a.async || (detail && !strcmp(detail->kind, "pageable")))
         return true;
-    return (!d || !*d->kind) && t->slice.dur[call] >= LONG_COPY_NS;
+    return (!detail || !*detail->kind) && trace->slice.dur[call] >= LONG_COPY_NS;
 }
 
 /* Of the ops of a stream launched before `before`, the last that ended no later than `end`;
  * AN_NONE: there is none. In a stream ops end in the order of their launches. */
-static uint32_t last_ended(const struct an_edge_builder *b, uint32_t stream, int64_t before,
+static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t stream, int64_t before,
                            int64_t end)
 {
-    const struct an_device_ops *op = &b->c->gpu->op;
-    size_t low = b->first[stream], high = an_edge_launched(b, stream, before);
+    const struct an_device_ops *op = &builder->context->gpu->op;
+    size_t low = builder->first[stream], high = an_edge_launched(builder, stream, before);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (op->end[b->op[middle]] <= end)
+        if (op->end[builder->op[middle]] <= end)
             low = middle + 1;
         else
             high = middle;
     }
-    return low == b->first[stream] ? AN_NONE : b->op[low - 1];
+    return low == builder->first[stream] ? AN_NONE : builder->op[low - 1];
 }
 
 /* The call waits for a device: for the last op of every stream of its process. */
-static int sync_device(struct an_edge_builder *b, uint32_t call, size_t process)
+static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
-    const struct an_trace *t = b->c->t;
-    const struct an_device_ops *op = &b->c->gpu->op;
-    int64_t end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
+    const struct an_trace *trace = builder->context->trace;
+    const struct an_device_ops *op = &builder->context->gpu->op;
+    int64_t end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     int rc = 0;
-    for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1] && !rc; i++) {
-        uint32_t s = b->stream[i];
-        size_t at = an_edge_launched(b, s, t->slice.start[call]);
-        if (at > b->first[s] && op->end[b->op[at - 1]] <= end)
-            rc = an_edge_add_sync(b, b->op[at - 1], call, false);
+    for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1] && !rc; i++) {
+        uint32_t s = builder->stream[i];
+        size_t at = an_edge_launched(builder, s, trace->slice.start[call]);
+        if (at > builder->first[s] && op->end[builder->op[at - 1]] <= end)
+            rc = an_edge_add_sync(builder, builder->op[at - 1], call, false);
     }
     return rc;
 }
 
 /* Nothing says for what the call waits: the op that ended last inside of it. */
-static int sync_by_time(struct an_edge_builder *b, uint32_t call, size_t process)
+static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
-    const struct an_trace *t = b->c->t;
-    const struct an_device_ops *op = &b->c->gpu->op;
-    int64_t start = t->slice.start[call],
-            end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
+    const struct an_trace *trace = builder->context->trace;
+    const struct an_device_ops *op = &builder->context->gpu->op;
+    int64_t start = trace->slice.start[call],
+            end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     uint32_t best = AN_NONE;
-    for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1]; i++) {
-        uint32_t p = last_ended(b, b->stream[i], start, end);
+    for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1]; i++) {
+        uint32_t p = last_ended(builder, builder->stream[i], start, end);
         if (p != AN_NONE && op->end[p] > start && (best == AN_NONE || op->end[p] > op->end[best]))
             best = p;
     }
-    return best == AN_NONE ? 0 : an_edge_add_sync(b, best, call, true);
+    return best == AN_NONE ? 0 : an_edge_add_sync(builder, best, call, true);
 }
 
 /* A row says for which stream or event the call waits. */
-static int sync_by_row(struct an_edge_builder *b, uint32_t call, size_t process, size_t row)
+static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t process, size_t row)
 {
-    const struct an_trace *t = b->c->t;
-    const struct an_device_ops *op = &b->c->gpu->op;
-    uint32_t stream = b->row_track[row], slice = b->row[row];
-    const char *name = an_trace_name(t, t->slice.name[slice]);
-    int64_t before = t->slice.start[call],
-            end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
+    const struct an_trace *trace = builder->context->trace;
+    const struct an_device_ops *op = &builder->context->gpu->op;
+    uint32_t stream = builder->row_track[row], slice = builder->row[row];
+    const char *name = an_trace_name(trace, trace->slice.name[slice]);
+    int64_t before = trace->slice.start[call],
+            end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     bool inferred = false;
     if (!strcmp(name, "Context Sync") || !strcmp(name, "Device Sync"))
-        return sync_device(b, call, process);
+        return sync_device(builder, call, process);
     if (!strcmp(name, "Event Sync")) {
-        int64_t of = an_edge_number(t, slice, "stream");
-        uint32_t record = an_edge_call_of(b, t->track[stream].process,
-                                          an_edge_number(t, slice, "record_correlation"));
-        stream = of == STORE_ABSENT ? AN_NONE : an_edge_stream(b, stream, of);
+        int64_t of = an_edge_number(trace, slice, "stream");
+        uint32_t record = an_edge_call_of(builder, trace->track[stream].process,
+                                          an_edge_number(trace, slice, "record_correlation"));
+        stream = of == STORE_ABSENT ? AN_NONE : an_edge_stream(builder, stream, of);
         inferred = record == AN_NONE;
-        before = inferred ? before : t->slice.start[record];
-    } else if (t->track[stream].tid == STORE_ABSENT) {
+        before = inferred ? before : trace->slice.start[record];
+    } else if (trace->track[stream].tid == STORE_ABSENT) {
         stream = AN_NONE;
     }
-    if (stream == AN_NONE || b->first[stream] == b->first[stream + 1])
-        return sync_by_time(b, call, process);
-    size_t at = an_edge_launched(b, stream, before);
-    uint32_t p = inferred                ? last_ended(b, stream, before, end)
-                 : at > b->first[stream] ? b->op[at - 1]
-                                         : AN_NONE;
+    if (stream == AN_NONE || builder->first[stream] == builder->first[stream + 1])
+        return sync_by_time(builder, call, process);
+    size_t at = an_edge_launched(builder, stream, before);
+    uint32_t p = inferred                      ? last_ended(builder, stream, before, end)
+                 : at > builder->first[stream] ? builder->op[at - 1]
+                                               : AN_NONE;
     if (p == AN_NONE || op->end[p] > end)
         return 0;
-    return an_edge_add_sync(b, p, call, inferred);
+    return an_edge_add_sync(builder, p, call, inferred);
 }
 
 struct call_row {
@@ -128,15 +129,16 @@ static int call_row_order(const void *x, const void *y)
 }
 
 /* Rows of synchronisation with the calls that they belong to, by call. */
-static struct call_row *rows_of_calls(const struct an_edge_builder *b, size_t *count)
+static struct call_row *rows_of_calls(const struct an_edge_builder *builder, size_t *count)
 {
-    const struct an_trace *t = b->c->t;
-    struct call_row *rows = malloc((b->row_count + 1) * sizeof *rows);
+    const struct an_trace *trace = builder->context->trace;
+    struct call_row *rows = malloc((builder->row_count + 1) * sizeof *rows);
     *count = 0;
-    for (size_t i = 0; i < b->row_count && rows; i++) {
-        uint32_t process = t->track[b->row_track[i]].process;
-        uint32_t call = an_edge_call_of(b, process, t->slice.correlation[b->row[i]]);
-        if (call != AN_NONE && an_slice_api(t, call).kind == AN_API_SYNC)
+    for (size_t i = 0; i < builder->row_count && rows; i++) {
+        uint32_t process = trace->track[builder->row_track[i]].process;
+        uint32_t call =
+            an_edge_call_of(builder, process, trace->slice.correlation[builder->row[i]]);
+        if (call != AN_NONE && an_slice_api(trace, call).kind == AN_API_SYNC)
             rows[(*count)++] = (struct call_row){call, (uint32_t)i};
     }
     if (*count)
@@ -144,45 +146,46 @@ static struct call_row *rows_of_calls(const struct an_edge_builder *b, size_t *c
     return rows;
 }
 
-static int sync_call(struct an_edge_builder *b, const struct an_edge_call *k,
+static int sync_call(struct an_edge_builder *builder, const struct an_edge_call *edge_call,
                      const struct call_row *row)
 {
-    const struct an_trace *t = b->c->t;
-    size_t process = an_edge_process(t, k->track);
-    const char *name = an_trace_name(t, t->slice.name[k->slice]);
-    if (t->slice.dur[k->slice] == AN_OPEN)
+    const struct an_trace *trace = builder->context->trace;
+    size_t process = an_edge_process(trace, edge_call->track);
+    const char *name = an_trace_name(trace, trace->slice.name[edge_call->slice]);
+    if (trace->slice.dur[edge_call->slice] == AN_OPEN)
         return 0;
-    if (k->kind == AN_API_FREE)
-        return an_slice_api(t, k->slice).async || strstr(name, "Host")
+    if (edge_call->kind == AN_API_FREE)
+        return an_slice_api(trace, edge_call->slice).async || strstr(name, "Host")
                    ? 0
-                   : sync_by_time(b, k->slice, process);
+                   : sync_by_time(builder, edge_call->slice, process);
     if (row)
-        return sync_by_row(b, k->slice, process, row->row);
+        return sync_by_row(builder, edge_call->slice, process, row->row);
     if (strstr(name, "DeviceSynchronize") || strstr(name, "CtxSynchronize"))
-        return sync_device(b, k->slice, process);
-    return sync_by_time(b, k->slice, process);
+        return sync_device(builder, edge_call->slice, process);
+    return sync_by_time(builder, edge_call->slice, process);
 }
 
-int an_edges_syncs(struct an_edge_builder *b)
+int an_edges_syncs(struct an_edge_builder *builder)
 {
-    const struct an_trace *t = b->c->t;
-    const struct an_devices *g = b->c->gpu;
+    const struct an_trace *trace = builder->context->trace;
+    const struct an_devices *devices = builder->context->gpu;
     size_t rows, at = 0;
-    struct call_row *row = rows_of_calls(b, &rows);
+    struct call_row *row = rows_of_calls(builder, &rows);
     int rc = row ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0; i < b->call_count && !rc; i++) {
-        const struct an_edge_call *k = &b->call[i];
-        while (at < rows && row[at].call < k->slice)
+    for (size_t i = 0; i < builder->call_count && !rc; i++) {
+        const struct an_edge_call *edge_call = &builder->call[i];
+        while (at < rows && row[at].call < edge_call->slice)
             at++;
-        bool has = at < rows && row[at].call == k->slice;
-        if (k->kind == AN_API_SYNC ? !has && an_call_outermost(t, k->slice) != k->slice
-                                   : k->kind != AN_API_FREE)
+        bool has = at < rows && row[at].call == edge_call->slice;
+        if (edge_call->kind == AN_API_SYNC
+                ? !has && an_call_outermost(trace, edge_call->slice) != edge_call->slice
+                : edge_call->kind != AN_API_FREE)
             continue; /* part of the call around it, unless a row speaks of this one */
-        rc = sync_call(b, k, has ? &row[at] : NULL);
+        rc = sync_call(builder, edge_call, has ? &row[at] : NULL);
     }
     free(row);
-    for (size_t i = 0; i < g->op.count && !rc; i++)
-        if (g->op.class[i] != AN_DEVICE_OPAQUE && an_copy_waits(b->c, i))
-            rc = an_edge_add_sync(b, (uint32_t)i, g->op.launch[i], false);
+    for (size_t i = 0; i < devices->op.count && !rc; i++)
+        if (devices->op.class[i] != AN_DEVICE_OPAQUE && an_copy_waits(builder->context, i))
+            rc = an_edge_add_sync(builder, (uint32_t)i, devices->op.launch[i], false);
     return rc;
 }

@@ -43,8 +43,8 @@ const char *an_diff_kind_text(enum an_diff_kind k)
 }
 
 struct side {
-    const struct an_result *r;
-    const struct an_samples *s;
+    const struct an_result *result;
+    const struct an_samples *samples;
     double devices;                                 /* whole captures: what totals are divided by */
     double *scale;                                  /* of each counted step: to the common unit */
     double *step;                                   /* counted steps in the common unit */
@@ -59,7 +59,7 @@ struct item { /* a name of one run, on its way to its partner */
 };
 
 struct comparison {
-    struct an_diff *d;
+    struct an_diff *diff;
     struct side side[2];
     struct item *item;
     size_t items;
@@ -92,87 +92,90 @@ static bool differ(double a, double b)
     return !isnan(a) && !isnan(b) && fabs(b / a - 1) > SIZES_DIFFER;
 }
 
-static void choose_unit(struct comparison *x)
+static void choose_unit(struct comparison *comparison)
 {
-    struct an_diff *d = x->d;
-    const struct an_samples *g = x->side[0].s, *b = x->side[1].s;
-    d->unit = AN_DIFF_PER_STEP;
-    d->unit_size = NAN;
-    d->good.tokens_per_step = size_of_step(g->tokens, g->steps);
-    d->bad.tokens_per_step = size_of_step(b->tokens, b->steps);
+    struct an_diff *diff = comparison->diff;
+    const struct an_samples *g = comparison->side[0].samples, *b = comparison->side[1].samples;
+    diff->unit = AN_DIFF_PER_STEP;
+    diff->unit_size = NAN;
+    diff->good.tokens_per_step = size_of_step(g->tokens, g->steps);
+    diff->bad.tokens_per_step = size_of_step(b->tokens, b->steps);
     if (!g->steps || !b->steps) {
-        d->unit = AN_DIFF_CAPTURE;
-        d->note = !g->steps && !b->steps
-                      ? "no steps were found in either run: the whole captures are compared"
-                  : !g->steps
-                      ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
-                      : "BAD has no steps: the whole captures are compared, whatever their lengths";
+        diff->unit = AN_DIFF_CAPTURE;
+        diff->note =
+            !g->steps && !b->steps
+                ? "no steps were found in either run: the whole captures are compared"
+            : !g->steps
+                ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
+                : "BAD has no steps: the whole captures are compared, whatever their lengths";
         return;
     }
     double sg = size_of_step(g->samples, g->steps), sb = size_of_step(b->samples, b->steps);
-    if (differ(d->good.tokens_per_step, d->bad.tokens_per_step)) {
-        d->unit = AN_DIFF_PER_TOKENS;
-        d->unit_size = d->good.tokens_per_step;
-        d->note =
-            an_arena_format(d->arena, "steps of %.0f and %.0f tokens: times are for %.0f tokens",
-                            d->unit_size, d->bad.tokens_per_step, d->unit_size);
-    } else if (isnan(d->good.tokens_per_step) && differ(sg, sb)) {
-        d->unit = AN_DIFF_PER_SAMPLES;
-        d->unit_size = sg;
-        d->note = an_arena_format(
-            d->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
+    if (differ(diff->good.tokens_per_step, diff->bad.tokens_per_step)) {
+        diff->unit = AN_DIFF_PER_TOKENS;
+        diff->unit_size = diff->good.tokens_per_step;
+        diff->note =
+            an_arena_format(diff->arena, "steps of %.0f and %.0f tokens: times are for %.0f tokens",
+                            diff->unit_size, diff->bad.tokens_per_step, diff->unit_size);
+    } else if (isnan(diff->good.tokens_per_step) && differ(sg, sb)) {
+        diff->unit = AN_DIFF_PER_SAMPLES;
+        diff->unit_size = sg;
+        diff->note = an_arena_format(
+            diff->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
     }
-    bool devices = !x->side[0].r->gpu.reason;
-    if (!d->note && devices == (x->side[1].r->gpu.reason != NULL))
-        d->note = an_arena_format(d->arena,
-                                  "%s ran on an accelerator, %s on the CPU alone: a step of a "
-                                  "device beside one of a host",
-                                  devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
-    if (!d->note && (!g->detailed || !b->detailed))
-        d->note =
+    bool devices = !comparison->side[0].result->gpu.reason;
+    if (!diff->note && devices == (comparison->side[1].result->gpu.reason != NULL))
+        diff->note = an_arena_format(diff->arena,
+                                     "%s ran on an accelerator, %s on the CPU alone: a step of a "
+                                     "device beside one of a host",
+                                     devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
+    if (!diff->note && (!g->detailed || !b->detailed))
+        diff->note =
             "no step has all its parts in one of the files: only the steps themselves are compared";
 }
 
-static int scale_steps(struct comparison *x, struct side *s)
+static int scale_steps(struct comparison *comparison, struct side *side)
 {
-    const int64_t *size = x->d->unit == AN_DIFF_PER_TOKENS    ? s->s->tokens
-                          : x->d->unit == AN_DIFF_PER_SAMPLES ? s->s->samples
-                                                              : NULL;
-    s->scale = an_arena_zero(x->d->arena, s->s->steps + 1, sizeof *s->scale);
-    s->step = an_arena_zero(x->d->arena, s->s->steps + 1, sizeof *s->step);
-    if (!s->scale || !s->step)
+    const int64_t *size = comparison->diff->unit == AN_DIFF_PER_TOKENS    ? side->samples->tokens
+                          : comparison->diff->unit == AN_DIFF_PER_SAMPLES ? side->samples->samples
+                                                                          : NULL;
+    side->scale =
+        an_arena_zero(comparison->diff->arena, side->samples->steps + 1, sizeof *side->scale);
+    side->step =
+        an_arena_zero(comparison->diff->arena, side->samples->steps + 1, sizeof *side->step);
+    if (!side->scale || !side->step)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < s->s->steps; i++) {
-        s->scale[i] = size ? x->d->unit_size / (double)size[i] : 1;
-        s->step[i] = s->s->step_ms[i] * s->scale[i];
+    for (size_t i = 0; i < side->samples->steps; i++) {
+        side->scale[i] = size ? comparison->diff->unit_size / (double)size[i] : 1;
+        side->step[i] = side->samples->step_ms[i] * side->scale[i];
     }
     return 0;
 }
 
-static int draw(struct comparison *x)
+static int draw(struct comparison *comparison)
 {
-    struct an_diff *d = x->d;
-    const struct an_samples *g = x->side[0].s, *b = x->side[1].s;
-    if (d->unit == AN_DIFF_CAPTURE) {
-        d->significance =
+    struct an_diff *diff = comparison->diff;
+    const struct an_samples *g = comparison->side[0].samples, *b = comparison->side[1].samples;
+    if (diff->unit == AN_DIFF_CAPTURE) {
+        diff->significance =
             "whole captures are one value each: nothing can be said about significance";
         return 0;
     }
     if (g->steps < AN_DIFF_STEPS_LEAST || b->steps < AN_DIFF_STEPS_LEAST) {
-        d->significance = an_arena_format(
-            d->arena,
+        diff->significance = an_arena_format(
+            diff->arena,
             "%zu and %zu counted steps: not enough steps to say what is more than noise (%d each)",
             g->steps, b->steps, AN_DIFF_STEPS_LEAST);
         return 0;
     }
-    x->tested = true;
+    comparison->tested = true;
     for (int i = 0; i < 2; i++) {
-        struct side *s = &x->side[i];
+        struct side *side = &comparison->side[i];
         uint64_t seed = i ? SEED_BAD : SEED_GOOD;
-        if (!(s->steps_drawn = an_diff_draws_new(s->s->steps, seed)))
+        if (!(side->steps_drawn = an_diff_draws_new(side->samples->steps, seed)))
             return TACHO_ENOMEM;
         if (g->detailed >= AN_DIFF_STEPS_LEAST && b->detailed >= AN_DIFF_STEPS_LEAST &&
-            !(s->rows_drawn = an_diff_draws_new(s->s->detailed, seed)))
+            !(side->rows_drawn = an_diff_draws_new(side->samples->detailed, seed)))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -204,147 +207,159 @@ static bool may_be_renamed(enum an_diff_kind k)
     return k == AN_DIFF_OP || k == AN_DIFF_KERNEL || k == AN_DIFF_LOADER;
 }
 
-static int list_items(struct comparison *x)
+static int list_items(struct comparison *comparison)
 {
-    size_t n = x->side[0].s->row_count + x->side[1].s->row_count;
-    x->item = malloc((n + 1) * sizeof *x->item);
-    if (!x->item)
+    size_t n = comparison->side[0].samples->row_count + comparison->side[1].samples->row_count;
+    comparison->item = malloc((n + 1) * sizeof *comparison->item);
+    if (!comparison->item)
         return TACHO_ENOMEM;
     for (int s = 0; s < 2; s++)
-        for (size_t i = 0; i < x->side[s].s->row_count; i++) {
-            const struct an_sample *sample = &x->side[s].s->rows[i];
-            x->item[x->items++] = (struct item){.sample = sample, .key = sample->name, .side = s};
+        for (size_t i = 0; i < comparison->side[s].samples->row_count; i++) {
+            const struct an_sample *sample = &comparison->side[s].samples->rows[i];
+            comparison->item[comparison->items++] =
+                (struct item){.sample = sample, .key = sample->name, .side = s};
         }
     if (n)
-        qsort(x->item, n, sizeof *x->item, item_order);
+        qsort(comparison->item, n, sizeof *comparison->item, item_order);
     for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && same_group(&x->item[i], &x->item[next]);)
+        for (next = i + 1; next < n && same_group(&comparison->item[i], &comparison->item[next]);)
             next++;
-        if (next - i > 1 || !may_be_renamed(x->item[i].sample->kind))
+        if (next - i > 1 || !may_be_renamed(comparison->item[i].sample->kind))
             continue;
-        char *key = an_arena_zero(x->d->arena, strlen(x->item[i].sample->name) + 1, 1);
+        char *key =
+            an_arena_zero(comparison->diff->arena, strlen(comparison->item[i].sample->name) + 1, 1);
         if (!key)
             return TACHO_ENOMEM;
-        an_diff_name(key, x->item[i].sample->name);
-        x->item[i].key = key;
-        x->item[i].left = true;
+        an_diff_name(key, comparison->item[i].sample->name);
+        comparison->item[i].key = key;
+        comparison->item[i].left = true;
     }
     if (n)
-        qsort(x->item, n, sizeof *x->item, item_order);
+        qsort(comparison->item, n, sizeof *comparison->item, item_order);
     return 0;
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
-static double mean_calls(const struct comparison *x, int side, int64_t calls)
+static double mean_calls(const struct comparison *comparison, int side, int64_t calls)
 {
-    const struct side *s = &x->side[side];
-    return (double)calls / (x->d->unit == AN_DIFF_CAPTURE ? s->devices : (double)s->s->detailed);
+    const struct side *s = &comparison->side[side];
+    return (double)calls /
+           (comparison->diff->unit == AN_DIFF_CAPTURE ? s->devices : (double)s->samples->detailed);
 }
 
 /* Value of a side and, where it is kept for every member, of each of its steps. */
-static int side_value(struct comparison *x, struct an_diff_row *r, size_t row, int side,
+static int side_value(struct comparison *comparison, struct an_diff_row *r, size_t row, int side,
                       const struct item *item, size_t n)
 {
-    const struct side *s = &x->side[side];
-    size_t steps = s->s->detailed;
+    const struct side *s = &comparison->side[side];
+    size_t steps = s->samples->detailed;
     double total = 0, *ms = NULL;
     int64_t calls = 0;
-    bool known = x->d->unit != AN_DIFF_CAPTURE && steps, in = false;
+    bool known = comparison->diff->unit != AN_DIFF_CAPTURE && steps, in = false;
     for (size_t i = 0; i < n; i++)
         if (item[i].side == side) {
-            const struct an_sample *p = item[i].sample;
+            const struct an_sample *sample = item[i].sample;
             in = true;
-            known = known && p->ms;
-            total += x->d->unit == AN_DIFF_CAPTURE ? (double)p->total_ns / 1e6 / s->devices
-                     : steps                       ? p->step_ns / 1e6 / (double)steps
-                                                   : 0;
-            calls += x->d->unit == AN_DIFF_CAPTURE ? p->calls : p->step_calls;
+            known = known && sample->ms;
+            total += comparison->diff->unit == AN_DIFF_CAPTURE
+                         ? (double)sample->total_ns / 1e6 / s->devices
+                     : steps ? sample->step_ns / 1e6 / (double)steps
+                             : 0;
+            calls += comparison->diff->unit == AN_DIFF_CAPTURE ? sample->calls : sample->step_calls;
         }
     if (known) {
-        if (!(ms = an_arena_zero(x->d->arena, 2 * steps, sizeof *ms)))
+        if (!(ms = an_arena_zero(comparison->diff->arena, 2 * steps, sizeof *ms)))
             return TACHO_ENOMEM;
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < steps && item[i].side == side; k++)
-                ms[k] += item[i].sample->ms[k] * s->scale[s->s->step_of[k]];
+                ms[k] += item[i].sample->ms[k] * s->scale[s->samples->step_of[k]];
         total = an_diff_median(ms, steps, ms + steps);
     }
-    x->ms[2 * row + (size_t)side] = ms;
+    comparison->ms[2 * row + (size_t)side] = ms;
     bool counts = r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL || r->kind == AN_DIFF_LOADER;
     *(side ? &r->bad : &r->good) = total;
     *(side ? &r->bad_calls : &r->good_calls) =
-        counts && (steps || x->d->unit == AN_DIFF_CAPTURE) ? mean_calls(x, side, calls) : NAN;
+        counts && (steps || comparison->diff->unit == AN_DIFF_CAPTURE)
+            ? mean_calls(comparison, side, calls)
+            : NAN;
     *(side ? &r->in_bad : &r->in_good) = in;
     return 0;
 }
 
-static void finish_delta(struct comparison *x, struct an_diff_row *r)
+static void finish_delta(struct comparison *comparison, struct an_diff_row *row)
 {
-    r->delta = r->bad - r->good;
-    r->delta_pct = x->d->good.step > 0 ? 100 * r->delta / x->d->good.step : NAN;
-    r->low = r->high = r->p = r->floor = NAN;
+    row->delta = row->bad - row->good;
+    row->delta_pct =
+        comparison->diff->good.step > 0 ? 100 * row->delta / comparison->diff->good.step : NAN;
+    row->low = row->high = row->p = row->floor = NAN;
 }
 
-static int add_row(struct comparison *x, const struct item *item, size_t n)
+static int add_row(struct comparison *comparison, const struct item *item, size_t n)
 {
     const struct an_sample *first = item->sample;
-    struct an_diff_row *r = &x->row[x->rows];
-    *r = (struct an_diff_row){.kind = first->kind,
-                              .class = first->class,
-                              .merged = n > 1 && item->left,
-                              .name = an_arena_text(x->d->arena, n > 1 ? item->key : first->name)};
-    int rc = side_value(x, r, x->rows, 0, item, n);
+    struct an_diff_row *row = &comparison->row[comparison->rows];
+    *row = (struct an_diff_row){
+        .kind = first->kind,
+        .class = first->class,
+        .merged = n > 1 && item->left,
+        .name = an_arena_text(comparison->diff->arena, n > 1 ? item->key : first->name)};
+    int rc = side_value(comparison, row, comparison->rows, 0, item, n);
     if (!rc)
-        rc = side_value(x, r, x->rows, 1, item, n);
-    finish_delta(x, r);
-    x->rows++;
+        rc = side_value(comparison, row, comparison->rows, 1, item, n);
+    finish_delta(comparison, row);
+    comparison->rows++;
     return rc;
 }
 
-static int make_rows(struct comparison *x)
+static int make_rows(struct comparison *comparison)
 {
     int rc = 0;
-    x->row = an_arena_zero(x->d->arena, x->items + 1, sizeof *x->row);
-    x->ms = calloc(2 * x->items + 2, sizeof *x->ms);
-    if (!x->row || !x->ms)
+    comparison->row =
+        an_arena_zero(comparison->diff->arena, comparison->items + 1, sizeof *comparison->row);
+    comparison->ms = calloc(2 * comparison->items + 2, sizeof *comparison->ms);
+    if (!comparison->row || !comparison->ms)
         return TACHO_ENOMEM;
-    for (size_t i = 0, next; i < x->items && !rc; i = next) {
+    for (size_t i = 0, next; i < comparison->items && !rc; i = next) {
         bool sides[2] = {false, false};
-        for (next = i; next < x->items && same_group(&x->item[i], &x->item[next]); next++)
-            sides[x->item[next].side] = true;
+        for (next = i;
+             next < comparison->items && same_group(&comparison->item[i], &comparison->item[next]);
+             next++)
+            sides[comparison->item[next].side] = true;
         if (sides[0] && sides[1]) {
-            rc = add_row(x, &x->item[i], next - i);
+            rc = add_row(comparison, &comparison->item[i], next - i);
             continue;
         }
         for (size_t k = i; k < next && !rc; k++) /* alone after all: under their own names */
-            rc = add_row(x, &x->item[k], 1);
+            rc = add_row(comparison, &comparison->item[k], 1);
     }
     return rc;
 }
 
-static int step_row(struct comparison *x)
+static int step_row(struct comparison *comparison)
 {
-    struct an_diff *d = x->d;
-    d->step = (struct an_diff_row){.name = d->unit == AN_DIFF_CAPTURE ? "capture" : "step",
-                                   .kind = AN_DIFF_STEP,
-                                   .class = AN_CLASS_COUNT,
-                                   .in_good = true,
-                                   .in_bad = true,
-                                   .good_calls = NAN,
-                                   .bad_calls = NAN};
+    struct an_diff *diff = comparison->diff;
+    diff->step = (struct an_diff_row){.name = diff->unit == AN_DIFF_CAPTURE ? "capture" : "step",
+                                      .kind = AN_DIFF_STEP,
+                                      .class = AN_CLASS_COUNT,
+                                      .in_good = true,
+                                      .in_bad = true,
+                                      .good_calls = NAN,
+                                      .bad_calls = NAN};
     for (int i = 0; i < 2; i++) {
-        const struct side *s = &x->side[i];
-        double *work = malloc((s->s->steps + 1) * sizeof *work);
+        const struct side *side = &comparison->side[i];
+        double *work = malloc((side->samples->steps + 1) * sizeof *work);
         if (!work)
             return TACHO_ENOMEM;
-        double v = d->unit == AN_DIFF_CAPTURE ? s->s->capture_ms
-                                              : an_diff_median(s->step, s->s->steps, work);
-        *(i ? &d->step.bad : &d->step.good) = v;
+        double v = diff->unit == AN_DIFF_CAPTURE
+                       ? side->samples->capture_ms
+                       : an_diff_median(side->step, side->samples->steps, work);
+        *(i ? &diff->step.bad : &diff->step.good) = v;
         free(work);
     }
-    d->good.step = d->step.good;
-    d->bad.step = d->step.bad;
-    finish_delta(x, &d->step);
+    diff->good.step = diff->step.good;
+    diff->bad.step = diff->step.bad;
+    finish_delta(comparison, &diff->step);
     return 0;
 }
 
@@ -364,49 +379,53 @@ static int delta_order(const void *a, const void *b)
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static bool test_row(struct comparison *x, struct an_diff_row *r, const double *good,
+static bool test_row(struct comparison *comparison, struct an_diff_row *row, const double *good,
                      const double *bad, bool step, int *rc)
 {
-    const struct side *g = &x->side[0], *b = &x->side[1];
+    const struct side *g = &comparison->side[0], *b = &comparison->side[1];
     const struct an_diff_draws *dg = step ? g->steps_drawn : g->rows_drawn,
                                *db = step ? b->steps_drawn : b->rows_drawn;
-    size_t ng = step ? g->s->steps : g->s->detailed, nb = step ? b->s->steps : b->s->detailed;
-    struct an_diff_test t;
-    if (!good || !bad || !dg || !db || *rc || (*rc = an_diff_test(good, ng, dg, bad, nb, db, &t)))
+    size_t ng = step ? g->samples->steps : g->samples->detailed,
+           nb = step ? b->samples->steps : b->samples->detailed;
+    struct an_diff_test diff_test;
+    if (!good || !bad || !dg || !db || *rc ||
+        (*rc = an_diff_test(good, ng, dg, bad, nb, db, &diff_test)))
         return false;
-    r->low = t.low;
-    r->high = t.high;
-    r->p = t.p;
-    r->floor = t.floor;
+    row->low = diff_test.low;
+    row->high = diff_test.high;
+    row->p = diff_test.p;
+    row->floor = diff_test.floor;
     return true;
 }
 
-static void judge(struct an_diff_row *r)
+static void judge(struct an_diff_row *row)
 {
-    r->significant = r->p < ALPHA && (r->low > 0 || r->high < 0) && fabs(r->delta) > r->floor &&
-                     fabs(r->delta_pct) >= LEAST_PCT;
+    row->significant = row->p < ALPHA && (row->low > 0 || row->high < 0) &&
+                       fabs(row->delta) > row->floor && fabs(row->delta_pct) >= LEAST_PCT;
 }
 
 /* Keeps the largest differences of each kind: every class and rank, `most` names. Tests them. */
-static int keep_and_test(struct comparison *x, size_t most)
+static int keep_and_test(struct comparison *comparison, size_t most)
 {
-    struct an_diff *d = x->d;
-    struct an_diff_row *kept = an_arena_zero(d->arena, x->rows + 1, sizeof *kept), *all;
-    double **p = an_arena_zero(d->arena, x->rows + 2, sizeof *p);
+    struct an_diff *diff = comparison->diff;
+    struct an_diff_row *kept = an_arena_zero(diff->arena, comparison->rows + 1, sizeof *kept), *all;
+    double **p = an_arena_zero(diff->arena, comparison->rows + 2, sizeof *p);
     size_t n = 0, tests = 0, of_kind = 0;
     int rc = 0;
-    if (!kept || !p || !(all = an_arena_copy(d->arena, x->row, (x->rows + 1) * sizeof *all)))
+    if (!kept || !p ||
+        !(all = an_arena_copy(diff->arena, comparison->row, (comparison->rows + 1) * sizeof *all)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->rows; i++) {
+    for (size_t i = 0; i < comparison->rows; i++) {
         all[i].floor = (double)i; /* where its values stand, while it is sorted */
-        d->compared += all[i].in_good && all[i].in_bad;
+        diff->compared += all[i].in_good && all[i].in_bad;
     }
-    for (size_t i = 0; i < x->rows; i++)
-        x->ranks += x->row[i].kind == AN_DIFF_RANK && x->row[i].in_good && x->row[i].in_bad;
-    d->compared++; /* the step */
-    if (x->rows)
-        qsort(all, x->rows, sizeof *all, delta_order);
-    for (size_t i = 0; i < x->rows && !rc; i++) {
+    for (size_t i = 0; i < comparison->rows; i++)
+        comparison->ranks += comparison->row[i].kind == AN_DIFF_RANK &&
+                             comparison->row[i].in_good && comparison->row[i].in_bad;
+    diff->compared++; /* the step */
+    if (comparison->rows)
+        qsort(all, comparison->rows, sizeof *all, delta_order);
+    for (size_t i = 0; i < comparison->rows && !rc; i++) {
         bool named = all[i].kind == AN_DIFF_OP || all[i].kind == AN_DIFF_KERNEL;
         bool both = all[i].in_good && all[i].in_bad;
         size_t at = (size_t)all[i].floor;
@@ -415,41 +434,44 @@ static int keep_and_test(struct comparison *x, size_t most)
         if (named && (!both || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
             continue;
         if (all[i].kind == AN_DIFF_RANK &&
-            (!both || x->ranks < 2)) /* one rank is the step itself */
+            (!both || comparison->ranks < 2)) /* one rank is the step itself */
             continue;
         of_kind++;
         kept[n] = all[i];
-        if (test_row(x, &kept[n], x->ms[2 * at], x->ms[2 * at + 1], false, &rc))
+        if (test_row(comparison, &kept[n], comparison->ms[2 * at], comparison->ms[2 * at + 1],
+                     false, &rc))
             p[tests++] = &kept[n].p;
         n++;
     }
-    if (test_row(x, &d->step, x->side[0].step, x->side[1].step, true, &rc))
-        p[tests++] = &d->step.p;
-    an_diff_holm(p, tests, d->compared > tests ? d->compared : tests);
-    judge(&d->step);
-    d->differs = d->step.significant;
+    if (test_row(comparison, &diff->step, comparison->side[0].step, comparison->side[1].step, true,
+                 &rc))
+        p[tests++] = &diff->step.p;
+    an_diff_holm(p, tests, diff->compared > tests ? diff->compared : tests);
+    judge(&diff->step);
+    diff->differs = diff->step.significant;
     for (size_t i = 0; i < n; i++) {
         judge(&kept[i]);
-        d->differs = d->differs || kept[i].significant;
+        diff->differs = diff->differs || kept[i].significant;
     }
-    d->slower = d->step.significant && d->step.delta > 0;
-    d->rows = kept;
-    d->row_count = n;
+    diff->slower = diff->step.significant && diff->step.delta > 0;
+    diff->rows = kept;
+    diff->row_count = n;
     return rc;
 }
 
-static int list_one_sided(struct comparison *x, bool added, const struct an_diff_row **out,
+static int list_one_sided(struct comparison *comparison, bool added, const struct an_diff_row **out,
                           size_t *count, size_t *total)
 {
-    struct an_diff_row *rows = an_arena_zero(x->d->arena, x->rows + 1, sizeof *rows);
+    struct an_diff_row *rows =
+        an_arena_zero(comparison->diff->arena, comparison->rows + 1, sizeof *rows);
     size_t n = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->rows; i++) {
-        const struct an_diff_row *r = &x->row[i];
-        if ((r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL) && r->in_good != r->in_bad &&
-            r->in_bad == added)
-            rows[n++] = *r;
+    for (size_t i = 0; i < comparison->rows; i++) {
+        const struct an_diff_row *row = &comparison->row[i];
+        if ((row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL) &&
+            row->in_good != row->in_bad && row->in_bad == added)
+            rows[n++] = *row;
     }
     if (n)
         qsort(rows, n, sizeof *rows, delta_order);
@@ -461,71 +483,78 @@ static int list_one_sided(struct comparison *x, bool added, const struct an_diff
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------- */
 
-static struct an_diff_side describe(struct an_arena *a, const struct side *s)
+static struct an_diff_side describe(struct an_arena *arena, const struct side *side)
 {
-    return (struct an_diff_side){.file = an_arena_text(a, s->r->run.file ? s->r->run.file : ""),
-                                 .steps = (int64_t)s->s->steps,
-                                 .detailed = (int64_t)s->s->detailed,
-                                 .source = an_arena_text(a, s->r->steps.source)};
+    return (struct an_diff_side){
+        .file = an_arena_text(arena, side->result->run.file ? side->result->run.file : ""),
+        .steps = (int64_t)side->samples->steps,
+        .detailed = (int64_t)side->samples->detailed,
+        .source = an_arena_text(arena, side->result->steps.source)};
 }
 
-static int compare(struct comparison *x, size_t most)
+static int compare(struct comparison *comparison, size_t most)
 {
-    struct an_diff *d = x->d;
+    struct an_diff *diff = comparison->diff;
     for (int i = 0; i < 2; i++)
-        x->side[i].devices = x->side[i].r->gpu_count ? (double)x->side[i].r->gpu_count : 1;
-    d->good = describe(d->arena, &x->side[0]);
-    d->bad = describe(d->arena, &x->side[1]);
-    choose_unit(x);
-    int rc = scale_steps(x, &x->side[0]);
-    rc = rc ? rc : scale_steps(x, &x->side[1]);
-    rc = rc ? rc : draw(x);
-    rc = rc ? rc : step_row(x);
-    rc = rc ? rc : list_items(x);
-    rc = rc ? rc : make_rows(x);
-    rc = rc ? rc : keep_and_test(x, most);
-    rc = rc ? rc : list_one_sided(x, true, &d->added, &d->added_count, &d->added_total);
-    rc = rc ? rc : list_one_sided(x, false, &d->removed, &d->removed_count, &d->removed_total);
-    rc = rc ? rc : an_diff_scaling(d, x->side[0].r, x->side[1].r);
+        comparison->side[i].devices = comparison->side[i].result->gpu_count
+                                          ? (double)comparison->side[i].result->gpu_count
+                                          : 1;
+    diff->good = describe(diff->arena, &comparison->side[0]);
+    diff->bad = describe(diff->arena, &comparison->side[1]);
+    choose_unit(comparison);
+    int rc = scale_steps(comparison, &comparison->side[0]);
+    rc = rc ? rc : scale_steps(comparison, &comparison->side[1]);
+    rc = rc ? rc : draw(comparison);
+    rc = rc ? rc : step_row(comparison);
+    rc = rc ? rc : list_items(comparison);
+    rc = rc ? rc : make_rows(comparison);
+    rc = rc ? rc : keep_and_test(comparison, most);
+    rc =
+        rc ? rc
+           : list_one_sided(comparison, true, &diff->added, &diff->added_count, &diff->added_total);
+    rc = rc ? rc
+            : list_one_sided(comparison, false, &diff->removed, &diff->removed_count,
+                             &diff->removed_total);
+    rc = rc ? rc : an_diff_scaling(diff, comparison->side[0].result, comparison->side[1].result);
     if (!rc)
-        an_diff_verdict(d, x->row, x->rows, x->tested);
-    return rc ? rc : an_arena_failed(d->arena) ? TACHO_ENOMEM : 0;
+        an_diff_verdict(diff, comparison->row, comparison->rows, comparison->tested);
+    return rc ? rc : an_arena_failed(diff->arena) ? TACHO_ENOMEM : 0;
 }
 
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
                     struct an_diff **out)
 {
-    struct comparison x = {
-        .side = {{.r = good, .s = good->samples}, {.r = bad, .s = bad->samples}}};
+    struct comparison comparison = {.side = {{.result = good, .samples = good->samples},
+                                             {.result = bad, .samples = bad->samples}}};
     int rc = TACHO_ENOMEM;
     *out = NULL;
     if (!good->samples || !bad->samples)
         return TACHO_EUSAGE;
-    x.d = calloc(1, sizeof *x.d);
-    if (x.d && (x.d->arena = an_arena_new()))
-        rc = compare(&x, most > 0 ? (size_t)most : MOST_DEFAULT);
+    comparison.diff = calloc(1, sizeof *comparison.diff);
+    if (comparison.diff && (comparison.diff->arena = an_arena_new()))
+        rc = compare(&comparison, most > 0 ? (size_t)most : MOST_DEFAULT);
     for (int i = 0; i < 2; i++) {
-        an_diff_draws_free(x.side[i].steps_drawn);
-        an_diff_draws_free(x.side[i].rows_drawn);
+        an_diff_draws_free(comparison.side[i].steps_drawn);
+        an_diff_draws_free(comparison.side[i].rows_drawn);
     }
-    free(x.item);
-    free(x.ms);
+    free(comparison.item);
+    free(comparison.ms);
     if (rc)
-        an_diff_free(x.d);
+        an_diff_free(comparison.diff);
     else
-        *out = x.d;
+        *out = comparison.diff;
     return rc;
 }
 
-void an_diff_free(struct an_diff *d)
+void an_diff_free(struct an_diff *diff)
 {
-    if (!d)
+    if (!diff)
         return;
-    an_arena_free(d->arena);
-    free(d);
+    an_arena_free(diff->arena);
+    free(diff);
 }
 
-bool an_diff_above(const struct an_diff *d, double pct)
+bool an_diff_above(const struct an_diff *diff, double pct)
 {
-    return d->slower && d->step.delta_pct > pct;
+    return diff->slower && diff->step.delta_pct > pct;
 }

@@ -135,9 +135,9 @@ struct an_diff {
  * freed with an_diff_free. */
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
                     struct an_diff **out);
-void an_diff_free(struct an_diff *d); /* NULL is fine */
+void an_diff_free(struct an_diff *diff); /* NULL is fine */
 /* Is BAD's step longer by more than `pct` per cent, and significantly so? */
-bool an_diff_above(const struct an_diff *d, double pct);
+bool an_diff_above(const struct an_diff *diff, double pct);
 
 const char *an_diff_kind_key(enum an_diff_kind k);
 const char *an_diff_kind_text(enum an_diff_kind k);

@@ -21,7 +21,7 @@ struct an_diff_draws;
  * the same. NULL: no memory.
  */
 struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed);
-void an_diff_draws_free(struct an_diff_draws *d); /* NULL is fine */
+void an_diff_draws_free(struct an_diff_draws *diff_draws); /* NULL is fine */
 size_t an_diff_rounds(size_t n);
 
 struct an_diff_test {
@@ -43,9 +43,11 @@ double an_diff_median(const double *x, size_t n,
 void an_diff_holm(double *const *p, size_t n, size_t family);
 
 /* Fills d->scaling. 0 or TACHO_ENOMEM. */
-int an_diff_scaling(struct an_diff *d, const struct an_result *good, const struct an_result *bad);
+int an_diff_scaling(struct an_diff *diff, const struct an_result *good,
+                    const struct an_result *bad);
 
 /* Writes d->verdict from the step, the printed rows and all `count` rows. */
-void an_diff_verdict(struct an_diff *d, const struct an_diff_row *rows, size_t count, bool tested);
+void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
+                     bool tested);
 
 #endif

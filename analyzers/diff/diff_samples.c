@@ -38,7 +38,7 @@ struct row {
 };
 
 struct table {
-    struct an_context *c;
+    struct an_context *context;
     struct column *column;
     size_t columns, detailed;
     uint32_t *of_step; /* column of each an_context.step, AN_NONE: not counted */
@@ -57,10 +57,11 @@ static int column_order(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static struct column *column_of(const struct table *x, int64_t index)
+static struct column *column_of(const struct table *table, int64_t index)
 {
     struct column key = {.index = index};
-    return x->columns ? bsearch(&key, x->column, x->columns, sizeof key, column_order) : NULL;
+    return table->columns ? bsearch(&key, table->column, table->columns, sizeof key, column_order)
+                          : NULL;
 }
 
 static void add_up(int64_t *sum, int64_t v)
@@ -68,37 +69,39 @@ static void add_up(int64_t *sum, int64_t v)
     *sum = v == STORE_ABSENT || *sum == STORE_ABSENT ? STORE_ABSENT : an_time_add(*sum, v);
 }
 
-static int make_columns(struct table *x)
+static int make_columns(struct table *table)
 {
-    struct an_context *c = x->c;
+    struct an_context *context = table->context;
     size_t n = 0;
-    x->column = an_arena_zero(c->work, c->step_count + 1, sizeof *x->column);
-    x->of_step = an_arena_zero(c->work, c->step_count + 1, sizeof *x->of_step);
-    if (!x->column || !x->of_step)
+    table->column = an_arena_zero(context->scratch, context->step_count + 1, sizeof *table->column);
+    table->of_step =
+        an_arena_zero(context->scratch, context->step_count + 1, sizeof *table->of_step);
+    if (!table->column || !table->of_step)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++)
-        if (an_step_counted(&c->step[i]))
-            x->column[n++] = (struct column){.index = c->step[i].index, .detailed = AN_NONE};
+    for (size_t i = 0; i < context->step_count; i++)
+        if (an_step_counted(&context->step[i]))
+            table->column[n++] =
+                (struct column){.index = context->step[i].index, .detailed = AN_NONE};
     if (n)
-        qsort(x->column, n, sizeof *x->column, column_order);
+        qsort(table->column, n, sizeof *table->column, column_order);
     for (size_t i = 0; i < n; i++)
-        if (!i || x->column[i].index != x->column[x->columns - 1].index)
-            x->column[x->columns++] = x->column[i];
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        struct column *k = an_step_counted(s) ? column_of(x, s->index) : NULL;
-        x->of_step[i] = k ? (uint32_t)(k - x->column) : AN_NONE;
-        if (!k)
+        if (!i || table->column[i].index != table->column[table->columns - 1].index)
+            table->column[table->columns++] = table->column[i];
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        struct column *column = an_step_counted(step) ? column_of(table, step->index) : NULL;
+        table->of_step[i] = column ? (uint32_t)(column - table->column) : AN_NONE;
+        if (!column)
             continue;
-        k->lanes++;
-        k->ns += (double)an_step_ns(s);
-        add_up(&k->tokens, s->tokens);
-        add_up(&k->samples, s->samples);
-        k->detailed_lanes += an_step_detailed(s);
+        column->lanes++;
+        column->ns += (double)an_step_ns(step);
+        add_up(&column->tokens, step->tokens);
+        add_up(&column->samples, step->samples);
+        column->detailed_lanes += an_step_detailed(step);
     }
-    for (size_t i = 0; i < x->columns; i++)
-        if (x->column[i].detailed_lanes)
-            x->column[i].detailed = (uint32_t)x->detailed++;
+    for (size_t i = 0; i < table->columns; i++)
+        if (table->column[i].detailed_lanes)
+            table->column[i].detailed = (uint32_t)table->detailed++;
     return 0;
 }
 
@@ -109,59 +112,59 @@ static uint64_t row_key(enum an_diff_kind kind, enum an_class class, uint64_t na
     return (name << 8 | (uint64_t)kind << 4 | (uint64_t) class) + 1;
 }
 
-static size_t slot_of(const struct table *x, uint64_t key)
+static size_t slot_of(const struct table *table, uint64_t key)
 {
     uint64_t h = key * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(h >> 20) & (x->room - 1);
-    while (x->row[at].key && x->row[at].key != key)
-        at = (at + 1) & (x->room - 1);
+    size_t at = (size_t)(h >> 20) & (table->room - 1);
+    while (table->row[at].key && table->row[at].key != key)
+        at = (at + 1) & (table->room - 1);
     return at;
 }
 
-static int more_room(struct table *x)
+static int more_room(struct table *table)
 {
-    struct row *old = x->row;
-    size_t n = x->room;
-    x->room = n ? n * 2 : 1024;
-    if (!(x->row = calloc(x->room, sizeof *x->row))) {
-        x->row = old;
-        x->room = n;
+    struct row *old = table->row;
+    size_t n = table->room;
+    table->room = n ? n * 2 : 1024;
+    if (!(table->row = calloc(table->room, sizeof *table->row))) {
+        table->row = old;
+        table->room = n;
         return TACHO_ENOMEM;
     }
     for (size_t i = 0; i < n; i++)
         if (old[i].key)
-            x->row[slot_of(x, old[i].key)] = old[i];
+            table->row[slot_of(table, old[i].key)] = old[i];
     free(old);
     return 0;
 }
 
 /* One call of a name that took `ns`, in a step (index into an_context.step) or in none (AN_NONE).
  * `name` is a number that stands for `text`: a string index. */
-static int put(struct table *x, enum an_diff_kind kind, enum an_class class, uint64_t name,
+static int put(struct table *table, enum an_diff_kind kind, enum an_class class, uint64_t name,
                const char *text, int64_t calls, double ns, uint32_t step)
 {
-    uint32_t column = step == AN_NONE ? AN_NONE : x->of_step[step];
-    if (step != AN_NONE && (column == AN_NONE || !an_step_detailed(&x->c->step[step])))
+    uint32_t column = step == AN_NONE ? AN_NONE : table->of_step[step];
+    if (step != AN_NONE && (column == AN_NONE || !an_step_detailed(&table->context->step[step])))
         column = AN_NONE;
-    if (!x->filling && 2 * (x->count + 1) > x->room && more_room(x))
+    if (!table->filling && 2 * (table->count + 1) > table->room && more_room(table))
         return TACHO_ENOMEM;
-    struct row *r = &x->row[slot_of(x, row_key(kind, class, name))];
-    const struct column *k = column == AN_NONE ? NULL : &x->column[column];
+    struct row *row = &table->row[slot_of(table, row_key(kind, class, name))];
+    const struct column *k = column == AN_NONE ? NULL : &table->column[column];
     double mean = k ? ns / (kind == AN_DIFF_RANK ? 1 : k->detailed_lanes) : 0;
-    if (x->filling) {
-        if (r->key && r->ms && k)
-            r->ms[k->detailed] += mean / 1e6;
+    if (table->filling) {
+        if (row->key && row->ms && k)
+            row->ms[k->detailed] += mean / 1e6;
         return 0;
     }
-    if (!r->key) {
-        *r = (struct row){
+    if (!row->key) {
+        *row = (struct row){
             .key = row_key(kind, class, name), .name = text, .kind = kind, .class = class};
-        x->count++;
+        table->count++;
     }
-    r->calls += calls;
-    r->total = an_time_add(r->total, ns < 0x1p62 ? (int64_t)ns : INT64_MAX);
-    r->step_calls += k ? calls : 0;
-    r->step_ns += mean;
+    row->calls += calls;
+    row->total = an_time_add(row->total, ns < 0x1p62 ? (int64_t)ns : INT64_MAX);
+    row->step_calls += k ? calls : 0;
+    row->step_ns += mean;
     return 0;
 }
 
@@ -172,82 +175,82 @@ static bool starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static bool is_loader_stage(enum an_role r)
+static bool is_loader_stage(enum an_role role)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN ||
-           r == AN_ROLE_QUEUE_WAIT;
+    return role == AN_ROLE_READ || role == AN_ROLE_DECODE || role == AN_ROLE_COLLATE ||
+           role == AN_ROLE_PIN || role == AN_ROLE_QUEUE_WAIT;
 }
 
-static enum an_class host_class(const struct table *x, size_t i)
+static enum an_class host_class(const struct table *table, size_t i)
 {
-    enum an_role r = an_slice_role(x->c->t, i);
-    if (x->in_loader[i] || is_loader_stage(r))
+    enum an_role role = an_slice_role(table->context->trace, i);
+    if (table->in_loader[i] || is_loader_stage(role))
         return AN_CLASS_INPUT;
-    if (x->c->gpu) /* the device decides there: what the host does is host */
+    if (table->context->gpu) /* the device decides there: what the host does is host */
         return AN_CLASS_HOST;
-    bool comm = r == AN_ROLE_COMM || r == AN_ROLE_COMM_WAIT;
-    return r == AN_ROLE_WORK ? AN_CLASS_COMPUTE : comm ? AN_CLASS_COMM : AN_CLASS_HOST;
+    bool comm = role == AN_ROLE_COMM || role == AN_ROLE_COMM_WAIT;
+    return role == AN_ROLE_WORK ? AN_CLASS_COMPUTE : comm ? AN_CLASS_COMM : AN_CLASS_HOST;
 }
 
 /* Names that differ in every step or that say nothing of their own; and waiting for room in a queue
  * is no work. */
-static bool is_left_out(const struct an_trace *t, size_t i)
+static bool is_left_out(const struct an_trace *trace, size_t i)
 {
-    const char *category = an_slice_category(t, i);
-    enum an_role role = an_slice_role(t, i);
+    const char *category = an_slice_category(trace, i);
+    enum an_role role = an_slice_role(trace, i);
     return role == AN_ROLE_STEP || role == AN_ROLE_QUEUE_WAIT ||
-           starts(an_trace_name(t, t->slice.name[i]), "ProfilerStep#") ||
+           starts(an_trace_name(trace, trace->slice.name[i]), "ProfilerStep#") ||
            !strcmp(category, "python") || !strcmp(category, "overhead") ||
            !strcmp(category, "instant") || !strcmp(category, "trace");
 }
 
-static void measure_children(struct table *x)
+static void measure_children(struct table *table)
 {
-    const struct an_trace *t = x->c->t;
-    for (size_t i = 0; i < t->slice.count; i++) {
-        uint32_t p = t->slice.parent[i];
-        bool loader = an_slice_role(t, i) == AN_ROLE_INPUT_WAIT;
+    const struct an_trace *trace = table->context->trace;
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        uint32_t p = trace->slice.parent[i];
+        bool loader = an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT;
         if (p != AN_NONE && p < i) {
-            int64_t end = an_slice_end(t, i), limit = an_slice_end(t, p);
-            int64_t inside = an_time_sub(end < limit ? end : limit, t->slice.start[i]);
+            int64_t end = an_slice_end(trace, i), limit = an_slice_end(trace, p);
+            int64_t inside = an_time_sub(end < limit ? end : limit, trace->slice.start[i]);
             if (inside > 0)
-                x->child_ns[p] = an_time_add(x->child_ns[p], inside);
-            x->in_loader[i] = x->in_loader[p] || loader;
+                table->child_ns[p] = an_time_add(table->child_ns[p], inside);
+            table->in_loader[i] = table->in_loader[p] || loader;
         } else {
-            x->in_loader[i] = loader;
+            table->in_loader[i] = loader;
         }
     }
 }
 
 /* Lane whose step a host slice belongs to: that of its thread, else the first of its process. */
-static const struct an_lane *lane_of_track(const struct an_context *c, uint32_t track)
+static const struct an_lane *lane_of_track(const struct an_context *context, uint32_t track)
 {
     const struct an_lane *of_process = NULL;
-    for (size_t k = 0; k < c->lane_count; k++) {
-        if (c->lane[k].track == track)
-            return &c->lane[k];
-        if (!of_process && c->lane[k].process == c->t->track[track].process)
-            of_process = &c->lane[k];
+    for (size_t k = 0; k < context->lane_count; k++) {
+        if (context->lane[k].track == track)
+            return &context->lane[k];
+        if (!of_process && context->lane[k].process == context->trace->track[track].process)
+            of_process = &context->lane[k];
     }
     return of_process;
 }
 
-static void step_window(const struct an_lane *l, const struct an_step *s, bool host, int64_t *start,
-                        int64_t *end)
+static void step_window(const struct an_lane *lane, const struct an_step *step, bool host,
+                        int64_t *start, int64_t *end)
 {
-    bool device = l->device != AN_NONE && host;
-    *start = device ? s->host_start : s->start;
-    *end = device ? s->host_end : s->end;
+    bool device = lane->device != AN_NONE && host;
+    *start = device ? step->host_start : step->start;
+    *end = device ? step->host_end : step->end;
 }
 
 /* Step of the lane that holds `time`, starting the search at *from (a slice's start never lies
  * before the last one's). */
-static uint32_t step_from(const struct an_context *c, const struct an_lane *l, bool host,
+static uint32_t step_from(const struct an_context *context, const struct an_lane *lane, bool host,
                           int64_t time, size_t *from)
 {
-    for (; l && *from < l->first + l->count; ++*from) {
+    for (; lane && *from < lane->first + lane->count; ++*from) {
         int64_t start, end;
-        step_window(l, &c->step[*from], host, &start, &end);
+        step_window(lane, &context->step[*from], host, &start, &end);
         if (time < start)
             return AN_NONE;
         if (end != STORE_ABSENT && time < end)
@@ -256,30 +259,32 @@ static uint32_t step_from(const struct an_context *c, const struct an_lane *l, b
     return AN_NONE;
 }
 
-static int put_host(struct table *x)
+static int put_host(struct table *table)
 {
-    const struct an_trace *t = x->c->t;
+    const struct an_trace *trace = table->context->trace;
     int rc = 0;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
         if (strcmp(track->kind, "thread") || track->process == AN_NONE)
             continue;
-        const struct an_lane *l = lane_of_track(x->c, k);
-        bool runs_steps = l && l->track == k;
-        size_t from = l ? l->first : 0;
+        const struct an_lane *lane = lane_of_track(table->context, k);
+        bool runs_steps = lane && lane->track == k;
+        size_t from = lane ? lane->first : 0;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
              i++) {
-            if (t->slice.dur[i] == AN_OPEN || is_left_out(t, i))
+            if (trace->slice.dur[i] == AN_OPEN || is_left_out(trace, i))
                 continue;
-            uint32_t step = step_from(x->c, l, true, t->slice.start[i], &from),
-                     name = t->slice.name[i];
-            const char *text = an_trace_name(t, name);
-            int64_t self = t->slice.dur[i] > x->child_ns[i] ? t->slice.dur[i] - x->child_ns[i] : 0;
-            uint32_t p = t->slice.parent[i];
-            rc = put(x, AN_DIFF_OP, host_class(x, i), name, text, 1, (double)self, step);
-            if (!rc && runs_steps && x->in_loader[i] && (p == AN_NONE || !x->in_loader[p]))
-                rc = put(x, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1, (double)t->slice.dur[i],
-                         step);
+            uint32_t step = step_from(table->context, lane, true, trace->slice.start[i], &from),
+                     name = trace->slice.name[i];
+            const char *text = an_trace_name(trace, name);
+            int64_t self = trace->slice.dur[i] > table->child_ns[i]
+                               ? trace->slice.dur[i] - table->child_ns[i]
+                               : 0;
+            uint32_t p = trace->slice.parent[i];
+            rc = put(table, AN_DIFF_OP, host_class(table, i), name, text, 1, (double)self, step);
+            if (!rc && runs_steps && table->in_loader[i] && (p == AN_NONE || !table->in_loader[p]))
+                rc = put(table, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1,
+                         (double)trace->slice.dur[i], step);
         }
     }
     return rc;
@@ -295,22 +300,22 @@ static enum an_class device_class(uint8_t class)
                                        : AN_CLASS_COMPUTE;
 }
 
-static int put_devices(struct table *x)
+static int put_devices(struct table *table)
 {
-    const struct an_context *c = x->c;
+    const struct an_context *context = table->context;
     int rc = 0;
-    for (uint32_t d = 0; c->gpu && d < c->gpu->device_count && !rc; d++) {
-        const struct an_device *device = &c->gpu->device[d];
-        const struct an_lane *l = NULL;
-        for (size_t k = 0; k < c->lane_count && !l; k++)
-            l = c->lane[k].device == d ? &c->lane[k] : NULL;
-        size_t from = l ? l->first : 0;
+    for (uint32_t d = 0; context->gpu && d < context->gpu->device_count && !rc; d++) {
+        const struct an_device *device = &context->gpu->device[d];
+        const struct an_lane *lane = NULL;
+        for (size_t k = 0; k < context->lane_count && !lane; k++)
+            lane = context->lane[k].device == d ? &context->lane[k] : NULL;
+        size_t from = lane ? lane->first : 0;
         for (size_t i = device->first; i < device->first + device->count && !rc; i++) {
-            uint32_t name = c->t->slice.name[c->gpu->op.slice[i]];
-            uint32_t step = step_from(c, l, false, c->gpu->op.start[i], &from);
-            rc = put(x, AN_DIFF_KERNEL, device_class(c->gpu->op.class[i]), name,
-                     an_trace_name(c->t, name), 1,
-                     (double)an_time_sub(c->gpu->op.end[i], c->gpu->op.start[i]), step);
+            uint32_t name = context->trace->slice.name[context->gpu->op.slice[i]];
+            uint32_t step = step_from(context, lane, false, context->gpu->op.start[i], &from);
+            rc = put(table, AN_DIFF_KERNEL, device_class(context->gpu->op.class[i]), name,
+                     an_trace_name(context->trace, name), 1,
+                     (double)an_time_sub(context->gpu->op.end[i], context->gpu->op.start[i]), step);
         }
     }
     return rc;
@@ -320,57 +325,57 @@ static int put_devices(struct table *x)
 
 /* "rank 3"; with the device where a rank runs several. Which one a single one is changes from run
  * to run. */
-static const char *lane_name(const struct an_context *c, const struct an_lane *l)
+static const char *lane_name(const struct an_context *context, const struct an_lane *lane)
 {
     int lanes = 0;
-    for (size_t k = 0; k < c->lane_count; k++)
-        lanes += c->lane[k].rank == l->rank;
-    if (lanes < 2 || l->device == AN_NONE || !c->gpu)
-        return an_arena_format(c->work, "rank %" PRId64, l->rank);
-    return an_arena_format(c->work, "rank %" PRId64 " gpu:%" PRId64, l->rank,
-                           c->gpu->device[l->device].ordinal);
+    for (size_t k = 0; k < context->lane_count; k++)
+        lanes += context->lane[k].rank == lane->rank;
+    if (lanes < 2 || lane->device == AN_NONE || !context->gpu)
+        return an_arena_format(context->scratch, "rank %" PRId64, lane->rank);
+    return an_arena_format(context->scratch, "rank %" PRId64 " gpu:%" PRId64, lane->rank,
+                           context->gpu->device[lane->device].ordinal);
 }
 
-static int put_steps(struct table *x)
+static int put_steps(struct table *table)
 {
-    struct an_context *c = x->c;
+    struct an_context *context = table->context;
     int rc = 0;
-    for (uint32_t i = 0; i < c->step_count && !rc; i++) {
-        const struct an_step *s = &c->step[i];
-        const struct an_lane *l = &c->lane[s->lane];
-        if (!an_step_detailed(s))
+    for (uint32_t i = 0; i < context->step_count && !rc; i++) {
+        const struct an_step *step = &context->step[i];
+        const struct an_lane *lane = &context->lane[step->lane];
+        if (!an_step_detailed(step))
             continue;
         for (int k = 0; k < AN_CLASS_COUNT && !rc; k++)
-            if (c->r->budget.ns[k].valid)
-                rc = put(x, AN_DIFF_CLASS, (enum an_class)k, (uint64_t)k,
-                         an_class_key((enum an_class)k), 0, (double)s->class_ns[k], i);
+            if (context->result->budget.ns[k].valid)
+                rc = put(table, AN_DIFF_CLASS, (enum an_class)k, (uint64_t)k,
+                         an_class_key((enum an_class)k), 0, (double)step->class_ns[k], i);
         if (rc)
             break;
-        rc = put(x, AN_DIFF_RANK, AN_CLASS_COUNT, s->lane, lane_name(c, l), 0,
-                 (double)an_step_ns(s), i);
+        rc = put(table, AN_DIFF_RANK, AN_CLASS_COUNT, step->lane, lane_name(context, lane), 0,
+                 (double)an_step_ns(step), i);
     }
     return rc;
 }
 
 /* Without steps: the temporal split of the devices over the capture, summed. */
-static int put_capture(struct table *x)
+static int put_capture(struct table *table)
 {
-    const struct an_result *r = x->c->r;
+    const struct an_result *result = table->context->result;
     int rc = 0;
-    for (size_t g = 0; g < r->gpu_count && !rc; g++) {
-        const struct an_gpu_device *d = &r->gpus[g];
+    for (size_t g = 0; g < result->gpu_count && !rc; g++) {
+        const struct an_gpu_device *device = &result->gpus[g];
         const struct {
             enum an_class class;
             const char *name;
             struct an_count ns;
-        } parts[] = {{AN_CLASS_COMPUTE, an_class_key(AN_CLASS_COMPUTE), d->compute_ns},
-                     {AN_CLASS_COMM, an_class_key(AN_CLASS_COMM), d->exposed_comm_ns},
-                     {AN_CLASS_COPY, an_class_key(AN_CLASS_COPY), d->exposed_copy_ns},
-                     {AN_CLASS_UNATTRIBUTED, "opaque", d->opaque_ns},
-                     {AN_CLASS_HOST, "idle", d->idle_ns}};
+        } parts[] = {{AN_CLASS_COMPUTE, an_class_key(AN_CLASS_COMPUTE), device->compute_ns},
+                     {AN_CLASS_COMM, an_class_key(AN_CLASS_COMM), device->exposed_comm_ns},
+                     {AN_CLASS_COPY, an_class_key(AN_CLASS_COPY), device->exposed_copy_ns},
+                     {AN_CLASS_UNATTRIBUTED, "opaque", device->opaque_ns},
+                     {AN_CLASS_HOST, "idle", device->idle_ns}};
         for (size_t k = 0; k < sizeof parts / sizeof *parts && !rc; k++)
             if (parts[k].ns.valid)
-                rc = put(x, AN_DIFF_CLASS, parts[k].class, k, parts[k].name, 0,
+                rc = put(table, AN_DIFF_CLASS, parts[k].class, k, parts[k].name, 0,
                          (double)parts[k].ns.value, AN_NONE);
     }
     return rc;
@@ -378,12 +383,12 @@ static int put_capture(struct table *x)
 
 /* ---- the result ------------------------------------------------------------------------------------------------------------ */
 
-static int put_all(struct table *x)
+static int put_all(struct table *table)
 {
-    int rc = x->columns ? put_steps(x) : put_capture(x);
+    int rc = table->columns ? put_steps(table) : put_capture(table);
     if (!rc)
-        rc = put_host(x);
-    return rc ? rc : put_devices(x);
+        rc = put_host(table);
+    return rc ? rc : put_devices(table);
 }
 
 static int row_order(const void *a, const void *b)
@@ -412,32 +417,32 @@ static int size_order(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-static int keep_rows(struct table *x, struct an_samples *out)
+static int keep_rows(struct table *table, struct an_samples *out)
 {
-    struct an_context *c = x->c;
-    size_t n = 0, values = x->detailed ? VALUES_MOST / x->detailed : 0;
-    struct row **all = an_arena_zero(c->work, x->count + 1, sizeof *all);
+    struct an_context *context = table->context;
+    size_t n = 0, values = table->detailed ? VALUES_MOST / table->detailed : 0;
+    struct row **all = an_arena_zero(context->scratch, table->count + 1, sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->room; i++)
-        if (x->row[i].key)
-            all[n++] = &x->row[i];
+    for (size_t i = 0; i < table->room; i++)
+        if (table->row[i].key)
+            all[n++] = &table->row[i];
     if (n)
         qsort(all, n, sizeof *all, size_order);
     out->names_left_out = n > ROWS_MOST ? (int64_t)(n - ROWS_MOST) : 0;
     n = n < ROWS_MOST ? n : ROWS_MOST;
     for (size_t i = 0; i < n && i < values; i++)
-        if (!(all[i]->ms = an_arena_zero(c->a, x->detailed, sizeof(double))))
+        if (!(all[i]->ms = an_arena_zero(context->arena, table->detailed, sizeof(double))))
             return TACHO_ENOMEM;
-    x->filling = true;
-    int rc = put_all(x);
-    struct an_sample *rows = an_arena_zero(c->a, n + 1, sizeof *rows);
+    table->filling = true;
+    int rc = put_all(table);
+    struct an_sample *rows = an_arena_zero(context->arena, n + 1, sizeof *rows);
     if (rc || !rows)
         return TACHO_ENOMEM;
     if (n)
         qsort(all, n, sizeof *all, row_order);
     for (size_t i = 0; i < n; i++)
-        rows[i] = (struct an_sample){.name = an_arena_text(c->a, all[i]->name),
+        rows[i] = (struct an_sample){.name = an_arena_text(context->arena, all[i]->name),
                                      .kind = all[i]->kind,
                                      .class = all[i]->class,
                                      .calls = all[i]->calls,
@@ -450,67 +455,68 @@ static int keep_rows(struct table *x, struct an_samples *out)
     return 0;
 }
 
-static int keep_steps(struct table *x, struct an_samples *out)
+static int keep_steps(struct table *table, struct an_samples *out)
 {
-    struct an_arena *a = x->c->a;
-    double *ms = an_arena_zero(a, x->columns + 1, sizeof *ms);
-    int64_t *tokens = an_arena_zero(a, x->columns + 1, sizeof *tokens),
-            *samples = an_arena_zero(a, x->columns + 1, sizeof *samples);
-    uint32_t *step_of = an_arena_zero(a, x->detailed + 1, sizeof *step_of);
+    struct an_arena *arena = table->context->arena;
+    double *ms = an_arena_zero(arena, table->columns + 1, sizeof *ms);
+    int64_t *tokens = an_arena_zero(arena, table->columns + 1, sizeof *tokens),
+            *samples = an_arena_zero(arena, table->columns + 1, sizeof *samples);
+    uint32_t *step_of = an_arena_zero(arena, table->detailed + 1, sizeof *step_of);
     if (!ms || !tokens || !samples || !step_of)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->columns; i++) {
-        ms[i] = x->column[i].ns / x->column[i].lanes / 1e6;
-        tokens[i] = x->column[i].tokens;
-        samples[i] = x->column[i].samples;
-        if (x->column[i].detailed != AN_NONE)
-            step_of[x->column[i].detailed] = (uint32_t)i;
+    for (size_t i = 0; i < table->columns; i++) {
+        ms[i] = table->column[i].ns / table->column[i].lanes / 1e6;
+        tokens[i] = table->column[i].tokens;
+        samples[i] = table->column[i].samples;
+        if (table->column[i].detailed != AN_NONE)
+            step_of[table->column[i].detailed] = (uint32_t)i;
     }
-    *out = (struct an_samples){.steps = x->columns,
+    *out = (struct an_samples){.steps = table->columns,
                                .step_ms = ms,
                                .tokens = tokens,
                                .samples = samples,
-                               .detailed = x->detailed,
+                               .detailed = table->detailed,
                                .step_of = step_of,
                                .capture_ms = NAN};
-    for (size_t g = 0; g < x->c->r->gpu_count; g++) {
-        struct an_count span = x->c->r->gpus[g].span_ns;
+    for (size_t g = 0; g < table->context->result->gpu_count; g++) {
+        struct an_count span = table->context->result->gpus[g].span_ns;
         if (span.valid && !((double)span.value / 1e6 <= out->capture_ms))
             out->capture_ms = (double)span.value / 1e6;
     }
-    if (isnan(out->capture_ms) && x->c->r->run.duration_s.valid)
-        out->capture_ms = x->c->r->run.duration_s.value * 1e3;
+    if (isnan(out->capture_ms) && table->context->result->run.duration_s.valid)
+        out->capture_ms = table->context->result->run.duration_s.value * 1e3;
     return 0;
 }
 
-static int samples_run(struct an_context *c)
+static int samples_run(struct an_context *context)
 {
-    struct table x = {.c = c};
-    if (!c->o->samples)
+    struct table table = {.context = context};
+    if (!context->options->samples)
         return 0;
-    struct an_samples *out = an_arena_zero(c->a, 1, sizeof *out);
-    x.child_ns = an_arena_zero(c->work, c->t->slice.count + 1, sizeof *x.child_ns);
-    x.in_loader = an_arena_zero(c->work, c->t->slice.count + 1, 1);
-    int rc = !out || !x.child_ns || !x.in_loader ? TACHO_ENOMEM : more_room(&x);
+    struct an_samples *out = an_arena_zero(context->arena, 1, sizeof *out);
+    table.child_ns =
+        an_arena_zero(context->scratch, context->trace->slice.count + 1, sizeof *table.child_ns);
+    table.in_loader = an_arena_zero(context->scratch, context->trace->slice.count + 1, 1);
+    int rc = !out || !table.child_ns || !table.in_loader ? TACHO_ENOMEM : more_room(&table);
     if (!rc)
-        rc = make_columns(&x);
+        rc = make_columns(&table);
     if (!rc) {
-        measure_children(&x);
-        rc = keep_steps(&x, out);
+        measure_children(&table);
+        rc = keep_steps(&table, out);
     }
     if (!rc)
-        rc = put_all(&x);
+        rc = put_all(&table);
     if (!rc)
-        rc = keep_rows(&x, out);
-    free(x.row);
+        rc = keep_rows(&table, out);
+    free(table.row);
     if (!rc)
-        c->r->samples = out;
+        context->result->samples = out;
     return rc;
 }
 
-static void samples_absent(struct an_context *c, const char *reason)
+static void samples_absent(struct an_context *context, const char *reason)
 {
-    (void)c;
+    (void)context;
     (void)reason; /* needs nothing */
 }
 

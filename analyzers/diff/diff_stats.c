@@ -25,17 +25,17 @@ size_t an_diff_rounds(size_t n)
 struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed)
 {
     size_t rounds = an_diff_rounds(n), block = (size_t)lround(cbrt((double)n));
-    struct an_diff_draws *d;
+    struct an_diff_draws *diff_draws;
     if (n > SIZE_MAX / rounds / sizeof(uint16_t) / 2)
         return NULL;
-    d = calloc(1, sizeof *d + rounds * n * sizeof(uint16_t));
-    if (!d)
+    diff_draws = calloc(1, sizeof *diff_draws + rounds * n * sizeof(uint16_t));
+    if (!diff_draws)
         return NULL;
-    d->n = n;
-    d->rounds = rounds;
-    d->block = block ? block : 1;
+    diff_draws->n = n;
+    diff_draws->rounds = rounds;
+    diff_draws->block = block ? block : 1;
     for (size_t r = 0; r < rounds; r++) {
-        uint16_t *drawn = d->drawn + r * n;
+        uint16_t *drawn = diff_draws->drawn + r * n;
         for (size_t made = 0; made < n;) {
             size_t at = (size_t)(an_random(&seed) % n);
             for (size_t k = 0; k < block && made < n; k++, made++)
@@ -43,12 +43,12 @@ struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed)
                     drawn[(at + k) % n]++;
         }
     }
-    return d;
+    return diff_draws;
 }
 
-void an_diff_draws_free(struct an_diff_draws *d)
+void an_diff_draws_free(struct an_diff_draws *diff_draws)
 {
-    free(d);
+    free(diff_draws);
 }
 
 double an_diff_median(const double *x, size_t n, double *work)

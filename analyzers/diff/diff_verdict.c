@@ -13,118 +13,121 @@
 #define CLASS_LEAST 0.1 /* of the step's change: a class below it explains nothing */
 
 struct rows {
-    const struct an_diff *d;
+    const struct an_diff *diff;
     const struct an_diff_row *row;
     size_t count;
 };
 
 /* Of the rows of a kind and class (AN_CLASS_COUNT: any) the one that moved most in the direction of
  * the step. */
-static const struct an_diff_row *largest(const struct rows *x, enum an_diff_kind kind,
+static const struct an_diff_row *largest(const struct rows *rows, enum an_diff_kind kind,
                                          enum an_class class)
 {
     const struct an_diff_row *best = NULL;
-    double sign = x->d->step.delta < 0 ? -1 : 1;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct an_diff_row *r = &x->row[i];
-        if (r->kind == kind && (class == AN_CLASS_COUNT || r->class == class) &&
-            sign * r->delta > 0 && (!best || sign * r->delta > sign * best->delta))
-            best = r;
+    double sign = rows->diff->step.delta < 0 ? -1 : 1;
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct an_diff_row *row = &rows->row[i];
+        if (row->kind == kind && (class == AN_CLASS_COUNT || row->class == class) &&
+            sign * row->delta > 0 && (!best || sign * row->delta > sign * best->delta))
+            best = row;
     }
     return best;
 }
 
 /* "12.3 ms", "-1.9 s". */
-static const char *time_text(struct an_arena *a, double ms, bool sign)
+static const char *time_text(struct an_arena *arena, double ms, bool sign)
 {
-    return an_arena_format(a, "%s%s", sign && ms > 0 ? "+" : "",
-                           an_time_words(a, ms, sign ? 3 : 4));
+    return an_arena_format(arena, "%s%s", sign && ms > 0 ? "+" : "",
+                           an_time_words(arena, ms, sign ? 3 : 4));
 }
 
 /* "input +33.7 ms a step (loader: enumerate(DataLoader))"; NULL: no class explains the change. */
-static const char *what_moved(const struct rows *x)
+static const char *what_moved(const struct rows *rows)
 {
-    struct an_arena *a = x->d->arena;
-    const struct an_diff_row *class = largest(x, AN_DIFF_CLASS, AN_CLASS_COUNT), *name = NULL;
-    const char *unit = x->d->unit == AN_DIFF_CAPTURE ? "" : " a step";
-    if (!class || fabs(class->delta) < CLASS_LEAST * fabs(x->d->step.delta))
+    struct an_arena *arena = rows->diff->arena;
+    const struct an_diff_row *class = largest(rows, AN_DIFF_CLASS, AN_CLASS_COUNT), *name = NULL;
+    const char *unit = rows->diff->unit == AN_DIFF_CAPTURE ? "" : " a step";
+    if (!class || fabs(class->delta) < CLASS_LEAST * fabs(rows->diff->step.delta))
         return NULL;
-    const char *change = time_text(a, class->delta, true);
+    const char *change = time_text(arena, class->delta, true);
     bool input = class->class == AN_CLASS_INPUT;
-    name = largest(x, AN_DIFF_LOADER, AN_CLASS_INPUT);
+    name = largest(rows, AN_DIFF_LOADER, AN_CLASS_INPUT);
     /* where the budget cannot see the wait as one, the loader's own time still tells */
     if (name &&
         (input || ((class->class == AN_CLASS_HOST || class->class == AN_CLASS_UNATTRIBUTED) &&
                    fabs(name->delta) >= 0.5 * fabs(class->delta))))
-        return an_arena_format(a, "%s %s%s (loader: %.120s)", class->name, change, unit,
+        return an_arena_format(arena, "%s %s%s (loader: %.120s)", class->name, change, unit,
                                name->name);
     if (input)
-        return an_arena_format(a, "%s %s%s (loader)", class->name, change, unit);
-    name = largest(x, AN_DIFF_KERNEL, class->class);
-    name = name ? name : largest(x, AN_DIFF_OP, class->class);
+        return an_arena_format(arena, "%s %s%s (loader)", class->name, change, unit);
+    name = largest(rows, AN_DIFF_KERNEL, class->class);
+    name = name ? name : largest(rows, AN_DIFF_OP, class->class);
     if (!name)
-        return an_arena_format(a, "%s %s%s", class->name, change, unit);
+        return an_arena_format(arena, "%s %s%s", class->name, change, unit);
     char *plain =
-        an_arena_zero(a, strlen(name->name) + 1,
+        an_arena_zero(arena, strlen(name->name) + 1,
                       1); /* without template arguments: a sentence has no room for them */
     if (plain)
         an_diff_name(plain, name->name);
-    return an_arena_format(a, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit,
-                           plain && *plain ? plain : name->name, time_text(a, name->delta, true));
+    return an_arena_format(arena, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit,
+                           plain && *plain ? plain : name->name,
+                           time_text(arena, name->delta, true));
 }
 
-static bool all_equal(const struct rows *x)
+static bool all_equal(const struct rows *rows)
 {
-    bool same = x->d->step.delta == 0;
-    for (size_t i = 0; i < x->count && same; i++)
-        same = x->row[i].delta == 0;
+    bool same = rows->diff->step.delta == 0;
+    for (size_t i = 0; i < rows->count && same; i++)
+        same = rows->row[i].delta == 0;
     return same;
 }
 
 /* The printed row that surely changed most, when the step as a whole did not. */
-static const char *what_is_sure(const struct an_diff *d)
+static const char *what_is_sure(const struct an_diff *diff)
 {
     const struct an_diff_row *best = NULL;
-    for (size_t i = 0; i < d->row_count; i++)
-        if (d->rows[i].significant && (!best || fabs(d->rows[i].delta) > fabs(best->delta)))
-            best = &d->rows[i];
-    return best ? an_arena_format(d->arena, "; but %.120s changed by %s a step", best->name,
-                                  time_text(d->arena, best->delta, true))
+    for (size_t i = 0; i < diff->row_count; i++)
+        if (diff->rows[i].significant && (!best || fabs(diff->rows[i].delta) > fabs(best->delta)))
+            best = &diff->rows[i];
+    return best ? an_arena_format(diff->arena, "; but %.120s changed by %s a step", best->name,
+                                  time_text(diff->arena, best->delta, true))
                 : "";
 }
 
-void an_diff_verdict(struct an_diff *d, const struct an_diff_row *rows, size_t count, bool tested)
+void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
+                     bool tested)
 {
-    const struct rows x = {d, rows, count};
-    const struct an_diff_row *s = &d->step;
-    double pct = fabs(s->delta_pct);
-    if (isnan(s->delta) || isnan(s->delta_pct)) {
-        d->verdict = "nothing to compare: one of the runs holds no time at all";
+    const struct rows x = {diff, rows, count};
+    const struct an_diff_row *row = &diff->step;
+    double pct = fabs(row->delta_pct);
+    if (isnan(row->delta) || isnan(row->delta_pct)) {
+        diff->verdict = "nothing to compare: one of the runs holds no time at all";
         return;
     }
     if (all_equal(&x)) {
-        d->verdict = "no difference: both runs took the same time in everything that was compared";
+        diff->verdict =
+            "no difference: both runs took the same time in everything that was compared";
         return;
     }
-    const char *good = time_text(d->arena, s->good, false),
-               *bad = time_text(d->arena, s->bad, false);
-    if (tested && !s->significant) {
-        d->verdict = an_arena_format(
-            d->arena,
+    const char *good = time_text(diff->arena, row->good, false),
+               *bad = time_text(diff->arena, row->bad, false);
+    if (tested && !row->significant) {
+        diff->verdict = an_arena_format(
+            diff->arena,
             "no significant difference: BAD's median step is %s %% %s (%s instead of %s; 95 %% "
             "interval "
             "of the difference [%s, %s], drift inside the runs %s)%s",
-            an_number_words(d->arena, pct, 2), s->delta < 0 ? "shorter" : "longer", bad, good,
-            time_text(d->arena, s->low, true), time_text(d->arena, s->high, true),
-            an_time_words(d->arena, s->floor, 3), what_is_sure(d));
+            an_number_words(diff->arena, pct, 2), row->delta < 0 ? "shorter" : "longer", bad, good,
+            time_text(diff->arena, row->low, true), time_text(diff->arena, row->high, true),
+            an_time_words(diff->arena, row->floor, 3), what_is_sure(diff));
         return;
     }
     const char *moved = what_moved(&x),
-               *per = d->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
-    const char *tail = tested ? "" : an_arena_format(d->arena, "; %s", d->significance);
-    const char *what = s->delta < 0
-                           ? an_arena_format(d->arena, "BAD takes %.*f %% less time", pct < 10, pct)
-                           : an_arena_format(d->arena, "BAD is %.*f %% slower", pct < 10, pct);
-    d->verdict = an_arena_format(d->arena, "%s (%s %s instead of %s)%s%s%s", what, bad, per, good,
-                                 moved ? ": " : "", moved ? moved : "", tail);
+               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
+    const char *tail = tested ? "" : an_arena_format(diff->arena, "; %s", diff->significance);
+    const char *what =
+        row->delta < 0 ? an_arena_format(diff->arena, "BAD takes %.*f %% less time", pct < 10, pct)
+                       : an_arena_format(diff->arena, "BAD is %.*f %% slower", pct < 10, pct);
+    diff->verdict = an_arena_format(diff->arena, "%s (%s %s instead of %s)%s%s%s", what, bad, per,
+                                    good, moved ? ": " : "", moved ? moved : "", tail);
 }

@@ -17,150 +17,160 @@
 #define ONE_STEP_PCT     5.0
 #define LOW_MFU          0.2
 
-void an_findings_checked(struct an_findings_list *l, const char *text)
+void an_findings_checked(struct an_findings_list *findings, const char *text)
 {
-    if (l->checks < FINDINGS_CHECKED)
-        l->checked[l->checks++] = text;
+    if (findings->checks < FINDINGS_CHECKED)
+        findings->checked[findings->checks++] = text;
 }
 
-struct an_finding *an_findings_add(struct an_findings_list *l, const char *id, const char *claim)
+struct an_finding *an_findings_add(struct an_findings_list *findings, const char *id,
+                                   const char *claim)
 {
-    struct an_finding *f = l->count < FINDINGS_FOUND ? &l->found[l->count++] : &l->beyond;
-    *f = (struct an_finding){.id = id, .claim = claim, .confidence = an_confidence_of(l->c)};
-    return f;
+    struct an_finding *finding =
+        findings->count < FINDINGS_FOUND ? &findings->found[findings->count++] : &findings->beyond;
+    *finding = (struct an_finding){
+        .id = id, .claim = claim, .confidence = an_confidence_of(findings->context)};
+    return finding;
 }
 
-void an_finding_evidence(struct an_finding *f, const char *text)
+void an_finding_evidence(struct an_finding *finding, const char *text)
 {
-    for (size_t i = 0; text && i < sizeof f->evidence / sizeof *f->evidence; i++)
-        if (!f->evidence[i]) {
-            f->evidence[i] = text;
+    for (size_t i = 0; text && i < sizeof finding->evidence / sizeof *finding->evidence; i++)
+        if (!finding->evidence[i]) {
+            finding->evidence[i] = text;
             return;
         }
 }
 
-void an_finding_ceiling(struct an_finding *f, double whole, double removed, const char *reason)
+void an_finding_ceiling(struct an_finding *finding, double whole, double removed,
+                        const char *reason)
 {
-    f->gain = (struct an_gain){
+    finding->gain = (struct an_gain){
         .low = an_num_none(reason), .expected = an_num_none(reason), .ceiling = true};
-    f->gain.high = removed < whole ? an_num(100 * (whole / (whole - removed) - 1))
-                                   : an_num_none("nothing else takes time");
+    finding->gain.high = removed < whole ? an_num(100 * (whole / (whole - removed) - 1))
+                                         : an_num_none("nothing else takes time");
 }
 
 struct an_class_share an_share_of_values(const double *x, size_t n)
 {
-    struct an_class_share s = {.steps = n};
+    struct an_class_share share = {.steps = n};
     for (size_t i = 0; i < n; i++)
-        s.touched += x[i] > 0;
-    s.mean = n ? an_mean(x, n) : 0;
-    s.half = n > 1 ? 1.96 * an_sd(x, n) / sqrt((double)n) : INFINITY;
-    return s;
+        share.touched += x[i] > 0;
+    share.mean = n ? an_mean(x, n) : 0;
+    share.half = n > 1 ? 1.96 * an_sd(x, n) / sqrt((double)n) : INFINITY;
+    return share;
 }
 
-int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s)
+int an_class_share(const struct an_context *context, enum an_class class,
+                   struct an_class_share *share)
 {
-    double *x = malloc((c->step_count + 1) * sizeof *x);
+    double *x = malloc((context->step_count + 1) * sizeof *x);
     size_t n = 0;
     if (!x)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++) {
-        int64_t ns = an_step_detailed(&c->step[i]) ? an_step_ns(&c->step[i]) : 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        int64_t ns = an_step_detailed(&context->step[i]) ? an_step_ns(&context->step[i]) : 0;
         if (ns > 0)
-            x[n++] = 100 * (double)c->step[i].class_ns[k] / (double)ns;
+            x[n++] = 100 * (double)context->step[i].class_ns[class] / (double)ns;
     }
-    *s = an_share_of_values(x, n);
+    *share = an_share_of_values(x, n);
     free(x);
     return 0;
 }
 
-bool an_class_share_matters(const struct an_class_share *s)
+bool an_class_share_matters(const struct an_class_share *share)
 {
-    return s->steps <= 1 ? s->mean >= ONE_STEP_PCT : s->mean - s->half >= FINDINGS_NOISE_PCT;
+    return share->steps <= 1 ? share->mean >= ONE_STEP_PCT
+                             : share->mean - share->half >= FINDINGS_NOISE_PCT;
 }
 
-const char *an_findings_bytes(struct an_context *c, double bytes)
+const char *an_findings_bytes(struct an_context *context, double bytes)
 {
-    return bytes >= 1e9 ? an_arena_format(c->a, "%s GB", an_number_words(c->a, bytes / 1e9, 3))
-                        : an_arena_format(c->a, "%s MB", an_number_words(c->a, bytes / 1e6, 3));
+    return bytes >= 1e9 ? an_arena_format(context->arena, "%s GB",
+                                          an_number_words(context->arena, bytes / 1e9, 3))
+                        : an_arena_format(context->arena, "%s MB",
+                                          an_number_words(context->arena, bytes / 1e6, 3));
 }
 
-const char *an_findings_window(struct an_context *c)
+const char *an_findings_window(struct an_context *context)
 {
-    const struct an_steps *s = &c->r->steps;
-    if (s->first_index == s->last_index)
-        return an_arena_format(c->a, "step %" PRId64, s->first_index);
-    return an_arena_format(c->a, "steps %" PRId64 "-%" PRId64, s->first_index, s->last_index);
+    const struct an_steps *steps = &context->result->steps;
+    if (steps->first_index == steps->last_index)
+        return an_arena_format(context->arena, "step %" PRId64, steps->first_index);
+    return an_arena_format(context->arena, "steps %" PRId64 "-%" PRId64, steps->first_index,
+                           steps->last_index);
 }
 
-static int unattributed(struct an_findings_list *l)
+static int unattributed(struct an_findings_list *findings)
 {
-    struct an_context *c = l->c;
-    const struct an_budget *b = &c->r->budget;
-    struct an_class_share s;
-    if (b->reason || !b->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(c))
+    struct an_context *context = findings->context;
+    const struct an_budget *budget = &context->result->budget;
+    struct an_class_share share;
+    if (budget->reason || !budget->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(context))
         return 0;
-    double pct = b->pct[AN_CLASS_UNATTRIBUTED].value;
+    double pct = budget->pct[AN_CLASS_UNATTRIBUTED].value;
     if (pct <= UNATTRIBUTED_PCT) {
-        an_findings_checked(l, "time of steps that no range explains");
+        an_findings_checked(findings, "time of steps that no range explains");
         return 0;
     }
-    if (an_class_share(c, AN_CLASS_UNATTRIBUTED, &s))
+    if (an_class_share(context, AN_CLASS_UNATTRIBUTED, &share))
         return TACHO_ENOMEM;
-    double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
-    bool held = c->gpu && b->ns[AN_CLASS_UNATTRIBUTED].valid &&
-                2 * c->held_ns > b->ns[AN_CLASS_UNATTRIBUTED].value;
-    struct an_finding *f = an_findings_add(
-        l, "UNATTRIBUTED",
-        held ? an_arena_format(c->a,
+    double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
+    bool held = context->gpu && budget->ns[AN_CLASS_UNATTRIBUTED].valid &&
+                2 * context->held_ns > budget->ns[AN_CLASS_UNATTRIBUTED].value;
+    struct an_finding *finding = an_findings_add(
+        findings, "UNATTRIBUTED",
+        held ? an_arena_format(context->arena,
                                "in %.1f %% of the step the device is recorded as idle although its "
                                "next work was issued and "
                                "the host waits for it: what it did is not in the trace",
                                pct)
-        : c->gpu
+        : context->gpu
             ? an_arena_format(
-                  c->a, "in %.1f %% of the step the device idles and no range on the host says why",
-                  pct)
+                  context->arena,
+                  "in %.1f %% of the step the device idles and no range on the host says why", pct)
             : an_arena_format(
-                  c->a,
+                  context->arena,
                   "%.1f %% of the step is covered by no range: the report cannot say what it is",
                   pct));
-    f->action =
+    finding->action =
         held ? "record the device's work: begin to record before it is launched (a step of warm-up "
                "in the profiler's "
                "schedule), and the nodes of graphs"
-        : c->gpu
+        : context->gpu
             ? "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges"
             : "mark what the step does between its ranges (include/tacho_nvtx.h)";
-    f->effort = c->gpu ? "another recording" : "some ranges in the code";
-    f->method = "no gain: it is a gap in what was measured, not in the run";
-    f->verify = "run again and read the row unattributed: `tacho report`";
-    f->wrong_when =
+    finding->effort = context->gpu ? "another recording" : "some ranges in the code";
+    finding->method = "no gain: it is a gap in what was measured, not in the run";
+    finding->verify = "run again and read the row unattributed: `tacho report`";
+    finding->wrong_when =
         held ? "another process had the device meanwhile"
              : "events were lost (see trust): then ranges are missing that the program did mark";
-    an_finding_evidence(f, an_arena_format(c->a, "%s a step (%s)",
-                                           an_time_words(c->a, step_ms * pct / 100, 3),
-                                           an_findings_window(c)));
-    an_finding_evidence(
-        f, an_arena_format(c->a, "%zu of %zu steps have such time", s.touched, s.steps));
-    an_finding_evidence(
-        f, c->r->trust.lost_events.valid
-               ? an_arena_format(c->a, "%" PRId64 " events lost", c->r->trust.lost_events.value)
-               : "an unknown number of events was lost");
-    f->gain.low = f->gain.expected = f->gain.high =
+    an_finding_evidence(finding,
+                        an_arena_format(context->arena, "%s a step (%s)",
+                                        an_time_words(context->arena, step_ms * pct / 100, 3),
+                                        an_findings_window(context)));
+    an_finding_evidence(finding, an_arena_format(context->arena, "%zu of %zu steps have such time",
+                                                 share.touched, share.steps));
+    an_finding_evidence(finding, context->result->trust.lost_events.valid
+                                     ? an_arena_format(context->arena, "%" PRId64 " events lost",
+                                                       context->result->trust.lost_events.value)
+                                     : "an unknown number of events was lost");
+    finding->gain.low = finding->gain.expected = finding->gain.high =
         an_num_none("a gap in the measurement has no gain");
     return 0;
 }
 
-static double gain_of(const struct an_finding *f)
+static double gain_of(const struct an_finding *finding)
 {
-    return f->gain.expected.valid ? f->gain.expected.value
-           : f->gain.high.valid   ? f->gain.high.value
-                                  : -1;
+    return finding->gain.expected.valid ? finding->gain.expected.value
+           : finding->gain.high.valid   ? finding->gain.high.value
+                                        : -1;
 }
 
-bool an_finding_brings_nothing(const struct an_finding *f)
+bool an_finding_brings_nothing(const struct an_finding *finding)
 {
-    return f->gain.high.valid && f->gain.high.value < FINDINGS_NOISE_PCT;
+    return finding->gain.high.valid && finding->gain.high.value < FINDINGS_NOISE_PCT;
 }
 
 /* Of two findings the one with more to gain goes first. */
@@ -173,7 +183,7 @@ static int gain_order(const void *x, const void *y)
 /* Puts what the verdict names in front: it holds the run back, whatever bounds the others have. Not
  * where its replay says that it brings nothing as long as the others are as they are: they come
  * first then. */
-static void verdict_first(struct an_findings_list *l)
+static void verdict_first(struct an_findings_list *findings)
 {
     static const struct {
         const char *id;
@@ -192,74 +202,81 @@ static void verdict_first(struct an_findings_list *l)
                    {"SMALL_BATCH", AN_CLASS_COMPUTE},
                    {"RECOMPUTE", AN_CLASS_COMPUTE},
                    {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
-    const struct an_budget *b = &l->c->r->budget;
-    size_t best = l->count, place = sizeof classes / sizeof *classes;
+    const struct an_budget *budget = &findings->context->result->budget;
+    size_t best = findings->count, place = sizeof classes / sizeof *classes;
     int64_t rank;
     bool one = an_comm_waits_for_one(
-        l->c, &rank); /* then what is about that rank goes before what has most to gain */
-    for (size_t i = 0; !b->reason && i < l->count; i++)
-        for (size_t k = 0;
-             k < sizeof classes / sizeof *classes && !an_finding_brings_nothing(&l->found[i]); k++)
-            if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b) &&
-                (best == l->count || (one && k < place))) {
+        findings->context,
+        &rank); /* then what is about that rank goes before what has most to gain */
+    for (size_t i = 0; !budget->reason && i < findings->count; i++)
+        for (size_t k = 0; k < sizeof classes / sizeof *classes &&
+                           !an_finding_brings_nothing(&findings->found[i]);
+             k++)
+            if (!strcmp(findings->found[i].id, classes[k].id) &&
+                classes[k].class == an_bound_class(budget) &&
+                (best == findings->count || (one && k < place))) {
                 best = i;
                 place = k;
             }
-    if (best == l->count)
+    if (best == findings->count)
         return;
-    struct an_finding first = l->found[best];
-    memmove(l->found + 1, l->found, best * sizeof first);
-    l->found[0] = first;
+    struct an_finding first = findings->found[best];
+    memmove(findings->found + 1, findings->found, best * sizeof first);
+    findings->found[0] = first;
 }
 
-static int findings_run(struct an_context *c)
+static int findings_run(struct an_context *context)
 {
-    struct an_findings_list l = {.c = c};
-    int rc = an_findings_input(&l);
+    struct an_findings_list findings = {.context = context};
+    int rc = an_findings_input(&findings);
     if (!rc)
-        rc = an_findings_comm(&l);
-    if (!rc && c->gpu)
-        rc = an_findings_gpu(&l);
-    if (!rc && !c->gpu)
-        rc = an_findings_engine(&l);
+        rc = an_findings_comm(&findings);
+    if (!rc && context->gpu)
+        rc = an_findings_gpu(&findings);
+    if (!rc && !context->gpu)
+        rc = an_findings_engine(&findings);
     if (!rc)
-        an_findings_ranks(&l);
+        an_findings_ranks(&findings);
     if (!rc)
-        rc = unattributed(&l);
+        rc = unattributed(&findings);
     if (!rc)
-        rc = an_findings_replay(&l);
+        rc = an_findings_replay(&findings);
     if (rc)
         return rc;
-    if (c->r->trust.lost_events.valid && !c->r->trust.lost_events.value)
-        an_findings_checked(&l, "events that were lost");
-    if (l.count)
-        qsort(l.found, l.count, sizeof *l.found, gain_order);
-    verdict_first(&l);
-    l.count = l.count < FINDINGS_MOST ? l.count : FINDINGS_MOST;
-    c->r->findings = an_arena_copy(c->a, l.found, l.count * sizeof *l.found);
-    c->r->finding_count = l.count;
-    c->r->checked = an_arena_copy(c->a, l.checked, l.checks * sizeof *l.checked);
-    c->r->checked_count = l.checks;
-    const struct an_value *mfu = &c->r->utilization.mfu;
-    bool idle_units = c->gpu && mfu->valid &&
+    if (context->result->trust.lost_events.valid && !context->result->trust.lost_events.value)
+        an_findings_checked(&findings, "events that were lost");
+    if (findings.count)
+        qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
+    verdict_first(&findings);
+    findings.count = findings.count < FINDINGS_MOST ? findings.count : FINDINGS_MOST;
+    context->result->findings =
+        an_arena_copy(context->arena, findings.found, findings.count * sizeof *findings.found);
+    context->result->finding_count = findings.count;
+    context->result->checked =
+        an_arena_copy(context->arena, findings.checked, findings.checks * sizeof *findings.checked);
+    context->result->checked_count = findings.checks;
+    const struct an_value *mfu = &context->result->utilization.mfu;
+    bool idle_units = context->gpu && mfu->valid &&
                       mfu->value < LOW_MFU; /* a device that is busy is not one that is used well */
-    c->r->healthy = !l.count && !idle_units && !c->r->caution && an_confidence_of(c) != AN_LOW &&
-                    c->r->steps.detailed && !c->r->budget.reason && c->r->budget.roles_known;
-    return c->r->findings && c->r->checked ? 0 : TACHO_ENOMEM;
+    context->result->healthy = !findings.count && !idle_units && !context->result->caution &&
+                               an_confidence_of(context) != AN_LOW &&
+                               context->result->steps.detailed && !context->result->budget.reason &&
+                               context->result->budget.roles_known;
+    return context->result->findings && context->result->checked ? 0 : TACHO_ENOMEM;
 }
 
 /* Without steps a device's own tables still tell something; nothing else does. */
-static int findings_frame(struct an_context *c)
+static int findings_frame(struct an_context *context)
 {
-    if (c->gpu || c->r->steps.detailed)
-        return findings_run(c);
+    if (context->gpu || context->result->steps.detailed)
+        return findings_run(context);
     return 0;
 }
 
-static void findings_absent(struct an_context *c, const char *reason)
+static void findings_absent(struct an_context *context, const char *reason)
 {
     (void)reason; /* nothing to look at is no finding, and no health either */
-    c->r->finding_count = 0;
+    context->result->finding_count = 0;
 }
 
 const struct an_analyzer an_findings = {"findings", "what to change, with evidence and gain",

@@ -28,205 +28,229 @@ struct exposure {
     bool split;
 };
 
-static struct exposure measure(const struct an_context *c)
+static struct exposure measure(const struct an_context *context)
 {
-    const struct an_communication *x = &c->r->communication;
-    const struct an_budget *b = &c->r->budget;
-    struct exposure e = {.step = (double)b->step_ns / (double)b->steps / 1e6};
-    e.exposed = e.step * b->pct[AN_CLASS_COMM].value / 100;
-    e.split = !x->reason && x->exposed_waiting_ms.valid;
-    e.waiting = e.split ? x->exposed_waiting_ms.value : 0;
-    for (size_t i = 0; e.split && i < x->rank_count; i++) {
-        const struct an_comm_rank *k = &x->ranks[i];
-        if (k->exposed_waiting_ms.valid &&
-            (!e.most || k->exposed_waiting_ms.value > e.most->exposed_waiting_ms.value))
-            e.most = k;
-        if (k->caused_ms.valid && (!e.last || k->caused_ms.value > e.last->caused_ms.value))
-            e.last = k;
+    const struct an_communication *communication = &context->result->communication;
+    const struct an_budget *budget = &context->result->budget;
+    struct exposure exposure = {.step = (double)budget->step_ns / (double)budget->steps / 1e6};
+    exposure.exposed = exposure.step * budget->pct[AN_CLASS_COMM].value / 100;
+    exposure.split = !communication->reason && communication->exposed_waiting_ms.valid;
+    exposure.waiting = exposure.split ? communication->exposed_waiting_ms.value : 0;
+    for (size_t i = 0; exposure.split && i < communication->rank_count; i++) {
+        const struct an_comm_rank *comm_rank = &communication->ranks[i];
+        if (comm_rank->exposed_waiting_ms.valid &&
+            (!exposure.most ||
+             comm_rank->exposed_waiting_ms.value > exposure.most->exposed_waiting_ms.value))
+            exposure.most = comm_rank;
+        if (comm_rank->caused_ms.valid &&
+            (!exposure.last || comm_rank->caused_ms.value > exposure.last->caused_ms.value))
+            exposure.last = comm_rank;
     }
-    e.most_waiting = e.most ? e.most->exposed_waiting_ms.value : 0;
-    return e;
+    exposure.most_waiting = exposure.most ? exposure.most->exposed_waiting_ms.value : 0;
+    return exposure;
 }
 
-static double caused_by_all(const struct an_context *c)
+static double caused_by_all(const struct an_context *context)
 {
     double sum = 0;
-    for (size_t i = 0; i < c->r->communication.rank_count; i++)
-        sum += c->r->communication.ranks[i].caused_ms.valid
-                   ? c->r->communication.ranks[i].caused_ms.value
+    for (size_t i = 0; i < context->result->communication.rank_count; i++)
+        sum += context->result->communication.ranks[i].caused_ms.valid
+                   ? context->result->communication.ranks[i].caused_ms.value
                    : 0;
     return sum;
 }
 
 /* ---- evidence ----------------------------------------------------------------------------------------------------------- */
 
-static const char *exposed_words(struct an_context *c, const struct exposure *e)
+static const char *exposed_words(struct an_context *context, const struct exposure *exposure)
 {
-    if (!isfinite(e->share.half))
-        return an_arena_format(c->a, "exposed communication %s (%s)",
-                               an_time_words(c->a, e->exposed, 3), an_findings_window(c));
-    return an_arena_format(c->a, "exposed communication %s a step (%s)",
-                           an_time_spread(c->a, e->exposed, e->step * e->share.half / 100),
-                           an_findings_window(c));
+    if (!isfinite(exposure->share.half))
+        return an_arena_format(context->arena, "exposed communication %s (%s)",
+                               an_time_words(context->arena, exposure->exposed, 3),
+                               an_findings_window(context));
+    return an_arena_format(context->arena, "exposed communication %s a step (%s)",
+                           an_time_spread(context->arena, exposure->exposed,
+                                          exposure->step * exposure->share.half / 100),
+                           an_findings_window(context));
 }
 
-static const char *split_words(struct an_context *c, const struct exposure *e)
+static const char *split_words(struct an_context *context, const struct exposure *exposure)
 {
-    const struct an_communication *x = &c->r->communication;
-    if (!e->split || !x->exposed_transfer_ms.valid)
+    const struct an_communication *communication = &context->result->communication;
+    if (!exposure->split || !communication->exposed_transfer_ms.valid)
         return NULL;
-    return an_arena_format(c->a,
-                           "of it %s transfer, %s waiting for other ranks (mean over %zu ranks)",
-                           an_time_words(c->a, x->exposed_transfer_ms.value, 3),
-                           an_time_words(c->a, x->exposed_waiting_ms.value, 3), x->rank_count);
+    return an_arena_format(
+        context->arena, "of it %s transfer, %s waiting for other ranks (mean over %zu ranks)",
+        an_time_words(context->arena, communication->exposed_transfer_ms.value, 3),
+        an_time_words(context->arena, communication->exposed_waiting_ms.value, 3),
+        communication->rank_count);
 }
 
-static const char *overlap_words(struct an_context *c)
+static const char *overlap_words(struct an_context *context)
 {
-    const struct an_communication *x = &c->r->communication;
-    if (x->reason || !x->overlap_pct.valid || !x->total_ms.valid)
+    const struct an_communication *communication = &context->result->communication;
+    if (communication->reason || !communication->overlap_pct.valid ||
+        !communication->total_ms.valid)
         return NULL;
-    return an_arena_format(c->a, "%s of communication a step, %.1f %% of it beside compute",
-                           an_time_words(c->a, x->total_ms.value, 3), x->overlap_pct.value);
+    return an_arena_format(context->arena,
+                           "%s of communication a step, %.1f %% of it beside compute",
+                           an_time_words(context->arena, communication->total_ms.value, 3),
+                           communication->overlap_pct.value);
 }
 
 /* Bandwidth of the collective that moves most, beside the measured link. */
-static const char *link_words(struct an_context *c)
+static const char *link_words(struct an_context *context)
 {
-    const struct an_communication *x = &c->r->communication;
-    const struct an_collective *k = NULL;
+    const struct an_communication *communication = &context->result->communication;
+    const struct an_collective *collective = NULL;
     const char *beside = "";
-    for (size_t i = 0; !x->reason && i < x->collective_count; i++)
-        if (x->collectives[i].bytes_per_step.valid &&
-            (!k || x->collectives[i].bytes_per_step.value > k->bytes_per_step.value))
-            k = &x->collectives[i];
-    if (!k || !k->bus_bytes_per_s.valid || !k->bytes_per_call.valid)
+    for (size_t i = 0; !communication->reason && i < communication->collective_count; i++)
+        if (communication->collectives[i].bytes_per_step.valid &&
+            (!collective ||
+             communication->collectives[i].bytes_per_step.value > collective->bytes_per_step.value))
+            collective = &communication->collectives[i];
+    if (!collective || !collective->bus_bytes_per_s.valid || !collective->bytes_per_call.valid)
         return NULL;
-    for (size_t i = 0; i < c->t->ceiling_count; i++)
-        if (!strcmp(c->t->ceiling[i].resource, "mpi_bandwidth") && c->t->ceiling[i].value > 0)
-            beside = an_arena_format(c->a, "; the link was measured at %s GB/s",
-                                     an_number_words(c->a, c->t->ceiling[i].value / 1e9, 3));
-    return an_arena_format(c->a, "%.60s of %s MB: %s GB/s on the bus (%s)%s", k->name,
-                           an_number_words(c->a, k->bytes_per_call.value / 1e6, 3),
-                           an_number_words(c->a, k->bus_bytes_per_s.value / 1e9, 3),
-                           k->bandwidth_of ? k->bandwidth_of : "", beside);
+    for (size_t i = 0; i < context->trace->ceiling_count; i++)
+        if (!strcmp(context->trace->ceiling[i].resource, "mpi_bandwidth") &&
+            context->trace->ceiling[i].value > 0)
+            beside = an_arena_format(
+                context->arena, "; the link was measured at %s GB/s",
+                an_number_words(context->arena, context->trace->ceiling[i].value / 1e9, 3));
+    return an_arena_format(
+        context->arena, "%.60s of %s MB: %s GB/s on the bus (%s)%s", collective->name,
+        an_number_words(context->arena, collective->bytes_per_call.value / 1e6, 3),
+        an_number_words(context->arena, collective->bus_bytes_per_s.value / 1e9, 3),
+        collective->bandwidth_of ? collective->bandwidth_of : "", beside);
 }
 
-static const char *last_words(struct an_context *c, const struct exposure *e)
+static const char *last_words(struct an_context *context, const struct exposure *exposure)
 {
-    if (!e->last || !e->last->last_pct.valid)
+    if (!exposure->last || !exposure->last->last_pct.valid)
         return NULL;
     return an_arena_format(
-        c->a,
+        context->arena,
         "rank %" PRId64
         " comes last to %.0f %% of the collectives, the others together wait %s a step for it",
-        e->last->rank, e->last->last_pct.value, an_time_words(c->a, e->last->caused_ms.value, 4));
+        exposure->last->rank, exposure->last->last_pct.value,
+        an_time_words(context->arena, exposure->last->caused_ms.value, 4));
 }
 
-static const char *most_words(struct an_context *c, const struct exposure *e)
+static const char *most_words(struct an_context *context, const struct exposure *exposure)
 {
-    return e->most ? an_arena_format(c->a, "rank %" PRId64 " waits most: %s a step", e->most->rank,
-                                     an_time_words(c->a, e->most_waiting, 3))
-                   : NULL;
+    return exposure->most
+               ? an_arena_format(context->arena, "rank %" PRId64 " waits most: %s a step",
+                                 exposure->most->rank,
+                                 an_time_words(context->arena, exposure->most_waiting, 3))
+               : NULL;
 }
 
 /* ---- the three forms ---------------------------------------------------------------------------------------------------- */
 
 /* The file cannot tell why: record more. */
-static void one_rank(struct an_context *c, const struct exposure *e, struct an_finding *f)
+static void one_rank(struct an_context *context, const struct exposure *exposure,
+                     struct an_finding *finding)
 {
-    const struct an_communication *x = &c->r->communication;
-    const char *why = x->reason    ? x->reason
-                      : x->missing ? x->missing
-                                   : x->exposed_waiting_ms.reason;
-    f->claim = an_arena_format(
-        c->a,
+    const struct an_communication *communication = &context->result->communication;
+    const char *why = communication->reason    ? communication->reason
+                      : communication->missing ? communication->missing
+                                               : communication->exposed_waiting_ms.reason;
+    finding->claim = an_arena_format(
+        context->arena,
         "%.1f %% of the step is communication that no compute hides; whether ranks wait for each "
         "other or transfer is not in the file",
-        c->r->budget.pct[AN_CLASS_COMM].value);
-    an_finding_evidence(f, exposed_words(c, e));
-    an_finding_evidence(f, overlap_words(c));
-    an_finding_evidence(f, an_arena_format(c->a, "%.300s", why));
-    f->action = "record every rank into one report: tacho run -- mpirun ..., or tacho merge of "
-                "their files; it tells a slow link "
-                "from a slow rank";
-    f->effort = "another recording";
-    f->confidence = AN_LOW;
-    f->method =
+        context->result->budget.pct[AN_CLASS_COMM].value);
+    an_finding_evidence(finding, exposed_words(context, exposure));
+    an_finding_evidence(finding, overlap_words(context));
+    an_finding_evidence(finding, an_arena_format(context->arena, "%.300s", why));
+    finding->action =
+        "record every rank into one report: tacho run -- mpirun ..., or tacho merge of "
+        "their files; it tells a slow link "
+        "from a slow rank";
+    finding->effort = "another recording";
+    finding->confidence = AN_LOW;
+    finding->method =
         "ceiling \"no exposed communication\": step / (step - exposed) - 1; nothing was replayed";
-    f->verify = "report the merged file and read the line Communication";
-    f->wrong_when = "the cause is known already";
-    an_finding_ceiling(f, e->step, e->exposed, CEILING_NONE);
-    f->what_if = "comm=0";
-    f->bound = true;
+    finding->verify = "report the merged file and read the line Communication";
+    finding->wrong_when = "the cause is known already";
+    an_finding_ceiling(finding, exposure->step, exposure->exposed, CEILING_NONE);
+    finding->what_if = "comm=0";
+    finding->bound = true;
 }
 
-static void waiting(struct an_context *c, const struct exposure *e, struct an_finding *f)
+static void waiting(struct an_context *context, const struct exposure *exposure,
+                    struct an_finding *finding)
 {
-    double caused = caused_by_all(c);
-    bool named = e->last && e->last->caused_ms.value >= NAMED_SHARE * caused;
-    f->claim = an_arena_format(c->a,
-                               "the step waits for other ranks: %s of %s of exposed communication "
-                               "are waiting, %.1f %% of the step",
-                               an_time_words(c->a, e->waiting, 3),
-                               an_time_words(c->a, e->exposed, 3), 100 * e->waiting / e->step);
-    an_finding_evidence(f, exposed_words(c, e));
-    an_finding_evidence(f, split_words(c, e));
-    an_finding_evidence(f, last_words(c, e));
-    an_finding_evidence(f, most_words(c, e));
-    an_finding_evidence(f, overlap_words(c));
-    f->action =
+    double caused = caused_by_all(context);
+    bool named = exposure->last && exposure->last->caused_ms.value >= NAMED_SHARE * caused;
+    finding->claim =
+        an_arena_format(context->arena,
+                        "the step waits for other ranks: %s of %s of exposed communication "
+                        "are waiting, %.1f %% of the step",
+                        an_time_words(context->arena, exposure->waiting, 3),
+                        an_time_words(context->arena, exposure->exposed, 3),
+                        100 * exposure->waiting / exposure->step);
+    an_finding_evidence(finding, exposed_words(context, exposure));
+    an_finding_evidence(finding, split_words(context, exposure));
+    an_finding_evidence(finding, last_words(context, exposure));
+    an_finding_evidence(finding, most_words(context, exposure));
+    an_finding_evidence(finding, overlap_words(context));
+    finding->action =
         named
-            ? an_arena_format(c->a,
+            ? an_arena_format(context->arena,
                               "make rank %" PRId64
                               " come earlier: compare its budget with the others' (its loader, its "
                               "share of the work, its cores); the link is not the cause",
-                              e->last->rank)
-        : e->last && caused > 0
-            ? an_arena_format(c->a,
+                              exposure->last->rank)
+        : exposure->last && caused > 0
+            ? an_arena_format(context->arena,
                               "even out the ranks: rank %" PRId64
                               " causes %.0f %% of the waiting, the others the rest "
                               "(uneven batches, cores that are shared); the link is not the cause",
-                              e->last->rank, 100 * e->last->caused_ms.value / caused)
+                              exposure->last->rank, 100 * exposure->last->caused_ms.value / caused)
             : "even out the ranks (uneven batches, cores that are shared); the link is not the "
               "cause";
-    f->effort = "find out what that rank does longer";
-    f->method = "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that waits "
-                "most) - 1; nothing was replayed";
-    f->verify = an_arena_format(
-        c->a, "%s, and read the row exposed communication",
-        an_findings_rerun(
-            c, named ? an_arena_format(c->a, "rank %" PRId64 " made faster", e->last->rank)
-                     : "even ranks"));
-    f->wrong_when = "the shortest call of a collective holds waiting too (every rank was held up "
-                    "inside it): then it counts as transfer";
-    an_finding_ceiling(f, e->step, e->most_waiting, CEILING_NONE);
-    f->what_if = "peers=0";
-    f->bound = true;
+    finding->effort = "find out what that rank does longer";
+    finding->method =
+        "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that waits "
+        "most) - 1; nothing was replayed";
+    finding->verify = an_arena_format(
+        context->arena, "%s, and read the row exposed communication",
+        an_findings_rerun(context,
+                          named ? an_arena_format(context->arena, "rank %" PRId64 " made faster",
+                                                  exposure->last->rank)
+                                : "even ranks"));
+    finding->wrong_when =
+        "the shortest call of a collective holds waiting too (every rank was held up "
+        "inside it): then it counts as transfer";
+    an_finding_ceiling(finding, exposure->step, exposure->most_waiting, CEILING_NONE);
+    finding->what_if = "peers=0";
+    finding->bound = true;
 }
 
-static bool has_comm_thread(const struct an_context *c)
+static bool has_comm_thread(const struct an_context *context)
 {
-    for (size_t k = 0; k < c->t->track_count; k++)
-        if (!strcmp(c->t->track[k].kind, "thread") && !strncmp(c->t->track[k].name, "comm-", 5) &&
-            c->t->track[k].slice_count)
+    for (size_t k = 0; k < context->trace->track_count; k++)
+        if (!strcmp(context->trace->track[k].kind, "thread") &&
+            !strncmp(context->trace->track[k].name, "comm-", 5) &&
+            context->trace->track[k].slice_count)
             return true;
     return false;
 }
 
 /* Nothing overlaps in a run of the engine: the command says whether it was told not to, its threads
  * whether it could. */
-static const char *engine_overlap(struct an_context *c, const char **option)
+static const char *engine_overlap(struct an_context *context, const char **option)
 {
-    const struct an_value *bytes = &c->r->communication.bytes_per_step;
-    bool told = an_trace_key(c->t, "command") != NULL;
-    if (!told || an_findings_option_given(c, "--no-overlap")) {
+    const struct an_value *bytes = &context->result->communication.bytes_per_step;
+    bool told = an_trace_key(context->trace, "command") != NULL;
+    if (!told || an_findings_option_given(context, "--no-overlap")) {
         *option = "without --no-overlap";
         return told ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
                     : "overlap the gradients' all-reduce with backward: without --no-overlap, "
                       "where it is given";
     }
-    if (!has_comm_thread(c)) {
+    if (!has_comm_thread(context)) {
         *option = "an MPI library that allows calls from a second thread";
         return "overlap the gradients' all-reduce with backward: it needs an MPI library that "
                "allows calls from a second "
@@ -235,22 +259,22 @@ static const char *engine_overlap(struct an_context *c, const char **option)
                "backward is over";
     }
     double mib = bytes->valid && bytes->value > 0 ? bytes->value / (1 << 20) / BUCKETS : 1;
-    *option =
-        an_arena_format(c->a, "--bucket-mib %s",
-                        an_number_words(c->a, mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib, 2));
+    *option = an_arena_format(
+        context->arena, "--bucket-mib %s",
+        an_number_words(context->arena, mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib, 2));
     return an_arena_format(
-        c->a, "smaller buckets, so that the first ones are reduced while backward goes on: %s",
-        *option);
+        context->arena,
+        "smaller buckets, so that the first ones are reduced while backward goes on: %s", *option);
 }
 
 /* What the transfer's advice stands on: does anything overlap, and is most of the exposed time in
  * no call at all? */
-static const char *transfer_action(struct an_context *c, bool overlaps, bool hands_over,
+static const char *transfer_action(struct an_context *context, bool overlaps, bool hands_over,
                                    const char **option)
 {
-    bool lib = an_findings_framework(c) == AN_FRAMEWORK_LIBTRAIN;
+    bool lib = an_findings_framework(context) == AN_FRAMEWORK_LIBTRAIN;
     if (!overlaps && lib)
-        return engine_overlap(c, option);
+        return engine_overlap(context, option);
     if (!overlaps) {
         *option = "overlap";
         return "overlap the gradients' all-reduce with backward: reduce buckets on a thread of "
@@ -272,96 +296,103 @@ static const char *transfer_action(struct an_context *c, bool overlaps, bool han
                  "gradients in bf16";
 }
 
-static void transfer(struct an_context *c, const struct exposure *e, struct an_finding *f)
+static void transfer(struct an_context *context, const struct exposure *exposure,
+                     struct an_finding *finding)
 {
-    const struct an_communication *x = &c->r->communication;
-    bool overlaps = x->overlap_pct.valid && x->overlap_pct.value >= OVERLAPS_PCT;
+    const struct an_communication *communication = &context->result->communication;
+    bool overlaps =
+        communication->overlap_pct.valid && communication->overlap_pct.value >= OVERLAPS_PCT;
     const char *option;
-    double removed = e->exposed - e->waiting,
-           in_calls = x->exposed_transfer_ms.valid ? x->exposed_transfer_ms.value : removed;
+    double removed = exposure->exposed - exposure->waiting,
+           in_calls = communication->exposed_transfer_ms.valid
+                          ? communication->exposed_transfer_ms.value
+                          : removed;
     double rest = removed > in_calls ? removed - in_calls : 0;
-    f->claim =
+    finding->claim =
         rest >= 0.1 * removed
-            ? an_arena_format(c->a,
+            ? an_arena_format(context->arena,
                               "%s of transfer between ranks and %s around it (packing, handing "
                               "over) run while nothing "
                               "computes, %.1f %% of the step",
-                              an_time_words(c->a, in_calls, 3), an_time_words(c->a, rest, 3),
-                              100 * removed / e->step)
+                              an_time_words(context->arena, in_calls, 3),
+                              an_time_words(context->arena, rest, 3),
+                              100 * removed / exposure->step)
             : an_arena_format(
-                  c->a,
+                  context->arena,
                   "%s of transfer between ranks run while nothing computes, %.1f %% of the step",
-                  an_time_words(c->a, removed, 3), 100 * removed / e->step);
-    an_finding_evidence(f, exposed_words(c, e));
-    an_finding_evidence(f, split_words(c, e));
-    an_finding_evidence(f, overlap_words(c));
-    an_finding_evidence(f, link_words(c));
-    an_finding_evidence(f, last_words(c, e));
-    f->action = transfer_action(c, overlaps, rest > in_calls, &option);
-    f->effort = "a setting of the parallel layer";
-    f->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) - 1; "
-                "nothing was replayed";
-    f->verify = an_arena_format(c->a, "%s, and read the row exposed communication",
-                                an_findings_rerun(c, option));
-    f->wrong_when = "cores are short: a thread that communicates takes one from compute, which "
-                    "then takes longer";
-    an_finding_ceiling(f, e->step, removed, CEILING_NONE);
-    f->what_if = overlaps ? "comm=0" : "comm=overlap";
-    f->bound = true;
+                  an_time_words(context->arena, removed, 3), 100 * removed / exposure->step);
+    an_finding_evidence(finding, exposed_words(context, exposure));
+    an_finding_evidence(finding, split_words(context, exposure));
+    an_finding_evidence(finding, overlap_words(context));
+    an_finding_evidence(finding, link_words(context));
+    an_finding_evidence(finding, last_words(context, exposure));
+    finding->action = transfer_action(context, overlaps, rest > in_calls, &option);
+    finding->effort = "a setting of the parallel layer";
+    finding->method =
+        "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) - 1; "
+        "nothing was replayed";
+    finding->verify = an_arena_format(context->arena, "%s, and read the row exposed communication",
+                                      an_findings_rerun(context, option));
+    finding->wrong_when =
+        "cores are short: a thread that communicates takes one from compute, which "
+        "then takes longer";
+    an_finding_ceiling(finding, exposure->step, removed, CEILING_NONE);
+    finding->what_if = overlaps ? "comm=0" : "comm=overlap";
+    finding->bound = true;
 }
 
 /* Is a part of the exposed time above the noise floor, as far as the whole is? */
-static bool part_matters(const struct exposure *e, double ms)
+static bool part_matters(const struct exposure *exposure, double ms)
 {
-    struct an_class_share part = e->share;
-    part.mean = 100 * ms / e->step;
+    struct an_class_share part = exposure->share;
+    part.mean = 100 * ms / exposure->step;
     return an_class_share_matters(&part);
 }
 
-bool an_comm_mostly_waits(const struct an_context *c)
+bool an_comm_mostly_waits(const struct an_context *context)
 {
-    const struct an_budget *b = &c->r->budget;
-    if (b->reason || !b->pct[AN_CLASS_COMM].valid || !b->steps)
+    const struct an_budget *budget = &context->result->budget;
+    if (budget->reason || !budget->pct[AN_CLASS_COMM].valid || !budget->steps)
         return false;
-    struct exposure e = measure(c);
-    return e.split && 2 * e.waiting >= e.exposed;
+    struct exposure exposure = measure(context);
+    return exposure.split && 2 * exposure.waiting >= exposure.exposed;
 }
 
-bool an_comm_waits_for_one(const struct an_context *c, int64_t *rank)
+bool an_comm_waits_for_one(const struct an_context *context, int64_t *rank)
 {
-    if (!an_comm_mostly_waits(c))
+    if (!an_comm_mostly_waits(context))
         return false;
-    struct exposure e = measure(c);
-    if (!e.last || !(e.last->caused_ms.value > 0) ||
-        e.last->caused_ms.value < NAMED_SHARE * caused_by_all(c))
+    struct exposure exposure = measure(context);
+    if (!exposure.last || !(exposure.last->caused_ms.value > 0) ||
+        exposure.last->caused_ms.value < NAMED_SHARE * caused_by_all(context))
         return false;
-    *rank = e.last->rank;
+    *rank = exposure.last->rank;
     return true;
 }
 
-int an_findings_comm(struct an_findings_list *l)
+int an_findings_comm(struct an_findings_list *findings)
 {
-    struct an_context *c = l->c;
-    const struct an_budget *b = &c->r->budget;
-    bool named = an_findings_slow_rank(c); /* then the waiting is that rank's finding */
-    if (b->reason || !b->pct[AN_CLASS_COMM].valid ||
-        (c->gpu && (named || !an_comm_mostly_waits(c))))
+    struct an_context *context = findings->context;
+    const struct an_budget *budget = &context->result->budget;
+    bool named = an_findings_slow_rank(context); /* then the waiting is that rank's finding */
+    if (budget->reason || !budget->pct[AN_CLASS_COMM].valid ||
+        (context->gpu && (named || !an_comm_mostly_waits(context))))
         return 0;
-    struct exposure e = measure(c);
-    if (an_class_share(c, AN_CLASS_COMM, &e.share))
+    struct exposure exposure = measure(context);
+    if (an_class_share(context, AN_CLASS_COMM, &exposure.share))
         return TACHO_ENOMEM;
-    bool waits = e.split && 2 * e.waiting >= e.exposed && !named;
-    double part = waits ? e.waiting : e.exposed - e.waiting;
-    if (!an_class_share_matters(&e.share) || !part_matters(&e, part)) {
-        an_findings_checked(l, "communication that no compute hides");
+    bool waits = exposure.split && 2 * exposure.waiting >= exposure.exposed && !named;
+    double part = waits ? exposure.waiting : exposure.exposed - exposure.waiting;
+    if (!an_class_share_matters(&exposure.share) || !part_matters(&exposure, part)) {
+        an_findings_checked(findings, "communication that no compute hides");
         return 0;
     }
-    struct an_finding *f = an_findings_add(l, "EXPOSED_COMM", NULL);
-    if (!e.split)
-        one_rank(c, &e, f);
+    struct an_finding *finding = an_findings_add(findings, "EXPOSED_COMM", NULL);
+    if (!exposure.split)
+        one_rank(context, &exposure, finding);
     else if (waits)
-        waiting(c, &e, f);
+        waiting(context, &exposure, finding);
     else
-        transfer(c, &e, f);
+        transfer(context, &exposure, finding);
     return 0;
 }

@@ -24,8 +24,8 @@ struct an_engine_found {
 };
 
 struct an_engine {
-    struct an_findings_list *l;
-    struct an_context *c;
+    struct an_findings_list *findings;
+    struct an_context *context;
     struct an_engine_found *found;
     size_t calls;
     struct an_engine_cost *cost; /* of each detail */
@@ -46,27 +46,27 @@ struct an_engine_call {
 
 /* Calls `visit` for every op with FLOPs on the threads that run steps; what is part of another op
  * is left out. */
-void an_engine_each(const struct an_engine *e,
-                    void (*visit)(void *ctx, const struct an_engine_call *x), void *ctx);
+void an_engine_each(const struct an_engine *engine,
+                    void (*visit)(void *ctx, const struct an_engine_call *call), void *ctx);
 
 /* ns that a call takes at least; less than its own time where there is something to gain. */
 typedef double (*an_engine_floor)(const struct an_engine *e, const struct an_engine_call *x);
 /* Share of steps that goes if every call took its floor: s; ms of a step: removed_ms. A floor of
  * NAN leaves the call out. */
-struct an_class_share an_engine_gain(const struct an_engine *e, an_engine_floor floor,
+struct an_class_share an_engine_gain(const struct an_engine *engine, an_engine_floor floor,
                                      double *removed_ms);
 
 /* FLOP/s of the fastest product of a type on the machine's share of one rank, 0: not measured. */
-double an_engine_roof(const struct an_engine *e, const char *dtype);
-bool an_engine_is_pass(const struct an_engine_call *x, const char *pass);
+double an_engine_roof(const struct an_engine *engine, const char *dtype);
+bool an_engine_is_pass(const struct an_engine_call *call, const char *pass);
 
 /* "30 ± 1.2 ms a step (steps 4-19)": the share as time. */
-const char *an_engine_window(const struct an_engine *e, const char *what,
-                             const struct an_class_share *s);
-double an_engine_step_ms(const struct an_engine *e);
+const char *an_engine_window(const struct an_engine *engine, const char *what,
+                             const struct an_class_share *share);
+double an_engine_step_ms(const struct an_engine *engine);
 
 /* Findings about the size of the work (findings_batch.c). */
-void an_engine_small_batch(struct an_engine *e);
-void an_engine_recompute(struct an_engine *e);
+void an_engine_small_batch(struct an_engine *engine);
+void an_engine_recompute(struct an_engine *engine);
 
 #endif

@@ -15,17 +15,17 @@
 
 #define IMBALANCE 1.2 /* of all-to-all, max / mean */
 
-static const struct an_rank_row *row_of(const struct an_ranks *r, int64_t rank)
+static const struct an_rank_row *row_of(const struct an_ranks *ranks, int64_t rank)
 {
-    for (size_t i = 0; i < r->row_count; i++)
-        if (r->row[i].rank == rank)
-            return &r->row[i];
+    for (size_t i = 0; i < ranks->row_count; i++)
+        if (ranks->row[i].rank == rank)
+            return &ranks->row[i];
     return NULL;
 }
 
 #define EDITS_MOST 8 /* stragglers that one edit names */
 
-static const char *stage_action(struct an_context *c, const struct an_ranks *r)
+static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
 {
     static const char *const actions[AN_STAGE_COUNT] = {
         [AN_STAGE_INPUT] = "its loader: workers, storage and cores of that machine",
@@ -40,211 +40,241 @@ static const char *stage_action(struct an_context *c, const struct an_ranks *r)
         [AN_STAGE_OTHER] =
             "what its host does between the stages: logging, checkpoints, synchronising calls",
     };
-    return an_arena_format(c->a, "make %s of rank %" PRId64 " as long as the others': look at %s",
-                           an_stage_key(r->frontier.stage), r->frontier.rank,
-                           actions[r->frontier.stage]);
+    return an_arena_format(
+        context->arena, "make %s of rank %" PRId64 " as long as the others': look at %s",
+        an_stage_key(ranks->frontier.stage), ranks->frontier.rank, actions[ranks->frontier.stage]);
 }
 
 /* The edit that makes the stragglers as fast as their peers. */
-static const char *peers_edit(struct an_context *c, const struct an_ranks *r)
+static const char *peers_edit(struct an_context *context, const struct an_ranks *ranks)
 {
     const char *list = "";
     size_t n = 0;
-    for (size_t i = 0; i < r->row_count && n < EDITS_MOST; i++)
-        if (r->row_count == 2 ? r->row[i].rank == r->straggler.rank
-                              : !strcmp(r->row[i].verdict, "straggler"))
-            list = an_arena_format(c->a, "%s%srank:%" PRId64 "=peers", list, n++ ? "," : "",
-                                   r->row[i].rank);
+    for (size_t i = 0; i < ranks->row_count && n < EDITS_MOST; i++)
+        if (ranks->row_count == 2 ? ranks->row[i].rank == ranks->straggler.rank
+                                  : !strcmp(ranks->row[i].verdict, "straggler"))
+            list = an_arena_format(context->arena, "%s%srank:%" PRId64 "=peers", list,
+                                   n++ ? "," : "", ranks->row[i].rank);
     return list;
 }
 
-static bool is_straggler(const struct an_ranks *r)
+static bool is_straggler(const struct an_ranks *ranks)
 {
-    const struct an_straggler *s = &r->straggler;
-    return !r->reason && !s->reason && s->count && s->gain_low_pct.valid &&
-           s->gain_low_pct.value >= FINDINGS_NOISE_PCT;
+    const struct an_straggler *straggler = &ranks->straggler;
+    return !ranks->reason && !straggler->reason && straggler->count &&
+           straggler->gain_low_pct.valid && straggler->gain_low_pct.value >= FINDINGS_NOISE_PCT;
 }
 
 /* More data makes all stages longer: that is no slow one. */
-static bool is_slow_stage(const struct an_ranks *r)
+static bool is_slow_stage(const struct an_ranks *ranks)
 {
-    const struct an_frontier *f = &r->frontier;
-    bool data = is_straggler(r) && r->straggler.by_data && r->straggler.rank == f->rank;
-    return !r->reason && !f->reason && f->stage != AN_STAGE_COUNT && f->delay_low_pct.valid &&
-           f->delay_low_pct.value >= FINDINGS_NOISE_PCT && !data;
+    const struct an_frontier *frontier = &ranks->frontier;
+    bool data =
+        is_straggler(ranks) && ranks->straggler.by_data && ranks->straggler.rank == frontier->rank;
+    return !ranks->reason && !frontier->reason && frontier->stage != AN_STAGE_COUNT &&
+           frontier->delay_low_pct.valid && frontier->delay_low_pct.value >= FINDINGS_NOISE_PCT &&
+           !data;
 }
 
-bool an_findings_slow_rank(const struct an_context *c)
+bool an_findings_slow_rank(const struct an_context *context)
 {
-    return is_straggler(&c->r->ranks) || is_slow_stage(&c->r->ranks);
+    return is_straggler(&context->result->ranks) || is_slow_stage(&context->result->ranks);
 }
 
-static void slow_rank(struct an_findings_list *l, const struct an_ranks *r)
+static void slow_rank(struct an_findings_list *findings, const struct an_ranks *ranks)
 {
-    struct an_context *c = l->c;
-    const struct an_straggler *s = &r->straggler;
-    const struct an_rank_row *row = row_of(r, s->rank);
-    const char *who = an_arena_format(c->a, "rank %" PRId64, s->rank);
-    struct an_finding *f = an_findings_add(l, s->by_data ? "UNEVEN_DATA" : "STRAGGLER", NULL);
-    f->claim = s->by_data
-                   ? an_arena_format(c->a,
-                                     "rank %" PRId64 " gets more %s than the others, and they wait "
-                                                     "for it: its own time is %.1f %% above theirs",
-                                     s->rank, r->uneven.what, s->excess_pct.value)
-                   : an_arena_format(c->a,
-                                     "%s is slower than its peers: its own time is %.1f %% above "
-                                     "theirs, and they wait for it",
-                                     s->says, s->excess_pct.value);
+    struct an_context *context = findings->context;
+    const struct an_straggler *straggler = &ranks->straggler;
+    const struct an_rank_row *row = row_of(ranks, straggler->rank);
+    const char *who = an_arena_format(context->arena, "rank %" PRId64, straggler->rank);
+    struct an_finding *finding =
+        an_findings_add(findings, straggler->by_data ? "UNEVEN_DATA" : "STRAGGLER", NULL);
+    finding->claim =
+        straggler->by_data
+            ? an_arena_format(context->arena,
+                              "rank %" PRId64 " gets more %s than the others, and they wait "
+                              "for it: its own time is %.1f %% above theirs",
+                              straggler->rank, ranks->uneven.what, straggler->excess_pct.value)
+            : an_arena_format(context->arena,
+                              "%s is slower than its peers: its own time is %.1f %% above "
+                              "theirs, and they wait for it",
+                              straggler->says, straggler->excess_pct.value);
     an_finding_evidence(
-        f, an_arena_format(
-               c->a,
-               "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64
-               " steps, %zu ranks",
-               r->own_is, s->excess_pct.value, s->excess_low_pct.value, s->excess_high_pct.value,
-               r->steps, r->row_count));
-    if (s->by_data || r->uneven.found)
+        finding,
+        an_arena_format(
+            context->arena,
+            "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64
+            " steps, %zu ranks",
+            ranks->own_is, straggler->excess_pct.value, straggler->excess_low_pct.value,
+            straggler->excess_high_pct.value, ranks->steps, ranks->row_count));
+    if (straggler->by_data || ranks->uneven.found)
         an_finding_evidence(
-            f, an_arena_format(
-                   c->a, "%s %s a step at most (rank %" PRId64 "), %s at least, %s on average",
-                   an_number_words(c->a, r->uneven.max.value, 6), r->uneven.what, r->uneven.rank,
-                   an_number_words(c->a, r->uneven.min.value, 6),
-                   an_number_words(c->a, r->uneven.mean.value, 6)));
-    if (r->frontier.delay_pct.valid)
-        an_finding_evidence(f, an_arena_format(c->a,
-                                               "the delay first appears in %s of rank %" PRId64
-                                               ": %s, %.1f %% of the step (%.1f at least)",
-                                               an_stage_key(r->frontier.stage), r->frontier.rank,
-                                               an_time_words(c->a, r->frontier.delay_ms.value, 3),
-                                               r->frontier.delay_pct.value,
-                                               r->frontier.delay_low_pct.value));
+            finding,
+            an_arena_format(context->arena,
+                            "%s %s a step at most (rank %" PRId64 "), %s at least, %s on average",
+                            an_number_words(context->arena, ranks->uneven.max.value, 6),
+                            ranks->uneven.what, ranks->uneven.rank,
+                            an_number_words(context->arena, ranks->uneven.min.value, 6),
+                            an_number_words(context->arena, ranks->uneven.mean.value, 6)));
+    if (ranks->frontier.delay_pct.valid)
+        an_finding_evidence(
+            finding,
+            an_arena_format(context->arena,
+                            "the delay first appears in %s of rank %" PRId64
+                            ": %s, %.1f %% of the step (%.1f at least)",
+                            an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
+                            an_time_words(context->arena, ranks->frontier.delay_ms.value, 3),
+                            ranks->frontier.delay_pct.value, ranks->frontier.delay_low_pct.value));
     if (row)
-        an_finding_evidence(f, an_arena_format(c->a, "%s: %s of its own in a step of %s", who,
-                                               an_time_words(c->a, row->own_ms.value, 3),
-                                               an_time_words(c->a, row->step_ms.value, 3)));
-    f->action =
-        s->by_data
+        an_finding_evidence(
+            finding, an_arena_format(context->arena, "%s: %s of its own in a step of %s", who,
+                                     an_time_words(context->arena, row->own_ms.value, 3),
+                                     an_time_words(context->arena, row->step_ms.value, 3)));
+    finding->action =
+        straggler->by_data
             ? "give every rank as much in each step: batches by tokens instead of by samples, "
               "sorted or packed sequences"
-            : an_arena_format(
-                  c->a,
-                  "compare rank %" PRId64
-                  " with the others: its loader, its share of the work, its cores "
-                  "or device (clocks, heat, who else uses them)%s",
-                  s->rank,
-                  is_slow_stage(r) && r->frontier.rank == s->rank ? "; SLOW_STAGE says where" : "");
-    f->effort = s->by_data ? "a change of the sampler" : "find out what that rank does longer";
-    f->gain =
-        (struct an_gain){.low = s->gain_low_pct, .expected = s->gain_pct, .high = s->gain_high_pct};
-    f->method = "each step again with this rank's own time no longer than that of the slowest "
-                "other one: sum of steps / (sum - what "
-                "that takes away) - 1; 95 % by block bootstrap over steps";
-    f->what_if = s->by_data ? "ranks=even" : peers_edit(c, r);
-    f->verify = an_arena_format(
-        c->a, "%s, and read the section of the ranks",
-        an_findings_rerun(c, an_arena_format(c->a, "%s as fast as the others", who)));
-    f->wrong_when =
-        r->missing
+            : an_arena_format(context->arena,
+                              "compare rank %" PRId64
+                              " with the others: its loader, its share of the work, its cores "
+                              "or device (clocks, heat, who else uses them)%s",
+                              straggler->rank,
+                              is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank
+                                  ? "; SLOW_STAGE says where"
+                                  : "");
+    finding->effort =
+        straggler->by_data ? "a change of the sampler" : "find out what that rank does longer";
+    finding->gain = (struct an_gain){.low = straggler->gain_low_pct,
+                                     .expected = straggler->gain_pct,
+                                     .high = straggler->gain_high_pct};
+    finding->method =
+        "each step again with this rank's own time no longer than that of the slowest "
+        "other one: sum of steps / (sum - what "
+        "that takes away) - 1; 95 % by block bootstrap over steps";
+    finding->what_if = straggler->by_data ? "ranks=even" : peers_edit(context, ranks);
+    finding->verify = an_arena_format(
+        context->arena, "%s, and read the section of the ranks",
+        an_findings_rerun(context,
+                          an_arena_format(context->arena, "%s as fast as the others", who)));
+    finding->wrong_when =
+        ranks->missing
             ? "a rank that is not in the file is slower still"
             : "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
-static void slow_stage(struct an_findings_list *l, const struct an_ranks *r)
+static void slow_stage(struct an_findings_list *findings, const struct an_ranks *ranks)
 {
-    struct an_context *c = l->c;
-    const struct an_frontier *x = &r->frontier;
-    const char *stage = an_stage_key(x->stage), *none = "nothing was replayed";
-    const struct an_rank_row *row = row_of(r, x->rank);
-    struct an_finding *f = an_findings_add(l, "SLOW_STAGE", NULL);
-    f->claim = an_arena_format(
-        c->a,
+    struct an_context *context = findings->context;
+    const struct an_frontier *frontier = &ranks->frontier;
+    const char *stage = an_stage_key(frontier->stage), *none = "nothing was replayed";
+    const struct an_rank_row *row = row_of(ranks, frontier->rank);
+    struct an_finding *finding = an_findings_add(findings, "SLOW_STAGE", NULL);
+    finding->claim = an_arena_format(
+        context->arena,
         "%s of rank %" PRId64
         " takes %s longer than that of its peers in each step, and makes the rank late",
-        stage, x->rank, an_time_words(c->a, x->delay_ms.value, 3));
+        stage, frontier->rank, an_time_words(context->arena, frontier->delay_ms.value, 3));
     an_finding_evidence(
-        f, an_arena_format(
-               c->a,
-               "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), "
-               "%" PRId64 " steps, %zu ranks",
-               x->delay_pct.value, x->delay_low_pct.value, r->steps, r->row_count));
+        finding,
+        an_arena_format(
+            context->arena,
+            "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), "
+            "%" PRId64 " steps, %zu ranks",
+            frontier->delay_pct.value, frontier->delay_low_pct.value, ranks->steps,
+            ranks->row_count));
     if (row) {
         double least = INFINITY, most = 0;
-        for (size_t i = 0; i < r->row_count; i++)
-            if (r->row[i].rank != x->rank && r->row[i].stage_ms[x->stage].valid) {
-                least = fmin(least, r->row[i].stage_ms[x->stage].value);
-                most = fmax(most, r->row[i].stage_ms[x->stage].value);
+        for (size_t i = 0; i < ranks->row_count; i++)
+            if (ranks->row[i].rank != frontier->rank &&
+                ranks->row[i].stage_ms[frontier->stage].valid) {
+                least = fmin(least, ranks->row[i].stage_ms[frontier->stage].value);
+                most = fmax(most, ranks->row[i].stage_ms[frontier->stage].value);
             }
         an_finding_evidence(
-            f, an_arena_format(c->a, "%s takes %s there, %s to %s on the others", stage,
-                               an_time_words(c->a, row->stage_ms[x->stage].value, 3),
-                               an_time_words(c->a, least, 3), an_time_words(c->a, most, 3)));
+            finding,
+            an_arena_format(context->arena, "%s takes %s there, %s to %s on the others", stage,
+                            an_time_words(context->arena, row->stage_ms[frontier->stage].value, 3),
+                            an_time_words(context->arena, least, 3),
+                            an_time_words(context->arena, most, 3)));
     }
     an_finding_evidence(
-        f, x->stage == 0 ? "no stage lies before it"
-                         : "no rank is longer than its peers by as much in the stages before it");
-    f->action = stage_action(c, r);
-    f->effort = "find out what that rank does longer there";
-    f->what_if = an_arena_format(c->a, "rank:%" PRId64 ":%s=peers", x->rank, stage);
-    an_finding_ceiling(f, 100, x->delay_pct.value, none);
-    f->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; nothing "
-                "was replayed";
-    f->verify = an_arena_format(
-        c->a, "%s, and read the stages of the ranks",
-        an_findings_rerun(c, an_arena_format(c->a, "%s of rank %" PRId64 " as fast as the others'",
-                                             stage, x->rank)));
-    f->wrong_when =
+        finding, frontier->stage == 0
+                     ? "no stage lies before it"
+                     : "no rank is longer than its peers by as much in the stages before it");
+    finding->action = stage_action(context, ranks);
+    finding->effort = "find out what that rank does longer there";
+    finding->what_if =
+        an_arena_format(context->arena, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
+    an_finding_ceiling(finding, 100, frontier->delay_pct.value, none);
+    finding->method =
+        "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; nothing "
+        "was replayed";
+    finding->verify = an_arena_format(
+        context->arena, "%s, and read the stages of the ranks",
+        an_findings_rerun(context, an_arena_format(context->arena,
+                                                   "%s of rank %" PRId64 " as fast as the others'",
+                                                   stage, frontier->rank)));
+    finding->wrong_when =
         "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
-static void experts(struct an_findings_list *l, const struct an_experts *e)
+static void experts(struct an_findings_list *findings, const struct an_experts *e)
 {
-    struct an_context *c = l->c;
-    const struct an_communication *x = &c->r->communication;
+    struct an_context *context = findings->context;
+    const struct an_communication *communication = &context->result->communication;
     if (e->max_over_mean.value < IMBALANCE) {
-        an_findings_checked(l, "all-to-all in which one rank moves most");
+        an_findings_checked(findings, "all-to-all in which one rank moves most");
         return;
     }
     const char *none = "what an even split takes was not replayed";
-    struct an_finding *f = an_findings_add(l, "EXPERT_IMBALANCE", NULL);
-    f->claim = an_arena_format(
-        c->a, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all", e->rank,
-        an_number_words(c->a, e->max_over_mean.value, 3));
-    an_finding_evidence(f, an_arena_format(c->a, "%s a step on that rank, %s on average",
-                                           an_findings_bytes(c, e->bytes_max.value),
-                                           an_findings_bytes(c, e->bytes_mean.value)));
-    if (x->exposed_waiting_ms.valid)
-        an_finding_evidence(f,
-                            an_arena_format(c->a, "%s of exposed waiting a step (mean over ranks)",
-                                            an_time_words(c->a, x->exposed_waiting_ms.value, 3)));
-    f->action = "balance the router: a load-balancing loss or bias, a capacity factor, other "
-                "placement of experts; the link is "
-                "not the cause";
-    f->effort = "a change of the model's router";
-    f->gain = (struct an_gain){.low = an_num_none(none),
-                               .expected = an_num_none(none),
-                               .high = an_num_none(none),
-                               .ceiling = true};
-    if (x->exposed_waiting_ms.valid && c->r->steps.mean_ms.valid)
-        an_finding_ceiling(f, c->r->steps.mean_ms.value, x->exposed_waiting_ms.value, none);
-    f->method = "ceiling \"no exposed waiting\": step / (step - waiting) - 1; nothing was replayed";
-    f->verify = an_arena_format(c->a, "%s, and read the line Experts",
-                                an_findings_rerun(c, "the router changed"));
-    f->wrong_when = "the all-to-all is not that of experts (sequence parallelism)";
+    struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
+    finding->claim = an_arena_format(
+        context->arena,
+        "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all", e->rank,
+        an_number_words(context->arena, e->max_over_mean.value, 3));
+    an_finding_evidence(finding,
+                        an_arena_format(context->arena, "%s a step on that rank, %s on average",
+                                        an_findings_bytes(context, e->bytes_max.value),
+                                        an_findings_bytes(context, e->bytes_mean.value)));
+    if (communication->exposed_waiting_ms.valid)
+        an_finding_evidence(
+            finding,
+            an_arena_format(
+                context->arena, "%s of exposed waiting a step (mean over ranks)",
+                an_time_words(context->arena, communication->exposed_waiting_ms.value, 3)));
+    finding->action = "balance the router: a load-balancing loss or bias, a capacity factor, other "
+                      "placement of experts; the link is "
+                      "not the cause";
+    finding->effort = "a change of the model's router";
+    finding->gain = (struct an_gain){.low = an_num_none(none),
+                                     .expected = an_num_none(none),
+                                     .high = an_num_none(none),
+                                     .ceiling = true};
+    if (communication->exposed_waiting_ms.valid && context->result->steps.mean_ms.valid)
+        an_finding_ceiling(finding, context->result->steps.mean_ms.value,
+                           communication->exposed_waiting_ms.value, none);
+    finding->method =
+        "ceiling \"no exposed waiting\": step / (step - waiting) - 1; nothing was replayed";
+    finding->verify = an_arena_format(context->arena, "%s, and read the line Experts",
+                                      an_findings_rerun(context, "the router changed"));
+    finding->wrong_when = "the all-to-all is not that of experts (sequence parallelism)";
 }
 
-void an_findings_ranks(struct an_findings_list *l)
+void an_findings_ranks(struct an_findings_list *findings)
 {
-    const struct an_ranks *r = &l->c->r->ranks;
-    if (r->reason)
+    const struct an_ranks *ranks = &findings->context->result->ranks;
+    if (ranks->reason)
         return;
-    if (!r->experts.reason)
-        experts(l, &r->experts);
-    if (is_slow_stage(r))
-        slow_stage(l, r);
-    if (r->straggler.reason)
+    if (!ranks->experts.reason)
+        experts(findings, &ranks->experts);
+    if (is_slow_stage(ranks))
+        slow_stage(findings, ranks);
+    if (ranks->straggler.reason)
         return;
-    if (is_straggler(r))
-        slow_rank(l, r);
+    if (is_straggler(ranks))
+        slow_rank(findings, ranks);
     else
-        an_findings_checked(l, r->straggler.count ? "a slow rank that costs 2 % of a step"
-                                                  : "a rank that is slower than its peers");
+        an_findings_checked(findings, ranks->straggler.count
+                                          ? "a slow rank that costs 2 % of a step"
+                                          : "a rank that is slower than its peers");
 }

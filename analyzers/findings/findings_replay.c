@@ -15,72 +15,80 @@
  * of the steps the replay is no bound of what a change can do. */
 #define UNKNOWN_MOST 10.0
 
-static bool knows_enough(const struct an_advice *a)
+static bool knows_enough(const struct an_advice *advice)
 {
-    return a->think_pct.valid && a->held_pct.valid &&
-           a->think_pct.value + a->held_pct.value <= UNKNOWN_MOST;
+    return advice->think_pct.valid && advice->held_pct.valid &&
+           advice->think_pct.value + advice->held_pct.value <= UNKNOWN_MOST;
 }
 
-static const char *error_words(const struct an_context *c)
+static const char *error_words(const struct an_context *context)
 {
-    const struct an_value *e = &c->r->trust.replay_error_pct;
-    return e->valid ? an_arena_format(c->a, "error %s %%", an_number_words(c->a, e->value, 2))
+    const struct an_value *e = &context->result->trust.replay_error_pct;
+    return e->valid ? an_arena_format(context->arena, "error %s %%",
+                                      an_number_words(context->arena, e->value, 2))
                     : "its error is not known: too few steps";
 }
 
 /* The edit says what the proposal does, so its interval is the finding's. */
-static void take_interval(struct an_context *c, struct an_finding *f, const struct an_what_if *w)
+static void take_interval(struct an_context *context, struct an_finding *finding,
+                          const struct an_what_if *what_if)
 {
-    f->gain = w->gain;
-    f->method = an_arena_format(
-        c->a, "replay of the dependency graph with %.80s (%s)%s%.200s", w->edit, error_words(c),
-        w->condition ? "; takes for granted: " : "", w->condition ? w->condition : "");
+    finding->gain = what_if->gain;
+    finding->method = an_arena_format(
+        context->arena, "replay of the dependency graph with %.80s (%s)%s%.200s", what_if->edit,
+        error_words(context), what_if->condition ? "; takes for granted: " : "",
+        what_if->condition ? what_if->condition : "");
 }
 
 /* Two upper bounds: the lower one counts. But work that goes also frees the cores that it shared:
  * what a finding adds up without a replay is no bound then. */
-static void take_bound(struct an_context *c, struct an_finding *f, const struct an_what_if *w)
+static void take_bound(struct an_context *context, struct an_finding *finding,
+                       const struct an_what_if *what_if)
 {
-    const char *why =
-        w->ceiling ? w->ceiling : "how much of it the change takes away is not in the run";
-    bool bound = f->gain.high.valid && !an_cores_short(&c->r->advice.cores);
-    if (!w->gain.high.valid || (bound && f->gain.high.value <= w->gain.high.value)) {
-        f->method =
-            an_arena_format(c->a, "%.400s; the replay of %.80s allows more", f->method, w->edit);
+    const char *why = what_if->ceiling ? what_if->ceiling
+                                       : "how much of it the change takes away is not in the run";
+    bool bound = finding->gain.high.valid && !an_cores_short(&context->result->advice.cores);
+    if (!what_if->gain.high.valid ||
+        (bound && finding->gain.high.value <= what_if->gain.high.value)) {
+        finding->method = an_arena_format(context->arena, "%.400s; the replay of %.80s allows more",
+                                          finding->method, what_if->edit);
         return;
     }
-    f->gain = (struct an_gain){.low = an_num_none(why),
-                               .expected = an_num_none(why),
-                               .high = w->gain.high,
-                               .ceiling = true};
-    f->method = an_arena_format(
-        c->a, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s", w->edit,
-        error_words(c), why,
-        an_finding_brings_nothing(f) ? "; alone it brings nothing, for something else takes as "
-                                       "long: see what they bring together"
-                                     : "");
+    finding->gain = (struct an_gain){.low = an_num_none(why),
+                                     .expected = an_num_none(why),
+                                     .high = what_if->gain.high,
+                                     .ceiling = true};
+    finding->method = an_arena_format(
+        context->arena, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s",
+        what_if->edit, error_words(context), why,
+        an_finding_brings_nothing(finding)
+            ? "; alone it brings nothing, for something else takes as "
+              "long: see what they bring together"
+            : "");
 }
 
-int an_findings_replay(struct an_findings_list *l)
+int an_findings_replay(struct an_findings_list *findings)
 {
-    struct an_context *c = l->c;
-    for (size_t i = 0; i < l->count; i++) {
-        struct an_finding *f = &l->found[i];
-        struct an_what_if w;
-        bool ranks = f->what_if && !strncmp(f->what_if, "rank",
-                                            4); /* what nothing tells of a rank is scaled, too */
-        if (!f->what_if || !c->what_if || (!ranks && !knows_enough(&c->r->advice)))
+    struct an_context *context = findings->context;
+    for (size_t i = 0; i < findings->count; i++) {
+        struct an_finding *finding = &findings->found[i];
+        struct an_what_if what_if;
+        bool ranks =
+            finding->what_if &&
+            !strncmp(finding->what_if, "rank", 4); /* what nothing tells of a rank is scaled, too */
+        if (!finding->what_if || !context->what_if ||
+            (!ranks && !knows_enough(&context->result->advice)))
             continue;
-        if (an_what_if_of(c, f->what_if, &w))
+        if (an_what_if_of(context, finding->what_if, &what_if))
             return TACHO_ENOMEM;
-        if (w.reason) {
-            f->what_if = w.unknown ? NULL : f->what_if;
+        if (what_if.reason) {
+            finding->what_if = what_if.unknown ? NULL : finding->what_if;
             continue;
         }
-        if (!f->bound && !w.ceiling && w.gain.high.valid)
-            take_interval(c, f, &w);
+        if (!finding->bound && !what_if.ceiling && what_if.gain.high.valid)
+            take_interval(context, finding, &what_if);
         else
-            take_bound(c, f, &w);
+            take_bound(context, finding, &what_if);
     }
     return 0;
 }

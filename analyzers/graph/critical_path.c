@@ -26,8 +26,8 @@ struct op_sum {
 };
 
 struct sums {
-    struct an_context *c;
-    const struct an_graph *g;
+    struct an_context *context;
+    const struct an_graph *graph;
     int64_t cause[AN_CAUSE_COUNT], how[3], length, window;
     int64_t *step_cause; /* of every step of the windows: AN_CAUSE_COUNT sums */
     size_t steps, windows;
@@ -41,31 +41,31 @@ struct sums {
 
 /* ---- which windows -------------------------------------------------------------------------------------------------------- */
 
-static int64_t time_of(const struct an_window *w, size_t n, size_t least)
+static int64_t time_of(const struct an_window *window, size_t n, size_t least)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < n; i++)
-        if (w[i].count >= least)
-            sum = an_time_add(sum, an_time_sub(w[i].end, w[i].start));
+        if (window[i].count >= least)
+            sum = an_time_add(sum, an_time_sub(window[i].end, window[i].start));
     return sum;
 }
 
 /* The lane with most time in steady windows; where none has any, in windows of any length. */
-static int choose_lane(struct an_context *c, size_t *least, struct an_window **out, size_t *n)
+static int choose_lane(struct an_context *context, size_t *least, struct an_window **out, size_t *n)
 {
     int64_t most = 0;
     *n = 0;
     for (*least = STEPS_LEAST; *least && !*n; *least = *n ? *least : *least - 1)
-        for (uint32_t k = 0; k < c->lane_count; k++) {
-            struct an_window *w;
+        for (uint32_t k = 0; k < context->lane_count; k++) {
+            struct an_window *window;
             size_t count;
-            int rc = an_windows_of(c, k, &w, &count);
+            int rc = an_windows_of(context, k, &window, &count);
             if (rc)
                 return rc;
-            int64_t ns = time_of(w, count, *least);
+            int64_t ns = time_of(window, count, *least);
             if (ns > most) {
                 most = ns;
-                *out = w;
+                *out = window;
                 *n = count;
             }
         }
@@ -85,116 +85,119 @@ static int op_order(const void *a, const void *b)
 }
 
 /* One row of each op. */
-static void merge_ops(struct sums *x)
+static void merge_ops(struct sums *sums)
 {
     size_t n = 0;
-    if (x->ops)
-        qsort(x->op, x->ops, sizeof *x->op, op_order);
-    for (size_t i = 0; i < x->ops; i++) {
-        if (n && !op_order(&x->op[n - 1], &x->op[i])) {
-            x->op[n - 1].count += x->op[i].count;
-            x->op[n - 1].ns += x->op[i].ns;
+    if (sums->ops)
+        qsort(sums->op, sums->ops, sizeof *sums->op, op_order);
+    for (size_t i = 0; i < sums->ops; i++) {
+        if (n && !op_order(&sums->op[n - 1], &sums->op[i])) {
+            sums->op[n - 1].count += sums->op[i].count;
+            sums->op[n - 1].ns += sums->op[i].ns;
         } else {
-            x->op[n++] = x->op[i];
+            sums->op[n++] = sums->op[i];
         }
     }
-    x->ops = n;
+    sums->ops = n;
 }
 
-static int add_op(struct sums *x, const struct an_path_segment *s)
+static int add_op(struct sums *sums, const struct an_path_segment *segment)
 {
-    const struct an_trace *t = x->c->t;
-    bool host = s->node == AN_NONE || !an_graph_on_device(x->g, s->node);
-    if (x->ops == x->op_merge) {
-        merge_ops(x);
-        x->op_merge = 2 * x->ops + OPS_MERGE;
+    const struct an_trace *trace = sums->context->trace;
+    bool host = segment->node == AN_NONE || !an_graph_on_device(sums->graph, segment->node);
+    if (sums->ops == sums->op_merge) {
+        merge_ops(sums);
+        sums->op_merge = 2 * sums->ops + OPS_MERGE;
     }
-    if (an_grow(&x->op, &x->op_room, x->ops + 1, sizeof *x->op))
+    if (an_grow(&sums->op, &sums->op_room, sums->ops + 1, sizeof *sums->op))
         return TACHO_ENOMEM;
-    x->op[x->ops++] =
-        (struct op_sum){.name = s->slice == AN_NONE ? AN_NONE : t->slice.name[s->slice],
-                        .cause = s->cause,
-                        .host = host,
-                        .count = 1,
-                        .ns = s->end - s->start};
+    sums->op[sums->ops++] = (struct op_sum){
+        .name = segment->slice == AN_NONE ? AN_NONE : trace->slice.name[segment->slice],
+        .cause = segment->cause,
+        .host = host,
+        .count = 1,
+        .ns = segment->end - segment->start};
     return 0;
 }
 
-static int add_row(struct sums *x, const struct an_path_segment *s)
+static int add_row(struct sums *sums, const struct an_path_segment *segment)
 {
-    const struct an_trace *t = x->c->t;
-    if (!x->c->o->path)
+    const struct an_trace *trace = sums->context->trace;
+    if (!sums->context->options->path)
         return 0;
-    if (an_grow(&x->row, &x->row_room, x->rows + 1, sizeof *x->row))
+    if (an_grow(&sums->row, &sums->row_room, sums->rows + 1, sizeof *sums->row))
         return TACHO_ENOMEM;
-    bool range = s->slice != AN_NONE;
-    x->row[x->rows++] = (struct an_path_row){
-        .start_ns = s->start,
-        .end_ns = s->end,
-        .track = s->node == AN_NONE ? STORE_ABSENT : t->track[x->g->track[s->node]].id,
-        .range_start_ns = range ? t->slice.start[s->slice] : STORE_ABSENT,
-        .range_end_ns = range ? an_slice_end(t, s->slice) : STORE_ABSENT,
-        .name = an_arena_text(x->c->a, range ? an_trace_name(t, t->slice.name[s->slice]) : ""),
-        .cause = an_cause_key((enum an_cause)s->cause),
-        .link = an_path_link_key(s->link),
-        .how = (enum an_path_how)s->how,
-        .window = x->windows};
+    bool range = segment->slice != AN_NONE;
+    sums->row[sums->rows++] = (struct an_path_row){
+        .start_ns = segment->start,
+        .end_ns = segment->end,
+        .track = segment->node == AN_NONE ? STORE_ABSENT
+                                          : trace->track[sums->graph->track[segment->node]].id,
+        .range_start_ns = range ? trace->slice.start[segment->slice] : STORE_ABSENT,
+        .range_end_ns = range ? an_slice_end(trace, segment->slice) : STORE_ABSENT,
+        .name = an_arena_text(sums->context->arena,
+                              range ? an_trace_name(trace, trace->slice.name[segment->slice]) : ""),
+        .cause = an_cause_key((enum an_cause)segment->cause),
+        .link = an_path_link_key(segment->link),
+        .how = (enum an_path_how)segment->how,
+        .window = sums->windows};
     return 0;
 }
 
 /* Spans of a window come in order of time; windows come in order, too. */
-static int add_span(struct sums *x, const struct an_path_segment *s)
+static int add_span(struct sums *sums, const struct an_path_segment *segment)
 {
-    if (s->node == AN_NONE || s->cause == AN_CAUSE_DISPATCH || s->cause == AN_CAUSE_OPAQUE)
+    if (segment->node == AN_NONE || segment->cause == AN_CAUSE_DISPATCH ||
+        segment->cause == AN_CAUSE_OPAQUE)
         return 0;
-    uint32_t k = x->g->track[s->node];
-    size_t n = x->spans[k];
-    if (n && x->span[k][n - 1].end >= s->start) {
-        x->span[k][n - 1].end = s->end;
+    uint32_t k = sums->graph->track[segment->node];
+    size_t n = sums->spans[k];
+    if (n && sums->span[k][n - 1].end >= segment->start) {
+        sums->span[k][n - 1].end = segment->end;
         return 0;
     }
-    if (an_grow(&x->span[k], &x->span_room[k], n + 1, sizeof **x->span))
+    if (an_grow(&sums->span[k], &sums->span_room[k], n + 1, sizeof **sums->span))
         return TACHO_ENOMEM;
-    x->span[k][x->spans[k]++] = (struct an_span){s->start, s->end};
+    sums->span[k][sums->spans[k]++] = (struct an_span){segment->start, segment->end};
     return 0;
 }
 
 /* The step's share of a segment goes to the step; what lies between two marked steps of a thread to
  * the one before. */
-static void add_to_steps(struct sums *x, const struct an_path_segment *s, const struct an_window *w,
-                         size_t *step)
+static void add_to_steps(struct sums *sums, const struct an_path_segment *segment,
+                         const struct an_window *window, size_t *step)
 {
-    const struct an_step *steps = &x->c->step[w->first];
-    int64_t at = s->start;
-    while (at < s->end) {
-        while (*step + 1 < w->count && steps[*step + 1].start <= at)
+    const struct an_step *steps = &sums->context->step[window->first];
+    int64_t at = segment->start;
+    while (at < segment->end) {
+        while (*step + 1 < window->count && steps[*step + 1].start <= at)
             ++*step;
-        int64_t until = *step + 1 < w->count && steps[*step + 1].start < s->end
+        int64_t until = *step + 1 < window->count && steps[*step + 1].start < segment->end
                             ? steps[*step + 1].start
-                            : s->end;
-        x->step_cause[(x->steps + *step) * AN_CAUSE_COUNT + s->cause] += until - at;
+                            : segment->end;
+        sums->step_cause[(sums->steps + *step) * AN_CAUSE_COUNT + segment->cause] += until - at;
         at = until;
     }
 }
 
-static int add_window(struct sums *x, const struct an_path_walk *p)
+static int add_window(struct sums *sums, const struct an_path_walk *walk)
 {
     size_t step = 0;
     int rc = 0;
-    for (size_t i = 0; i < p->count && !rc; i++) {
-        const struct an_path_segment *s = &p->at[i];
-        int64_t ns = s->end - s->start;
-        x->cause[s->cause] += ns;
-        x->how[s->how] += ns;
-        x->length += ns;
-        add_to_steps(x, s, &p->window, &step);
-        rc = add_op(x, s);
-        rc = rc ? rc : add_row(x, s);
-        rc = rc ? rc : add_span(x, s);
+    for (size_t i = 0; i < walk->count && !rc; i++) {
+        const struct an_path_segment *segment = &walk->at[i];
+        int64_t ns = segment->end - segment->start;
+        sums->cause[segment->cause] += ns;
+        sums->how[segment->how] += ns;
+        sums->length += ns;
+        add_to_steps(sums, segment, &walk->window, &step);
+        rc = add_op(sums, segment);
+        rc = rc ? rc : add_row(sums, segment);
+        rc = rc ? rc : add_span(sums, segment);
     }
-    x->window += p->window.end - p->window.start;
-    x->steps += p->window.count;
-    x->windows++;
+    sums->window += walk->window.end - walk->window.start;
+    sums->steps += walk->window.count;
+    sums->windows++;
     return rc;
 }
 
@@ -211,27 +214,27 @@ static struct an_value share(int64_t ns, int64_t of)
     return of > 0 ? an_num(100.0 * (double)ns / (double)of) : an_num_none("the path lasts 0 ns");
 }
 
-static int list_causes(struct sums *x, struct an_critical_path *r)
+static int list_causes(struct sums *sums, struct an_critical_path *path)
 {
-    struct an_path_cause *rows = an_arena_zero(x->c->a, AN_CAUSE_COUNT, sizeof *rows);
-    double *ms = an_arena_zero(x->c->work, x->steps + 1, sizeof *ms);
+    struct an_path_cause *rows = an_arena_zero(sums->context->arena, AN_CAUSE_COUNT, sizeof *rows);
+    double *ms = an_arena_zero(sums->context->scratch, sums->steps + 1, sizeof *ms);
     if (!rows || !ms)
         return TACHO_ENOMEM;
     for (int k = 0; k < AN_CAUSE_COUNT; k++) {
-        if (!x->cause[k])
+        if (!sums->cause[k])
             continue;
-        for (size_t i = 0; i < x->steps; i++)
-            ms[i] = (double)x->step_cause[i * AN_CAUSE_COUNT + (size_t)k] / 1e6;
-        an_sort(ms, x->steps);
-        rows[r->cause_count++] =
+        for (size_t i = 0; i < sums->steps; i++)
+            ms[i] = (double)sums->step_cause[i * AN_CAUSE_COUNT + (size_t)k] / 1e6;
+        an_sort(ms, sums->steps);
+        rows[path->cause_count++] =
             (struct an_path_cause){.key = an_cause_key((enum an_cause)k),
                                    .text = an_cause_text((enum an_cause)k),
-                                   .ns = x->cause[k],
-                                   .pct = share(x->cause[k], x->length),
-                                   .step_median_ms = an_num(an_quantile(ms, x->steps, 0.5))};
+                                   .ns = sums->cause[k],
+                                   .pct = share(sums->cause[k], sums->length),
+                                   .step_median_ms = an_num(an_quantile(ms, sums->steps, 0.5))};
     }
-    qsort(rows, r->cause_count, sizeof *rows, cause_order);
-    r->causes = rows;
+    qsort(rows, path->cause_count, sizeof *rows, cause_order);
+    path->causes = rows;
     return 0;
 }
 
@@ -243,167 +246,176 @@ static int ns_order(const void *a, const void *b)
     return op_order(a, b);
 }
 
-static int list_ops(struct sums *x, struct an_critical_path *r)
+static int list_ops(struct sums *sums, struct an_critical_path *path)
 {
-    merge_ops(x);
-    if (x->ops)
-        qsort(x->op, x->ops, sizeof *x->op, ns_order);
-    size_t n = x->ops < OPS_MOST ? x->ops : OPS_MOST;
-    struct an_path_op *rows = an_arena_zero(x->c->a, n, sizeof *rows);
+    merge_ops(sums);
+    if (sums->ops)
+        qsort(sums->op, sums->ops, sizeof *sums->op, ns_order);
+    size_t n = sums->ops < OPS_MOST ? sums->ops : OPS_MOST;
+    struct an_path_op *rows = an_arena_zero(sums->context->arena, n, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        const struct op_sum *o = &x->op[i];
-        const char *name = o->name != AN_NONE ? an_trace_name(x->c->t, o->name) : "";
+        const struct op_sum *op_sum = &sums->op[i];
+        const char *name =
+            op_sum->name != AN_NONE ? an_trace_name(sums->context->trace, op_sum->name) : "";
         rows[i] = (struct an_path_op){
-            .name = an_arena_text(x->c->a, *name ? name : an_cause_text((enum an_cause)o->cause)),
-            .cause = an_cause_key((enum an_cause)o->cause),
-            .where = o->host ? "host" : "device",
-            .count = o->count,
-            .ns = o->ns,
-            .pct = share(o->ns, x->length)};
+            .name = an_arena_text(sums->context->arena,
+                                  *name ? name : an_cause_text((enum an_cause)op_sum->cause)),
+            .cause = an_cause_key((enum an_cause)op_sum->cause),
+            .where = op_sum->host ? "host" : "device",
+            .count = op_sum->count,
+            .ns = op_sum->ns,
+            .pct = share(op_sum->ns, sums->length)};
     }
-    r->ops = rows;
-    r->op_count = n;
+    path->ops = rows;
+    path->op_count = n;
     return 0;
 }
 
-static const char *doubt_of(struct an_context *c, const struct an_critical_path *r, size_t least)
+static const char *doubt_of(struct an_context *context, const struct an_critical_path *path,
+                            size_t least)
 {
-    if (r->explained_pct.valid && r->explained_pct.value < EXPLAINED_LEAST)
-        return an_arena_format(c->a,
+    if (path->explained_pct.valid && path->explained_pct.value < EXPLAINED_LEAST)
+        return an_arena_format(context->arena,
                                "only %.1f %% of the path is tied to what follows it by an edge: no "
                                "cause can be claimed",
-                               r->explained_pct.value);
+                               path->explained_pct.value);
     if (least < STEPS_LEAST)
         return an_arena_format(
-            c->a,
+            context->arena,
             "fewer than %d counted steps follow each other: what happened once may stand on it",
             STEPS_LEAST);
     return NULL;
 }
 
-static int keep_spans(struct sums *x)
+static int keep_spans(struct sums *sums)
 {
-    size_t tracks = x->c->t->track_count, n = 0;
-    struct an_path_spans *p = an_arena_zero(x->c->work, 1, sizeof *p);
+    size_t tracks = sums->context->trace->track_count, n = 0;
+    struct an_path_spans *path_spans = an_arena_zero(sums->context->scratch, 1, sizeof *path_spans);
     for (size_t k = 0; k < tracks; k++)
-        n += x->spans[k];
-    if (!p || !(p->span = an_arena_zero(x->c->work, n, sizeof *p->span)) ||
-        !(p->track_first = an_arena_zero(x->c->work, tracks + 1, sizeof *p->track_first)))
+        n += sums->spans[k];
+    if (!path_spans ||
+        !(path_spans->span = an_arena_zero(sums->context->scratch, n, sizeof *path_spans->span)) ||
+        !(path_spans->track_first =
+              an_arena_zero(sums->context->scratch, tracks + 1, sizeof *path_spans->track_first)))
         return TACHO_ENOMEM;
     for (size_t k = 0; k < tracks; k++) {
-        size_t first = p->track_first[k];
-        if (x->spans[k])
-            memcpy(p->span + first, x->span[k], x->spans[k] * sizeof *p->span);
-        p->track_first[k + 1] = first + x->spans[k];
+        size_t first = path_spans->track_first[k];
+        if (sums->spans[k])
+            memcpy(path_spans->span + first, sums->span[k],
+                   sums->spans[k] * sizeof *path_spans->span);
+        path_spans->track_first[k + 1] = first + sums->spans[k];
     }
-    x->c->path = p;
+    sums->context->path = path_spans;
     return 0;
 }
 
-bool an_path_holds(const struct an_path_spans *p, uint32_t track, int64_t start, int64_t end)
+bool an_path_holds(const struct an_path_spans *path_spans, uint32_t track, int64_t start,
+                   int64_t end)
 {
-    if (!p)
+    if (!path_spans)
         return false;
-    const struct an_span *a = p->span + p->track_first[track];
-    size_t n = p->track_first[track + 1] - p->track_first[track];
+    const struct an_span *span = path_spans->span + path_spans->track_first[track];
+    size_t n = path_spans->track_first[track + 1] - path_spans->track_first[track];
     int64_t middle = start + an_time_sub(end, start) / 2;
-    size_t i = an_spans_seek(a, n, middle);
-    return i < n && a[i].start <= middle;
+    size_t i = an_spans_seek(span, n, middle);
+    return i < n && span[i].start <= middle;
 }
 
-static int finish(struct sums *x, size_t least)
+static int finish(struct sums *sums, size_t least)
 {
-    struct an_context *c = x->c;
-    struct an_critical_path *r = &c->r->critical_path;
-    int64_t gaps = x->how[AN_PATH_GAP];
-    r->windows = (int64_t)x->windows;
-    r->steps = (int64_t)x->steps;
-    r->window_ns = an_int(x->window);
-    r->length_ns = an_int(x->length);
-    r->explained_pct = share(x->length - gaps, x->length);
-    r->recorded_pct = share(x->how[AN_PATH_RECORDED], x->length);
-    r->inferred_pct = share(x->how[AN_PATH_INFERRED], x->length);
-    r->gap_pct = share(gaps, x->length);
-    r->think_pct = share(x->cause[AN_CAUSE_THINK], x->length);
-    r->doubt = doubt_of(c, r, least);
-    r->rows = an_arena_copy(c->a, x->row, x->rows * sizeof *x->row);
-    r->row_count = x->rows;
-    int rc = list_causes(x, r);
-    rc = rc ? rc : list_ops(x, r);
-    return rc ? rc : keep_spans(x);
+    struct an_context *context = sums->context;
+    struct an_critical_path *path = &context->result->critical_path;
+    int64_t gaps = sums->how[AN_PATH_GAP];
+    path->windows = (int64_t)sums->windows;
+    path->steps = (int64_t)sums->steps;
+    path->window_ns = an_int(sums->window);
+    path->length_ns = an_int(sums->length);
+    path->explained_pct = share(sums->length - gaps, sums->length);
+    path->recorded_pct = share(sums->how[AN_PATH_RECORDED], sums->length);
+    path->inferred_pct = share(sums->how[AN_PATH_INFERRED], sums->length);
+    path->gap_pct = share(gaps, sums->length);
+    path->think_pct = share(sums->cause[AN_CAUSE_THINK], sums->length);
+    path->doubt = doubt_of(context, path, least);
+    path->rows = an_arena_copy(context->arena, sums->row, sums->rows * sizeof *sums->row);
+    path->row_count = sums->rows;
+    int rc = list_causes(sums, path);
+    rc = rc ? rc : list_ops(sums, path);
+    return rc ? rc : keep_spans(sums);
 }
 
-static void free_sums(struct sums *x)
+static void free_sums(struct sums *sums)
 {
-    for (size_t k = 0; x->span && k < x->c->t->track_count; k++)
-        free(x->span[k]);
-    free(x->span);
-    free(x->spans);
-    free(x->span_room);
-    free(x->op);
-    free(x->row);
+    for (size_t k = 0; sums->span && k < sums->context->trace->track_count; k++)
+        free(sums->span[k]);
+    free(sums->span);
+    free(sums->spans);
+    free(sums->span_room);
+    free(sums->op);
+    free(sums->row);
 }
 
-static void path_absent(struct an_context *c, const char *reason)
+static void path_absent(struct an_context *context, const char *reason)
 {
-    struct an_critical_path *r = &c->r->critical_path;
-    r->reason = reason;
-    r->window_ns = r->length_ns = an_int_none(reason);
-    r->explained_pct = r->recorded_pct = r->inferred_pct = r->gap_pct = r->think_pct =
-        an_num_none(reason);
+    struct an_critical_path *path = &context->result->critical_path;
+    path->reason = reason;
+    path->window_ns = path->length_ns = an_int_none(reason);
+    path->explained_pct = path->recorded_pct = path->inferred_pct = path->gap_pct =
+        path->think_pct = an_num_none(reason);
 }
 
-static int walk_windows(struct sums *x, const struct an_window *w, size_t n, size_t least)
+static int walk_windows(struct sums *sums, const struct an_window *window, size_t n, size_t least)
 {
     const struct an_step *typical;
-    struct an_path_walk p = {0};
-    int rc = an_path_typical(x->c, w, n, least, &typical);
+    struct an_path_walk walk = {0};
+    int rc = an_path_typical(sums->context, window, n, least, &typical);
     for (size_t i = 0; i < n && !rc; i++) {
-        const struct an_step *first = &x->c->step[w[i].first];
-        if (w[i].count < least)
+        const struct an_step *first = &sums->context->step[window[i].first];
+        if (window[i].count < least)
             continue;
-        rc = an_path_walk(x->c, x->g, &w[i], &p);
-        rc = rc ? rc : an_path_label(x->c, x->g, &p);
-        rc = rc ? rc : add_window(x, &p);
-        if (!rc && typical && typical >= first && typical < first + w[i].count) {
-            rc = an_path_keep_step(x->c, x->g, &p, typical);
-            x->c->typical = typical;
+        rc = an_path_walk(sums->context, sums->graph, &window[i], &walk);
+        rc = rc ? rc : an_path_label(sums->context, sums->graph, &walk);
+        rc = rc ? rc : add_window(sums, &walk);
+        if (!rc && typical && typical >= first && typical < first + window[i].count) {
+            rc = an_path_keep_step(sums->context, sums->graph, &walk, typical);
+            sums->context->typical = typical;
         }
     }
-    free(p.at);
+    free(walk.at);
     return rc;
 }
 
-static int path_run(struct an_context *c)
+static int path_run(struct an_context *context)
 {
-    struct sums x = {.c = c, .op_merge = OPS_MERGE};
-    struct an_window *w = NULL;
+    struct sums sums = {.context = context, .op_merge = OPS_MERGE};
+    struct an_window *window = NULL;
     const char *why;
-    size_t n, least, tracks = c->t->track_count + 1;
-    int rc = choose_lane(c, &least, &w, &n);
-    rc = rc ? rc : an_graph_of(c, &x.g, &why);
+    size_t n, least, tracks = context->trace->track_count + 1;
+    int rc = choose_lane(context, &least, &window, &n);
+    rc = rc ? rc : an_graph_of(context, &sums.graph, &why);
     if (rc)
         return rc;
-    if (!n || !x.g) {
-        path_absent(c, n ? why : "no counted step has all its ranges in the file");
+    if (!n || !sums.graph) {
+        path_absent(context, n ? why : "no counted step has all its ranges in the file");
         return 0;
     }
-    const struct an_lane *l = &c->lane[w->lane];
-    c->r->critical_path.rank = l->rank;
-    c->r->critical_path.device =
-        l->device == AN_NONE
-            ? "cpu"
-            : an_arena_format(c->a, "gpu:%" PRId64, c->gpu->device[l->device].ordinal);
-    x.step_cause = an_arena_zero(c->work, l->count + 1, AN_CAUSE_COUNT * sizeof *x.step_cause);
-    x.span = calloc(tracks, sizeof *x.span);
-    x.spans = calloc(tracks, sizeof *x.spans);
-    x.span_room = calloc(tracks, sizeof *x.span_room);
-    rc = x.step_cause && x.span && x.spans && x.span_room ? walk_windows(&x, w, n, least)
-                                                          : TACHO_ENOMEM;
-    rc = rc ? rc : finish(&x, least);
-    free_sums(&x);
+    const struct an_lane *lane = &context->lane[window->lane];
+    context->result->critical_path.rank = lane->rank;
+    context->result->critical_path.device =
+        lane->device == AN_NONE ? "cpu"
+                                : an_arena_format(context->arena, "gpu:%" PRId64,
+                                                  context->gpu->device[lane->device].ordinal);
+    sums.step_cause =
+        an_arena_zero(context->scratch, lane->count + 1, AN_CAUSE_COUNT * sizeof *sums.step_cause);
+    sums.span = calloc(tracks, sizeof *sums.span);
+    sums.spans = calloc(tracks, sizeof *sums.spans);
+    sums.span_room = calloc(tracks, sizeof *sums.span_room);
+    rc = sums.step_cause && sums.span && sums.spans && sums.span_room
+             ? walk_windows(&sums, window, n, least)
+             : TACHO_ENOMEM;
+    rc = rc ? rc : finish(&sums, least);
+    free_sums(&sums);
     return rc;
 }
 

@@ -43,19 +43,20 @@ struct an_path_walk {
 
 /* Walks back from what gates the next step behind the window. Fills `out`, which starts zeroed. 0
  * or TACHO_ENOMEM. */
-int an_path_walk(const struct an_context *c, const struct an_graph *g, const struct an_window *w,
-                 struct an_path_walk *out);
+int an_path_walk(const struct an_context *context, const struct an_graph *graph,
+                 const struct an_window *window, struct an_path_walk *out);
 /* Splits the host's segments at the ranges that were innermost, gives every segment its slice and
  * cause, drops those that last no time. 0 or TACHO_ENOMEM. */
-int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p);
+int an_path_label(const struct an_context *context, const struct an_graph *graph,
+                  struct an_path_walk *walk);
 
 /* The step of the windows of `least` steps or more whose path is drawn, their median weighted by
  * time; NULL: no window is that long. 0 or TACHO_ENOMEM. */
-int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least,
-                    const struct an_step **out);
+int an_path_typical(const struct an_context *context, const struct an_window *window, size_t n,
+                    size_t least, const struct an_step **out);
 /* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
-int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p,
-                      const struct an_step *s);
+int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
+                      const struct an_path_walk *walk, const struct an_step *step);
 
 /* What is on a critical path of the run, for pictures: spans of every track, sorted and disjoint.
  * track_first has track_count + 1 entries. In an_context.path; NULL: no path was found. */
@@ -64,6 +65,7 @@ struct an_path_spans {
     size_t *track_first;
 };
 /* Is the middle of [start, end) of a track on the path? */
-bool an_path_holds(const struct an_path_spans *p, uint32_t track, int64_t start, int64_t end);
+bool an_path_holds(const struct an_path_spans *path_spans, uint32_t track, int64_t start,
+                   int64_t end);
 
 #endif

@@ -9,17 +9,17 @@
 #include "analyzers/graph/critical_path.h"
 
 struct labeller {
-    const struct an_context *c;
-    const struct an_graph *g;
+    const struct an_context *context;
+    const struct an_graph *graph;
     struct an_path_segment *at; /* labelled so far */
     size_t count, room;
 };
 
 /* Range i or the innermost one around it that is open at `time`; AN_NONE: none is. */
-static uint32_t open_at(const struct an_trace *t, uint32_t i, int64_t time)
+static uint32_t open_at(const struct an_trace *trace, uint32_t i, int64_t time)
 {
-    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX; depth++, i = t->slice.parent[i])
-        if (t->slice.start[i] <= time && an_slice_end(t, i) > time)
+    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX; depth++, i = trace->slice.parent[i])
+        if (trace->slice.start[i] <= time && an_slice_end(trace, i) > time)
             return i;
     return AN_NONE;
 }
@@ -30,12 +30,12 @@ static bool is_weak(enum an_cause c)
 }
 
 /* Cause of time in range i: its own, else that of a range around it; a phase takes all in it. */
-static enum an_cause cause_in(const struct labeller *x, uint32_t i)
+static enum an_cause cause_in(const struct labeller *labeller, uint32_t i)
 {
     enum an_cause best = AN_CAUSE_THINK;
     for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX;
-         depth++, i = x->c->t->slice.parent[i]) {
-        enum an_cause own = an_slice_cause(x->c, x->g->causes, i);
+         depth++, i = labeller->context->trace->slice.parent[i]) {
+        enum an_cause own = an_slice_cause(labeller->context, labeller->graph->causes, i);
         if (own == AN_CAUSE_PHASE)
             return own;
         if (is_weak(best) && (!is_weak(own) || best == AN_CAUSE_THINK))
@@ -45,56 +45,61 @@ static enum an_cause cause_in(const struct labeller *x, uint32_t i)
 }
 
 /* A piece with the link of its segment; it joins the one before if that is of the same range. */
-static int add(struct labeller *x, struct an_path_segment s)
+static int add(struct labeller *labeller, struct an_path_segment segment)
 {
-    struct an_path_segment *last = x->count ? &x->at[x->count - 1] : NULL;
-    if (s.cause == AN_CAUSE_THINK && s.how == AN_PATH_RECORDED)
-        s.how = AN_PATH_INFERRED; /* what the thread did is not known */
-    if (last && last->link == AN_PATH_SAME && last->node == s.node && last->slice == s.slice &&
-        last->cause == s.cause) {
-        last->end = s.end;
-        last->link = s.link;
+    struct an_path_segment *last = labeller->count ? &labeller->at[labeller->count - 1] : NULL;
+    if (segment.cause == AN_CAUSE_THINK && segment.how == AN_PATH_RECORDED)
+        segment.how = AN_PATH_INFERRED; /* what the thread did is not known */
+    if (last && last->link == AN_PATH_SAME && last->node == segment.node &&
+        last->slice == segment.slice && last->cause == segment.cause) {
+        last->end = segment.end;
+        last->link = segment.link;
         return 0;
     }
-    if (an_grow(&x->at, &x->room, x->count + 1, sizeof *x->at))
+    if (an_grow(&labeller->at, &labeller->room, labeller->count + 1, sizeof *labeller->at))
         return TACHO_ENOMEM;
-    x->at[x->count++] = s;
+    labeller->at[labeller->count++] = segment;
     return 0;
 }
 
-static int add_piece(struct labeller *x, const struct an_path_segment *s, int64_t start,
-                     int64_t end, uint32_t slice)
+static int add_piece(struct labeller *labeller, const struct an_path_segment *segment,
+                     int64_t start, int64_t end, uint32_t slice)
 {
-    struct an_path_segment piece = *s;
-    bool waits = an_graph_waits(x->g, s->node);
+    struct an_path_segment piece = *segment;
+    bool waits = an_graph_waits(labeller->graph, segment->node);
     piece.start = start;
     piece.end = end;
     piece.slice = slice;
-    piece.cause = (uint8_t)(waits ? s->cause : cause_in(x, slice));
-    if (slice != AN_NONE && piece.how == AN_PATH_RECORDED && an_slice_inferred(x->c->t, slice))
+    piece.cause = (uint8_t)(waits ? segment->cause : cause_in(labeller, slice));
+    if (slice != AN_NONE && piece.how == AN_PATH_RECORDED &&
+        an_slice_inferred(labeller->context->trace, slice))
         piece.how = AN_PATH_INFERRED;
-    piece.link = end == s->end ? s->link : AN_PATH_SAME;
-    return add(x, piece);
+    piece.link = end == segment->end ? segment->link : AN_PATH_SAME;
+    return add(labeller, piece);
 }
 
-static int label_host(struct labeller *x, const struct an_path_segment *s)
+static int label_host(struct labeller *labeller, const struct an_path_segment *segment)
 {
-    const struct an_trace *t = x->c->t;
-    const struct an_track *k = &t->track[x->g->track[s->node]];
-    size_t i = an_slice_seek(t, k, s->start), stop = k->slice_first + k->slice_count;
-    uint32_t top = i > k->slice_first ? open_at(t, (uint32_t)i - 1, s->start) : AN_NONE;
-    int64_t at = s->start;
+    const struct an_trace *trace = labeller->context->trace;
+    const struct an_track *track = &trace->track[labeller->graph->track[segment->node]];
+    size_t i = an_slice_seek(trace, track, segment->start),
+           stop = track->slice_first + track->slice_count;
+    uint32_t top =
+        i > track->slice_first ? open_at(trace, (uint32_t)i - 1, segment->start) : AN_NONE;
+    int64_t at = segment->start;
     int rc = 0;
-    while (!rc && at < s->end) {
-        int64_t next = i < stop && t->slice.start[i] < s->end ? t->slice.start[i] : s->end;
-        int64_t until = top != AN_NONE && an_slice_end(t, top) < next ? an_slice_end(t, top) : next;
+    while (!rc && at < segment->end) {
+        int64_t next =
+            i < stop && trace->slice.start[i] < segment->end ? trace->slice.start[i] : segment->end;
+        int64_t until =
+            top != AN_NONE && an_slice_end(trace, top) < next ? an_slice_end(trace, top) : next;
         if (until > at)
-            rc = add_piece(x, s, at, until, top);
+            rc = add_piece(labeller, segment, at, until, top);
         at = until;
         if (at < next) {
-            top = open_at(t, t->slice.parent[top], at);
-        } else if (at < s->end) {
-            if (t->slice.dur[i] != 0)
+            top = open_at(trace, trace->slice.parent[top], at);
+        } else if (at < segment->end) {
+            if (trace->slice.dur[i] != 0)
                 top = (uint32_t)i;
             i++;
         }
@@ -105,43 +110,44 @@ static int label_host(struct labeller *x, const struct an_path_segment *s)
 /* A node that lasts no time goes: what hands over to it hands over to what comes behind. An edge
  * says more than program order.
  */
-static void hand_on(struct labeller *x, const struct an_path_segment *s)
+static void hand_on(struct labeller *labeller, const struct an_path_segment *segment)
 {
-    struct an_path_segment *last = x->count ? &x->at[x->count - 1] : NULL;
+    struct an_path_segment *last = labeller->count ? &labeller->at[labeller->count - 1] : NULL;
     if (!last || last->link == AN_PATH_NONE)
         return;
-    if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME || s->link >= AN_PATH_NEAREST ||
-        s->link == AN_EDGE_COLLECTIVE)
-        last->link = s->link;
-    if (s->how == AN_PATH_INFERRED && last->how == AN_PATH_RECORDED)
-        last->how = s->how;
+    if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME ||
+        segment->link >= AN_PATH_NEAREST || segment->link == AN_EDGE_COLLECTIVE)
+        last->link = segment->link;
+    if (segment->how == AN_PATH_INFERRED && last->how == AN_PATH_RECORDED)
+        last->how = segment->how;
 }
 
-int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p)
+int an_path_label(const struct an_context *context, const struct an_graph *graph,
+                  struct an_path_walk *walk)
 {
-    struct labeller x = {.c = c, .g = g};
+    struct labeller labeller = {.context = context, .graph = graph};
     int rc = 0;
-    for (size_t i = 0; i < p->count && !rc; i++) {
-        const struct an_path_segment *s = &p->at[i];
-        if (s->start == s->end) {
-            hand_on(&x, s);
+    for (size_t i = 0; i < walk->count && !rc; i++) {
+        const struct an_path_segment *segment = &walk->at[i];
+        if (segment->start == segment->end) {
+            hand_on(&labeller, segment);
             continue;
         }
-        if (s->cause == AN_CAUSE_DISPATCH || s->cause == AN_CAUSE_OPAQUE) {
-            struct an_path_segment piece = *s;
+        if (segment->cause == AN_CAUSE_DISPATCH || segment->cause == AN_CAUSE_OPAQUE) {
+            struct an_path_segment piece = *segment;
             piece.slice = AN_NONE;
-            rc = add(&x, piece);
-        } else if (s->node == AN_NONE || an_graph_on_device(g, s->node)) {
-            struct an_path_segment piece = *s;
-            piece.slice = s->node == AN_NONE ? AN_NONE : g->slice[s->node];
-            rc = add(&x, piece);
+            rc = add(&labeller, piece);
+        } else if (segment->node == AN_NONE || an_graph_on_device(graph, segment->node)) {
+            struct an_path_segment piece = *segment;
+            piece.slice = segment->node == AN_NONE ? AN_NONE : graph->slice[segment->node];
+            rc = add(&labeller, piece);
         } else {
-            rc = label_host(&x, s);
+            rc = label_host(&labeller, segment);
         }
     }
-    free(p->at);
-    p->at = x.at;
-    p->count = x.count;
-    p->room = x.room;
+    free(walk->at);
+    walk->at = labeller.at;
+    walk->count = labeller.count;
+    walk->room = labeller.room;
     return rc;
 }

@@ -22,7 +22,7 @@ struct piece {
 };
 
 struct keeper {
-    struct an_context *c;
+    struct an_context *context;
     struct piece *at;
     size_t count;
     int *lane; /* of every track */
@@ -37,23 +37,24 @@ static int shortest(const void *a, const void *b)
 
 /* Half of the windows' time lies in steps that are not longer: where every second step waits, that
  * is one that does. */
-int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least,
-                    const struct an_step **out)
+int an_path_typical(const struct an_context *context, const struct an_window *window, size_t n,
+                    size_t least, const struct an_step **out)
 {
     size_t count = 0, k = 0;
     int64_t all = 0, sum = 0;
     *out = NULL;
     for (size_t i = 0; i < n; i++)
-        count += w[i].count;
-    const struct an_step **step = an_arena_zero(c->work, count, sizeof *step);
+        count += window[i].count;
+    const struct an_step **step = an_arena_zero(context->scratch, count, sizeof *step);
     if (!step)
         return TACHO_ENOMEM;
     count = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t s = w[i].first; w[i].count >= least && s < w[i].first + w[i].count; s++)
-            if (c->step[s].end > c->step[s].start) {
-                step[count++] = &c->step[s];
-                all = an_time_add(all, c->step[s].end - c->step[s].start);
+        for (size_t s = window[i].first;
+             window[i].count >= least && s < window[i].first + window[i].count; s++)
+            if (context->step[s].end > context->step[s].start) {
+                step[count++] = &context->step[s];
+                all = an_time_add(all, context->step[s].end - context->step[s].start);
             }
     if (!count)
         return 0;
@@ -66,25 +67,25 @@ int an_path_typical(const struct an_context *c, const struct an_window *w, size_
 
 /* ---- stretches ---------------------------------------------------------------------------------------------------------- */
 
-static void take(struct keeper *x, const struct an_graph *g, const struct an_path_segment *s,
-                 const struct an_step *step)
+static void take(struct keeper *keeper, const struct an_graph *graph,
+                 const struct an_path_segment *segment, const struct an_step *step)
 {
-    int64_t start = s->start > step->start ? s->start : step->start,
-            end = s->end < step->end ? s->end : step->end;
+    int64_t start = segment->start > step->start ? segment->start : step->start,
+            end = segment->end < step->end ? segment->end : step->end;
     if (end <= start)
         return;
-    uint32_t track = s->node == AN_NONE ? AN_NONE : g->track[s->node];
-    x->at[x->count++] = (struct piece){.start = start,
-                                       .end = end,
-                                       .longest = end - start,
-                                       .track = track,
-                                       .first = track,
-                                       .last = track,
-                                       .slice = s->slice,
-                                       .merged = 1,
-                                       .cause = s->cause,
-                                       .link = s->link,
-                                       .how = s->how};
+    uint32_t track = segment->node == AN_NONE ? AN_NONE : graph->track[segment->node];
+    keeper->at[keeper->count++] = (struct piece){.start = start,
+                                                 .end = end,
+                                                 .longest = end - start,
+                                                 .track = track,
+                                                 .first = track,
+                                                 .last = track,
+                                                 .slice = segment->slice,
+                                                 .merged = 1,
+                                                 .cause = segment->cause,
+                                                 .link = segment->link,
+                                                 .how = segment->how};
 }
 
 static void join(struct piece *a, const struct piece *b)
@@ -103,30 +104,32 @@ static void join(struct piece *a, const struct piece *b)
 }
 
 /* Neighbours of which one is shorter than the grain become one. */
-static void merge_below(struct keeper *x, int64_t grain, bool same_track)
+static void merge_below(struct keeper *keeper, int64_t grain, bool same_track)
 {
     size_t n = 0;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct piece b = x->at[i];
-        struct piece *a = n ? &x->at[n - 1] : NULL;
+    for (size_t i = 0; i < keeper->count; i++) {
+        const struct piece b = keeper->at[i];
+        struct piece *a = n ? &keeper->at[n - 1] : NULL;
         bool is_short = a && (b.end - b.start < grain || a->end - a->start < grain);
         if (is_short && (!same_track || (a->track == b.track && a->track != AN_NONE)))
             join(a, &b);
         else
-            x->at[n++] = b;
+            keeper->at[n++] = b;
     }
-    x->count = n;
+    keeper->count = n;
 }
 
 /* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there
  * are at most as many pieces as the step has grains, and one. */
-static void merge(struct keeper *x)
+static void merge(struct keeper *keeper)
 {
-    int64_t ns = x->count ? x->at[x->count - 1].end - x->at[0].start : 0, least = ns / GRAINS + 1;
-    for (int64_t grain = least; x->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16; grain *= 2)
-        merge_below(x, grain, true);
-    for (int64_t grain = least; x->count > AN_PATH_STRETCHES_MOST; grain *= 2)
-        merge_below(x, grain, false);
+    int64_t ns = keeper->count ? keeper->at[keeper->count - 1].end - keeper->at[0].start : 0,
+            least = ns / GRAINS + 1;
+    for (int64_t grain = least; keeper->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16;
+         grain *= 2)
+        merge_below(keeper, grain, true);
+    for (int64_t grain = least; keeper->count > AN_PATH_STRETCHES_MOST; grain *= 2)
+        merge_below(keeper, grain, false);
 }
 
 /* ---- lanes -------------------------------------------------------------------------------------------------------------- */
@@ -151,33 +154,34 @@ static int by_place(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-static int64_t rank_of(const struct an_context *c, uint32_t track)
+static int64_t rank_of(const struct an_context *context, uint32_t track)
 {
-    uint32_t process = c->t->track[track].process,
-             k = process == AN_NONE ? AN_NONE : an_lane_of_process(c, process);
-    return k == AN_NONE ? c->r->critical_path.rank : c->lane[k].rank;
+    uint32_t process = context->trace->track[track].process,
+             k = process == AN_NONE ? AN_NONE : an_lane_of_process(context, process);
+    return k == AN_NONE ? context->result->critical_path.rank : context->lane[k].rank;
 }
 
 /* Tracks of the stretches; the shortest ones share the last lane where there are too many. */
-static int list_lanes(struct keeper *x, struct an_path_step *out)
+static int list_lanes(struct keeper *keeper, struct an_path_step *out)
 {
-    struct an_context *c = x->c;
-    size_t tracks = c->t->track_count, n = 0, own;
-    struct lane *all = an_arena_zero(c->work, tracks, sizeof *all);
-    struct an_path_lane *rows = an_arena_zero(c->a, AN_PATH_LANES_MOST, sizeof *rows);
-    x->lane = an_arena_zero(c->work, tracks, sizeof *x->lane);
-    if (!all || !rows || !x->lane)
+    struct an_context *context = keeper->context;
+    size_t tracks = context->trace->track_count, n = 0, own;
+    struct lane *all = an_arena_zero(context->scratch, tracks, sizeof *all);
+    struct an_path_lane *rows = an_arena_zero(context->arena, AN_PATH_LANES_MOST, sizeof *rows);
+    keeper->lane = an_arena_zero(context->scratch, tracks, sizeof *keeper->lane);
+    if (!all || !rows || !keeper->lane)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct piece *s = &x->at[i];
-        if (s->track == AN_NONE)
+    for (size_t i = 0; i < keeper->count; i++) {
+        const struct piece *piece = &keeper->at[i];
+        if (piece->track == AN_NONE)
             continue;
-        if (!x->lane[s->track]) {
-            all[n] =
-                (struct lane){.track = s->track, .rank = rank_of(c, s->track), .first = s->start};
-            x->lane[s->track] = (int)++n;
+        if (!keeper->lane[piece->track]) {
+            all[n] = (struct lane){.track = piece->track,
+                                   .rank = rank_of(context, piece->track),
+                                   .first = piece->start};
+            keeper->lane[piece->track] = (int)++n;
         }
-        all[x->lane[s->track] - 1].ns += s->end - s->start;
+        all[keeper->lane[piece->track] - 1].ns += piece->end - piece->start;
     }
     own = n <= AN_PATH_LANES_MOST ? n : AN_PATH_LANES_MOST - 1;
     if (n)
@@ -186,12 +190,12 @@ static int list_lanes(struct keeper *x, struct an_path_step *out)
         qsort(all, own, sizeof *all, by_place);
     for (size_t i = 0; i < n; i++) {
         size_t k = i < own ? i : own;
-        const struct an_track *t = &c->t->track[all[i].track];
-        x->lane[all[i].track] = (int)k;
+        const struct an_track *track = &context->trace->track[all[i].track];
+        keeper->lane[all[i].track] = (int)k;
         rows[k].rank = all[i].rank;
         rows[k].ns += all[i].ns;
-        rows[k].name = i < own ? an_timeline_track_name(c, t) : "other tracks";
-        rows[k].kind = i < own ? an_arena_text(c->a, t->kind) : "";
+        rows[k].name = i < own ? an_timeline_track_name(context, track) : "other tracks";
+        rows[k].kind = i < own ? an_arena_text(context->arena, track->kind) : "";
     }
     out->lane = rows;
     out->lane_count = own + (n > own);
@@ -222,16 +226,17 @@ static int longest(const void *x, const void *y)
 }
 
 /* row[k]: of cause k */
-static int list_reasons(struct keeper *x, struct an_path_step *out, int row[AN_CAUSE_COUNT])
+static int list_reasons(struct keeper *keeper, struct an_path_step *out, int row[AN_CAUSE_COUNT])
 {
-    struct an_path_reason *rows = an_arena_zero(x->c->a, AN_CAUSE_COUNT, sizeof *rows);
+    struct an_path_reason *rows =
+        an_arena_zero(keeper->context->arena, AN_CAUSE_COUNT, sizeof *rows);
     size_t n = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (int k = 0; k < AN_CAUSE_COUNT; k++) {
         int64_t ns = 0;
-        for (size_t i = 0; i < x->count; i++)
-            ns += x->at[i].cause == k ? x->at[i].end - x->at[i].start : 0;
+        for (size_t i = 0; i < keeper->count; i++)
+            ns += keeper->at[i].cause == k ? keeper->at[i].end - keeper->at[i].start : 0;
         if (ns)
             rows[n++] = (struct an_path_reason){an_cause_key((enum an_cause)k),
                                                 an_cause_text((enum an_cause)k),
@@ -252,60 +257,63 @@ static int list_reasons(struct keeper *x, struct an_path_step *out, int row[AN_C
 
 /* What the picture may say of the hand-over from piece i: what was merged may have led over other
  * lanes. */
-static const char *link_of(const struct keeper *x, size_t i)
+static const char *link_of(const struct keeper *keeper, size_t i)
 {
-    if (i + 1 == x->count)
+    if (i + 1 == keeper->count)
         return "";
-    const struct piece *a = &x->at[i], *b = a + 1;
+    const struct piece *a = &keeper->at[i], *b = a + 1;
     return a->last != a->track || b->first != b->track ? AN_PATH_SEVERAL
                                                        : an_path_link_key(a->link);
 }
 
-static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t from,
+static int list_stretches(struct keeper *keeper, struct an_path_step *out, int64_t from,
                           const int row[AN_CAUSE_COUNT])
 {
-    const struct an_trace *t = x->c->t;
-    struct an_path_stretch *rows = an_arena_zero(x->c->a, x->count, sizeof *rows);
+    const struct an_trace *trace = keeper->context->trace;
+    struct an_path_stretch *rows =
+        an_arena_zero(keeper->context->arena, keeper->count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct piece *s = &x->at[i];
+    for (size_t i = 0; i < keeper->count; i++) {
+        const struct piece *piece = &keeper->at[i];
         rows[i] = (struct an_path_stretch){
-            .start_ns = s->start - from,
-            .dur_ns = s->end - s->start,
-            .lane = s->track == AN_NONE ? -1 : x->lane[s->track],
-            .reason = row[s->cause],
-            .name = an_arena_text(
-                x->c->a, s->slice == AN_NONE ? "" : an_trace_name(t, t->slice.name[s->slice])),
-            .link = link_of(x, i),
-            .inferred = s->how != AN_PATH_RECORDED,
-            .merged = s->merged};
+            .start_ns = piece->start - from,
+            .dur_ns = piece->end - piece->start,
+            .lane = piece->track == AN_NONE ? -1 : keeper->lane[piece->track],
+            .reason = row[piece->cause],
+            .name = an_arena_text(keeper->context->arena,
+                                  piece->slice == AN_NONE
+                                      ? ""
+                                      : an_trace_name(trace, trace->slice.name[piece->slice])),
+            .link = link_of(keeper, i),
+            .inferred = piece->how != AN_PATH_RECORDED,
+            .merged = piece->merged};
     }
     out->stretch = rows;
-    out->stretch_count = x->count;
+    out->stretch_count = keeper->count;
     return 0;
 }
 
-int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p,
-                      const struct an_step *s)
+int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
+                      const struct an_path_walk *walk, const struct an_step *step)
 {
-    struct an_path_step *out = &c->r->critical_path.step;
-    struct keeper x = {.c = c};
+    struct an_path_step *out = &context->result->critical_path.step;
+    struct keeper keeper = {.context = context};
     int row[AN_CAUSE_COUNT] = {0};
     size_t most = 0;
-    for (size_t i = 0; i < p->count; i++)
-        most += p->at[i].start < s->end && p->at[i].end > s->start;
-    if (!(x.at = an_arena_zero(c->work, most, sizeof *x.at)))
+    for (size_t i = 0; i < walk->count; i++)
+        most += walk->at[i].start < step->end && walk->at[i].end > step->start;
+    if (!(keeper.at = an_arena_zero(context->scratch, most, sizeof *keeper.at)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < p->count; i++)
-        take(&x, g, &p->at[i], s);
-    if (!x.count)
+    for (size_t i = 0; i < walk->count; i++)
+        take(&keeper, graph, &walk->at[i], step);
+    if (!keeper.count)
         return 0;
-    out->rank = c->lane[s->lane].rank;
-    out->index = s->index;
-    out->ms = (double)(s->end - s->start) / 1e6;
-    int rc = list_lanes(&x, out);
-    rc = rc ? rc : list_reasons(&x, out, row);
-    merge(&x); /* lanes and causes have the times of what goes into others, too */
-    return rc ? rc : list_stretches(&x, out, s->start, row);
+    out->rank = context->lane[step->lane].rank;
+    out->index = step->index;
+    out->ms = (double)(step->end - step->start) / 1e6;
+    int rc = list_lanes(&keeper, out);
+    rc = rc ? rc : list_reasons(&keeper, out, row);
+    merge(&keeper); /* lanes and causes have the times of what goes into others, too */
+    return rc ? rc : list_stretches(&keeper, out, step->start, row);
 }

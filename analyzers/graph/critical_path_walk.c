@@ -31,86 +31,87 @@ const char *an_path_link_key(unsigned link)
                                   : "";
 }
 
-static int add(struct an_path_walk *p, struct an_path_segment s)
+static int add(struct an_path_walk *walk, struct an_path_segment segment)
 {
-    if (s.start < p->window.start)
-        s.start = p->window.start;
-    if (an_grow(&p->at, &p->room, p->count + 1, sizeof *p->at))
+    if (segment.start < walk->window.start)
+        segment.start = walk->window.start;
+    if (an_grow(&walk->at, &walk->room, walk->count + 1, sizeof *walk->at))
         return TACHO_ENOMEM;
-    p->at[p->count++] = s;
+    walk->at[walk->count++] = segment;
     return 0;
 }
 
 /* ---- what let a node go -------------------------------------------------------------------------------------------------- */
 
-static void take_edge(const struct an_graph *g, uint32_t e, int64_t until,
+static void take_edge(const struct an_graph *graph, uint32_t e, int64_t until,
                       struct cause_of_start *best)
 {
-    int64_t release = an_edge_release(g, e);
-    bool inferred = g->in_kind[e] & AN_EDGE_INFERRED;
+    int64_t release = an_edge_release(graph, e);
+    bool inferred = graph->in_kind[e] & AN_EDGE_INFERRED;
     if (release > until || (best->from != AN_NONE &&
                             (release < best->release || (release == best->release && inferred))))
         return;
-    uint32_t from = g->in_from[e];
+    uint32_t from = graph->in_from[e];
     int64_t at = release;
-    if (g->in_kind[e] & AN_EDGE_AT_START) {
-        from = an_graph_before(g, from);
+    if (graph->in_kind[e] & AN_EDGE_AT_START) {
+        from = an_graph_before(graph, from);
         if (from == AN_NONE)
             return;
-        at = g->end[from];
+        at = graph->end[from];
     }
-    *best = (struct cause_of_start){from, release, at, g->in_kind[e] & AN_EDGE_KIND_MASK, inferred};
+    *best =
+        (struct cause_of_start){from, release, at, graph->in_kind[e] & AN_EDGE_KIND_MASK, inferred};
 }
 
 /* Of a node that waits: the last release up to t. A thread that does not wait begins when its piece
  * before ends, unless that one only waited for the same. */
-static struct cause_of_start cause_of(const struct an_graph *g, uint32_t n, int64_t t)
+static struct cause_of_start cause_of(const struct an_graph *graph, uint32_t n, int64_t t)
 {
     struct cause_of_start best = {.from = AN_NONE};
-    bool waits = an_graph_waits(g, n);
-    int64_t until = waits ? t : g->start[n] < t ? g->start[n] : t;
-    uint32_t before = an_graph_before(g, n);
+    bool waits = an_graph_waits(graph, n);
+    int64_t until = waits ? t : graph->start[n] < t ? graph->start[n] : t;
+    uint32_t before = an_graph_before(graph, n);
     if (before != AN_NONE) {
-        int64_t release = an_order_release(g, before, n);
+        int64_t release = an_order_release(graph, before, n);
         if (release <= until)
             best = (struct cause_of_start){before, release, release, AN_PATH_ORDER,
-                                           g->kind[before] == AN_NODE_THINK};
+                                           graph->kind[before] == AN_NODE_THINK};
     }
-    for (uint32_t e = g->in_first[n]; e < g->in_first[n + 1]; e++)
-        take_edge(g, e, until, &best);
+    for (uint32_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
+        take_edge(graph, e, until, &best);
     return best;
 }
 
 /* Last node of a track that began before t and ended at t or before: going there is a step back in
  * time. AN_NONE: none. */
-static uint32_t ended_before(const struct an_graph *g, uint32_t track, int64_t t)
+static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64_t t)
 {
-    uint32_t n = an_graph_node_at(g, track, t);
-    n = n == AN_NONE ? (uint32_t)g->track_first[track + 1] : n;
-    while (n > g->track_first[track] && (g->end[n - 1] > t || g->start[n - 1] >= t))
+    uint32_t n = an_graph_node_at(graph, track, t);
+    n = n == AN_NONE ? (uint32_t)graph->track_first[track + 1] : n;
+    while (n > graph->track_first[track] && (graph->end[n - 1] > t || graph->start[n - 1] >= t))
         n--; /* ops of one stream may overlap */
-    return n > g->track_first[track] ? n - 1 : AN_NONE;
+    return n > graph->track_first[track] ? n - 1 : AN_NONE;
 }
 
 /* No edge tells what an op without a launch waited for, or what began a thread: then what ended
  * last before is taken, of an op on its device, else in the process, and said to be inferred. */
-static struct cause_of_start nearest(const struct an_context *c, const struct an_graph *g,
+static struct cause_of_start nearest(const struct an_context *context, const struct an_graph *graph,
                                      uint32_t n, int64_t t)
 {
-    const struct an_trace *tr = c->t;
+    const struct an_trace *tr = context->trace;
     struct cause_of_start best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
-    const struct an_track *own = &tr->track[g->track[n]];
-    bool device = an_graph_on_device(g, n);
+    const struct an_track *own = &tr->track[graph->track[n]];
+    bool device = an_graph_on_device(graph, n);
     for (uint32_t k = 0; k < tr->track_count; k++) {
-        const struct an_track *x = &tr->track[k];
-        if (k == g->track[n] || x->process != own->process ||
-            (device && strcmp(x->device, own->device)))
+        const struct an_track *track = &tr->track[k];
+        if (k == graph->track[n] || track->process != own->process ||
+            (device && strcmp(track->device, own->device)))
             continue;
-        uint32_t m = ended_before(g, k, t);
-        if (m != AN_NONE && g->kind[m] != AN_NODE_THINK &&
-            (best.from == AN_NONE || g->end[m] > best.release)) {
+        uint32_t m = ended_before(graph, k, t);
+        if (m != AN_NONE && graph->kind[m] != AN_NODE_THINK &&
+            (best.from == AN_NONE || graph->end[m] > best.release)) {
             best.from = m;
-            best.release = best.continue_at = g->end[m];
+            best.release = best.continue_at = graph->end[m];
         }
     }
     return best;
@@ -119,21 +120,22 @@ static struct cause_of_start nearest(const struct an_context *c, const struct an
 /* Is it a graph of which not all nodes were recorded that held op n in [release, s)? The op is a
  * node of the graph that was launched before, or the graph left no record at all (an_device_split).
  */
-static bool behind_graph(const struct an_context *c, const struct an_graph *g, uint32_t n,
+static bool behind_graph(const struct an_context *context, const struct an_graph *graph, uint32_t n,
                          int64_t release, int64_t s)
 {
-    const struct an_devices *gpu = c->gpu;
-    if (g->kind[n] != AN_NODE_DEVICE)
+    const struct an_devices *gpu = context->gpu;
+    if (graph->kind[n] != AN_NODE_DEVICE)
         return false;
     for (size_t d = 0; d < gpu->device_count; d++) {
-        const struct an_device *x = &gpu->device[d];
-        for (size_t i = an_device_op_seek(gpu, x, g->start[n]);
-             i < x->first + x->count && gpu->op.start[i] == g->start[n]; i++) {
-            if (gpu->op.slice[i] != g->slice[n])
+        const struct an_device *device = &gpu->device[d];
+        for (size_t i = an_device_op_seek(gpu, device, graph->start[n]);
+             i < device->first + device->count && gpu->op.start[i] == graph->start[n]; i++) {
+            if (gpu->op.slice[i] != graph->slice[n])
                 continue;
             const struct an_set *unseen = &gpu->split[d].exposed_opaque;
             uint32_t launch = gpu->op.launch[i];
-            return (launch != AN_NONE && an_slice_api(c->t, launch).kind == AN_API_GRAPH) ||
+            return (launch != AN_NONE &&
+                    an_slice_api(context->trace, launch).kind == AN_API_GRAPH) ||
                    an_spans_within(unseen->span, unseen->count, release, s) >
                        (s - release) / 10 * 9;
         }
@@ -151,37 +153,37 @@ struct place {
 
 /* From the start of an op back to what let it go. `s`: its start; segments between are dispatch, or
  * a gap. */
-static int step_back(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p,
-                     struct place *at, int64_t s)
+static int step_back(const struct an_context *context, const struct an_graph *graph,
+                     struct an_path_walk *walk, struct place *at, int64_t s)
 {
-    struct cause_of_start from = cause_of(g, at->node, s);
+    struct cause_of_start from = cause_of(graph, at->node, s);
     if (from.from == AN_NONE ||
-        (g->kind[at->node] == AN_NODE_DEVICE && an_time_sub(s, from.release) > DISPATCH_MOST)) {
-        struct cause_of_start other = nearest(c, g, at->node, s);
+        (graph->kind[at->node] == AN_NODE_DEVICE && an_time_sub(s, from.release) > DISPATCH_MOST)) {
+        struct cause_of_start other = nearest(context, graph, at->node, s);
         if (other.from != AN_NONE && (from.from == AN_NONE || other.release > from.release))
             from = other;
     }
-    int64_t release = from.from == AN_NONE ? p->window.start : from.release;
+    int64_t release = from.from == AN_NONE ? walk->window.start : from.release;
     uint8_t how = from.inferred ? AN_PATH_INFERRED : AN_PATH_RECORDED;
     bool gap = from.from == AN_NONE || an_time_sub(s, release) > DISPATCH_MOST;
     uint8_t cause = AN_CAUSE_DISPATCH;
-    if (gap && from.from != AN_NONE && behind_graph(c, g, at->node, release, s)) {
+    if (gap && from.from != AN_NONE && behind_graph(context, graph, at->node, release, s)) {
         gap = false;
         cause = AN_CAUSE_OPAQUE;
         how = AN_PATH_INFERRED;
     }
     uint8_t link = gap ? AN_PATH_NONE : from.link;
     if (release < s) {
-        struct an_path_segment x = {release,
-                                    s,
-                                    gap ? AN_NONE : at->node,
-                                    AN_NONE,
-                                    gap ? AN_CAUSE_GAP : cause,
-                                    gap ? AN_PATH_GAP : how,
-                                    gap        ? AN_PATH_NONE
-                                    : p->count ? AN_PATH_SAME
-                                               : AN_PATH_END};
-        if (add(p, x))
+        struct an_path_segment segment = {release,
+                                          s,
+                                          gap ? AN_NONE : at->node,
+                                          AN_NONE,
+                                          gap ? AN_CAUSE_GAP : cause,
+                                          gap ? AN_PATH_GAP : how,
+                                          gap           ? AN_PATH_NONE
+                                          : walk->count ? AN_PATH_SAME
+                                                        : AN_PATH_END};
+        if (add(walk, segment))
             return TACHO_ENOMEM;
     }
     *at = (struct place){from.from, from.from == AN_NONE ? release : from.continue_at, link, how};
@@ -189,36 +191,36 @@ static int step_back(const struct an_context *c, const struct an_graph *g, struc
 }
 
 /* When the own work of node n began that is done at t. */
-static int64_t own_start(const struct an_graph *g, uint32_t n, int64_t t)
+static int64_t own_start(const struct an_graph *graph, uint32_t n, int64_t t)
 {
-    int64_t start = g->start[n];
-    if (an_graph_waits(g, n))
-        for (uint32_t e = g->in_first[n]; e < g->in_first[n + 1]; e++) {
-            int64_t release = an_edge_release(g, e);
+    int64_t start = graph->start[n];
+    if (an_graph_waits(graph, n))
+        for (uint32_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++) {
+            int64_t release = an_edge_release(graph, e);
             start = release > start && release <= t ? release : start;
         }
     return start;
 }
 
-static int walk_from(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p,
-                     struct place at)
+static int walk_from(const struct an_context *context, const struct an_graph *graph,
+                     struct an_path_walk *walk, struct place at)
 {
-    int64_t stop = p->window.start;
+    int64_t stop = walk->window.start;
     size_t turns = 0;
     int rc = 0;
-    while (!rc && at.node != AN_NONE && at.time > stop && turns++ <= 2 * g->node_count) {
-        int64_t own = own_start(g, at.node, at.time);
+    while (!rc && at.node != AN_NONE && at.time > stop && turns++ <= 2 * graph->node_count) {
+        int64_t own = own_start(graph, at.node, at.time);
         own = own < at.time ? own : at.time;
-        struct an_path_segment s = {own,    at.time, at.node, g->slice[at.node], g->cause[at.node],
-                                    at.how, at.link};
-        rc = add(p, s);
+        struct an_path_segment segment = {
+            own, at.time, at.node, graph->slice[at.node], graph->cause[at.node], at.how, at.link};
+        rc = add(walk, segment);
         at.time = own;
         if (!rc && own > stop)
-            rc = step_back(c, g, p, &at, own);
+            rc = step_back(context, graph, walk, &at, own);
     }
     if (!rc && at.time > stop) /* nothing before is known */
-        rc = add(p, (struct an_path_segment){stop, at.time, AN_NONE, AN_NONE, AN_CAUSE_GAP,
-                                             AN_PATH_GAP, AN_PATH_NONE});
+        rc = add(walk, (struct an_path_segment){stop, at.time, AN_NONE, AN_NONE, AN_CAUSE_GAP,
+                                                AN_PATH_GAP, AN_PATH_NONE});
     return rc;
 }
 
@@ -231,50 +233,50 @@ static bool is_compute_kernel(const struct an_devices *gpu, size_t op)
 
 /* A step of a device ends when the first compute kernel of the next one starts, the last one with
  * its last op: there may be several that end then, any will do. AN_NONE: neither is there. */
-static uint32_t device_sink(const struct an_context *c, const struct an_graph *g,
-                            const struct an_lane *l, int64_t end, bool *starts)
+static uint32_t device_sink(const struct an_context *context, const struct an_graph *graph,
+                            const struct an_lane *lane, int64_t end, bool *starts)
 {
-    const struct an_devices *gpu = c->gpu;
-    const struct an_device *d = &gpu->device[l->device];
-    size_t i = an_device_op_seek(gpu, d, end);
-    for (*starts = true; i < d->first + d->count && gpu->op.start[i] == end; i++)
+    const struct an_devices *gpu = context->gpu;
+    const struct an_device *device = &gpu->device[lane->device];
+    size_t i = an_device_op_seek(gpu, device, end);
+    for (*starts = true; i < device->first + device->count && gpu->op.start[i] == end; i++)
         if (is_compute_kernel(gpu, i))
-            return g->op_node[i];
+            return graph->op_node[i];
     *starts = false;
-    for (i = d->first; i < d->first + d->count && gpu->op.start[i] < end; i++)
+    for (i = device->first; i < device->first + device->count && gpu->op.start[i] < end; i++)
         if (gpu->op.end[i] == end)
-            return g->op_node[i];
+            return graph->op_node[i];
     return AN_NONE;
 }
 
-static void reverse(struct an_path_walk *p)
+static void reverse(struct an_path_walk *walk)
 {
-    for (size_t i = 0, j = p->count; i + 1 < j; i++) {
-        struct an_path_segment s = p->at[i];
-        p->at[i] = p->at[--j];
-        p->at[j] = s;
+    for (size_t i = 0, j = walk->count; i + 1 < j; i++) {
+        struct an_path_segment segment = walk->at[i];
+        walk->at[i] = walk->at[--j];
+        walk->at[j] = segment;
     }
 }
 
-int an_path_walk(const struct an_context *c, const struct an_graph *g, const struct an_window *w,
-                 struct an_path_walk *out)
+int an_path_walk(const struct an_context *context, const struct an_graph *graph,
+                 const struct an_window *window, struct an_path_walk *out)
 {
-    const struct an_lane *l = &c->lane[w->lane];
-    struct place at = {AN_NONE, w->end, AN_PATH_END, AN_PATH_RECORDED};
+    const struct an_lane *lane = &context->lane[window->lane];
+    struct place at = {AN_NONE, window->end, AN_PATH_END, AN_PATH_RECORDED};
     int rc = 0;
-    out->window = *w;
+    out->window = *window;
     out->count = 0;
-    if (l->device != AN_NONE) {
+    if (lane->device != AN_NONE) {
         bool starts;
-        at.node = device_sink(c, g, l, w->end, &starts);
+        at.node = device_sink(context, graph, lane, window->end, &starts);
         if (at.node != AN_NONE && starts)
-            rc = step_back(c, g, out, &at, w->end);
-    } else if (l->track != AN_NONE) {
-        at.node = an_graph_node_at(g, l->track, w->end - 1);
-        if (at.node != AN_NONE && g->start[at.node] >= w->end)
+            rc = step_back(context, graph, out, &at, window->end);
+    } else if (lane->track != AN_NONE) {
+        at.node = an_graph_node_at(graph, lane->track, window->end - 1);
+        if (at.node != AN_NONE && graph->start[at.node] >= window->end)
             at.node = AN_NONE;
     }
-    rc = rc ? rc : walk_from(c, g, out, at);
+    rc = rc ? rc : walk_from(context, graph, out, at);
     reverse(out);
     return rc;
 }

@@ -130,7 +130,7 @@ struct an_graph {
 
 /* The graph of the run in c, built at the first call and kept in the context (c->graph). NULL in
  * *out with a reason in *why where the run holds nothing to build one from. 0 or TACHO_ENOMEM. */
-int an_graph_of(struct an_context *c, const struct an_graph **out, const char **why);
+int an_graph_of(struct an_context *context, const struct an_graph **out, const char **why);
 
 /* ---- for the builders (graph_threads.c, graph_device.c, graph_handoff.c, graph_collectives.c) ------------------------------- */
 
@@ -138,19 +138,20 @@ struct an_graph_build;
 
 /* What time in a range of a thread is, by the range itself (graph_threads.c). an_graph.causes holds
  * what is known of names. */
-enum an_cause an_slice_cause(const struct an_context *c, const struct an_causes *x, size_t slice);
-int an_causes_make(struct an_context *c, struct an_causes **out);
+enum an_cause an_slice_cause(const struct an_context *context, const struct an_causes *causes,
+                             size_t slice);
+int an_causes_make(struct an_context *context, struct an_causes **out);
 
 /* Wants thread tracks to be cut at the start and end of slice i, which becomes one node or several
  * (where something nested is cut, too). First phase: all cuts, any order; of two for one slice the
  * later one counts. 0 or TACHO_ENOMEM. */
-int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind,
+int an_graph_cut(struct an_graph_build *build, size_t slice, enum an_node_kind kind,
                  enum an_cause cause);
 /* The same for [start, end) of a thread track that is no slice of its own, as if a range were
  * nested there: the part of a call that waits for what it launched, the part of a collective behind
  * the last arrival. `slice` (AN_NONE: none) is what the node says it is a piece of. *span names it
  * in the second phase. */
-int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end,
+int an_graph_cut_span(struct an_graph_build *build, uint32_t track, int64_t start, int64_t end,
                       uint32_t slice, enum an_node_kind kind, enum an_cause cause, uint32_t *span);
 /* Cuts the time between the outermost ranges of a thread that only works for others as waits.
  * *pause (NULL: not wanted) gets a malloc'ed list of them, in order. 0 or TACHO_ENOMEM. */
@@ -158,30 +159,31 @@ struct an_graph_pause {
     int64_t start, end;
     uint32_t track, span;
 };
-int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track,
-                        enum an_cause cause, struct an_graph_pause **pause, size_t *count);
+int an_graph_cut_pauses(const struct an_context *context, struct an_graph_build *build,
+                        uint32_t track, enum an_cause cause, struct an_graph_pause **pause,
+                        size_t *count);
 /* Wants device op `op` in three pieces: it arrives, waits until `at`, and goes on (graph_nodes.c).
  * 0 or TACHO_ENOMEM. */
-int an_graph_cut_op(struct an_graph_build *b, uint32_t op, int64_t at);
+int an_graph_cut_op(struct an_graph_build *build, uint32_t op, int64_t at);
 /* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE:
  * it was not cut. */
-uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice);
-uint32_t an_graph_last_node(const struct an_graph_build *b, size_t slice);
-uint32_t an_graph_span_first(const struct an_graph_build *b, uint32_t span);
-uint32_t an_graph_span_last(const struct an_graph_build *b, uint32_t span);
-uint32_t an_graph_op_node(const struct an_graph_build *b,
+uint32_t an_graph_first_node(const struct an_graph_build *build, size_t slice);
+uint32_t an_graph_last_node(const struct an_graph_build *build, size_t slice);
+uint32_t an_graph_span_first(const struct an_graph_build *build, uint32_t span);
+uint32_t an_graph_span_last(const struct an_graph_build *build, uint32_t span);
+uint32_t an_graph_op_node(const struct an_graph_build *build,
                           size_t op); /* of a device op (an_device_ops): the last piece */
-uint32_t an_graph_op_start(const struct an_graph_build *b,
+uint32_t an_graph_op_start(const struct an_graph_build *build,
                            size_t op); /* the first piece: what lets it start leads here */
 /* First node of a track that ends after `time`; AN_NONE: none. */
-uint32_t an_graph_node_at(const struct an_graph *g, uint32_t track, int64_t time);
+uint32_t an_graph_node_at(const struct an_graph *graph, uint32_t track, int64_t time);
 /* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and
  * an edge along program order, is no edge and no error. 0 or TACHO_ENOMEM. */
-int an_graph_edge(struct an_graph_build *b, uint32_t from, uint32_t to, unsigned kind);
-const struct an_graph *an_graph_built(const struct an_graph_build *b);
+int an_graph_edge(struct an_graph_build *build, uint32_t from, uint32_t to, unsigned kind);
+const struct an_graph *an_graph_built(const struct an_graph_build *build);
 /* Where the builder that runs keeps what its second phase needs: starts NULL, memory from the work
  * arena. */
-void **an_graph_state(struct an_graph_build *b);
+void **an_graph_state(struct an_graph_build *build);
 
 /* A builder: both may be NULL. */
 struct an_graph_builder {
@@ -196,33 +198,33 @@ extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph
 
 /* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later
  * than the target's start; of a wait and a collective, than its end. */
-int64_t an_edge_release(const struct an_graph *g, size_t e);
+int64_t an_edge_release(const struct an_graph *graph, size_t e);
 /* The same of program order: the end of the node before, and the own start where the two overlap
  * (ops of one stream can). */
-static inline int64_t an_order_release(const struct an_graph *g, uint32_t before, uint32_t n)
+static inline int64_t an_order_release(const struct an_graph *graph, uint32_t before, uint32_t n)
 {
-    return g->end[before] < g->start[n] ? g->end[before] : g->start[n];
+    return graph->end[before] < graph->start[n] ? graph->end[before] : graph->start[n];
 }
 /* Node before n on its track, AN_NONE: it is the first. */
-static inline uint32_t an_graph_before(const struct an_graph *g, uint32_t n)
+static inline uint32_t an_graph_before(const struct an_graph *graph, uint32_t n)
 {
-    return n && g->track[n - 1] == g->track[n] ? n - 1 : AN_NONE;
+    return n && graph->track[n - 1] == graph->track[n] ? n - 1 : AN_NONE;
 }
 
 /* Does n's own work begin at the last of its releases, not at its start? */
-static inline bool an_graph_waits(const struct an_graph *g, uint32_t n)
+static inline bool an_graph_waits(const struct an_graph *graph, uint32_t n)
 {
-    return g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE;
+    return graph->kind[n] == AN_NODE_WAIT || graph->kind[n] == AN_NODE_COLLECTIVE;
 }
-static inline bool an_graph_on_device(const struct an_graph *g, uint32_t n)
+static inline bool an_graph_on_device(const struct an_graph *graph, uint32_t n)
 {
-    return g->stream[g->track[n]];
+    return graph->stream[graph->track[n]];
 }
 /* First piece of the device op that node n of a stream is a piece of; any other node is its own. */
-static inline uint32_t an_graph_head(const struct an_graph *g, uint32_t n)
+static inline uint32_t an_graph_head(const struct an_graph *graph, uint32_t n)
 {
-    return an_graph_on_device(g, n) && g->kind[n] != AN_NODE_DEVICE
-               ? n - (g->kind[n] == AN_NODE_WAIT ? 1 : 2)
+    return an_graph_on_device(graph, n) && graph->kind[n] != AN_NODE_DEVICE
+               ? n - (graph->kind[n] == AN_NODE_WAIT ? 1 : 2)
                : n;
 }
 
@@ -236,6 +238,6 @@ struct an_window {
 };
 /* The windows of a lane: the longest runs of consecutive counted and detailed steps that touch or
  * are no further apart than the phases between them. *out lies in the work arena. */
-int an_windows_of(struct an_context *c, uint32_t lane, struct an_window **out, size_t *count);
+int an_windows_of(struct an_context *context, uint32_t lane, struct an_window **out, size_t *count);
 
 #endif

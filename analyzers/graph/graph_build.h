@@ -22,8 +22,8 @@ struct an_graph_op_cut {
 };
 
 struct an_graph_build {
-    struct an_context *c;
-    struct an_graph *g;
+    struct an_context *context;
+    struct an_graph *graph;
     uint8_t *cut;           /* of every slice: enum an_node_kind + 1; 0: not cut */
     uint8_t *cause;         /* of every cut slice */
     uint32_t *first, *last; /* nodes of every cut slice; AN_NONE */
@@ -40,16 +40,16 @@ struct an_graph_build {
 };
 
 /* Builds a graph with a table of builders into *g, which is zeroed. 0 or TACHO_ENOMEM. */
-int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const *table, size_t n,
-                      struct an_graph *g);
+int an_graph_build_of(struct an_context *context, const struct an_graph_builder *const *table,
+                      size_t n, struct an_graph *graph);
 /* Makes the nodes of all tracks from the cuts and the device ops (graph_nodes.c). 0 or
  * TACHO_ENOMEM. */
-int an_graph_nodes(struct an_graph_build *b);
+int an_graph_nodes(struct an_graph_build *build);
 /* Puts the edges into the columns, by target; drops those that contradict the times
  * (graph_order.c). 0 or TACHO_ENOMEM. */
-int an_graph_store(struct an_graph_build *b);
+int an_graph_store(struct an_graph_build *build);
 /* Fills g->order; drops edges that close a circle, inferred ones first (graph_order.c). 0 or
  * TACHO_ENOMEM. */
-int an_graph_sort(struct an_graph_build *b);
+int an_graph_sort(struct an_graph_build *build);
 
 #endif

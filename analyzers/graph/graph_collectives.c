@@ -29,91 +29,96 @@ struct arrivals {
     size_t count;
 };
 
-static int cut_wait(struct an_graph_build *b, const struct an_comm_call *x, int64_t last,
-                    struct arrivals *a, size_t hub)
+static int cut_wait(struct an_graph_build *build, const struct an_comm_call *call, int64_t last,
+                    struct arrivals *arrivals, size_t hub)
 {
-    struct arrival *w = &a->at[a->count++];
-    int64_t end = last < x->start ? x->start : last < x->end ? last : x->end;
-    *w = (struct arrival){
-        .span = AN_NONE, .op = x->op, .hub = (uint32_t)hub, .inferred = x->counted};
-    if (x->op != AN_NONE)
-        return an_graph_cut_op(b, x->op, last);
-    return an_graph_cut_span(b, x->track, x->start, end, x->slice, AN_NODE_WAIT, AN_CAUSE_PEERS,
-                             &w->span);
+    struct arrival *arrival = &arrivals->at[arrivals->count++];
+    int64_t end = last < call->start ? call->start : last < call->end ? last : call->end;
+    *arrival = (struct arrival){
+        .span = AN_NONE, .op = call->op, .hub = (uint32_t)hub, .inferred = call->counted};
+    if (call->op != AN_NONE)
+        return an_graph_cut_op(build, call->op, last);
+    return an_graph_cut_span(build, call->track, call->start, end, call->slice, AN_NODE_WAIT,
+                             AN_CAUSE_PEERS, &arrival->span);
 }
 
-static int cut_collective(struct an_graph_build *b, const struct an_comm_call *x, size_t n,
-                          struct arrivals *a)
+static int cut_collective(struct an_graph_build *build, const struct an_comm_call *call, size_t n,
+                          struct arrivals *arrivals)
 {
-    size_t last = 0, first = a->count;
+    size_t last = 0, first = arrivals->count;
     int rc = 0;
     for (size_t k = 1; k < n; k++)
-        if (x[k].start > x[last].start)
+        if (call[k].start > call[last].start)
             last = k;
     for (size_t k = 0; k < n; k++)
-        if (x[k].op != AN_NONE &&
-            x[last].start >= x[k].end) /* it left before that one came: these are not one */
+        if (call[k].op != AN_NONE &&
+            call[last].start >= call[k].end) /* it left before that one came: these are not one */
             return 0;
     for (size_t k = 0; k < n && !rc; k++)
-        rc = cut_wait(b, &x[k], x[last].start, a, first + last);
+        rc = cut_wait(build, &call[k], call[last].start, arrivals, first + last);
     return rc;
 }
 
 /* A recv and its send, which stand together. */
-static int cut_receive(struct an_graph_build *b, const struct an_comm_call *x, struct arrivals *a)
+static int cut_receive(struct an_graph_build *build, const struct an_comm_call *x,
+                       struct arrivals *arrivals)
 {
     bool first = !strcmp(x[0].name, "recv");
     const struct an_comm_call *r = &x[!first], *s = &x[first];
-    size_t hub = a->count;
+    size_t hub = arrivals->count;
     if (s->start >= r->end)
         return 0;
-    int rc = cut_wait(b, s, s->start, a, hub);
-    rc = rc ? rc : cut_wait(b, r, s->start, a, hub);
-    a->at[a->count - 1].receives = true;
+    int rc = cut_wait(build, s, s->start, arrivals, hub);
+    rc = rc ? rc : cut_wait(build, r, s->start, arrivals, hub);
+    arrivals->at[arrivals->count - 1].receives = true;
     return rc;
 }
 
-static int comm_cuts(struct an_context *c, struct an_graph_build *b)
+static int comm_cuts(struct an_context *context, struct an_graph_build *build)
 {
     struct an_comm_calls calls = {0};
-    struct arrivals *a = an_arena_zero(c->work, 1, sizeof *a);
-    int rc = a ? an_comm_find(c, &calls) : TACHO_ENOMEM;
-    if (!rc && !(a->at = an_arena_zero(c->work, 2 * calls.count + 1, sizeof *a->at)))
+    struct arrivals *arrivals = an_arena_zero(context->scratch, 1, sizeof *arrivals);
+    int rc = arrivals ? an_comm_find(context, &calls) : TACHO_ENOMEM;
+    if (!rc && !(arrivals->at =
+                     an_arena_zero(context->scratch, 2 * calls.count + 1, sizeof *arrivals->at)))
         rc = TACHO_ENOMEM;
     for (size_t i = 0, next; i < calls.count && !rc; i = next) {
         next = an_comm_next(&calls, i);
-        const struct an_comm_call *x = &calls.call[i];
-        if (x->transfer >= 0 && x->op == AN_NONE && !strcmp(x->kind, "send_recv"))
-            rc = cut_receive(b, x, a);
-        else if (x->transfer >= 0)
-            rc = cut_collective(b, x, next - i, a);
+        const struct an_comm_call *call = &calls.call[i];
+        if (call->transfer >= 0 && call->op == AN_NONE && !strcmp(call->kind, "send_recv"))
+            rc = cut_receive(build, call, arrivals);
+        else if (call->transfer >= 0)
+            rc = cut_collective(build, call, next - i, arrivals);
     }
     free(calls.call);
-    *an_graph_state(b) = a;
+    *an_graph_state(build) = arrivals;
     return rc;
 }
 
-static uint32_t wait_of(const struct an_graph_build *b, const struct arrival *w, bool last)
+static uint32_t wait_of(const struct an_graph_build *build, const struct arrival *arrival,
+                        bool last)
 {
-    if (w->op != AN_NONE)
-        return an_graph_op_start(b, w->op) + 1;
-    return last ? an_graph_span_last(b, w->span) : an_graph_span_first(b, w->span);
+    if (arrival->op != AN_NONE)
+        return an_graph_op_start(build, arrival->op) + 1;
+    return last ? an_graph_span_last(build, arrival->span)
+                : an_graph_span_first(build, arrival->span);
 }
 
-static int comm_edges(struct an_context *c, struct an_graph_build *b)
+static int comm_edges(struct an_context *context, struct an_graph_build *build)
 {
-    const struct arrivals *a = *an_graph_state(b);
-    const struct an_graph *g = an_graph_built(b);
+    const struct arrivals *arrivals = *an_graph_state(build);
+    const struct an_graph *graph = an_graph_built(build);
     int rc = 0;
-    (void)c;
-    for (size_t i = 0; i < a->count && !rc; i++) {
-        const struct arrival *w = &a->at[i];
-        uint32_t wait = wait_of(b, w, false), hub = wait_of(b, &a->at[w->hub], true);
-        unsigned kind = AN_EDGE_COLLECTIVE | (w->inferred ? AN_EDGE_INFERRED : 0u);
-        if (w->hub == i || wait == AN_NONE)
+    (void)context;
+    for (size_t i = 0; i < arrivals->count && !rc; i++) {
+        const struct arrival *arrival = &arrivals->at[i];
+        uint32_t wait = wait_of(build, arrival, false),
+                 hub = wait_of(build, &arrivals->at[arrival->hub], true);
+        unsigned kind = AN_EDGE_COLLECTIVE | (arrival->inferred ? AN_EDGE_INFERRED : 0u);
+        if (arrival->hub == i || wait == AN_NONE)
             continue;
-        rc = w->receives ? 0 : an_graph_edge(b, an_graph_before(g, wait), hub, kind);
-        rc = rc ? rc : an_graph_edge(b, hub, wait_of(b, w, true), kind);
+        rc = arrival->receives ? 0 : an_graph_edge(build, an_graph_before(graph, wait), hub, kind);
+        rc = rc ? rc : an_graph_edge(build, hub, wait_of(build, arrival, true), kind);
     }
     return rc;
 }

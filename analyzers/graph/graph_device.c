@@ -16,98 +16,103 @@
 #define QUEUE_MOST 1024
 
 /* The piece of a call that waits for ops, by sync edge; AN_NONE: the whole call. */
-static uint32_t *make_spans(struct an_context *c, const struct an_device_edges *e)
+static uint32_t *make_spans(struct an_context *context, const struct an_device_edges *edges)
 {
-    uint32_t *span = an_arena_zero(c->work, e->sync_count, sizeof *span);
-    for (size_t i = 0; span && i < e->sync_count; i++)
+    uint32_t *span = an_arena_zero(context->scratch, edges->sync_count, sizeof *span);
+    for (size_t i = 0; span && i < edges->sync_count; i++)
         span[i] = AN_NONE;
     return span;
 }
 
-static bool launches_itself(const struct an_context *c, const struct an_sync_edge *s)
+static bool launches_itself(const struct an_context *context, const struct an_sync_edge *sync_edge)
 {
-    uint32_t launch = c->gpu->op.launch[s->op];
-    return launch != AN_NONE && an_call_outermost(c->t, launch) == s->call;
+    uint32_t launch = context->gpu->op.launch[sync_edge->op];
+    return launch != AN_NONE && an_call_outermost(context->trace, launch) == sync_edge->call;
 }
 
 /* A copying call: it launches, which takes as long as from when the stream was free until the copy
  * began, then it waits: for what its stream did or waited for before, and for its copy. */
-static int cut_copy(struct an_context *c, struct an_graph_build *b, const struct an_device_edges *e,
-                    const struct an_sync_edge *s, uint32_t *span)
+static int cut_copy(struct an_context *context, struct an_graph_build *build,
+                    const struct an_device_edges *edges, const struct an_sync_edge *sync_edge,
+                    uint32_t *span)
 {
-    const struct an_device_ops *op = &c->gpu->op;
-    int64_t start = c->t->slice.start[s->call], end = an_slice_end(c->t, s->call);
+    const struct an_device_ops *op = &context->gpu->op;
+    int64_t start = context->trace->slice.start[sync_edge->call],
+            end = an_slice_end(context->trace, sync_edge->call);
     int64_t busy = start;
-    uint32_t before = e->before[s->op];
+    uint32_t before = edges->before[sync_edge->op];
     if (before != AN_NONE && op->end[before] > busy)
         busy = op->end[before];
-    for (size_t k = e->first[s->op]; k < e->first[s->op + 1]; k++)
-        busy = op->end[e->from[k]] > busy ? op->end[e->from[k]] : busy;
-    int64_t launching = an_time_sub(op->start[s->op], busy),
+    for (size_t k = edges->first[sync_edge->op]; k < edges->first[sync_edge->op + 1]; k++)
+        busy = op->end[edges->from[k]] > busy ? op->end[edges->from[k]] : busy;
+    int64_t launching = an_time_sub(op->start[sync_edge->op], busy),
             from = an_time_add(start, launching > 0 ? launching : 1);
-    int rc = an_graph_cut(b, s->call, AN_NODE_HOST, AN_CAUSE_COPY);
-    return rc || from >= end ? rc
-                             : an_graph_cut_span(b, an_slice_track(c->t, s->call), from, end,
-                                                 s->call, AN_NODE_WAIT, AN_CAUSE_COPY, span);
+    int rc = an_graph_cut(build, sync_edge->call, AN_NODE_HOST, AN_CAUSE_COPY);
+    return rc || from >= end
+               ? rc
+               : an_graph_cut_span(build, an_slice_track(context->trace, sync_edge->call), from,
+                                   end, sync_edge->call, AN_NODE_WAIT, AN_CAUSE_COPY, span);
 }
 
-static int device_cuts(struct an_context *c, struct an_graph_build *b)
+static int device_cuts(struct an_context *context, struct an_graph_build *build)
 {
-    const struct an_device_edges *e;
-    int rc = c->gpu ? an_device_edges_of(c, &e) : 0;
-    if (!c->gpu || rc)
+    const struct an_device_edges *edges;
+    int rc = context->gpu ? an_device_edges_of(context, &edges) : 0;
+    if (!context->gpu || rc)
         return rc;
-    uint32_t *span = c->device_spans = make_spans(c, e);
+    uint32_t *span = context->device_spans = make_spans(context, edges);
     if (!span)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < e->sync_count && !rc; i++) {
-        const struct an_sync_edge *s = &e->sync[i];
-        bool first = !i || e->sync[i - 1].call != s->call;
-        if (!launches_itself(c, s))
-            rc = an_graph_cut(b, s->call, AN_NODE_WAIT,
-                              an_slice_api(c->t, s->call).kind == AN_API_FREE ? AN_CAUSE_ALLOCATION
-                                                                              : AN_CAUSE_SYNC);
+    for (size_t i = 0; i < edges->sync_count && !rc; i++) {
+        const struct an_sync_edge *sync_edge = &edges->sync[i];
+        bool first = !i || edges->sync[i - 1].call != sync_edge->call;
+        if (!launches_itself(context, sync_edge))
+            rc = an_graph_cut(build, sync_edge->call, AN_NODE_WAIT,
+                              an_slice_api(context->trace, sync_edge->call).kind == AN_API_FREE
+                                  ? AN_CAUSE_ALLOCATION
+                                  : AN_CAUSE_SYNC);
         else if (first)
-            rc = cut_copy(c, b, e, s, &span[i]);
+            rc = cut_copy(context, build, edges, sync_edge, &span[i]);
         else
             span[i] = span[i - 1];
     }
     return rc;
 }
 
-static int launch_edges(struct an_context *c, struct an_graph_build *b,
-                        const struct an_device_edges *e)
+static int launch_edges(struct an_context *context, struct an_graph_build *build,
+                        const struct an_device_edges *edges)
 {
-    const struct an_device_ops *op = &c->gpu->op;
+    const struct an_device_ops *op = &context->gpu->op;
     int rc = 0;
     for (uint32_t i = 0; i < op->count && !rc; i++) {
         if (op->launch[i] == AN_NONE)
             continue;
-        uint32_t call = an_call_outermost(c->t, op->launch[i]);
-        size_t at = an_sync_seek(e, call);
-        bool waits = at < e->sync_count && e->sync[at].call == call;
-        uint32_t from = waits ? an_graph_first_node(b, call) : an_graph_last_node(b, call);
-        rc = an_graph_edge(b, from, an_graph_op_start(b, i), AN_EDGE_LAUNCH);
+        uint32_t call = an_call_outermost(context->trace, op->launch[i]);
+        size_t at = an_sync_seek(edges, call);
+        bool waits = at < edges->sync_count && edges->sync[at].call == call;
+        uint32_t from = waits ? an_graph_first_node(build, call) : an_graph_last_node(build, call);
+        rc = an_graph_edge(build, from, an_graph_op_start(build, i), AN_EDGE_LAUNCH);
     }
     return rc;
 }
 
-static int wait_edges(struct an_context *c, struct an_graph_build *b,
-                      const struct an_device_edges *e)
+static int wait_edges(struct an_context *context, struct an_graph_build *build,
+                      const struct an_device_edges *edges)
 {
-    const uint32_t *span = c->device_spans;
+    const uint32_t *span = context->device_spans;
     int rc = 0;
-    for (uint32_t i = 0; i < c->gpu->op.count && !rc; i++)
-        for (size_t k = e->first[i]; k < e->first[i + 1] && !rc; k++)
-            rc = an_graph_edge(b, an_graph_op_node(b, e->from[k]), an_graph_op_start(b, i),
-                               AN_EDGE_STREAM | (e->inferred[k] ? AN_EDGE_INFERRED : 0u));
-    for (size_t i = 0; i < e->sync_count && !rc; i++) {
-        if (launches_itself(c, &e->sync[i]) && span[i] == AN_NONE)
+    for (uint32_t i = 0; i < context->gpu->op.count && !rc; i++)
+        for (size_t k = edges->first[i]; k < edges->first[i + 1] && !rc; k++)
+            rc = an_graph_edge(build, an_graph_op_node(build, edges->from[k]),
+                               an_graph_op_start(build, i),
+                               AN_EDGE_STREAM | (edges->inferred[k] ? AN_EDGE_INFERRED : 0u));
+    for (size_t i = 0; i < edges->sync_count && !rc; i++) {
+        if (launches_itself(context, &edges->sync[i]) && span[i] == AN_NONE)
             continue; /* the call ended before its copy began */
-        uint32_t to = span[i] == AN_NONE ? an_graph_last_node(b, e->sync[i].call)
-                                         : an_graph_span_last(b, span[i]);
-        rc = an_graph_edge(b, an_graph_op_node(b, e->sync[i].op), to,
-                           AN_EDGE_SYNC | (e->sync[i].inferred ? AN_EDGE_INFERRED : 0u));
+        uint32_t to = span[i] == AN_NONE ? an_graph_last_node(build, edges->sync[i].call)
+                                         : an_graph_span_last(build, span[i]);
+        rc = an_graph_edge(build, an_graph_op_node(build, edges->sync[i].op), to,
+                           AN_EDGE_SYNC | (edges->sync[i].inferred ? AN_EDGE_INFERRED : 0u));
     }
     return rc;
 }
@@ -118,44 +123,47 @@ struct queue {
     size_t count;
 };
 
-static int credit_edges(struct an_context *c, struct an_graph_build *b,
-                        const struct an_device_edges *e)
+static int credit_edges(struct an_context *context, struct an_graph_build *build,
+                        const struct an_device_edges *edges)
 {
-    const struct an_devices *g = c->gpu;
-    size_t *launched = an_arena_zero(c->work, c->t->track_count, sizeof *launched);
-    struct queue *queue = an_arena_zero(c->work, c->t->track_count, sizeof *queue);
+    const struct an_devices *devices = context->gpu;
+    size_t *launched =
+        an_arena_zero(context->scratch, context->trace->track_count, sizeof *launched);
+    struct queue *queue =
+        an_arena_zero(context->scratch, context->trace->track_count, sizeof *queue);
     int rc = launched && queue ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0; i < g->op.count && !rc; i++)
-        launched[g->op.track[i]]++;
-    for (size_t d = 0; d < g->device_count && !rc; d++)
-        for (size_t i = g->device[d].first; i < g->device[d].first + g->by_launch_known[d] && !rc;
-             i++) {
-            uint32_t op = g->by_launch[i], track = g->op.track[op];
+    for (size_t i = 0; i < devices->op.count && !rc; i++)
+        launched[devices->op.track[i]]++;
+    for (size_t d = 0; d < devices->device_count && !rc; d++)
+        for (size_t i = devices->device[d].first;
+             i < devices->device[d].first + devices->by_launch_known[d] && !rc; i++) {
+            uint32_t op = devices->by_launch[i], track = devices->op.track[op];
             struct queue *q = &queue[track];
-            if (g->op.launch[op] == AN_NONE || launched[track] <= QUEUE_MOST)
+            if (devices->op.launch[op] == AN_NONE || launched[track] <= QUEUE_MOST)
                 continue;
-            if (!q->op && !(q->op = an_arena_zero(c->work, QUEUE_MOST, sizeof *q->op)))
+            if (!q->op && !(q->op = an_arena_zero(context->scratch, QUEUE_MOST, sizeof *q->op)))
                 return TACHO_ENOMEM;
             uint32_t *slot = &q->op[q->count++ % QUEUE_MOST];
-            uint32_t call = an_call_outermost(c->t, g->op.launch[op]);
-            if (q->count > QUEUE_MOST && e->before[*slot] != AN_NONE &&
-                g->op.start[*slot] <= c->t->slice.start[call])
-                rc = an_graph_edge(b, an_graph_op_node(b, e->before[*slot]),
-                                   an_graph_first_node(b, call), AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+            uint32_t call = an_call_outermost(context->trace, devices->op.launch[op]);
+            if (q->count > QUEUE_MOST && edges->before[*slot] != AN_NONE &&
+                devices->op.start[*slot] <= context->trace->slice.start[call])
+                rc = an_graph_edge(build, an_graph_op_node(build, edges->before[*slot]),
+                                   an_graph_first_node(build, call),
+                                   AN_EDGE_CREDIT | AN_EDGE_INFERRED);
             *slot = op;
         }
     return rc;
 }
 
-static int device_edges(struct an_context *c, struct an_graph_build *b)
+static int device_edges(struct an_context *context, struct an_graph_build *build)
 {
-    const struct an_device_edges *e;
-    int rc = c->gpu ? an_device_edges_of(c, &e) : 0;
-    if (!c->gpu || rc)
+    const struct an_device_edges *edges;
+    int rc = context->gpu ? an_device_edges_of(context, &edges) : 0;
+    if (!context->gpu || rc)
         return rc;
-    rc = launch_edges(c, b, e);
-    rc = rc ? rc : wait_edges(c, b, e);
-    return rc ? rc : credit_edges(c, b, e);
+    rc = launch_edges(context, build, edges);
+    rc = rc ? rc : wait_edges(context, build, edges);
+    return rc ? rc : credit_edges(context, build, edges);
 }
 
 const struct an_graph_builder an_graph_device = {"device", device_cuts, device_edges};

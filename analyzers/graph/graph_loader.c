@@ -33,15 +33,16 @@ struct crew {
     bool in_line;
 };
 
-static bool makes(enum an_role r)
+static bool makes(enum an_role role)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE;
+    return role == AN_ROLE_READ || role == AN_ROLE_DECODE || role == AN_ROLE_COLLATE;
 }
 
-static bool is_stage(const struct an_trace *t, size_t i)
+static bool is_stage(const struct an_trace *trace, size_t i)
 {
-    enum an_role r = an_trace_role(t, t->slice.detail[i]);
-    return makes(r) || r == AN_ROLE_QUEUE_WAIT || r == AN_ROLE_PIN || r == AN_ROLE_INPUT_WAIT;
+    enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
+    return makes(role) || role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_PIN ||
+           role == AN_ROLE_INPUT_WAIT;
 }
 
 /* ---- finding -------------------------------------------------------------------------------------------------------------- */
@@ -56,64 +57,65 @@ static int add_slice(uint32_t **list, size_t *count, size_t *room, size_t i)
 
 /* Batches that one worker made: stages up to a collate, or single stages where it never collates.
  */
-static int add_batches(const struct an_trace *t, const struct an_track *k, bool collates,
-                       struct crew *w)
+static int add_batches(const struct an_trace *trace, const struct an_track *track, bool collates,
+                       struct crew *crew)
 {
-    struct batch x = {.wait = AN_NONE, .first = AN_NONE};
+    struct batch batch = {.wait = AN_NONE, .first = AN_NONE};
     int64_t free_since = INT64_MIN;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        enum an_role r = an_trace_role(t, t->slice.detail[i]);
-        uint32_t p = t->slice.parent[i];
-        if (t->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(t, p)) ||
-            an_slice_in_phase(t, i))
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
+        uint32_t p = trace->slice.parent[i];
+        if (trace->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(trace, p)) ||
+            an_slice_in_phase(trace, i))
             continue;
-        if (r == AN_ROLE_QUEUE_WAIT)
-            x.wait = (uint32_t)i;
-        if (!makes(r))
+        if (role == AN_ROLE_QUEUE_WAIT)
+            batch.wait = (uint32_t)i;
+        if (!makes(role))
             continue;
-        if (x.first == AN_NONE) {
-            x.first = (uint32_t)i;
-            x.claimed = t->slice.start[x.wait == AN_NONE ? x.first : x.wait];
-            x.claimed = free_since != INT64_MIN && x.wait == AN_NONE ? free_since : x.claimed;
+        if (batch.first == AN_NONE) {
+            batch.first = (uint32_t)i;
+            batch.claimed = trace->slice.start[batch.wait == AN_NONE ? batch.first : batch.wait];
+            batch.claimed =
+                free_since != INT64_MIN && batch.wait == AN_NONE ? free_since : batch.claimed;
         }
-        if (collates && r != AN_ROLE_COLLATE)
+        if (collates && role != AN_ROLE_COLLATE)
             continue;
-        x.last = (uint32_t)i;
-        x.done = free_since = an_slice_end(t, i);
-        if (an_grow(&w->batch, &w->room, w->count + 1, sizeof *w->batch))
+        batch.last = (uint32_t)i;
+        batch.done = free_since = an_slice_end(trace, i);
+        if (an_grow(&crew->batch, &crew->room, crew->count + 1, sizeof *crew->batch))
             return TACHO_ENOMEM;
-        w->batch[w->count++] = x;
-        x = (struct batch){.wait = AN_NONE, .first = AN_NONE};
+        crew->batch[crew->count++] = batch;
+        batch = (struct batch){.wait = AN_NONE, .first = AN_NONE};
     }
     return 0;
 }
 
-static int add_track(struct an_context *c, struct crew *crews, uint32_t track)
+static int add_track(struct an_context *context, struct crew *crews, uint32_t track)
 {
-    const struct an_trace *t = c->t;
-    const struct an_track *k = &t->track[track];
+    const struct an_trace *trace = context->trace;
+    const struct an_track *k = &trace->track[track];
     bool collates = false, stages = false;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !collates; i++) {
-        collates = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COLLATE;
-        stages = stages || is_stage(t, i);
+        collates = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COLLATE;
+        stages = stages || is_stage(trace, i);
     }
-    uint32_t lane = stages || collates ? an_lane_of_process(c, k->process) : AN_NONE;
+    uint32_t lane = stages || collates ? an_lane_of_process(context, k->process) : AN_NONE;
     if (lane == AN_NONE)
         return 0;
-    struct crew *w = &crews[lane];
-    bool steps = c->lane[lane].track == track;
-    int rc = steps ? 0 : add_batches(t, k, collates, w);
+    struct crew *crew = &crews[lane];
+    bool steps = context->lane[lane].track == track;
+    int rc = steps ? 0 : add_batches(trace, k, collates, crew);
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
-        enum an_role r = an_trace_role(t, t->slice.detail[i]);
-        uint32_t p = t->slice.parent[i];
-        if (an_slice_in_phase(t, i) || t->slice.dur[i] == AN_OPEN)
+        enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
+        uint32_t p = trace->slice.parent[i];
+        if (an_slice_in_phase(trace, i) || trace->slice.dur[i] == AN_OPEN)
             continue;
-        if (steps && r == AN_ROLE_INPUT_WAIT &&
-            (p == AN_NONE || an_trace_role(t, t->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
-            rc = add_slice(&w->wait, &w->waits, &w->wait_room, i);
-        else if (!steps && r == AN_ROLE_PIN)
-            rc = add_slice(&w->pin, &w->pins, &w->pin_room, i);
-        w->in_line = w->in_line || (steps && makes(r));
+        if (steps && role == AN_ROLE_INPUT_WAIT &&
+            (p == AN_NONE || an_trace_role(trace, trace->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
+            rc = add_slice(&crew->wait, &crew->waits, &crew->wait_room, i);
+        else if (!steps && role == AN_ROLE_PIN)
+            rc = add_slice(&crew->pin, &crew->pins, &crew->pin_room, i);
+        crew->in_line = crew->in_line || (steps && makes(role));
     }
     return rc;
 }
@@ -126,12 +128,12 @@ static int claim_order(const void *x, const void *y)
     return (a->done > b->done) - (a->done < b->done);
 }
 
-static void free_crews(struct crew *w, size_t n)
+static void free_crews(struct crew *crew, size_t n)
 {
-    for (size_t k = 0; w && k < n; k++) {
-        free(w[k].batch);
-        free(w[k].wait);
-        free(w[k].pin);
+    for (size_t k = 0; crew && k < n; k++) {
+        free(crew[k].batch);
+        free(crew[k].wait);
+        free(crew[k].pin);
     }
 }
 
@@ -149,12 +151,12 @@ static int64_t done_behind(const struct batch *batch, size_t n, int64_t time)
 }
 
 /* Last wait that had begun at `time`, -1: none had. */
-static int64_t begun_at(const struct an_trace *t, const uint32_t *wait, size_t n, int64_t time)
+static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size_t n, int64_t time)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (t->slice.start[wait[middle]] <= time)
+        if (trace->slice.start[wait[middle]] <= time)
             low = middle + 1;
         else
             high = middle;
@@ -166,23 +168,23 @@ static int64_t begun_at(const struct an_trace *t, const uint32_t *wait, size_t n
  * the first wait gets, by what most of them show: a long wait that ends just behind a batch got
  * that one; a worker that stops waiting for room just when a wait begins got the slot that this
  * wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows it. */
-static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches,
+static int64_t shift_of(const struct an_trace *trace, const struct batch *batch, size_t batches,
                         const uint32_t *wait, size_t waits, int64_t room)
 {
     size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
     for (size_t k = 0; k < waits; k++) {
-        int64_t end = an_slice_end(t, wait[k]), j = done_behind(batch, batches, end) - 1,
+        int64_t end = an_slice_end(trace, wait[k]), j = done_behind(batch, batches, end) - 1,
                 shift = j - (int64_t)k;
-        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR &&
+        if (trace->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR &&
             shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t j = 0; j < batches && room; j++) {
-        int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(t, batch[j].wait);
-        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(t, wait, waits, end),
+        int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(trace, batch[j].wait);
+        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(trace, wait, waits, end),
                 shift = (int64_t)j - m - room;
-        if (m >= 0 && an_time_sub(end, t->slice.start[wait[m]]) < NEAR && shift >= -SHIFT_MOST &&
-            shift <= SHIFT_MOST)
+        if (m >= 0 && an_time_sub(end, trace->slice.start[wait[m]]) < NEAR &&
+            shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t i = 0; i <= 2 * SHIFT_MOST; i++)
@@ -191,16 +193,16 @@ static int64_t shift_of(const struct an_trace *t, const struct batch *batch, siz
 }
 
 /* Slots of the queue, by the queue_waits: the number most of them agree on; 0: not known. */
-static int64_t room_of(const struct an_trace *t, const struct crew *w, const uint32_t *taker,
+static int64_t room_of(const struct an_trace *trace, const struct crew *crew, const uint32_t *taker,
                        size_t takers, int64_t shift)
 {
     enum { MOST = 512 };
     size_t count[MOST] = {0}, best = 0;
-    for (size_t j = 0; j < w->count; j++) {
-        if (w->batch[j].wait == AN_NONE)
+    for (size_t j = 0; j < crew->count; j++) {
+        if (crew->batch[j].wait == AN_NONE)
             continue;
-        int64_t end = an_slice_end(t, w->batch[j].wait);
-        int64_t m = begun_at(t, taker, takers, end), room = (int64_t)j - shift - m;
+        int64_t end = an_slice_end(trace, crew->batch[j].wait);
+        int64_t m = begun_at(trace, taker, takers, end), room = (int64_t)j - shift - m;
         if (m >= 0 && room > 0 && room < MOST)
             count[room]++;
     }
@@ -213,43 +215,43 @@ static int64_t room_of(const struct an_trace *t, const struct crew *w, const uin
 
 /* Where a thread waits for a batch: in its range of that name; a pin thread in the pause before it
  * copies. */
-static uint32_t waiting(const struct an_graph_build *b, uint32_t slice)
+static uint32_t waiting(const struct an_graph_build *build, uint32_t slice)
 {
-    const struct an_graph *g = an_graph_built(b);
-    uint32_t first = an_graph_first_node(b, slice),
-             before = first == AN_NONE ? AN_NONE : an_graph_before(g, first);
-    if (first == AN_NONE || g->kind[first] == AN_NODE_WAIT)
-        return an_graph_last_node(b, slice);
-    return before != AN_NONE && g->kind[before] == AN_NODE_WAIT ? before : first;
+    const struct an_graph *graph = an_graph_built(build);
+    uint32_t first = an_graph_first_node(build, slice),
+             before = first == AN_NONE ? AN_NONE : an_graph_before(graph, first);
+    if (first == AN_NONE || graph->kind[first] == AN_NODE_WAIT)
+        return an_graph_last_node(build, slice);
+    return before != AN_NONE && graph->kind[before] == AN_NODE_WAIT ? before : first;
 }
 
 /* From the last stage of batch k + shift to what takes it as the k-th: input_wait or pin. */
-static int hand_over(struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
+static int hand_over(struct an_graph_build *build, const struct crew *crew, const uint32_t *taker,
                      size_t takers, int64_t shift, unsigned flags)
 {
     int rc = 0;
     for (size_t k = 0; k < takers && !rc; k++) {
         int64_t j = (int64_t)k + shift;
-        if (j >= 0 && j < (int64_t)w->count)
-            rc = an_graph_edge(b, an_graph_last_node(b, w->batch[j].last), waiting(b, taker[k]),
-                               AN_EDGE_HANDOFF | flags);
+        if (j >= 0 && j < (int64_t)crew->count)
+            rc = an_graph_edge(build, an_graph_last_node(build, crew->batch[j].last),
+                               waiting(build, taker[k]), AN_EDGE_HANDOFF | flags);
     }
     return rc;
 }
 
-static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w,
-                  bool begins, unsigned flags)
+static int pinned(const struct an_trace *trace, struct an_graph_build *build,
+                  const struct crew *crew, bool begins, unsigned flags)
 {
-    struct batch *pin = calloc(w->pins + 1, sizeof *pin);
+    struct batch *pin = calloc(crew->pins + 1, sizeof *pin);
     int rc = pin ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < w->pins && !rc; k++)
-        pin[k].done = an_slice_end(t, w->pin[k]);
-    int64_t shift = rc || begins ? 0 : shift_of(t, pin, w->pins, w->wait, w->waits, 0);
-    for (size_t k = 0; k < w->waits && !rc && shift != UNKNOWN; k++) {
+    for (size_t k = 0; k < crew->pins && !rc; k++)
+        pin[k].done = an_slice_end(trace, crew->pin[k]);
+    int64_t shift = rc || begins ? 0 : shift_of(trace, pin, crew->pins, crew->wait, crew->waits, 0);
+    for (size_t k = 0; k < crew->waits && !rc && shift != UNKNOWN; k++) {
         int64_t j = (int64_t)k + shift;
-        if (j >= 0 && j < (int64_t)w->pins)
-            rc = an_graph_edge(b, an_graph_last_node(b, w->pin[j]),
-                               an_graph_last_node(b, w->wait[k]), AN_EDGE_HANDOFF | flags);
+        if (j >= 0 && j < (int64_t)crew->pins)
+            rc = an_graph_edge(build, an_graph_last_node(build, crew->pin[j]),
+                               an_graph_last_node(build, crew->wait[k]), AN_EDGE_HANDOFF | flags);
     }
     free(pin);
     return rc;
@@ -257,51 +259,52 @@ static int pinned(const struct an_trace *t, struct an_graph_build *b, const stru
 
 /* Batch k + shift was taken: its slot is given back when the next one is asked for, by a pin thread
  * when it has copied it. */
-static int credits(struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
+static int credits(struct an_graph_build *build, const struct crew *crew, const uint32_t *taker,
                    size_t takers, int64_t shift, int64_t room)
 {
-    const struct an_graph *g = an_graph_built(b);
+    const struct an_graph *graph = an_graph_built(build);
     int rc = 0;
     for (size_t k = 0; k < takers && !rc && room; k++) {
         int64_t j = (int64_t)k + shift + room;
         uint32_t taken =
-            w->pins ? an_graph_last_node(b, taker[k]) : an_graph_first_node(b, taker[k]);
-        if (j < 0 || j >= (int64_t)w->count || taken == AN_NONE)
+            crew->pins ? an_graph_last_node(build, taker[k]) : an_graph_first_node(build, taker[k]);
+        if (j < 0 || j >= (int64_t)crew->count || taken == AN_NONE)
             continue;
-        const struct batch *x = &w->batch[j];
-        uint32_t to =
-            x->wait == AN_NONE ? an_graph_first_node(b, x->first) : an_graph_last_node(b, x->wait);
-        rc = an_graph_edge(b, w->pins ? taken : an_graph_before(g, taken), to,
+        const struct batch *batch = &crew->batch[j];
+        uint32_t to = batch->wait == AN_NONE ? an_graph_first_node(build, batch->first)
+                                             : an_graph_last_node(build, batch->wait);
+        rc = an_graph_edge(build, crew->pins ? taken : an_graph_before(graph, taken), to,
                            AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     }
     return rc;
 }
 
 /* Does the recording hold everything from the first batch on? */
-static bool is_whole(const struct an_trace *t)
+static bool is_whole(const struct an_trace *trace)
 {
-    return !an_trace_key(t, "steps.window") && !an_trace_key(t, "steps.every") &&
-           !an_trace_key(t, "source");
+    return !an_trace_key(trace, "steps.window") && !an_trace_key(trace, "steps.every") &&
+           !an_trace_key(trace, "source");
 }
 
 /* Slices of a list that start in [t0, t1): *first of them and how many. */
-static size_t slices_in(const struct an_trace *t, const uint32_t *list, size_t n, int64_t t0,
+static size_t slices_in(const struct an_trace *trace, const uint32_t *list, size_t n, int64_t t0,
                         int64_t t1, size_t *first)
 {
-    size_t low = (size_t)(begun_at(t, list, n, t0 - 1) + 1),
-           high = (size_t)(begun_at(t, list, n, t1 - 1) + 1);
+    size_t low = (size_t)(begun_at(trace, list, n, t0 - 1) + 1),
+           high = (size_t)(begun_at(trace, list, n, t1 - 1) + 1);
     *first = low;
     return high - low;
 }
 
 /* The part of a loader's work that began in [t0, t1). */
-static struct crew part_of(const struct an_trace *t, const struct crew *w, int64_t t0, int64_t t1)
+static struct crew part_of(const struct an_trace *trace, const struct crew *w, int64_t t0,
+                           int64_t t1)
 {
     struct crew p = *w;
     size_t first, i = 0, n;
-    p.waits = slices_in(t, w->wait, w->waits, t0, t1, &first);
+    p.waits = slices_in(trace, w->wait, w->waits, t0, t1, &first);
     p.wait += first;
-    p.pins = slices_in(t, w->pin, w->pins, t0, t1, &first);
+    p.pins = slices_in(trace, w->pin, w->pins, t0, t1, &first);
     p.pin += p.pins ? first : 0;
     while (i < w->count && w->batch[i].claimed < t0)
         i++;
@@ -314,90 +317,94 @@ static struct crew part_of(const struct an_trace *t, const struct crew *w, int64
 
 /* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they
  * are not each other's. */
-static bool agrees(const struct an_trace *t, const struct crew *w, const uint32_t *taker,
+static bool agrees(const struct an_trace *trace, const struct crew *crew, const uint32_t *taker,
                    size_t takers)
 {
-    for (size_t k = 0; k < takers && k < w->count; k++)
-        if (w->batch[k].done > an_slice_end(t, taker[k]))
+    for (size_t k = 0; k < takers && k < crew->count; k++)
+        if (crew->batch[k].done > an_slice_end(trace, taker[k]))
             return false;
     return true;
 }
 
 /* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first
  * stretch that shows it. */
-static int part_edges(const struct an_trace *t, struct an_graph_build *b, const struct crew *w,
-                      bool begins, int64_t *room)
+static int part_edges(const struct an_trace *trace, struct an_graph_build *build,
+                      const struct crew *crew, bool begins, int64_t *room)
 {
-    const uint32_t *taker = w->pins ? w->pin : w->wait;
-    size_t takers = w->pins ? w->pins : w->waits;
-    if (!w->count || !w->waits)
+    const uint32_t *taker = crew->pins ? crew->pin : crew->wait;
+    size_t takers = crew->pins ? crew->pins : crew->waits;
+    if (!crew->count || !crew->waits)
         return 0;
-    begins = begins && agrees(t, w, taker, takers);
+    begins = begins && agrees(trace, crew, taker, takers);
     int64_t shift =
-        begins ? 0 : shift_of(t, w->batch, w->count, taker, takers, w->pins ? 0 : *room);
+        begins ? 0
+               : shift_of(trace, crew->batch, crew->count, taker, takers, crew->pins ? 0 : *room);
     unsigned flags = begins ? 0 : AN_EDGE_INFERRED;
     if (shift == UNKNOWN)
         return 0;
     if (!*room)
-        *room = room_of(t, w, taker, takers, shift);
-    int rc = hand_over(b, w, taker, takers, shift, flags);
-    rc = rc || !w->pins ? rc : pinned(t, b, w, begins, flags);
-    return rc ? rc : credits(b, w, taker, takers, shift, *room);
+        *room = room_of(trace, crew, taker, takers, shift);
+    int rc = hand_over(build, crew, taker, takers, shift, flags);
+    rc = rc || !crew->pins ? rc : pinned(trace, build, crew, begins, flags);
+    return rc ? rc : credits(build, crew, taker, takers, shift, *room);
 }
 
 /* A step for which recording was paused left out what the threads did meanwhile: behind it is
  * another stretch. */
-static int crew_edges(struct an_context *c, struct an_graph_build *b, const struct an_lane *l,
-                      struct crew *w)
+static int crew_edges(struct an_context *context, struct an_graph_build *build,
+                      const struct an_lane *lane, struct crew *crew)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     int64_t since = INT64_MIN + 1, room = 0;
-    bool begins = is_whole(t);
+    bool begins = is_whole(trace);
     int rc = 0;
-    if (!w->count || !w->waits || w->in_line)
+    if (!crew->count || !crew->waits || crew->in_line)
         return 0;
-    qsort(w->batch, w->count, sizeof *w->batch, claim_order);
-    for (size_t i = l->first; i <= l->first + l->count && !rc; i++) {
-        bool last = i == l->first + l->count;
-        if (!last && !c->step[i].paused)
+    qsort(crew->batch, crew->count, sizeof *crew->batch, claim_order);
+    for (size_t i = lane->first; i <= lane->first + lane->count && !rc; i++) {
+        bool last = i == lane->first + lane->count;
+        if (!last && !context->step[i].paused)
             continue;
-        struct crew part = part_of(t, w, since, last ? INT64_MAX : c->step[i].host_start);
-        rc = part_edges(t, b, &part, begins, &room);
+        struct crew part =
+            part_of(trace, crew, since, last ? INT64_MAX : context->step[i].host_start);
+        rc = part_edges(trace, build, &part, begins, &room);
         begins = false;
-        since = last || c->step[i].host_end == STORE_ABSENT ? since : c->step[i].host_end;
+        since =
+            last || context->step[i].host_end == STORE_ABSENT ? since : context->step[i].host_end;
     }
     return rc;
 }
 
 /* What a pin thread does between two copies is waiting. */
-static int loader_cuts(struct an_context *c, struct an_graph_build *b)
+static int loader_cuts(struct an_context *context, struct an_graph_build *build)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     int rc = 0;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *x = &t->track[k];
-        bool pins = false, others = strcmp(x->kind, "thread");
-        for (size_t i = x->slice_first; i < x->slice_first + x->slice_count && !others; i++) {
-            pins = pins || an_trace_role(t, t->slice.detail[i]) == AN_ROLE_PIN;
-            others = an_trace_role(t, t->slice.detail[i]) != AN_ROLE_PIN &&
-                     t->slice.parent[i] == AN_NONE;
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
+        bool pins = false, others = strcmp(track->kind, "thread");
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !others;
+             i++) {
+            pins = pins || an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_PIN;
+            others = an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_PIN &&
+                     trace->slice.parent[i] == AN_NONE;
         }
         if (pins && !others)
-            rc = an_graph_cut_pauses(c, b, k, AN_CAUSE_INPUT, NULL, NULL);
+            rc = an_graph_cut_pauses(context, build, k, AN_CAUSE_INPUT, NULL, NULL);
     }
     return rc;
 }
 
-static int loader_edges(struct an_context *c, struct an_graph_build *b)
+static int loader_edges(struct an_context *context, struct an_graph_build *build)
 {
-    struct crew *crews = an_arena_zero(c->work, c->lane_count + 1, sizeof *crews);
+    struct crew *crews = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *crews);
     int rc = crews ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < c->t->track_count && !rc && c->lane_count; k++)
-        if (!strcmp(c->t->track[k].kind, "thread"))
-            rc = add_track(c, crews, k);
-    for (size_t k = 0; k < c->lane_count && !rc; k++)
-        rc = crew_edges(c, b, &c->lane[k], &crews[k]);
-    free_crews(crews, c->lane_count);
+    for (uint32_t k = 0; k < context->trace->track_count && !rc && context->lane_count; k++)
+        if (!strcmp(context->trace->track[k].kind, "thread"))
+            rc = add_track(context, crews, k);
+    for (size_t k = 0; k < context->lane_count && !rc; k++)
+        rc = crew_edges(context, build, &context->lane[k], &crews[k]);
+    free_crews(crews, context->lane_count);
     return rc;
 }
 

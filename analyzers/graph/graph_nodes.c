@@ -18,8 +18,8 @@ struct open_cut {
 };
 
 struct sweep {
-    struct an_graph_build *b;
-    struct an_graph *g;
+    struct an_graph_build *build;
+    struct an_graph *graph;
     struct open_cut *open;
     size_t depth, room, n; /* n: the next node */
     uint32_t track;
@@ -27,159 +27,163 @@ struct sweep {
     bool count; /* only count */
 };
 
-static void emit(struct sweep *w, int64_t until, const struct open_cut *x)
+static void emit(struct sweep *sweep, int64_t until, const struct open_cut *open_cut)
 {
-    struct an_graph *g = w->g;
-    size_t n = w->n++;
-    if (!w->count) {
-        g->start[n] = w->at;
-        g->end[n] = until;
-        g->track[n] = w->track;
-        g->slice[n] = x ? x->slice : AN_NONE;
-        g->kind[n] = x ? x->kind : AN_NODE_THINK;
-        g->cause[n] = x ? x->cause : AN_CAUSE_THINK;
+    struct an_graph *graph = sweep->graph;
+    size_t n = sweep->n++;
+    if (!sweep->count) {
+        graph->start[n] = sweep->at;
+        graph->end[n] = until;
+        graph->track[n] = sweep->track;
+        graph->slice[n] = open_cut ? open_cut->slice : AN_NONE;
+        graph->kind[n] = open_cut ? open_cut->kind : AN_NODE_THINK;
+        graph->cause[n] = open_cut ? open_cut->cause : AN_CAUSE_THINK;
     }
-    w->at = until;
+    sweep->at = until;
 }
 
-static void close_top(struct sweep *w)
+static void close_top(struct sweep *sweep)
 {
-    const struct open_cut *x = &w->open[--w->depth];
-    if (*x->first == w->n) /* it lasts no time, or lies where another one ended late */
-        emit(w, w->at, x);
-    *x->last = (uint32_t)w->n - 1;
+    const struct open_cut *open_cut = &sweep->open[--sweep->depth];
+    if (*open_cut->first == sweep->n) /* it lasts no time, or lies where another one ended late */
+        emit(sweep, sweep->at, open_cut);
+    *open_cut->last = (uint32_t)sweep->n - 1;
 }
 
 /* Gives the time up to `time` to the cuts that are innermost meanwhile, and closes those that end.
  */
-static void sweep_to(struct sweep *w, int64_t time)
+static void sweep_to(struct sweep *sweep, int64_t time)
 {
-    while (w->depth) {
-        const struct open_cut *top = &w->open[w->depth - 1];
+    while (sweep->depth) {
+        const struct open_cut *top = &sweep->open[sweep->depth - 1];
         int64_t until = top->end < time ? top->end : time;
-        if (until > w->at)
-            emit(w, until, top);
+        if (until > sweep->at)
+            emit(sweep, until, top);
         if (top->end > time)
             return;
-        close_top(w);
+        close_top(sweep);
     }
-    if (time > w->at)
-        emit(w, time, NULL);
+    if (time > sweep->at)
+        emit(sweep, time, NULL);
 }
 
-static int open_cut(struct sweep *w, int64_t start, struct open_cut x)
+static int open_cut(struct sweep *sweep, int64_t start, struct open_cut x)
 {
-    if (w->at == INT64_MIN)
-        w->at = start; /* a thread begins with its first cut */
-    sweep_to(w, start);
-    if (an_grow(&w->open, &w->room, w->depth + 1, sizeof *w->open))
+    if (sweep->at == INT64_MIN)
+        sweep->at = start; /* a thread begins with its first cut */
+    sweep_to(sweep, start);
+    if (an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open))
         return TACHO_ENOMEM;
     if (x.end < start)
         x.end = start;
-    *x.first = (uint32_t)w->n;
-    w->open[w->depth++] = x;
+    *x.first = (uint32_t)sweep->n;
+    sweep->open[sweep->depth++] = x;
     return 0;
 }
 
 /* Ends the sweep of a thread at the last cut's end. */
-static void finish_thread(struct sweep *w)
+static void finish_thread(struct sweep *sweep)
 {
-    while (w->depth) {
-        int64_t end = w->open[w->depth - 1].end;
-        sweep_to(w, end > w->at ? end : w->at);
+    while (sweep->depth) {
+        int64_t end = sweep->open[sweep->depth - 1].end;
+        sweep_to(sweep, end > sweep->at ? end : sweep->at);
     }
 }
 
-static struct open_cut cut_of_slice(struct an_graph_build *b, size_t i)
+static struct open_cut cut_of_slice(struct an_graph_build *build, size_t i)
 {
-    return (struct open_cut){.end = an_slice_end(b->c->t, i),
+    return (struct open_cut){.end = an_slice_end(build->context->trace, i),
                              .slice = (uint32_t)i,
-                             .first = &b->first[i],
-                             .last = &b->last[i],
-                             .kind = (uint8_t)(b->cut[i] - 1),
-                             .cause = b->cause[i]};
+                             .first = &build->first[i],
+                             .last = &build->last[i],
+                             .kind = (uint8_t)(build->cut[i] - 1),
+                             .cause = build->cause[i]};
 }
 
-static struct open_cut cut_of_span(struct an_graph_span *s)
+static struct open_cut cut_of_span(struct an_graph_span *graph_span)
 {
-    return (struct open_cut){s->end, s->slice, &s->first, &s->last, s->kind, s->cause};
+    return (struct open_cut){graph_span->end,   graph_span->slice, &graph_span->first,
+                             &graph_span->last, graph_span->kind,  graph_span->cause};
 }
 
 /* Pieces of a thread: its slices and spans come in order of start, the longer first. */
-static int sweep_thread(struct sweep *w, uint32_t track, size_t *span)
+static int sweep_thread(struct sweep *sweep, uint32_t track, size_t *span)
 {
-    struct an_graph_build *b = w->b;
-    const struct an_trace *t = b->c->t;
-    size_t i = t->track[track].slice_first, stop = i + t->track[track].slice_count;
+    struct an_graph_build *build = sweep->build;
+    const struct an_trace *trace = build->context->trace;
+    size_t i = trace->track[track].slice_first, stop = i + trace->track[track].slice_count;
     int rc = 0;
-    w->track = track;
-    w->at = INT64_MIN;
+    sweep->track = track;
+    sweep->at = INT64_MIN;
     while (!rc) {
-        while (i < stop && !b->cut[i])
+        while (i < stop && !build->cut[i])
             i++;
-        struct an_graph_span *s = *span < b->span_count ? &b->span[b->span_order[*span]] : NULL;
-        if (s && s->track != track)
-            s = NULL;
-        if (s && i < stop &&
-            (t->slice.start[i] < s->start ||
-             (t->slice.start[i] == s->start && an_slice_end(t, i) >= s->end)))
-            s = NULL;
-        if (s)
-            rc = open_cut(w, s->start, cut_of_span(s));
+        struct an_graph_span *graph_span =
+            *span < build->span_count ? &build->span[build->span_order[*span]] : NULL;
+        if (graph_span && graph_span->track != track)
+            graph_span = NULL;
+        if (graph_span && i < stop &&
+            (trace->slice.start[i] < graph_span->start ||
+             (trace->slice.start[i] == graph_span->start &&
+              an_slice_end(trace, i) >= graph_span->end)))
+            graph_span = NULL;
+        if (graph_span)
+            rc = open_cut(sweep, graph_span->start, cut_of_span(graph_span));
         else if (i < stop)
-            rc = open_cut(w, t->slice.start[i], cut_of_slice(b, i));
+            rc = open_cut(sweep, trace->slice.start[i], cut_of_slice(build, i));
         else
             break;
-        *span += s != NULL;
-        i += s == NULL;
+        *span += graph_span != NULL;
+        i += graph_span == NULL;
     }
-    finish_thread(w);
+    finish_thread(sweep);
     return rc;
 }
 
-static void place(struct an_graph *g, size_t n, uint32_t track, uint32_t slice,
+static void place(struct an_graph *graph, size_t n, uint32_t track, uint32_t slice,
                   enum an_node_kind kind, enum an_cause cause)
 {
-    g->track[n] = track;
-    g->slice[n] = slice;
-    g->kind[n] = (uint8_t)kind;
-    g->cause[n] = (uint8_t)cause;
+    graph->track[n] = track;
+    graph->slice[n] = slice;
+    graph->kind[n] = (uint8_t)kind;
+    graph->cause[n] = (uint8_t)cause;
 }
 
 /* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node
  * of the last one. */
-static size_t place_pieces(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, int64_t at)
+static size_t place_pieces(struct an_graph *graph, size_t n, uint32_t track, uint32_t slice,
+                           int64_t at)
 {
-    int64_t end = g->end[n], start = g->start[n];
-    place(g, n, track, slice, AN_NODE_DEVICE, AN_CAUSE_TRANSFER);
-    place(g, n + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
-    place(g, n + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
-    g->end[n] = g->start[n + 1] = start;
-    g->end[n + 1] = g->start[n + 2] = at < start ? start : at < end ? at : end;
-    g->end[n + 2] = end;
+    int64_t end = graph->end[n], start = graph->start[n];
+    place(graph, n, track, slice, AN_NODE_DEVICE, AN_CAUSE_TRANSFER);
+    place(graph, n + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
+    place(graph, n + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
+    graph->end[n] = graph->start[n + 1] = start;
+    graph->end[n + 1] = graph->start[n + 2] = at < start ? start : at < end ? at : end;
+    graph->end[n + 2] = end;
     return n + 2;
 }
 
 /* Ops stand by device and start, so those of one stream come in order. */
-static void place_ops(struct an_graph_build *b, size_t *next)
+static void place_ops(struct an_graph_build *build, size_t *next)
 {
-    const struct an_devices *gpu = b->c->gpu;
-    struct an_graph *g = b->g;
-    const struct an_graph_op_cut *cut = b->op_cut, *stop = cut + b->op_cut_count;
+    const struct an_devices *gpu = build->context->gpu;
+    struct an_graph *graph = build->graph;
+    const struct an_graph_op_cut *cut = build->op_cut, *stop = cut + build->op_cut_count;
     static const uint8_t causes[AN_DEVICE_CLASS_COUNT] = {
         [AN_DEVICE_COMM] = AN_CAUSE_TRANSFER, [AN_DEVICE_COPY] = AN_CAUSE_COPY};
     for (size_t i = 0; i < gpu->op.count; i++) {
         size_t n = next[gpu->op.track[i]]++;
-        g->start[n] = gpu->op.start[i];
-        g->end[n] = gpu->op.end[i];
+        graph->start[n] = gpu->op.start[i];
+        graph->end[n] = gpu->op.end[i];
         if (cut < stop && cut->op == i) {
-            n = place_pieces(g, n, gpu->op.track[i], gpu->op.slice[i], cut++->at);
+            n = place_pieces(graph, n, gpu->op.track[i], gpu->op.slice[i], cut++->at);
             next[gpu->op.track[i]] = n + 1;
         } else {
-            place(g, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
+            place(graph, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
                   causes[gpu->op.class[i]]); /* 0: compute */
         }
-        g->op_node[i] = (uint32_t)n;
+        graph->op_node[i] = (uint32_t)n;
     }
 }
 
@@ -190,15 +194,15 @@ static int op_order(const void *x, const void *y)
 }
 
 /* Cuts by op, each once. */
-static void sort_op_cuts(struct an_graph_build *b)
+static void sort_op_cuts(struct an_graph_build *build)
 {
     size_t n = 0;
-    if (b->op_cut_count)
-        qsort(b->op_cut, b->op_cut_count, sizeof *b->op_cut, op_order);
-    for (size_t i = 0; i < b->op_cut_count; i++)
-        if (!n || b->op_cut[n - 1].op != b->op_cut[i].op)
-            b->op_cut[n++] = b->op_cut[i];
-    b->op_cut_count = n;
+    if (build->op_cut_count)
+        qsort(build->op_cut, build->op_cut_count, sizeof *build->op_cut, op_order);
+    for (size_t i = 0; i < build->op_cut_count; i++)
+        if (!n || build->op_cut[n - 1].op != build->op_cut[i].op)
+            build->op_cut[n++] = build->op_cut[i];
+    build->op_cut_count = n;
 }
 
 static int span_order(const void *x, const void *y, void *spans)
@@ -212,78 +216,82 @@ static int span_order(const void *x, const void *y, void *spans)
     return (a->end < b->end) - (a->end > b->end);
 }
 
-static int sort_spans(struct an_graph_build *b)
+static int sort_spans(struct an_graph_build *build)
 {
-    b->span_order = an_arena_zero(b->c->work, b->span_count + 1, sizeof *b->span_order);
-    if (!b->span_order)
+    build->span_order =
+        an_arena_zero(build->context->scratch, build->span_count + 1, sizeof *build->span_order);
+    if (!build->span_order)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < b->span_count; i++)
-        b->span_order[i] = (uint32_t)i;
-    if (b->span_count)
-        qsort_r(b->span_order, b->span_count, sizeof *b->span_order, span_order, b->span);
+    for (size_t i = 0; i < build->span_count; i++)
+        build->span_order[i] = (uint32_t)i;
+    if (build->span_count)
+        qsort_r(build->span_order, build->span_count, sizeof *build->span_order, span_order,
+                build->span);
     return 0;
 }
 
 /* One pass over all threads. Counting fills track_first[k + 1] with the nodes of track k. */
-static int sweep_all(struct an_graph_build *b, bool count)
+static int sweep_all(struct an_graph_build *build, bool count)
 {
-    const struct an_trace *t = b->c->t;
-    struct an_graph *g = b->g;
-    struct sweep w = {.b = b, .g = g, .count = count};
+    const struct an_trace *trace = build->context->trace;
+    struct an_graph *graph = build->graph;
+    struct sweep sweep = {.build = build, .graph = graph, .count = count};
     size_t span = 0;
     int rc = 0;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        if (g->stream[k])
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        if (graph->stream[k])
             continue;
-        w.n = count ? 0 : g->track_first[k];
-        rc = sweep_thread(&w, k, &span);
+        sweep.n = count ? 0 : graph->track_first[k];
+        rc = sweep_thread(&sweep, k, &span);
         if (count)
-            g->track_first[k + 1] = w.n;
+            graph->track_first[k + 1] = sweep.n;
     }
-    free(w.open);
+    free(sweep.open);
     return rc;
 }
 
-static int allocate(struct an_graph *g, struct an_arena *a)
+static int allocate(struct an_graph *graph, struct an_arena *arena)
 {
-    size_t n = g->node_count;
-    g->start = an_arena_zero(a, n, sizeof *g->start);
-    g->end = an_arena_zero(a, n, sizeof *g->end);
-    g->track = an_arena_zero(a, n, sizeof *g->track);
-    g->slice = an_arena_zero(a, n, sizeof *g->slice);
-    g->kind = an_arena_zero(a, n, sizeof *g->kind);
-    g->cause = an_arena_zero(a, n, sizeof *g->cause);
-    return g->start && g->end && g->track && g->slice && g->kind && g->cause ? 0 : TACHO_ENOMEM;
+    size_t n = graph->node_count;
+    graph->start = an_arena_zero(arena, n, sizeof *graph->start);
+    graph->end = an_arena_zero(arena, n, sizeof *graph->end);
+    graph->track = an_arena_zero(arena, n, sizeof *graph->track);
+    graph->slice = an_arena_zero(arena, n, sizeof *graph->slice);
+    graph->kind = an_arena_zero(arena, n, sizeof *graph->kind);
+    graph->cause = an_arena_zero(arena, n, sizeof *graph->cause);
+    return graph->start && graph->end && graph->track && graph->slice && graph->kind && graph->cause
+               ? 0
+               : TACHO_ENOMEM;
 }
 
-int an_graph_nodes(struct an_graph_build *b)
+int an_graph_nodes(struct an_graph_build *build)
 {
-    const struct an_devices *gpu = b->c->gpu;
-    struct an_graph *g = b->g;
-    struct an_arena *a = b->c->work;
-    size_t tracks = b->c->t->track_count;
-    g->track_first = an_arena_zero(a, tracks + 1, sizeof *g->track_first);
-    g->op_node = an_arena_zero(a, (gpu ? gpu->op.count : 0) + 1, sizeof *g->op_node);
-    g->stream = an_arena_zero(a, tracks + 1, 1);
-    size_t *next = an_arena_zero(a, tracks + 1, sizeof *next);
-    if (!g->track_first || !g->op_node || !g->stream || !next || sort_spans(b))
+    const struct an_devices *gpu = build->context->gpu;
+    struct an_graph *graph = build->graph;
+    struct an_arena *arena = build->context->scratch;
+    size_t tracks = build->context->trace->track_count;
+    graph->track_first = an_arena_zero(arena, tracks + 1, sizeof *graph->track_first);
+    graph->op_node = an_arena_zero(arena, (gpu ? gpu->op.count : 0) + 1, sizeof *graph->op_node);
+    graph->stream = an_arena_zero(arena, tracks + 1, 1);
+    size_t *next = an_arena_zero(arena, tracks + 1, sizeof *next);
+    if (!graph->track_first || !graph->op_node || !graph->stream || !next || sort_spans(build))
         return TACHO_ENOMEM;
     for (size_t k = 0; k < tracks; k++)
-        g->stream[k] = !strcmp(b->c->t->track[k].kind, "stream");
-    sort_op_cuts(b);
-    int rc = sweep_all(b, true);
+        graph->stream[k] = !strcmp(build->context->trace->track[k].kind, "stream");
+    sort_op_cuts(build);
+    int rc = sweep_all(build, true);
     for (size_t i = 0; gpu && i < gpu->op.count; i++)
-        g->track_first[gpu->op.track[i] + 1]++;
-    for (size_t i = 0; i < b->op_cut_count; i++)
-        g->track_first[gpu->op.track[b->op_cut[i].op] + 1] += 2;
+        graph->track_first[gpu->op.track[i] + 1]++;
+    for (size_t i = 0; i < build->op_cut_count; i++)
+        graph->track_first[gpu->op.track[build->op_cut[i].op] + 1] += 2;
     for (size_t k = 0; k < tracks; k++)
-        g->track_first[k + 1] += g->track_first[k];
-    g->node_count = g->track_first[tracks];
-    if (rc || g->node_count >= AN_NONE || (rc = allocate(g, a)))
+        graph->track_first[k + 1] += graph->track_first[k];
+    graph->node_count = graph->track_first[tracks];
+    if (rc || graph->node_count >= AN_NONE || (rc = allocate(graph, arena)))
         return TACHO_ENOMEM;
     if (tracks)
-        memcpy(next, g->track_first, tracks * sizeof *next);
+        memcpy(next, graph->track_first, tracks * sizeof *next);
     if (gpu)
-        place_ops(b, next);
-    return sweep_all(b, false);
+        place_ops(build, next);
+    return sweep_all(build, false);
 }

@@ -11,43 +11,45 @@
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
 
 /* When a node's own work began at the latest: a wait may be let go until its end. */
-static int64_t limit_of(const struct an_graph *g, uint32_t n)
+static int64_t limit_of(const struct an_graph *graph, uint32_t n)
 {
-    return an_graph_waits(g, n) ? g->end[n] : g->start[n];
+    return an_graph_waits(graph, n) ? graph->end[n] : graph->start[n];
 }
 
 /* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not.
  */
-static int64_t lead_of(const struct an_graph *g, uint32_t from, uint32_t to, unsigned kind)
+static int64_t lead_of(const struct an_graph *graph, uint32_t from, uint32_t to, unsigned kind)
 {
-    int64_t limit = limit_of(g, to), done = kind & AN_EDGE_AT_START ? g->start[from] : g->end[from];
+    int64_t limit = limit_of(graph, to),
+            done = kind & AN_EDGE_AT_START ? graph->start[from] : graph->end[from];
     if (done <= limit)
         return 0;
     int64_t lead = an_time_sub(done, limit);
-    return limit < g->start[from] || lead > INT32_MAX ? -1 : lead;
+    return limit < graph->start[from] || lead > INT32_MAX ? -1 : lead;
 }
 
-int64_t an_edge_release(const struct an_graph *g, size_t e)
+int64_t an_edge_release(const struct an_graph *graph, size_t e)
 {
-    uint32_t from = g->in_from[e];
-    return g->in_kind[e] & AN_EDGE_AT_START ? g->start[from] : g->end[from] - g->in_lead[e];
+    uint32_t from = graph->in_from[e];
+    return graph->in_kind[e] & AN_EDGE_AT_START ? graph->start[from]
+                                                : graph->end[from] - graph->in_lead[e];
 }
 
 /* Sorts the few edges of one node: by source, kind, recorded ones first. */
-static void sort_node(struct an_graph *g, size_t first, size_t stop)
+static void sort_node(struct an_graph *graph, size_t first, size_t stop)
 {
     for (size_t i = first + 1; i < stop; i++) {
-        uint32_t from = g->in_from[i];
-        uint8_t kind = g->in_kind[i];
+        uint32_t from = graph->in_from[i];
+        uint8_t kind = graph->in_kind[i];
         size_t k = i;
-        for (; k > first && (g->in_from[k - 1] > from ||
-                             (g->in_from[k - 1] == from && g->in_kind[k - 1] > kind));
+        for (; k > first && (graph->in_from[k - 1] > from ||
+                             (graph->in_from[k - 1] == from && graph->in_kind[k - 1] > kind));
              k--) {
-            g->in_from[k] = g->in_from[k - 1];
-            g->in_kind[k] = g->in_kind[k - 1];
+            graph->in_from[k] = graph->in_from[k - 1];
+            graph->in_kind[k] = graph->in_kind[k - 1];
         }
-        g->in_from[k] = from;
-        g->in_kind[k] = kind;
+        graph->in_from[k] = from;
+        graph->in_kind[k] = kind;
     }
 }
 
@@ -59,18 +61,18 @@ static int pair_order(const void *x, const void *y)
 
 #define FEW 16 /* edges of a node that are sorted in place */
 
-static int sort_many(struct an_graph *g, size_t first, size_t stop)
+static int sort_many(struct an_graph *graph, size_t first, size_t stop)
 {
     size_t n = stop - first;
     uint64_t *x = malloc(n * sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        x[i] = (uint64_t)g->in_from[first + i] << 8 | g->in_kind[first + i];
+        x[i] = (uint64_t)graph->in_from[first + i] << 8 | graph->in_kind[first + i];
     qsort(x, n, sizeof *x, pair_order);
     for (size_t i = 0; i < n; i++) {
-        g->in_from[first + i] = (uint32_t)(x[i] >> 8);
-        g->in_kind[first + i] = (uint8_t)x[i];
+        graph->in_from[first + i] = (uint32_t)(x[i] >> 8);
+        graph->in_kind[first + i] = (uint8_t)x[i];
     }
     free(x);
     return 0;
@@ -78,71 +80,71 @@ static int sort_many(struct an_graph *g, size_t first, size_t stop)
 
 /* Keeps the edges of node n that agree with the times, each once, from `out` on. Returns the place
  * behind them. */
-static size_t keep_node(struct an_graph *g, uint32_t n, size_t first, size_t stop, size_t out)
+static size_t keep_node(struct an_graph *graph, uint32_t n, size_t first, size_t stop, size_t out)
 {
     size_t begin = out;
     for (size_t i = first; i < stop; i++) {
-        uint32_t from = g->in_from[i];
-        uint8_t kind = g->in_kind[i], what = kind & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START);
+        uint32_t from = graph->in_from[i];
+        uint8_t kind = graph->in_kind[i], what = kind & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START);
         bool twice = false;
-        for (size_t k = out; k > begin && g->in_from[k - 1] == from && !twice; k--)
-            twice = (g->in_kind[k - 1] & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START)) == what;
-        int64_t lead = lead_of(g, from, n, kind);
+        for (size_t k = out; k > begin && graph->in_from[k - 1] == from && !twice; k--)
+            twice = (graph->in_kind[k - 1] & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START)) == what;
+        int64_t lead = lead_of(graph, from, n, kind);
         if (twice || lead < 0) {
-            g->dropped += !twice;
+            graph->dropped += !twice;
             continue;
         }
-        g->in_from[out] = from;
-        g->in_kind[out] = kind;
-        g->in_lead[out++] = (int32_t)lead;
+        graph->in_from[out] = from;
+        graph->in_kind[out] = kind;
+        graph->in_lead[out++] = (int32_t)lead;
     }
     return out;
 }
 
-static void scatter(struct an_graph_build *b, uint32_t *next)
+static void scatter(struct an_graph_build *build, uint32_t *next)
 {
-    struct an_graph *g = b->g;
-    for (size_t i = 0; i < b->edges; i++) {
-        uint32_t at = next[b->to[i]]++;
-        g->in_from[at] = b->from[i];
-        g->in_kind[at] = b->kind[i];
+    struct an_graph *graph = build->graph;
+    for (size_t i = 0; i < build->edges; i++) {
+        uint32_t at = next[build->to[i]]++;
+        graph->in_from[at] = build->from[i];
+        graph->in_kind[at] = build->kind[i];
     }
 }
 
-int an_graph_store(struct an_graph_build *b)
+int an_graph_store(struct an_graph_build *build)
 {
-    struct an_graph *g = b->g;
-    struct an_arena *a = b->c->work;
+    struct an_graph *graph = build->graph;
+    struct an_arena *arena = build->context->scratch;
     size_t out = 0;
     int rc = 0;
-    uint32_t *next = malloc((g->node_count + 1) * sizeof *next);
-    g->in_first = an_arena_zero(a, g->node_count + 1, sizeof *g->in_first);
-    g->in_from = an_arena_zero(a, b->edges, sizeof *g->in_from);
-    g->in_lead = an_arena_zero(a, b->edges, sizeof *g->in_lead);
-    g->in_kind = an_arena_zero(a, b->edges, sizeof *g->in_kind);
-    if (!next || !g->in_first || !g->in_from || !g->in_lead || !g->in_kind) {
+    uint32_t *next = malloc((graph->node_count + 1) * sizeof *next);
+    graph->in_first = an_arena_zero(arena, graph->node_count + 1, sizeof *graph->in_first);
+    graph->in_from = an_arena_zero(arena, build->edges, sizeof *graph->in_from);
+    graph->in_lead = an_arena_zero(arena, build->edges, sizeof *graph->in_lead);
+    graph->in_kind = an_arena_zero(arena, build->edges, sizeof *graph->in_kind);
+    if (!next || !graph->in_first || !graph->in_from || !graph->in_lead || !graph->in_kind) {
         free(next);
         return TACHO_ENOMEM;
     }
-    for (size_t i = 0; i < b->edges; i++)
-        g->in_first[b->to[i] + 1]++;
-    for (size_t n = 0; n < g->node_count; n++)
-        g->in_first[n + 1] += g->in_first[n];
-    memcpy(next, g->in_first, (g->node_count + 1) * sizeof *next);
-    scatter(b, next);
+    for (size_t i = 0; i < build->edges; i++)
+        graph->in_first[build->to[i] + 1]++;
+    for (size_t n = 0; n < graph->node_count; n++)
+        graph->in_first[n + 1] += graph->in_first[n];
+    memcpy(next, graph->in_first, (graph->node_count + 1) * sizeof *next);
+    scatter(build, next);
     free(next);
-    for (size_t n = 0; n < g->node_count && !rc; n++) {
-        size_t first = g->in_first[n], stop = g->in_first[n + 1];
+    for (size_t n = 0; n < graph->node_count && !rc; n++) {
+        size_t first = graph->in_first[n], stop = graph->in_first[n + 1];
         if (stop - first > FEW)
-            rc = sort_many(g, first, stop);
+            rc = sort_many(graph, first, stop);
         else
-            sort_node(g, first, stop);
-        g->in_first[n] = (uint32_t)out;
+            sort_node(graph, first, stop);
+        graph->in_first[n] = (uint32_t)out;
         if (!rc)
-            out = keep_node(g, (uint32_t)n, first, stop, out);
+            out = keep_node(graph, (uint32_t)n, first, stop, out);
     }
-    g->in_first[g->node_count] = (uint32_t)out;
-    g->edge_count = out;
+    graph->in_first[graph->node_count] = (uint32_t)out;
+    graph->edge_count = out;
     return rc;
 }
 
@@ -157,7 +159,7 @@ struct frame {
 };
 
 struct sorter {
-    struct an_graph *g;
+    struct an_graph *graph;
     size_t *done;        /* of every track: the next node to be ordered */
     uint32_t *place;     /* of every track: its place on the stack + 1; 0: it is not there */
     struct frame *stack; /* one for every track */
@@ -167,115 +169,118 @@ struct sorter {
 
 /* Node that an edge waits for: what starts with its thread's piece waits for the piece before.
  * AN_NONE: none. */
-static uint32_t needed(const struct an_graph *g, uint32_t e)
+static uint32_t needed(const struct an_graph *graph, uint32_t e)
 {
-    uint32_t from = g->in_from[e];
-    return g->in_kind[e] & AN_EDGE_AT_START ? an_graph_before(g, from) : from;
+    uint32_t from = graph->in_from[e];
+    return graph->in_kind[e] & AN_EDGE_AT_START ? an_graph_before(graph, from) : from;
 }
 
 /* First edge of node n whose source is not ordered yet; in_first[n + 1]: none. */
-static uint32_t blocking(const struct sorter *s, uint32_t n, uint32_t e)
+static uint32_t blocking(const struct sorter *sorter, uint32_t n, uint32_t e)
 {
-    const struct an_graph *g = s->g;
-    for (; e < g->in_first[n + 1]; e++) {
-        uint32_t from = needed(g, e);
-        if (from != AN_NONE && !s->cut[e] && from >= s->done[g->track[from]])
+    const struct an_graph *graph = sorter->graph;
+    for (; e < graph->in_first[n + 1]; e++) {
+        uint32_t from = needed(graph, e);
+        if (from != AN_NONE && !sorter->cut[e] && from >= sorter->done[graph->track[from]])
             break;
     }
     return e;
 }
 
-static void push(struct sorter *s, uint32_t track, size_t goal)
+static void push(struct sorter *sorter, uint32_t track, size_t goal)
 {
-    s->stack[s->depth] = (struct frame){track, 0, goal};
-    s->place[track] = (uint32_t)++s->depth;
+    sorter->stack[sorter->depth] = (struct frame){track, 0, goal};
+    sorter->place[track] = (uint32_t)++sorter->depth;
 }
 
-static void pop_to(struct sorter *s, size_t depth)
+static void pop_to(struct sorter *sorter, size_t depth)
 {
-    while (s->depth > depth)
-        s->place[s->stack[--s->depth].track] = 0;
+    while (sorter->depth > depth)
+        sorter->place[sorter->stack[--sorter->depth].track] = 0;
 }
 
 /* The frames from `place` on wait for each other in a circle: one of their edges goes, an inferred
  * one if there is one. */
-static void break_circle(struct sorter *s, size_t place)
+static void break_circle(struct sorter *sorter, size_t place)
 {
-    size_t weakest = s->depth - 1;
-    for (size_t i = place; i < s->depth; i++)
-        if (s->g->in_kind[s->stack[i].edge] & AN_EDGE_INFERRED)
+    size_t weakest = sorter->depth - 1;
+    for (size_t i = place; i < sorter->depth; i++)
+        if (sorter->graph->in_kind[sorter->stack[i].edge] & AN_EDGE_INFERRED)
             weakest = i;
-    s->cut[s->stack[weakest].edge] = 1;
-    s->g->dropped++;
-    pop_to(s, weakest + 1);
+    sorter->cut[sorter->stack[weakest].edge] = 1;
+    sorter->graph->dropped++;
+    pop_to(sorter, weakest + 1);
 }
 
-static void order_track(struct sorter *s, uint32_t track)
+static void order_track(struct sorter *sorter, uint32_t track)
 {
-    struct an_graph *g = s->g;
-    push(s, track, g->track_first[track + 1]);
-    while (s->depth) {
-        struct frame *f = &s->stack[s->depth - 1];
-        size_t n = s->done[f->track];
-        if (n >= f->goal) {
-            pop_to(s, s->depth - 1);
+    struct an_graph *graph = sorter->graph;
+    push(sorter, track, graph->track_first[track + 1]);
+    while (sorter->depth) {
+        struct frame *frame = &sorter->stack[sorter->depth - 1];
+        size_t n = sorter->done[frame->track];
+        if (n >= frame->goal) {
+            pop_to(sorter, sorter->depth - 1);
             continue;
         }
-        uint32_t e = blocking(s, (uint32_t)n, f->edge > g->in_first[n] ? f->edge : g->in_first[n]);
-        if (e == g->in_first[n + 1]) {
-            g->order[s->ordered++] = (uint32_t)n;
-            s->done[f->track]++;
+        uint32_t e = blocking(sorter, (uint32_t)n,
+                              frame->edge > graph->in_first[n] ? frame->edge : graph->in_first[n]);
+        if (e == graph->in_first[n + 1]) {
+            graph->order[sorter->ordered++] = (uint32_t)n;
+            sorter->done[frame->track]++;
             continue;
         }
-        uint32_t from = needed(g, e);
-        f->edge = e;
-        if (s->place[g->track[from]])
-            break_circle(s, s->place[g->track[from]] - 1);
+        uint32_t from = needed(graph, e);
+        frame->edge = e;
+        if (sorter->place[graph->track[from]])
+            break_circle(sorter, sorter->place[graph->track[from]] - 1);
         else
-            push(s, g->track[from], (size_t)from + 1);
+            push(sorter, graph->track[from], (size_t)from + 1);
     }
 }
 
 /* Takes the edges that were cut out of the columns. */
-static void close_up(struct an_graph *g, const uint8_t *cut)
+static void close_up(struct an_graph *graph, const uint8_t *cut)
 {
     size_t out = 0;
-    for (size_t n = 0; n < g->node_count; n++) {
-        size_t first = g->in_first[n];
-        g->in_first[n] = (uint32_t)out;
-        for (size_t e = first; e < (n + 1 < g->node_count ? g->in_first[n + 1] : g->edge_count);
-             e++)
+    for (size_t n = 0; n < graph->node_count; n++) {
+        size_t first = graph->in_first[n];
+        graph->in_first[n] = (uint32_t)out;
+        for (size_t e = first;
+             e < (n + 1 < graph->node_count ? graph->in_first[n + 1] : graph->edge_count); e++)
             if (!cut[e]) {
-                g->in_from[out] = g->in_from[e];
-                g->in_lead[out] = g->in_lead[e];
-                g->in_kind[out++] = g->in_kind[e];
+                graph->in_from[out] = graph->in_from[e];
+                graph->in_lead[out] = graph->in_lead[e];
+                graph->in_kind[out++] = graph->in_kind[e];
             }
     }
-    g->in_first[g->node_count] = (uint32_t)out;
-    g->edge_count = out;
+    graph->in_first[graph->node_count] = (uint32_t)out;
+    graph->edge_count = out;
 }
 
-int an_graph_sort(struct an_graph_build *b)
+int an_graph_sort(struct an_graph_build *build)
 {
-    struct an_graph *g = b->g;
-    size_t tracks = b->c->t->track_count, dropped = g->dropped;
-    struct sorter s = {.g = g,
-                       .done = malloc((tracks + 1) * sizeof *s.done),
-                       .place = calloc(tracks + 1, sizeof *s.place),
-                       .stack = malloc((tracks + 1) * sizeof *s.stack),
-                       .cut = calloc(g->edge_count + 1, 1)};
-    g->order = an_arena_zero(b->c->work, g->node_count, sizeof *g->order);
-    int rc = s.done && s.place && s.stack && s.cut && g->order ? 0 : TACHO_ENOMEM;
+    struct an_graph *graph = build->graph;
+    size_t tracks = build->context->trace->track_count, dropped = graph->dropped;
+    struct sorter sorter = {.graph = graph,
+                            .done = malloc((tracks + 1) * sizeof *sorter.done),
+                            .place = calloc(tracks + 1, sizeof *sorter.place),
+                            .stack = malloc((tracks + 1) * sizeof *sorter.stack),
+                            .cut = calloc(graph->edge_count + 1, 1)};
+    graph->order = an_arena_zero(build->context->scratch, graph->node_count, sizeof *graph->order);
+    int rc = sorter.done && sorter.place && sorter.stack && sorter.cut && graph->order
+                 ? 0
+                 : TACHO_ENOMEM;
     if (!rc) {
-        memcpy(s.done, g->track_first, (tracks + 1) * sizeof *s.done);
+        memcpy(sorter.done, graph->track_first, (tracks + 1) * sizeof *sorter.done);
         for (uint32_t k = 0; k < tracks; k++)
-            order_track(&s, k);
-        if (g->dropped > dropped)
-            close_up(g, s.cut);
+            order_track(&sorter, k);
+        if (graph->dropped > dropped)
+            close_up(graph, sorter.cut);
     }
-    free(s.done);
-    free(s.place);
-    free(s.stack);
-    free(s.cut);
+    free(sorter.done);
+    free(sorter.place);
+    free(sorter.stack);
+    free(sorter.cut);
     return rc;
 }

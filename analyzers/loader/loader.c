@@ -23,60 +23,61 @@ static const struct {
               {AN_ROLE_QUEUE_WAIT, "queue_wait"}};
 #define STAGES (sizeof stages / sizeof *stages)
 
-static bool is_stage(enum an_role r)
+static bool is_stage(enum an_role role)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN ||
-           r == AN_ROLE_QUEUE_WAIT;
+    return role == AN_ROLE_READ || role == AN_ROLE_DECODE || role == AN_ROLE_COLLATE ||
+           role == AN_ROLE_PIN || role == AN_ROLE_QUEUE_WAIT;
 }
 
 /* Stages that make a batch: who runs them is a worker, whatever else waits or copies. */
-static bool makes_batches(enum an_role r)
+static bool makes_batches(enum an_role role)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE;
+    return role == AN_ROLE_READ || role == AN_ROLE_DECODE || role == AN_ROLE_COLLATE;
 }
 
 /* Group of a process; the groups are the lanes. Without steps all are one. */
-static size_t group_of(const struct an_context *c, size_t n, uint32_t process)
+static size_t group_of(const struct an_context *context, size_t n, uint32_t process)
 {
-    uint32_t k = c->lane_count ? an_lane_of_process(c, process) : 0;
+    uint32_t k = context->lane_count ? an_lane_of_process(context, process) : 0;
     return k == AN_NONE ? n : k;
 }
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-static int set_time(struct an_context *c, struct an_loader_sums *s)
+static int set_time(struct an_context *context, struct an_loader_sums *sums)
 {
-    const struct an_lane *l = s->lane;
-    s->time.span = an_arena_zero(c->work, l->count + 1, sizeof *s->time.span);
-    if (!s->time.span)
+    const struct an_lane *lane = sums->lane;
+    sums->time.span = an_arena_zero(context->scratch, lane->count + 1, sizeof *sums->time.span);
+    if (!sums->time.span)
         return TACHO_ENOMEM;
-    for (size_t i = l->first; i < l->first + l->count; i++)
-        if (an_step_detailed(&c->step[i]) && c->step[i].host_end != STORE_ABSENT)
-            s->time.span[s->time.count++] =
-                (struct an_span){c->step[i].host_start, c->step[i].host_end};
-    s->time.count = an_spans_normalize(s->time.span, s->time.count);
-    s->time_ns = an_spans_measure(s->time.span, s->time.count);
+    for (size_t i = lane->first; i < lane->first + lane->count; i++)
+        if (an_step_detailed(&context->step[i]) && context->step[i].host_end != STORE_ABSENT)
+            sums->time.span[sums->time.count++] =
+                (struct an_span){context->step[i].host_start, context->step[i].host_end};
+    sums->time.count = an_spans_normalize(sums->time.span, sums->time.count);
+    sums->time_ns = an_spans_measure(sums->time.span, sums->time.count);
     return 0;
 }
 
-static int make_groups(struct an_context *c, struct an_loader_sums **out, size_t *n)
+static int make_groups(struct an_context *context, struct an_loader_sums **out, size_t *n)
 {
-    *n = c->lane_count ? c->lane_count : 1;
-    if (!(*out = an_arena_zero(c->work, *n, sizeof **out)))
+    *n = context->lane_count ? context->lane_count : 1;
+    if (!(*out = an_arena_zero(context->scratch, *n, sizeof **out)))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count; k++) {
-        (*out)[k].lane = &c->lane[k];
-        (*out)[k].budget = k < c->r->device_count ? &c->r->devices[k].budget : NULL;
-        if (set_time(c, &(*out)[k]))
+    for (size_t k = 0; k < context->lane_count; k++) {
+        (*out)[k].lane = &context->lane[k];
+        (*out)[k].budget =
+            k < context->result->device_count ? &context->result->devices[k].budget : NULL;
+        if (set_time(context, &(*out)[k]))
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static bool is_inside(const struct an_set *s, int64_t time)
+static bool is_inside(const struct an_set *set, int64_t time)
 {
-    size_t i = an_spans_seek(s->span, s->count, time);
-    return !s->count || (i < s->count && s->span[i].start <= time);
+    size_t i = an_spans_seek(set->span, set->count, time);
+    return !set->count || (i < set->count && set->span[i].start <= time);
 }
 
 /* What one thread did for the loader of its group. */
@@ -91,120 +92,126 @@ struct share {
     double ns[AN_ROLE_COUNT];
 };
 
-static void close_batch(struct an_loader_sums *s, struct share *w, bool counts)
+static void close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
 {
     for (int r = 0; r < AN_ROLE_COUNT; r++) {
-        s->count[r] += counts ? w->count[r] : 0;
-        s->ns[r] += counts ? w->ns[r] : 0;
-        w->count[r] = 0;
-        w->ns[r] = 0;
+        sums->count[r] += counts ? share->count[r] : 0;
+        sums->ns[r] += counts ? share->ns[r] : 0;
+        share->count[r] = 0;
+        share->ns[r] = 0;
     }
-    s->read_bytes = counts ? an_time_add(s->read_bytes, w->read_bytes) : s->read_bytes;
-    w->read_bytes = 0;
+    sums->read_bytes = counts ? an_time_add(sums->read_bytes, share->read_bytes) : sums->read_bytes;
+    share->read_bytes = 0;
 }
 
-static void sum_slice(const struct an_context *c, struct an_loader_sums *s, size_t i,
-                      enum an_role role, struct share *w)
+static void sum_slice(const struct an_context *context, struct an_loader_sums *sums, size_t i,
+                      enum an_role role, struct share *share)
 {
-    const struct an_trace *t = c->t;
-    uint32_t p = t->slice.parent[i];
-    enum an_role around = p == AN_NONE ? AN_ROLE_NONE : an_trace_role(t, t->slice.detail[p]);
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    bool inside = is_inside(&s->time, t->slice.start[i]),
+    const struct an_trace *trace = context->trace;
+    uint32_t p = trace->slice.parent[i];
+    enum an_role around =
+        p == AN_NONE ? AN_ROLE_NONE : an_trace_role(trace, trace->slice.detail[p]);
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    bool inside = is_inside(&sums->time, trace->slice.start[i]),
          waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
-    double ns = t->slice.dur[i] == AN_OPEN ? 0 : (double)t->slice.dur[i];
-    if ((role == AN_ROLE_INPUT_WAIT && around == AN_ROLE_INPUT_WAIT) || an_slice_in_phase(t, i))
+    double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
+    if ((role == AN_ROLE_INPUT_WAIT && around == AN_ROLE_INPUT_WAIT) || an_slice_in_phase(trace, i))
         return;
-    w->makes = w->makes || (inside && makes_batches(role));
-    w->count[role]++;
-    w->ns[role] += ns;
+    share->makes = share->makes || (inside && makes_batches(role));
+    share->count[role]++;
+    share->ns[role] += ns;
     if (is_stage(role) && is_stage(around))
-        w->ns[around] -= ns;
-    if (role == AN_ROLE_READ && d && d->bytes != STORE_ABSENT)
-        w->read_bytes = an_time_add(w->read_bytes, d->bytes);
-    if (!waits && !is_stage(around) && t->slice.dur[i] != AN_OPEN)
-        w->busy_ns += s->time.count ? (double)an_spans_within(s->time.span, s->time.count,
-                                                              t->slice.start[i], an_slice_end(t, i))
-                                    : ns;
-    w->batches += inside && role == AN_ROLE_COLLATE;
-    if (role == AN_ROLE_COLLATE || waits || !w->collates)
-        close_batch(s, w, inside);
+        share->ns[around] -= ns;
+    if (role == AN_ROLE_READ && detail && detail->bytes != STORE_ABSENT)
+        share->read_bytes = an_time_add(share->read_bytes, detail->bytes);
+    if (!waits && !is_stage(around) && trace->slice.dur[i] != AN_OPEN)
+        share->busy_ns +=
+            sums->time.count
+                ? (double)an_spans_within(sums->time.span, sums->time.count, trace->slice.start[i],
+                                          an_slice_end(trace, i))
+                : ns;
+    share->batches += inside && role == AN_ROLE_COLLATE;
+    if (role == AN_ROLE_COLLATE || waits || !share->collates)
+        close_batch(sums, share, inside);
 }
 
-static bool is_python(const struct an_trace *t, uint32_t process)
+static bool is_python(const struct an_trace *trace, uint32_t process)
 {
-    return process != AN_NONE && !strncmp(t->process[process].program, "python", 6);
+    return process != AN_NONE && !strncmp(trace->process[process].program, "python", 6);
 }
 
-static bool runs_steps(const struct an_context *c, uint32_t track)
+static bool runs_steps(const struct an_context *context, uint32_t track)
 {
-    for (size_t k = 0; k < c->lane_count; k++)
-        if (c->lane[k].track == track)
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].track == track)
             return true;
     return false;
 }
 
-static void add_worker(struct an_context *c, struct an_loader_sums *s, uint32_t track,
-                       const struct share *w)
+static void add_worker(struct an_context *context, struct an_loader_sums *sums, uint32_t track,
+                       const struct share *share)
 {
-    struct an_loader *r = &c->r->loader;
-    const struct an_track *k = &c->t->track[track];
-    const struct an_process *p = k->process != AN_NONE ? &c->t->process[k->process] : NULL;
-    struct an_loader_worker *rows = (struct an_loader_worker *)(uintptr_t)r->worker;
-    bool own = s->lane && s->lane->process != k->process;
-    s->workers++;
-    s->processes += own;
-    s->python = s->python || (!own && is_python(c->t, k->process));
-    s->busy_ns += w->busy_ns;
-    rows[r->worker_count++] = (struct an_loader_worker){
-        .name = an_arena_text(c->a, k->name),
-        .rank = s->lane ? s->lane->rank : STORE_ABSENT,
-        .process = p ? p->pid : STORE_ABSENT,
-        .batches = w->batches,
-        .busy_pct = s->time_ns > 0 ? an_num(100 * w->busy_ns / (double)s->time_ns)
-                                   : an_num_none("no counted step has all its ranges in the file")};
+    struct an_loader *loader = &context->result->loader;
+    const struct an_track *k = &context->trace->track[track];
+    const struct an_process *process =
+        k->process != AN_NONE ? &context->trace->process[k->process] : NULL;
+    struct an_loader_worker *rows = (struct an_loader_worker *)(uintptr_t)loader->worker;
+    bool own = sums->lane && sums->lane->process != k->process;
+    sums->workers++;
+    sums->processes += own;
+    sums->python = sums->python || (!own && is_python(context->trace, k->process));
+    sums->busy_ns += share->busy_ns;
+    rows[loader->worker_count++] = (struct an_loader_worker){
+        .name = an_arena_text(context->arena, k->name),
+        .rank = sums->lane ? sums->lane->rank : STORE_ABSENT,
+        .process = process ? process->pid : STORE_ABSENT,
+        .batches = share->batches,
+        .busy_pct = sums->time_ns > 0
+                        ? an_num(100 * share->busy_ns / (double)sums->time_ns)
+                        : an_num_none("no counted step has all its ranges in the file")};
 }
 
-static void sum_track(struct an_context *c, struct an_loader_sums *groups, size_t n, uint32_t track)
+static void sum_track(struct an_context *context, struct an_loader_sums *groups, size_t n,
+                      uint32_t track)
 {
-    const struct an_trace *t = c->t;
-    const struct an_track *k = &t->track[track];
+    const struct an_trace *trace = context->trace;
+    const struct an_track *k = &trace->track[track];
     size_t g = n;
-    struct share w = {0};
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !w.collates; i++)
-        w.collates = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COLLATE;
+    struct share share = {0};
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !share.collates; i++)
+        share.collates = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COLLATE;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        enum an_role role = an_trace_role(t, t->slice.detail[i]);
+        enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
             continue;
-        if (g == n && (g = group_of(c, n, k->process)) == n)
+        if (g == n && (g = group_of(context, n, k->process)) == n)
             return; /* of nobody's rank */
-        sum_slice(c, &groups[g], i, role, &w);
+        sum_slice(context, &groups[g], i, role, &share);
     }
-    if (w.makes && runs_steps(c, track))
+    if (share.makes && runs_steps(context, track))
         groups[g].in_line = true;
-    else if (w.makes)
-        add_worker(c, &groups[g], track, &w);
+    else if (share.makes)
+        add_worker(context, &groups[g], track, &share);
 }
 
 /* The aggregates know the stages of steps whose slices a limit left out. They stand in where there
  * are no slices at all. */
-static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s, size_t n)
+static void sum_aggregates(const struct an_context *context, struct an_loader_sums *sums, size_t n)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     struct an_loader_sums all = {.lane = NULL};
-    for (size_t i = 0; i < t->aggregate.count; i++) {
-        enum an_role role = an_trace_role(t, t->aggregate.detail[i]);
+    for (size_t i = 0; i < trace->aggregate.count; i++) {
+        enum an_role role = an_trace_role(trace, trace->aggregate.detail[i]);
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
             continue;
-        all.count[role] = an_time_add(all.count[role], t->aggregate.calls[i]);
-        all.ns[role] +=
-            (double)(role == AN_ROLE_INPUT_WAIT ? t->aggregate.total[i] : t->aggregate.self[i]);
+        all.count[role] = an_time_add(all.count[role], trace->aggregate.calls[i]);
+        all.ns[role] += (double)(role == AN_ROLE_INPUT_WAIT ? trace->aggregate.total[i]
+                                                            : trace->aggregate.self[i]);
     }
     for (int r = 0; r < AN_ROLE_COUNT && n == 1; r++)
-        if (!s->count[r]) {
-            s->count[r] = all.count[r];
-            s->ns[r] = all.ns[r];
+        if (!sums->count[r]) {
+            sums->count[r] = all.count[r];
+            sums->ns[r] = all.ns[r];
         }
 }
 
@@ -212,72 +219,73 @@ static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s,
 
 /* Mean over time of a counter named queue_depth: each value holds until the next one of its track.
  */
-static struct an_value queue_depth(const struct an_context *c)
+static struct an_value queue_depth(const struct an_context *context)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     double area = 0, time = 0;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         if (!strstr(track->name, "queue_depth") || track->counter_count < 2)
             continue;
         for (size_t i = track->counter_first; i + 1 < track->counter_first + track->counter_count;
              i++) {
-            double ns = (double)an_time_sub(t->counter.time[i + 1], t->counter.time[i]);
-            if (t->counter.value[i] != t->counter.value[i]) /* NAN: absent */
+            double ns = (double)an_time_sub(trace->counter.time[i + 1], trace->counter.time[i]);
+            if (trace->counter.value[i] != trace->counter.value[i]) /* NAN: absent */
                 continue;
-            area += t->counter.value[i] * ns;
+            area += trace->counter.value[i] * ns;
             time += ns;
         }
     }
     return time > 0 ? an_num(area / time) : an_num_none("the program counts no queue_depth");
 }
 
-static struct an_value wait_per_step(const struct an_context *c)
+static struct an_value wait_per_step(const struct an_context *context)
 {
-    const struct an_budget *b = &c->r->budget;
-    if (!b->ns[AN_CLASS_INPUT].valid)
-        return an_num_none(b->ns[AN_CLASS_INPUT].reason);
-    return an_num((double)b->ns[AN_CLASS_INPUT].value / (double)b->steps / 1e6);
+    const struct an_budget *budget = &context->result->budget;
+    if (!budget->ns[AN_CLASS_INPUT].valid)
+        return an_num_none(budget->ns[AN_CLASS_INPUT].reason);
+    return an_num((double)budget->ns[AN_CLASS_INPUT].value / (double)budget->steps / 1e6);
 }
 
-static int list_stages(struct an_context *c, const struct an_loader_sums *s, size_t n)
+static int list_stages(struct an_context *context, const struct an_loader_sums *sums, size_t n)
 {
-    struct an_loader *r = &c->r->loader;
-    struct an_stage *rows = an_arena_zero(c->a, STAGES, sizeof *rows);
+    struct an_loader *loader = &context->result->loader;
+    struct an_stage *rows = an_arena_zero(context->arena, STAGES, sizeof *rows);
     int64_t waits = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < n; k++) {
-        r->batches += s[k].count[AN_ROLE_COLLATE];
-        waits += s[k].count[AN_ROLE_INPUT_WAIT];
+        loader->batches += sums[k].count[AN_ROLE_COLLATE];
+        waits += sums[k].count[AN_ROLE_INPUT_WAIT];
     }
-    r->batches = r->batches ? r->batches : waits;
+    loader->batches = loader->batches ? loader->batches : waits;
     for (size_t i = 0; i < STAGES; i++) {
         double ns = 0;
         int64_t count = 0;
         for (size_t k = 0; k < n; k++) {
-            ns += s[k].ns[stages[i].role];
-            count += s[k].count[stages[i].role];
+            ns += sums[k].ns[stages[i].role];
+            count += sums[k].count[stages[i].role];
         }
         if (!count)
             continue;
-        rows[r->stage_count++] = (struct an_stage){
+        rows[loader->stage_count++] = (struct an_stage){
             .name = stages[i].name,
             .count = count,
-            .ms_per_batch = r->batches ? an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)
-                                       : an_num_none("no batch was completed")};
+            .ms_per_batch = loader->batches
+                                ? an_num((ns > 0 ? ns : 0) / (double)loader->batches / 1e6)
+                                : an_num_none("no batch was completed")};
     }
-    r->stages = rows;
+    loader->stages = rows;
     return 0;
 }
 
-static bool any_range(const struct an_loader_sums *s, size_t n)
+static bool any_range(const struct an_loader_sums *sums, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        if (s[k].count[AN_ROLE_INPUT_WAIT])
+        if (sums[k].count[AN_ROLE_INPUT_WAIT])
             return true;
         for (size_t i = 0; i < STAGES; i++)
-            if (s[k].count[stages[i].role])
+            if (sums[k].count[stages[i].role])
                 return true;
     }
     return false;
@@ -294,14 +302,22 @@ static int worker_order(const void *x, const void *y)
     return na != nb ? (na < nb ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-void an_loader_rest_absent(struct an_loader *r, const char *reason)
+void an_loader_rest_absent(struct an_loader *loader, const char *reason)
 {
-    struct an_value *values[] = {
-        &r->wait_ms_per_step, &r->inferred_wait_ms_per_step, &r->expected_wait_ms_per_step,
-        &r->worker_busy_pct,  &r->queue_depth_mean,          &r->batches_per_step,
-        &r->batch_ms,         &r->pipeline_samples_per_s,    &r->compute_samples_per_s,
-        &r->read_bytes_per_s, &r->device_bytes_per_s,        &r->access_ratio};
-    struct an_count *counts[] = {&r->workers, &r->workers_needed, &r->workers_wanted};
+    struct an_value *values[] = {&loader->wait_ms_per_step,
+                                 &loader->inferred_wait_ms_per_step,
+                                 &loader->expected_wait_ms_per_step,
+                                 &loader->worker_busy_pct,
+                                 &loader->queue_depth_mean,
+                                 &loader->batches_per_step,
+                                 &loader->batch_ms,
+                                 &loader->pipeline_samples_per_s,
+                                 &loader->compute_samples_per_s,
+                                 &loader->read_bytes_per_s,
+                                 &loader->device_bytes_per_s,
+                                 &loader->access_ratio};
+    struct an_count *counts[] = {&loader->workers, &loader->workers_needed,
+                                 &loader->workers_wanted};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (!values[i]->valid && !values[i]->reason)
             *values[i] = an_num_none(reason);
@@ -310,57 +326,58 @@ void an_loader_rest_absent(struct an_loader *r, const char *reason)
             *counts[i] = an_int_none(reason);
 }
 
-static void loader_absent(struct an_context *c, const char *reason)
+static void loader_absent(struct an_context *context, const char *reason)
 {
-    c->r->loader.reason = reason;
-    an_loader_rest_absent(&c->r->loader, reason);
+    context->result->loader.reason = reason;
+    an_loader_rest_absent(&context->result->loader, reason);
 }
 
 /* A trace without ranges of tacho's own. */
-static int foreign(struct an_context *c)
+static int foreign(struct an_context *context)
 {
     bool any;
-    int rc = an_loader_torch(c, &any);
+    int rc = an_loader_torch(context, &any);
     if (rc)
         return rc;
     if (any) {
         an_loader_rest_absent(
-            &c->r->loader,
+            &context->result->loader,
             "the trace holds the waits, and no stages of the workers (tacho run records both)");
         return 0;
     }
     loader_absent(
-        c,
-        c->gpu
+        context,
+        context->gpu
             ? "the trace marks no loader ranges (enumerate(DataLoader)..., tacho.range input_wait)"
             : "the program marks no loader ranges (tacho.range input_wait, read, decode, collate)");
-    return c->gpu ? an_loader_infer(c) : 0;
+    return context->gpu ? an_loader_infer(context) : 0;
 }
 
-static int loader_run(struct an_context *c)
+static int loader_run(struct an_context *context)
 {
-    struct an_loader *r = &c->r->loader;
-    struct an_loader_sums *s;
-    struct an_loader_worker *rows = an_arena_zero(c->a, c->t->track_count + 1, sizeof *rows);
+    struct an_loader *loader = &context->result->loader;
+    struct an_loader_sums *sums;
+    struct an_loader_worker *rows =
+        an_arena_zero(context->arena, context->trace->track_count + 1, sizeof *rows);
     size_t n;
-    int rc = rows ? make_groups(c, &s, &n) : TACHO_ENOMEM;
+    int rc = rows ? make_groups(context, &sums, &n) : TACHO_ENOMEM;
     if (rc)
         return rc;
-    r->worker = rows;
-    for (uint32_t k = 0; k < c->t->track_count; k++)
-        sum_track(c, s, n, k);
-    sum_aggregates(c, s, n);
-    if (!any_range(s, n))
-        return foreign(c);
-    if (r->worker_count)
-        qsort(rows, r->worker_count, sizeof *rows, worker_order);
-    if ((rc = list_stages(c, s, n)))
+    loader->worker = rows;
+    for (uint32_t k = 0; k < context->trace->track_count; k++)
+        sum_track(context, sums, n, k);
+    sum_aggregates(context, sums, n);
+    if (!any_range(sums, n))
+        return foreign(context);
+    if (loader->worker_count)
+        qsort(rows, loader->worker_count, sizeof *rows, worker_order);
+    if ((rc = list_stages(context, sums, n)))
         return rc;
-    r->source = "tacho.range";
-    r->inferred_wait_ms_per_step = an_num_none("the waits are marked");
-    r->wait_ms_per_step = wait_per_step(c);
-    r->queue_depth_mean = queue_depth(c);
-    return an_loader_model(c, s, n);
+    loader->source = "tacho.range";
+    loader->inferred_wait_ms_per_step = an_num_none("the waits are marked");
+    loader->wait_ms_per_step = wait_per_step(context);
+    loader->queue_depth_mean = queue_depth(context);
+    return an_loader_model(context, sums, n);
 }
 
 const struct an_analyzer an_loader = {"loader",

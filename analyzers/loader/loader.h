@@ -26,14 +26,14 @@ struct an_loader_sums {
 };
 
 /* Fills what follows from the sums of each rank. 0 or TACHO_ENOMEM. */
-int an_loader_model(struct an_context *c, const struct an_loader_sums *s, size_t n);
+int an_loader_model(struct an_context *context, const struct an_loader_sums *sums, size_t n);
 
 /* A trace of torch.profiler: *found says whether it marks a loader. 0 or TACHO_ENOMEM. */
-int an_loader_torch(struct an_context *c, bool *found);
+int an_loader_torch(struct an_context *context, bool *found);
 /* No marker: the longest time of a step in which nothing works. 0 or TACHO_ENOMEM. */
-int an_loader_infer(struct an_context *c);
+int an_loader_infer(struct an_context *context);
 
 /* Sets every value of the part that is not set yet to absent. */
-void an_loader_rest_absent(struct an_loader *r, const char *reason);
+void an_loader_rest_absent(struct an_loader *loader, const char *reason);
 
 #endif

@@ -57,13 +57,13 @@ static enum torch_name torch_name_of(const char *s)
                                                                            : TORCH_OTHER;
 }
 
-static enum torch_name torch_kind(const struct an_trace *t, struct torch *x, size_t slice)
+static enum torch_name torch_kind(const struct an_trace *trace, struct torch *torch, size_t slice)
 {
-    uint32_t name =
-        t->slice.name[slice] < t->string_count ? t->slice.name[slice] : (uint32_t)t->string_count;
-    if (!x->name[name])
-        x->name[name] = (uint8_t)torch_name_of(an_trace_name(t, name));
-    return (enum torch_name)x->name[name];
+    uint32_t name = trace->slice.name[slice] < trace->string_count ? trace->slice.name[slice]
+                                                                   : (uint32_t)trace->string_count;
+    if (!torch->name[name])
+        torch->name[name] = (uint8_t)torch_name_of(an_trace_name(trace, name));
+    return (enum torch_name)torch->name[name];
 }
 
 static bool torch_waits(enum torch_name n)
@@ -73,11 +73,13 @@ static bool torch_waits(enum torch_name n)
 
 /* Nearest range around slice i that is a wait (waits) or a stage of the loader: its index, or
  * AN_NONE. */
-static uint32_t torch_around(const struct an_trace *t, struct torch *x, size_t i, bool waits)
+static uint32_t torch_around(const struct an_trace *trace, struct torch *torch, size_t i,
+                             bool waits)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p]) {
-        enum torch_name n = torch_kind(t, x, p);
+    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
+         p = trace->slice.parent[p]) {
+        enum torch_name n = torch_kind(trace, torch, p);
         if (n != TORCH_OTHER && torch_waits(n) == waits)
             return p;
     }
@@ -86,67 +88,71 @@ static uint32_t torch_around(const struct an_trace *t, struct torch *x, size_t i
 
 /* A read is any __getitem__ inside the loader: the user's own data set, but not a list of the
  * model's. */
-static void torch_stage(const struct an_trace *t, struct torch *x, size_t i, enum torch_name n)
+static void torch_stage(const struct an_trace *trace, struct torch *torch, size_t i,
+                        enum torch_name n)
 {
-    uint32_t stage = torch_around(t, x, i, false);
-    enum torch_name around = stage != AN_NONE ? torch_kind(t, x, stage) : TORCH_OTHER;
-    if (around == n || t->slice.dur[i] == AN_OPEN)
+    uint32_t stage = torch_around(trace, torch, i, false);
+    enum torch_name around = stage != AN_NONE ? torch_kind(trace, torch, stage) : TORCH_OTHER;
+    if (around == n || trace->slice.dur[i] == AN_OPEN)
         return;
     if (n == TORCH_READ && around != TORCH_FETCH)
         return;
-    x->count[n]++;
-    x->ns[n] += (double)t->slice.dur[i];
+    torch->count[n]++;
+    torch->ns[n] += (double)trace->slice.dur[i];
     if (around != TORCH_OTHER &&
-        (around != TORCH_READ || torch_around(t, x, stage, false) != AN_NONE))
-        x->ns[around] -= (double)t->slice.dur[i];
+        (around != TORCH_READ || torch_around(trace, torch, stage, false) != AN_NONE))
+        torch->ns[around] -= (double)trace->slice.dur[i];
 }
 
 /* Outermost waits of a track, as a set; adds waits and stages to x. *span belongs to the caller. */
-static int torch_track(const struct an_trace *t, const struct an_track *k, struct torch *x,
-                       struct an_span **span, size_t *count)
+static int torch_track(const struct an_trace *trace, const struct an_track *track,
+                       struct torch *torch, struct an_span **span, size_t *count)
 {
     size_t room = 0, n = 0;
     *span = NULL;
     *count = 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        enum torch_name kind = torch_kind(t, x, i);
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        enum torch_name kind = torch_kind(trace, torch, i);
         if (kind == TORCH_OTHER)
             continue;
         if (!torch_waits(kind)) {
-            torch_stage(t, x, i, kind);
+            torch_stage(trace, torch, i, kind);
             continue;
         }
-        if (torch_around(t, x, i, true) != AN_NONE)
+        if (torch_around(trace, torch, i, true) != AN_NONE)
             continue;
         if (an_grow(span, &room, n + 1, sizeof **span)) {
             free(*span);
             *span = NULL;
             return TACHO_ENOMEM;
         }
-        int64_t end = an_slice_end(t, i);
-        x->count[kind]++;
-        x->ns[kind] += (double)an_time_sub(end, t->slice.start[i]);
-        (*span)[n++] = (struct an_span){t->slice.start[i], end};
+        int64_t end = an_slice_end(trace, i);
+        torch->count[kind]++;
+        torch->ns[kind] += (double)an_time_sub(end, trace->slice.start[i]);
+        (*span)[n++] = (struct an_span){trace->slice.start[i], end};
     }
     *count = an_spans_normalize(*span, n);
     return 0;
 }
 
 /* Time of the counted steps of a thread on the host, and the part of it in a set. */
-static void within_steps(const struct an_context *c, uint32_t track, const struct an_span *span,
-                         size_t n, int64_t *inside, int64_t *all, int64_t *steps)
+static void within_steps(const struct an_context *context, uint32_t track,
+                         const struct an_span *span, size_t n, int64_t *inside, int64_t *all,
+                         int64_t *steps)
 {
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!an_step_counted(s) || c->lane[s->lane].track != track || s->host_end == STORE_ABSENT)
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!an_step_counted(step) || context->lane[step->lane].track != track ||
+            step->host_end == STORE_ABSENT)
             continue;
         ++*steps;
-        *all = an_time_add(*all, an_time_sub(s->host_end, s->host_start));
-        *inside = an_time_add(*inside, an_spans_within(span, n, s->host_start, s->host_end));
+        *all = an_time_add(*all, an_time_sub(step->host_end, step->host_start));
+        *inside = an_time_add(*inside, an_spans_within(span, n, step->host_start, step->host_end));
     }
 }
 
-static void torch_stages(struct an_context *c, const struct torch *x, struct an_stage *rows)
+static void torch_stages(struct an_context *context, const struct torch *torch,
+                         struct an_stage *rows)
 {
     static const struct {
         enum torch_name name;
@@ -155,59 +161,61 @@ static void torch_stages(struct an_context *c, const struct torch *x, struct an_
                  {TORCH_READ, "read"},
                  {TORCH_COLLATE, "collate"},
                  {TORCH_PIN, "pin_memory"}};
-    struct an_loader *r = &c->r->loader;
+    struct an_loader *loader = &context->result->loader;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (x->count[names[i].name]) {
-            double ns = x->ns[names[i].name];
-            rows[r->stage_count++] = (struct an_stage){
+        if (torch->count[names[i].name]) {
+            double ns = torch->ns[names[i].name];
+            rows[loader->stage_count++] = (struct an_stage){
                 .name = names[i].text,
-                .count = x->count[names[i].name],
-                .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)};
+                .count = torch->count[names[i].name],
+                .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)loader->batches / 1e6)};
         }
-    if (!r->stage_count &&
-        x->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
-        rows[r->stage_count++] = (struct an_stage){
-            .name = "fetch",
-            .count = x->count[TORCH_SINGLE],
-            .ms_per_batch = an_num(x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE] / 1e6)};
-    r->stages = rows;
+    if (!loader->stage_count &&
+        torch->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
+        rows[loader->stage_count++] =
+            (struct an_stage){.name = "fetch",
+                              .count = torch->count[TORCH_SINGLE],
+                              .ms_per_batch = an_num(torch->ns[TORCH_SINGLE] /
+                                                     (double)torch->count[TORCH_SINGLE] / 1e6)};
+    loader->stages = rows;
 }
 
 /* Workers that keep up: time a batch costs / time of a step without its wait. A loader without
  * workers tells what a batch costs; of one with workers the trace holds only the waits. */
-static void torch_workers(struct an_context *c, const struct torch *x, int64_t inside, int64_t all,
-                          int64_t steps)
+static void torch_workers(struct an_context *context, const struct torch *torch, int64_t inside,
+                          int64_t all, int64_t steps)
 {
-    struct an_loader *r = &c->r->loader;
-    const struct an_count *cores = &c->r->run.cores;
-    bool single = x->count[TORCH_SINGLE] && !x->count[TORCH_MULTI];
-    r->workers =
-        x->worker_processes ? an_int(x->worker_processes)
+    struct an_loader *loader = &context->result->loader;
+    const struct an_count *cores = &context->result->run.cores;
+    bool single = torch->count[TORCH_SINGLE] && !torch->count[TORCH_MULTI];
+    loader->workers =
+        torch->worker_processes ? an_int(torch->worker_processes)
         : single
             ? an_int(0)
             : an_int_none("the trace holds one process: the loader's workers are others (tacho run "
                           "follows them)");
     if (!single) {
-        r->workers_needed = an_int_none(
+        loader->workers_needed = an_int_none(
             "what a worker takes for a batch is not in the trace, only how long steps waited");
         return;
     }
     if (!steps || all <= inside) {
-        r->workers_needed =
+        loader->workers_needed =
             an_int_none(steps ? "the steps do nothing but wait" : "no counted steps");
         return;
     }
-    double batch = x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE],
+    double batch = torch->ns[TORCH_SINGLE] / (double)torch->count[TORCH_SINGLE],
            step = (double)(all - inside) / (double)steps;
     int64_t needed = (int64_t)ceil(batch / step);
     if (needed > 1 && !cores->valid)
-        r->workers_needed =
-            an_int_none(an_arena_format(c->a,
+        loader->workers_needed =
+            an_int_none(an_arena_format(context->arena,
                                         "%" PRId64 " if that many cores are free and nothing in "
-                                                   "the loader is serial: the trace does not say",
+                                        "the loader is serial: the trace does not say",
                                         needed));
     else
-        r->workers_needed = an_int(cores->valid && needed > cores->value ? cores->value : needed);
+        loader->workers_needed =
+            an_int(cores->valid && needed > cores->value ? cores->value : needed);
 }
 
 static bool is_worker(const char *name)
@@ -215,40 +223,41 @@ static bool is_worker(const char *name)
     return strstr(name, "pt_data_worker") != NULL;
 }
 
-int an_loader_torch(struct an_context *c, bool *found)
+int an_loader_torch(struct an_context *context, bool *found)
 {
-    const struct an_trace *t = c->t;
-    struct an_loader *r = &c->r->loader;
-    struct torch x = {.name = calloc(t->string_count + 1, 1)};
-    struct an_stage *rows = an_arena_zero(c->a, TORCH_NAMES, sizeof *rows);
+    const struct an_trace *trace = context->trace;
+    struct an_loader *loader = &context->result->loader;
+    struct torch torch = {.name = calloc(trace->string_count + 1, 1)};
+    struct an_stage *rows = an_arena_zero(context->arena, TORCH_NAMES, sizeof *rows);
     int64_t inside = 0, all = 0, steps = 0;
-    int rc = x.name && rows ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
+    int rc = torch.name && rows ? 0 : TACHO_ENOMEM;
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
         struct an_span *span;
         size_t n;
-        if (strcmp(t->track[k].kind, "thread") != 0)
+        if (strcmp(trace->track[k].kind, "thread") != 0)
             continue;
-        x.worker_processes += is_worker(t->track[k].name);
-        if ((rc = torch_track(t, &t->track[k], &x, &span, &n)))
+        torch.worker_processes += is_worker(trace->track[k].name);
+        if ((rc = torch_track(trace, &trace->track[k], &torch, &span, &n)))
             break;
-        within_steps(c, k, span, n, &inside, &all, &steps);
+        within_steps(context, k, span, n, &inside, &all, &steps);
         free(span);
     }
-    free(x.name);
-    r->batches = x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] + x.count[TORCH_FRAME];
-    *found = !rc && r->batches > 0;
+    free(torch.name);
+    loader->batches =
+        torch.count[TORCH_SINGLE] + torch.count[TORCH_MULTI] + torch.count[TORCH_FRAME];
+    *found = !rc && loader->batches > 0;
     if (!*found)
         return rc;
-    r->source =
-        x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] ? "enumerate(DataLoader)" : "Python frames";
-    torch_stages(c, &x, rows);
-    torch_workers(c, &x, inside, all, steps);
-    r->wait_ms_per_step =
+    loader->source = torch.count[TORCH_SINGLE] + torch.count[TORCH_MULTI] ? "enumerate(DataLoader)"
+                                                                          : "Python frames";
+    torch_stages(context, &torch, rows);
+    torch_workers(context, &torch, inside, all, steps);
+    loader->wait_ms_per_step =
         steps ? an_num((double)inside / (double)steps / 1e6)
-              : an_num_none(c->r->steps.reason ? c->r->steps.reason
-                                               : "no counted steps on a known thread");
-    r->queue_depth_mean = an_num_none("the trace counts no queue_depth");
-    r->inferred_wait_ms_per_step = an_num_none("the waits are marked");
+              : an_num_none(context->result->steps.reason ? context->result->steps.reason
+                                                          : "no counted steps on a known thread");
+    loader->queue_depth_mean = an_num_none("the trace counts no queue_depth");
+    loader->inferred_wait_ms_per_step = an_num_none("the waits are marked");
     return 0;
 }
 
@@ -256,106 +265,107 @@ int an_loader_torch(struct an_context *c, bool *found)
 
 /* Is slice i work of a host thread? Annotations and frames may lie around a wait, ops and calls do
  * not. `kind` caches of each category: 1 no, 2 yes. */
-static bool is_host_work(const struct an_trace *t, uint8_t *kind, size_t i)
+static bool is_host_work(const struct an_trace *trace, uint8_t *kind, size_t i)
 {
-    uint32_t category =
-        t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
+    uint32_t category = trace->slice.category[i] < trace->string_count
+                            ? trace->slice.category[i]
+                            : (uint32_t)trace->string_count;
     if (!kind[category]) {
-        const char *s = an_trace_name(t, category);
+        const char *s = an_trace_name(trace, category);
         kind[category] = !strcmp(s, "op") || an_category_is_call(s) ? 2 : 1;
     }
     return kind[category] == 2;
 }
 
 /* Adds b to the set *a; both live in the work arena. */
-static int unite(struct an_context *c, struct an_span **a, size_t *n, const struct an_span *b,
-                 size_t m)
+static int unite(struct an_context *context, struct an_span **a, size_t *n,
+                 const struct an_span *span, size_t m)
 {
-    struct an_span *both = an_arena_zero(c->work, *n + m, sizeof *both);
+    struct an_span *both = an_arena_zero(context->scratch, *n + m, sizeof *both);
     if (!both)
         return TACHO_ENOMEM;
-    *n = an_spans_union(*a, *n, b, m, both);
-    an_arena_give_back(c->work, *a);
+    *n = an_spans_union(*a, *n, span, m, both);
+    an_arena_give_back(context->scratch, *a);
     *a = both;
     return 0;
 }
 
 /* When any thread of the process was in an op or a call, or any of its devices worked. */
-static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, struct an_span **out,
-                        size_t *count)
+static int process_busy(struct an_context *context, uint32_t process, uint8_t *kind,
+                        struct an_span **out, size_t *count)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     int rc = 0;
     *out = NULL;
     *count = 0;
-    for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
+    for (size_t d = 0; d < context->gpu->device_count && !rc; d++) {
         struct an_span *span = NULL;
         size_t n;
-        if (c->gpu->device[d].process == process &&
-            !(rc = an_device_spans(c, &c->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX,
-                                   &span, &n)))
-            rc = unite(c, out, count, span, n);
-        an_arena_give_back(c->work, span);
+        if (context->gpu->device[d].process == process &&
+            !(rc = an_device_spans(context, &context->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
+                                   INT64_MAX, &span, &n)))
+            rc = unite(context, out, count, span, n);
+        an_arena_give_back(context->scratch, span);
     }
-    for (size_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
         size_t n = 0;
         if (track->process != process || strcmp(track->kind, "thread") != 0 || !track->slice_count)
             continue;
         struct an_span *span = malloc(track->slice_count * sizeof *span);
         for (size_t i = track->slice_first; span && i < track->slice_first + track->slice_count;
              i++)
-            if (is_host_work(t, kind, i))
-                span[n++] = (struct an_span){t->slice.start[i], an_slice_end(t, i)};
-        rc = span ? unite(c, out, count, span, an_spans_normalize(span, n)) : TACHO_ENOMEM;
+            if (is_host_work(trace, kind, i))
+                span[n++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
+        rc = span ? unite(context, out, count, span, an_spans_normalize(span, n)) : TACHO_ENOMEM;
         free(span);
     }
     return rc;
 }
 
 /* Longest part of [start, end) that a set leaves free. */
-static int64_t longest_gap(const struct an_span *a, size_t n, int64_t start, int64_t end)
+static int64_t longest_gap(const struct an_span *span, size_t n, int64_t start, int64_t end)
 {
     int64_t longest = 0, at = start;
-    for (size_t i = an_spans_seek(a, n, start); i <= n; i++) {
-        int64_t next = i < n && a[i].start < end ? a[i].start : end;
+    for (size_t i = an_spans_seek(span, n, start); i <= n; i++) {
+        int64_t next = i < n && span[i].start < end ? span[i].start : end;
         longest = next > at && an_time_sub(next, at) > longest ? an_time_sub(next, at) : longest;
         if (next == end)
             break;
-        at = a[i].end;
+        at = span[i].end;
     }
     return longest;
 }
 
 /* A step that waits for its batch does nothing for a while: the longest such time of each step
  * bounds the wait. */
-int an_loader_infer(struct an_context *c)
+int an_loader_infer(struct an_context *context)
 {
-    struct an_loader *r = &c->r->loader;
-    uint8_t *kind = calloc(c->t->string_count + 1, 1);
+    struct an_loader *loader = &context->result->loader;
+    uint8_t *kind = calloc(context->trace->string_count + 1, 1);
     int64_t sum = 0, steps = 0;
     int rc = kind ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        const struct an_lane *l = &c->lane[k];
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        const struct an_lane *lane = &context->lane[k];
         struct an_span *busy;
         size_t n;
-        rc = process_busy(c, l->process, kind, &busy, &n);
-        for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
-            const struct an_step *s = &c->step[i];
-            if (!an_step_counted(s) || s->host_end == STORE_ABSENT)
+        rc = process_busy(context, lane->process, kind, &busy, &n);
+        for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++) {
+            const struct an_step *step = &context->step[i];
+            if (!an_step_counted(step) || step->host_end == STORE_ABSENT)
                 continue;
             steps++;
-            sum = an_time_add(sum, longest_gap(busy, n, s->host_start, s->host_end));
+            sum = an_time_add(sum, longest_gap(busy, n, step->host_start, step->host_end));
         }
-        an_arena_give_back(c->work, busy);
+        an_arena_give_back(context->scratch, busy);
     }
     free(kind);
     if (rc || !steps)
         return rc;
     const char *none = "the trace marks no loader; inferred_wait_ms_per_step is what gaps tell";
-    r->reason = NULL;
-    r->source = "gaps";
-    r->wait_ms_per_step = an_num_none(none);
-    r->inferred_wait_ms_per_step = an_num((double)sum / (double)steps / 1e6);
+    loader->reason = NULL;
+    loader->source = "gaps";
+    loader->wait_ms_per_step = an_num_none(none);
+    loader->inferred_wait_ms_per_step = an_num((double)sum / (double)steps / 1e6);
     return 0;
 }

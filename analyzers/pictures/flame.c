@@ -20,7 +20,7 @@ struct open_range {
 };
 
 struct flame {
-    const struct an_context *c;
+    const struct an_context *context;
     struct an_flame_node *node;
     size_t count, room;
     uint32_t *bucket; /* NODES_MOST of them: first node, AN_NONE: none */
@@ -36,62 +36,66 @@ static uint32_t hash_of(uint32_t parent, uint32_t name)
 _Static_assert(NODES_MOST == 1 << 16, "hash_of gives 16 bits");
 
 /* The child of that name; AN_NONE: there is no room for a new one. */
-static int child(struct flame *f, uint32_t parent, uint32_t name, uint32_t *out)
+static int child(struct flame *flame, uint32_t parent, uint32_t name, uint32_t *out)
 {
-    uint32_t *head = &f->bucket[hash_of(parent, name)];
-    for (uint32_t i = *head; i != AN_NONE; i = f->node[i].next)
-        if (f->node[i].parent == parent && f->node[i].name == name) {
+    uint32_t *head = &flame->bucket[hash_of(parent, name)];
+    for (uint32_t i = *head; i != AN_NONE; i = flame->node[i].next)
+        if (flame->node[i].parent == parent && flame->node[i].name == name) {
             *out = i;
             return 0;
         }
     *out = AN_NONE;
-    if (f->count == NODES_MOST)
+    if (flame->count == NODES_MOST)
         return 0;
-    int rc = an_grow(&f->node, &f->room, f->count + 1, sizeof *f->node);
+    int rc = an_grow(&flame->node, &flame->room, flame->count + 1, sizeof *flame->node);
     if (rc)
         return rc;
-    *out = (uint32_t)f->count;
-    f->node[f->count++] = (struct an_flame_node){.name = name, .parent = parent, .next = *head};
+    *out = (uint32_t)flame->count;
+    flame->node[flame->count++] =
+        (struct an_flame_node){.name = name, .parent = parent, .next = *head};
     *head = *out;
     return 0;
 }
 
-static int add_step(struct flame *f, const struct an_lane *l, const struct an_step *s)
+static int add_step(struct flame *flame, const struct an_lane *lane, const struct an_step *step)
 {
-    const struct an_trace *t = f->c->t;
-    const struct an_track *k = &t->track[l->track];
+    const struct an_trace *trace = flame->context->trace;
+    const struct an_track *track = &trace->track[lane->track];
     int rc = 0;
-    f->depth = 0;
-    f->node[0].total = an_time_add(f->node[0].total, an_time_sub(s->host_end, s->host_start));
-    f->node[0].count++;
-    for (size_t i = an_slice_seek(t, k, s->host_start);
-         i < k->slice_first + k->slice_count && t->slice.start[i] < s->host_end && !rc; i++) {
-        int64_t start = t->slice.start[i], end = an_slice_end(t, i);
-        while (f->depth && f->open[f->depth - 1].end <= start)
-            f->depth--;
-        int64_t limit = f->depth ? f->open[f->depth - 1].end : s->host_end;
-        if (i == s->slice || f->depth == DEPTH_MOST || t->slice.dur[i] == AN_OPEN)
+    flame->depth = 0;
+    flame->node[0].total =
+        an_time_add(flame->node[0].total, an_time_sub(step->host_end, step->host_start));
+    flame->node[0].count++;
+    for (size_t i = an_slice_seek(trace, track, step->host_start);
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < step->host_end &&
+         !rc;
+         i++) {
+        int64_t start = trace->slice.start[i], end = an_slice_end(trace, i);
+        while (flame->depth && flame->open[flame->depth - 1].end <= start)
+            flame->depth--;
+        int64_t limit = flame->depth ? flame->open[flame->depth - 1].end : step->host_end;
+        if (i == step->slice || flame->depth == DEPTH_MOST || trace->slice.dur[i] == AN_OPEN)
             continue;
-        uint32_t parent = f->depth ? f->open[f->depth - 1].node : 0, node;
+        uint32_t parent = flame->depth ? flame->open[flame->depth - 1].node : 0, node;
         end = end < limit ? end
                           : limit; /* ranges of foreign traces may outlast the one around them */
-        rc = child(f, parent, t->slice.name[i], &node);
+        rc = child(flame, parent, trace->slice.name[i], &node);
         if (rc || node == AN_NONE)
             continue;
-        f->node[node].total = an_time_add(f->node[node].total, end - start);
-        f->node[node].count++;
-        f->open[f->depth++] = (struct open_range){end, node};
+        flame->node[node].total = an_time_add(flame->node[node].total, end - start);
+        flame->node[node].count++;
+        flame->open[flame->depth++] = (struct open_range){end, node};
     }
     return rc;
 }
 
 /* Two devices may share a thread: its ranges count once. */
-static bool is_first_of_track(const struct an_context *c, size_t lane)
+static bool is_first_of_track(const struct an_context *context, size_t lane)
 {
     for (size_t k = 0; k < lane; k++)
-        if (c->lane[k].track == c->lane[lane].track)
+        if (context->lane[k].track == context->lane[lane].track)
             return false;
-    return c->lane[lane].track != AN_NONE;
+    return context->lane[lane].track != AN_NONE;
 }
 
 static int descending(const void *x, const void *y)
@@ -118,59 +122,63 @@ static int threshold(const struct an_flame_node *node, size_t count, int64_t *ou
     return 0;
 }
 
-int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count,
+int an_flame_rows(struct an_context *context, const struct an_flame_node *node, size_t count,
                   const char *root, const char *source, struct an_flame *out)
 {
     int64_t least;
     uint32_t *row_of = malloc(count * sizeof *row_of);
     struct an_flame_row *row =
-        an_arena_zero(c->a, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
+        an_arena_zero(context->arena, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
     int rc = row_of && row ? threshold(node, count, &least) : TACHO_ENOMEM;
     size_t n = 0;
     for (uint32_t i = 0; i < count && !rc; i++) {
-        const struct an_flame_node *x = &node[i];
+        const struct an_flame_node *flame_node = &node[i];
         row_of[i] = AN_NONE;
-        if (i && (x->total < least || row_of[x->parent] == AN_NONE))
+        if (i && (flame_node->total < least || row_of[flame_node->parent] == AN_NONE))
             continue;
         row_of[i] = (uint32_t)n;
         row[n++] = (struct an_flame_row){
-            .name = i ? an_arena_text(c->a, an_trace_name(c->t, x->name)) : root,
-            .parent = row_of[x->parent],
-            .total_ns = x->total,
-            .count = x->count};
+            .name =
+                i ? an_arena_text(context->arena, an_trace_name(context->trace, flame_node->name))
+                  : root,
+            .parent = row_of[flame_node->parent],
+            .total_ns = flame_node->total,
+            .count = flame_node->count};
     }
     *out = (struct an_flame){.source = source, .row = row, .row_count = n};
     free(row_of);
     return rc;
 }
 
-static int flame_run(struct an_context *c)
+static int flame_run(struct an_context *context)
 {
-    struct flame f = {.c = c, .bucket = malloc(NODES_MOST * sizeof *f.bucket)};
-    int rc = f.bucket ? an_grow(&f.node, &f.room, 1, sizeof *f.node) : TACHO_ENOMEM;
+    struct flame flame = {.context = context, .bucket = malloc(NODES_MOST * sizeof *flame.bucket)};
+    int rc = flame.bucket ? an_grow(&flame.node, &flame.room, 1, sizeof *flame.node) : TACHO_ENOMEM;
     if (!rc) {
-        memset(f.bucket, 0xff, NODES_MOST * sizeof *f.bucket);
-        f.node[f.count++] = (struct an_flame_node){.name = AN_NONE, .next = AN_NONE};
+        memset(flame.bucket, 0xff, NODES_MOST * sizeof *flame.bucket);
+        flame.node[flame.count++] = (struct an_flame_node){.name = AN_NONE, .next = AN_NONE};
     }
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        const struct an_lane *l = &c->lane[k];
-        for (size_t i = l->first; i < l->first + l->count && is_first_of_track(c, k) && !rc; i++)
-            if (an_step_detailed(&c->step[i]) && c->step[i].host_end != STORE_ABSENT)
-                rc = add_step(&f, l, &c->step[i]);
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        for (size_t i = lane->first;
+             i < lane->first + lane->count && is_first_of_track(context, k) && !rc; i++)
+            if (an_step_detailed(&context->step[i]) && context->step[i].host_end != STORE_ABSENT)
+                rc = add_step(&flame, lane, &context->step[i]);
     }
-    if (!rc && f.count > 1)
-        rc = an_flame_rows(c, f.node, f.count, "steps", "ranges of the threads that run steps",
-                           &c->r->flame);
+    if (!rc && flame.count > 1)
+        rc = an_flame_rows(context, flame.node, flame.count, "steps",
+                           "ranges of the threads that run steps", &context->result->flame);
     else if (!rc)
-        c->r->flame.reason = "no range lies inside a counted step on a thread that runs steps";
-    free(f.node);
-    free(f.bucket);
+        context->result->flame.reason =
+            "no range lies inside a counted step on a thread that runs steps";
+    free(flame.node);
+    free(flame.bucket);
     return rc;
 }
 
-static void flame_absent(struct an_context *c, const char *reason)
+static void flame_absent(struct an_context *context, const char *reason)
 {
-    c->r->flame.reason = reason;
+    context->result->flame.reason = reason;
 }
 
 const struct an_analyzer an_flame = {"flame", "ranges of the threads that run steps, as a tree",

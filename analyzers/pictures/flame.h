@@ -15,7 +15,7 @@ struct an_flame_node {
 
 /* The largest nodes as rows of a picture; node 0 is the root and is called `root`. 0 or
  * TACHO_ENOMEM. */
-int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count,
+int an_flame_rows(struct an_context *context, const struct an_flame_node *node, size_t count,
                   const char *root, const char *source, struct an_flame *out);
 
 #endif

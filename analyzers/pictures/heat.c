@@ -12,7 +12,7 @@
 enum { STEP, WAITING, TRANSFER, LAYERS };
 
 struct heat {
-    struct an_context *c;
+    struct an_context *context;
     int64_t *rank, *index; /* distinct, ascending */
     size_t ranks, steps;
     size_t ranks_a_row, steps_a_column, rows, columns;
@@ -45,31 +45,33 @@ static size_t place_of(const int64_t *x, size_t n, int64_t value)
 
 /* Of the steps that the statistics leave out (the first is often the longest) the scale of a
  * picture must not come. */
-static bool is_shown(const struct an_step *s)
+static bool is_shown(const struct an_step *step)
 {
-    return an_step_counted(s) && s->end != STORE_ABSENT && s->end > s->start;
+    return an_step_counted(step) && step->end != STORE_ABSENT && step->end > step->start;
 }
 
-static void add(struct heat *h, int layer, size_t cell, int64_t ns)
+static void add(struct heat *heat, int layer, size_t cell, int64_t ns)
 {
     if (ns == STORE_ABSENT)
         return;
-    h->sum[layer][cell] += (double)ns / 1e6;
-    h->count[layer][cell]++;
+    heat->sum[layer][cell] += (double)ns / 1e6;
+    heat->count[layer][cell]++;
 }
 
-static void fill(struct heat *h)
+static void fill(struct heat *heat)
 {
-    const struct an_context *c = h->c;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!is_shown(s))
+    const struct an_context *context = heat->context;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!is_shown(step))
             continue;
-        size_t row = place_of(h->rank, h->ranks, c->lane[s->lane].rank) / h->ranks_a_row;
-        size_t cell = row * h->columns + place_of(h->index, h->steps, s->index) / h->steps_a_column;
-        add(h, STEP, cell, an_step_ns(s));
-        add(h, WAITING, cell, s->waiting_ns);
-        add(h, TRANSFER, cell, s->transfer_ns);
+        size_t row =
+            place_of(heat->rank, heat->ranks, context->lane[step->lane].rank) / heat->ranks_a_row;
+        size_t cell = row * heat->columns +
+                      place_of(heat->index, heat->steps, step->index) / heat->steps_a_column;
+        add(heat, STEP, cell, an_step_ns(step));
+        add(heat, WAITING, cell, step->waiting_ns);
+        add(heat, TRANSFER, cell, step->transfer_ns);
     }
 }
 
@@ -78,70 +80,73 @@ static size_t per(size_t n, size_t most)
     return n > most ? (n + most - 1) / most : 1;
 }
 
-static int shape(struct heat *h)
+static int shape(struct heat *heat)
 {
-    struct an_context *c = h->c;
-    h->rank = an_arena_zero(c->work, c->lane_count + 1, sizeof *h->rank);
-    h->index = an_arena_zero(c->work, c->step_count + 1, sizeof *h->index);
-    if (!h->rank || !h->index)
+    struct an_context *context = heat->context;
+    heat->rank = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *heat->rank);
+    heat->index = an_arena_zero(context->scratch, context->step_count + 1, sizeof *heat->index);
+    if (!heat->rank || !heat->index)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++)
-        if (is_shown(&c->step[i]))
-            h->index[h->steps++] = c->step[i].index;
-    for (size_t k = 0; k < c->lane_count; k++)
-        h->rank[k] = c->lane[k].rank;
-    h->ranks = distinct(h->rank, c->lane_count);
-    h->steps = distinct(h->index, h->steps);
-    h->ranks_a_row = per(h->ranks, AN_HEAT_RANKS_MOST);
-    h->steps_a_column = per(h->steps, AN_HEAT_STEPS_MOST);
-    h->rows = (h->ranks + h->ranks_a_row - 1) / h->ranks_a_row;
-    h->columns = (h->steps + h->steps_a_column - 1) / h->steps_a_column;
+    for (size_t i = 0; i < context->step_count; i++)
+        if (is_shown(&context->step[i]))
+            heat->index[heat->steps++] = context->step[i].index;
+    for (size_t k = 0; k < context->lane_count; k++)
+        heat->rank[k] = context->lane[k].rank;
+    heat->ranks = distinct(heat->rank, context->lane_count);
+    heat->steps = distinct(heat->index, heat->steps);
+    heat->ranks_a_row = per(heat->ranks, AN_HEAT_RANKS_MOST);
+    heat->steps_a_column = per(heat->steps, AN_HEAT_STEPS_MOST);
+    heat->rows = (heat->ranks + heat->ranks_a_row - 1) / heat->ranks_a_row;
+    heat->columns = (heat->steps + heat->steps_a_column - 1) / heat->steps_a_column;
     for (int k = 0; k < LAYERS; k++) {
-        h->sum[k] = an_arena_zero(c->a, h->rows * h->columns + 1, sizeof **h->sum);
-        h->count[k] = an_arena_zero(c->work, h->rows * h->columns + 1, sizeof **h->count);
-        if (!h->sum[k] || !h->count[k])
+        heat->sum[k] =
+            an_arena_zero(context->arena, heat->rows * heat->columns + 1, sizeof **heat->sum);
+        heat->count[k] =
+            an_arena_zero(context->scratch, heat->rows * heat->columns + 1, sizeof **heat->count);
+        if (!heat->sum[k] || !heat->count[k])
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static int heat_run(struct an_context *c)
+static int heat_run(struct an_context *context)
 {
-    struct heat h = {.c = c};
-    int rc = shape(&h);
+    struct heat heat = {.context = context};
+    int rc = shape(&heat);
     if (rc)
         return rc;
-    if (h.ranks < 2 || !h.steps) {
-        c->r->heat.reason = h.steps ? "one rank: nothing to compare" : "no step counts";
+    if (heat.ranks < 2 || !heat.steps) {
+        context->result->heat.reason =
+            heat.steps ? "one rank: nothing to compare" : "no step counts";
         return 0;
     }
-    fill(&h);
+    fill(&heat);
     for (int k = 0; k < LAYERS; k++)
-        for (size_t i = 0; i < h.rows * h.columns; i++)
-            h.sum[k][i] = h.count[k][i] ? h.sum[k][i] / (double)h.count[k][i] : NAN;
-    int64_t *rank = an_arena_zero(c->a, h.rows, sizeof *rank),
-            *index = an_arena_zero(c->a, h.columns, sizeof *index);
+        for (size_t i = 0; i < heat.rows * heat.columns; i++)
+            heat.sum[k][i] = heat.count[k][i] ? heat.sum[k][i] / (double)heat.count[k][i] : NAN;
+    int64_t *rank = an_arena_zero(context->arena, heat.rows, sizeof *rank),
+            *index = an_arena_zero(context->arena, heat.columns, sizeof *index);
     if (!rank || !index)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < h.rows; i++)
-        rank[i] = h.rank[i * h.ranks_a_row];
-    for (size_t i = 0; i < h.columns; i++)
-        index[i] = h.index[i * h.steps_a_column];
-    c->r->heat = (struct an_heat){.ranks = h.rows,
-                                  .steps = h.columns,
-                                  .rank = rank,
-                                  .index = index,
-                                  .ranks_a_row = (int64_t)h.ranks_a_row,
-                                  .steps_a_column = (int64_t)h.steps_a_column,
-                                  .step_ms = h.sum[STEP],
-                                  .waiting_ms = h.sum[WAITING],
-                                  .transfer_ms = h.sum[TRANSFER]};
+    for (size_t i = 0; i < heat.rows; i++)
+        rank[i] = heat.rank[i * heat.ranks_a_row];
+    for (size_t i = 0; i < heat.columns; i++)
+        index[i] = heat.index[i * heat.steps_a_column];
+    context->result->heat = (struct an_heat){.ranks = heat.rows,
+                                             .steps = heat.columns,
+                                             .rank = rank,
+                                             .index = index,
+                                             .ranks_a_row = (int64_t)heat.ranks_a_row,
+                                             .steps_a_column = (int64_t)heat.steps_a_column,
+                                             .step_ms = heat.sum[STEP],
+                                             .waiting_ms = heat.sum[WAITING],
+                                             .transfer_ms = heat.sum[TRANSFER]};
     return 0;
 }
 
-static void heat_absent(struct an_context *c, const char *reason)
+static void heat_absent(struct an_context *context, const char *reason)
 {
-    c->r->heat.reason = reason;
+    context->result->heat.reason = reason;
 }
 
 const struct an_analyzer an_heat_map = {"heat", "step, waiting and transfer of each rank and step",

@@ -11,9 +11,9 @@
 
 #define FUNCTIONS_MOST 200
 
-static int64_t period_of(const struct an_trace *t)
+static int64_t period_of(const struct an_trace *trace)
 {
-    const char *text = an_trace_key(t, "stacks.period_ns");
+    const char *text = an_trace_key(trace, "stacks.period_ns");
     char *end = NULL;
     long long ns = text ? strtoll(text, &end, 10) : 0;
     return end && !*end && ns > 0 && ns <= 1000000000000 ? ns : 0;
@@ -68,56 +68,57 @@ struct picture {
 };
 
 /* The node of that name below `parent`. */
-static uint32_t node_of(struct picture *p, uint32_t parent, uint32_t name)
+static uint32_t node_of(struct picture *picture, uint32_t parent, uint32_t name)
 {
-    size_t at =
-        (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) & (p->slots - 1);
-    for (; p->slot[at]; at = (at + 1) & (p->slots - 1))
-        if (p->node[p->slot[at]].parent == parent && p->node[p->slot[at]].name == name)
-            return p->slot[at];
-    p->node[p->count] = (struct an_flame_node){.name = name, .parent = parent};
-    return p->slot[at] = (uint32_t)p->count++;
+    size_t at = (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) &
+                (picture->slots - 1);
+    for (; picture->slot[at]; at = (at + 1) & (picture->slots - 1))
+        if (picture->node[picture->slot[at]].parent == parent &&
+            picture->node[picture->slot[at]].name == name)
+            return picture->slot[at];
+    picture->node[picture->count] = (struct an_flame_node){.name = name, .parent = parent};
+    return picture->slot[at] = (uint32_t)picture->count++;
 }
 
 /* Is anything left to see? A program of nothing but such frames is shown as it is. */
-static void place(const struct an_trace *t, struct picture *p, uint32_t *where, bool all)
+static void place(const struct an_trace *trace, struct picture *picture, uint32_t *where, bool all)
 {
-    const struct an_stacks *k = &t->stack;
-    p->count = 1;
-    memset(p->slot, 0, p->slots * sizeof *p->slot);
-    p->node[0] = (struct an_flame_node){0};
-    for (size_t i = 0; i < k->count; i++) {
-        uint32_t parent = k->parent[i] == AN_NONE ? 0 : where[k->parent[i]];
-        where[i] = !all && is_left_out(an_trace_name(t, k->frame[i]))
+    const struct an_stacks *stacks = &trace->stack;
+    picture->count = 1;
+    memset(picture->slot, 0, picture->slots * sizeof *picture->slot);
+    picture->node[0] = (struct an_flame_node){0};
+    for (size_t i = 0; i < stacks->count; i++) {
+        uint32_t parent = stacks->parent[i] == AN_NONE ? 0 : where[stacks->parent[i]];
+        where[i] = !all && is_left_out(an_trace_name(trace, stacks->frame[i]))
                        ? parent
-                       : node_of(p, parent, k->frame[i]);
-        p->node[where[i]].count += k->samples[i];
+                       : node_of(picture, parent, stacks->frame[i]);
+        picture->node[where[i]].count += stacks->samples[i];
     }
 }
 
-static int tree(struct an_context *c, int64_t period)
+static int tree(struct an_context *context, int64_t period)
 {
-    const struct an_stacks *k = &c->t->stack;
-    struct picture p = {.slots = 64};
-    while (p.slots < 2 * (k->count + 1))
-        p.slots *= 2;
-    p.node = calloc(k->count + 1, sizeof *p.node);
-    p.slot = calloc(p.slots, sizeof *p.slot);
-    uint32_t *where = calloc(k->count, sizeof *where);
-    int rc = p.node && p.slot && where ? 0 : TACHO_ENOMEM;
+    const struct an_stacks *stacks = &context->trace->stack;
+    struct picture picture = {.slots = 64};
+    while (picture.slots < 2 * (stacks->count + 1))
+        picture.slots *= 2;
+    picture.node = calloc(stacks->count + 1, sizeof *picture.node);
+    picture.slot = calloc(picture.slots, sizeof *picture.slot);
+    uint32_t *where = calloc(stacks->count, sizeof *where);
+    int rc = picture.node && picture.slot && where ? 0 : TACHO_ENOMEM;
     if (rc == 0) {
-        place(c->t, &p, where, false);
-        if (p.count == 1)
-            place(c->t, &p, where, true);
-        for (size_t i = p.count - 1; i > 0; i--)
-            p.node[p.node[i].parent].count += p.node[i].count;
-        for (size_t i = 0; i < p.count; i++)
-            p.node[i].total = p.node[i].count * period;
-        rc = an_flame_rows(c, p.node, p.count, "CPU time", "stacks: cpu-clock samples",
-                           &c->r->stacks.flame);
+        place(context->trace, &picture, where, false);
+        if (picture.count == 1)
+            place(context->trace, &picture, where, true);
+        for (size_t i = picture.count - 1; i > 0; i--)
+            picture.node[picture.node[i].parent].count += picture.node[i].count;
+        for (size_t i = 0; i < picture.count; i++)
+            picture.node[i].total = picture.node[i].count * period;
+        rc = an_flame_rows(context, picture.node, picture.count, "CPU time",
+                           "stacks: cpu-clock samples", &context->result->stacks.flame);
     }
-    free(p.node);
-    free(p.slot);
+    free(picture.node);
+    free(picture.slot);
     free(where);
     return rc;
 }
@@ -133,34 +134,34 @@ static int by_self(const void *x, const void *y)
 }
 
 /* A function that calls itself counts once in a sample. */
-static int functions(struct an_context *c, int64_t all)
+static int functions(struct an_context *context, int64_t all)
 {
-    const struct an_trace *t = c->t;
-    const struct an_stacks *k = &t->stack;
-    int64_t *self = calloc(t->string_count, sizeof *self),
-            *total = calloc(t->string_count, sizeof *total);
-    uint32_t *seen = calloc(t->string_count, sizeof *seen);
+    const struct an_trace *trace = context->trace;
+    const struct an_stacks *stacks = &trace->stack;
+    int64_t *self = calloc(trace->string_count, sizeof *self),
+            *total = calloc(trace->string_count, sizeof *total);
+    uint32_t *seen = calloc(trace->string_count, sizeof *seen);
     size_t n = 0;
     struct an_function *row = NULL;
-    for (uint32_t i = 0; self && total && seen && i < k->count; i++) {
-        if (!k->samples[i])
+    for (uint32_t i = 0; self && total && seen && i < stacks->count; i++) {
+        if (!stacks->samples[i])
             continue;
-        if (k->frame[i] != AN_NONE)
-            self[k->frame[i]] += k->samples[i];
-        for (uint32_t at = i; at != AN_NONE; at = k->parent[at])
-            if (k->frame[at] != AN_NONE && seen[k->frame[at]] != i + 1) {
-                seen[k->frame[at]] = i + 1;
-                total[k->frame[at]] += k->samples[i];
+        if (stacks->frame[i] != AN_NONE)
+            self[stacks->frame[i]] += stacks->samples[i];
+        for (uint32_t at = i; at != AN_NONE; at = stacks->parent[at])
+            if (stacks->frame[at] != AN_NONE && seen[stacks->frame[at]] != i + 1) {
+                seen[stacks->frame[at]] = i + 1;
+                total[stacks->frame[at]] += stacks->samples[i];
             }
     }
-    for (size_t i = 0; total && i < t->string_count; i++)
+    for (size_t i = 0; total && i < trace->string_count; i++)
         n += total[i] > 0;
-    row = self && total && seen ? an_arena_zero(c->a, n, sizeof *row) : NULL;
+    row = self && total && seen ? an_arena_zero(context->arena, n, sizeof *row) : NULL;
     n = 0;
-    for (uint32_t i = 0; row && i < t->string_count; i++)
+    for (uint32_t i = 0; row && i < trace->string_count; i++)
         if (total[i])
             row[n++] =
-                (struct an_function){.name = an_trace_name(t, i),
+                (struct an_function){.name = an_trace_name(trace, i),
                                      .self = self[i],
                                      .total = total[i],
                                      .self_pct = an_num(100.0 * (double)self[i] / (double)all),
@@ -169,45 +170,46 @@ static int functions(struct an_context *c, int64_t all)
         qsort(row, n, sizeof *row, by_self);
     n = n < FUNCTIONS_MOST ? n : FUNCTIONS_MOST;
     for (size_t i = 0; i < n; i++)
-        row[i].name = an_arena_text(c->a, row[i].name);
-    c->r->stacks.function = row;
-    c->r->stacks.function_count = n;
+        row[i].name = an_arena_text(context->arena, row[i].name);
+    context->result->stacks.function = row;
+    context->result->stacks.function_count = n;
     free(self);
     free(total);
     free(seen);
     return row ? 0 : TACHO_ENOMEM;
 }
 
-static void absent(struct an_context *c, const char *reason)
+static void absent(struct an_context *context, const char *reason)
 {
-    struct an_stack_samples *s = &c->r->stacks;
-    s->reason = s->flame.reason = reason;
-    s->samples = an_int_none(reason);
-    s->period_us = s->cpu_s = an_num_none(reason);
+    struct an_stack_samples *stack_samples = &context->result->stacks;
+    stack_samples->reason = stack_samples->flame.reason = reason;
+    stack_samples->samples = an_int_none(reason);
+    stack_samples->period_us = stack_samples->cpu_s = an_num_none(reason);
 }
 
-static int stacks_run(struct an_context *c)
+static int stacks_run(struct an_context *context)
 {
-    struct an_stack_samples *s = &c->r->stacks;
-    const struct an_stacks *k = &c->t->stack;
-    const char *status = an_trace_key(c->t, "stacks"),
-               *kernel = an_trace_key(c->t, "stacks.kernel");
-    int64_t period = period_of(c->t);
-    if (!k->all || !k->count) {
-        absent(c, status && !strncmp(status, "not sampled", 11) ? an_arena_text(c->a, status)
-                  : status ? "the target used too little CPU time for a sample"
-                           : "not asked for: tacho run --stacks");
+    struct an_stack_samples *stack_samples = &context->result->stacks;
+    const struct an_stacks *stacks = &context->trace->stack;
+    const char *status = an_trace_key(context->trace, "stacks"),
+               *kernel = an_trace_key(context->trace, "stacks.kernel");
+    int64_t period = period_of(context->trace);
+    if (!stacks->all || !stacks->count) {
+        absent(context, status && !strncmp(status, "not sampled", 11)
+                            ? an_arena_text(context->arena, status)
+                        : status ? "the target used too little CPU time for a sample"
+                                 : "not asked for: tacho run --stacks");
         return 0;
     }
-    s->samples = an_int(k->all);
-    s->period_us = period ? an_num((double)period / 1e3)
-                          : an_num_none("the file does not say how often it sampled");
-    s->cpu_s =
-        period ? an_num((double)period * (double)k->all / 1e9) : an_num_none(s->period_us.reason);
-    s->how = an_arena_text(c->a, status ? status : "");
-    s->kernel = an_arena_text(c->a, kernel ? kernel : "");
-    int rc = tree(c, period ? period : 1);
-    return rc ? rc : functions(c, k->all);
+    stack_samples->samples = an_int(stacks->all);
+    stack_samples->period_us = period ? an_num((double)period / 1e3)
+                                      : an_num_none("the file does not say how often it sampled");
+    stack_samples->cpu_s = period ? an_num((double)period * (double)stacks->all / 1e9)
+                                  : an_num_none(stack_samples->period_us.reason);
+    stack_samples->how = an_arena_text(context->arena, status ? status : "");
+    stack_samples->kernel = an_arena_text(context->arena, kernel ? kernel : "");
+    int rc = tree(context, period ? period : 1);
+    return rc ? rc : functions(context, stacks->all);
 }
 
 const struct an_analyzer an_stack_samples = {

@@ -9,18 +9,19 @@
 #include "analyzers/base/radix.h"
 #include "analyzers/steps/analyzer.h"
 
-static bool is_ended(const struct an_step *s)
+static bool is_ended(const struct an_step *step)
 {
-    return s->end != STORE_ABSENT && s->end >= s->start;
+    return step->end != STORE_ABSENT && step->end >= step->start;
 }
 
-static size_t points_of(const struct an_context *c, size_t each)
+static size_t points_of(const struct an_context *context, size_t each)
 {
     size_t points = 0;
-    for (size_t k = 0; k < c->lane_count; k++) {
+    for (size_t k = 0; k < context->lane_count; k++) {
         size_t ended = 0;
-        for (size_t i = c->lane[k].first; i < c->lane[k].first + c->lane[k].count; i++)
-            ended += is_ended(&c->step[i]);
+        for (size_t i = context->lane[k].first; i < context->lane[k].first + context->lane[k].count;
+             i++)
+            ended += is_ended(&context->step[i]);
         points += (ended + each - 1) / each;
     }
     return points;
@@ -35,47 +36,49 @@ struct group {
     const char *excluded;
 };
 
-static void group_add(struct group *g, const struct an_step *s)
+static void group_add(struct group *group, const struct an_step *step)
 {
-    double ns = (double)an_step_ns(s);
-    if (!g->steps++)
-        g->first = s;
-    if (!s->excluded && !g->counted) /* the first that counts: what was left out so far does not */
-        *g = (struct group){.first = g->first, .steps = g->steps};
-    g->counted += !s->excluded;
-    if (s->excluded && g->counted)
+    double ns = (double)an_step_ns(step);
+    if (!group->steps++)
+        group->first = step;
+    if (!step->excluded &&
+        !group->counted) /* the first that counts: what was left out so far does not */
+        *group = (struct group){.first = group->first, .steps = group->steps};
+    group->counted += !step->excluded;
+    if (step->excluded && group->counted)
         return;
-    g->excluded = s->excluded;
-    g->ns += ns;
-    g->worst_ns = ns > g->worst_ns ? ns : g->worst_ns;
-    if (s->tokens != STORE_ABSENT && ns > 0) {
-        g->with_tokens++;
-        g->tokens += (double)s->tokens;
-        g->tokens_ns += ns;
+    group->excluded = step->excluded;
+    group->ns += ns;
+    group->worst_ns = ns > group->worst_ns ? ns : group->worst_ns;
+    if (step->tokens != STORE_ABSENT && ns > 0) {
+        group->with_tokens++;
+        group->tokens += (double)step->tokens;
+        group->tokens_ns += ns;
     }
-    if (s->detailed) {
-        g->detailed++;
+    if (step->detailed) {
+        group->detailed++;
         for (int k = 0; k < AN_CLASS_COUNT; k++)
-            g->class_ns[k] += (double)s->class_ns[k];
+            group->class_ns[k] += (double)step->class_ns[k];
     }
 }
 
-static struct an_step_point point_of(const struct an_context *c, int64_t rank,
-                                     const struct group *g)
+static struct an_step_point point_of(const struct an_context *context, int64_t rank,
+                                     const struct group *group)
 {
-    int64_t of = g->counted ? g->counted : g->steps;
-    struct an_step_point p = {.rank = rank,
-                              .index = g->first->index,
-                              .steps = g->steps,
-                              .start_s = (double)an_time_sub(g->first->start, c->t->t0) / 1e9,
-                              .ms = g->ns / (double)of / 1e6,
-                              .worst_ms = g->worst_ns / 1e6,
-                              .tokens_per_s = g->with_tokens ? g->tokens / g->tokens_ns * 1e9 : NAN,
-                              .excluded = g->excluded,
-                              .detailed = g->detailed > 0};
-    for (int k = 0; k < AN_CLASS_COUNT && g->detailed; k++)
-        p.class_ms[k] = g->class_ns[k] / (double)g->detailed / 1e6;
-    return p;
+    int64_t of = group->counted ? group->counted : group->steps;
+    struct an_step_point point = {
+        .rank = rank,
+        .index = group->first->index,
+        .steps = group->steps,
+        .start_s = (double)an_time_sub(group->first->start, context->trace->t0) / 1e9,
+        .ms = group->ns / (double)of / 1e6,
+        .worst_ms = group->worst_ns / 1e6,
+        .tokens_per_s = group->with_tokens ? group->tokens / group->tokens_ns * 1e9 : NAN,
+        .excluded = group->excluded,
+        .detailed = group->detailed > 0};
+    for (int k = 0; k < AN_CLASS_COUNT && group->detailed; k++)
+        point.class_ms[k] = group->class_ns[k] / (double)group->detailed / 1e6;
+    return point;
 }
 
 static int rank_order(const void *x, const void *y)
@@ -85,41 +88,41 @@ static int rank_order(const void *x, const void *y)
                             : (a->value > b->value) - (a->value < b->value);
 }
 
-static int step_points_run(struct an_context *c)
+static int step_points_run(struct an_context *context)
 {
     size_t each = 1, count = 0, n;
-    while ((n = points_of(c, each)) > AN_STEP_POINTS_MOST && each < c->step_count)
+    while ((n = points_of(context, each)) > AN_STEP_POINTS_MOST && each < context->step_count)
         each *= 2;
-    struct an_step_point *point = an_arena_zero(c->a, n, sizeof *point);
-    struct an_pair *lanes = an_arena_zero(c->work, c->lane_count, sizeof *lanes);
+    struct an_step_point *point = an_arena_zero(context->arena, n, sizeof *point);
+    struct an_pair *lanes = an_arena_zero(context->scratch, context->lane_count, sizeof *lanes);
     if (!point || !lanes)
         return TACHO_ENOMEM;
-    for (uint32_t k = 0; k < c->lane_count; k++)
-        lanes[k] = (struct an_pair){.key = an_pair_key(c->lane[k].rank), .value = k};
-    qsort(lanes, c->lane_count, sizeof *lanes, rank_order);
-    for (size_t k = 0; k < c->lane_count; k++) {
-        const struct an_lane *l = &c->lane[lanes[k].value];
-        struct group g = {0};
-        for (size_t i = l->first; i < l->first + l->count; i++) {
-            if (!is_ended(&c->step[i]))
+    for (uint32_t k = 0; k < context->lane_count; k++)
+        lanes[k] = (struct an_pair){.key = an_pair_key(context->lane[k].rank), .value = k};
+    qsort(lanes, context->lane_count, sizeof *lanes, rank_order);
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[lanes[k].value];
+        struct group group = {0};
+        for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+            if (!is_ended(&context->step[i]))
                 continue;
-            group_add(&g, &c->step[i]);
-            if ((size_t)g.steps == each) {
-                point[count++] = point_of(c, l->rank, &g);
-                g = (struct group){0};
+            group_add(&group, &context->step[i]);
+            if ((size_t)group.steps == each) {
+                point[count++] = point_of(context, lane->rank, &group);
+                group = (struct group){0};
             }
         }
-        if (g.steps)
-            point[count++] = point_of(c, l->rank, &g);
+        if (group.steps)
+            point[count++] = point_of(context, lane->rank, &group);
     }
-    c->r->step_points = point;
-    c->r->step_point_count = count;
+    context->result->step_points = point;
+    context->result->step_point_count = count;
     return 0;
 }
 
-static void step_points_absent(struct an_context *c, const char *reason)
+static void step_points_absent(struct an_context *context, const char *reason)
 {
-    (void)c; /* no row: the verdict says why there are no steps */
+    (void)context; /* no row: the verdict says why there are no steps */
     (void)reason;
 }
 

@@ -18,68 +18,75 @@
 /* ---- stretches ---------------------------------------------------------------------------------------------------------- */
 
 /* Is half of the open stretch or more on the critical path? */
-static bool is_critical(const struct an_timeline_row *r)
+static bool is_critical(const struct an_timeline_row *timeline_row)
 {
-    if (!r->path)
+    if (!timeline_row->path)
         return false;
-    const size_t *first = r->path->track_first + r->track;
-    return an_spans_within(r->path->span + first[0], first[1] - first[0], r->from, r->until) >=
-           (r->until - r->from + 1) / 2;
+    const size_t *first = timeline_row->path->track_first + timeline_row->track;
+    return an_spans_within(timeline_row->path->span + first[0], first[1] - first[0],
+                           timeline_row->from, timeline_row->until) >=
+           (timeline_row->until - timeline_row->from + 1) / 2;
 }
 
-int an_timeline_close(struct an_timeline_row *r)
+int an_timeline_close(struct an_timeline_row *timeline_row)
 {
-    if (!r->open)
+    if (!timeline_row->open)
         return 0;
     int what = AN_CLASS_UNATTRIBUTED;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (r->class_ns[k] > r->class_ns[what])
+        if (timeline_row->class_ns[k] > timeline_row->class_ns[what])
             what = k;
-    int rc = an_grow(&r->span, &r->span_room, r->count + 1, sizeof *r->span);
-    rc = rc ? rc : an_grow(&r->name, &r->name_room, r->count + 1, sizeof *r->name);
+    int rc = an_grow(&timeline_row->span, &timeline_row->span_room, timeline_row->count + 1,
+                     sizeof *timeline_row->span);
+    rc = rc ? rc
+            : an_grow(&timeline_row->name, &timeline_row->name_room, timeline_row->count + 1,
+                      sizeof *timeline_row->name);
     if (rc)
         return rc;
-    r->name[r->count] = r->longest_name;
-    r->span[r->count++] = (struct an_timeline_span){
-        .start_ns = r->from - r->t0,
-        .dur_ns = r->until - r->from,
+    timeline_row->name[timeline_row->count] = timeline_row->longest_name;
+    timeline_row->span[timeline_row->count++] = (struct an_timeline_span){
+        .start_ns = timeline_row->from - timeline_row->t0,
+        .dur_ns = timeline_row->until - timeline_row->from,
         .what = what,
-        .merged = r->merged,
-        .critical = is_critical(r),
-        .busy = (float)((double)r->filled / (double)(r->until - r->from))};
-    r->open = false;
+        .merged = timeline_row->merged,
+        .critical = is_critical(timeline_row),
+        .busy = (float)((double)timeline_row->filled /
+                        (double)(timeline_row->until - timeline_row->from))};
+    timeline_row->open = false;
     return 0;
 }
 
-int an_timeline_add(struct an_timeline_row *r, int64_t start, int64_t end, uint32_t name,
+int an_timeline_add(struct an_timeline_row *timeline_row, int64_t start, int64_t end, uint32_t name,
                     const int64_t *class_ns, int class)
 {
-    start = start > r->t0 ? start : r->t0;
-    end = end < r->t1 ? end : r->t1;
-    start =
-        r->end > start ? r->end : start; /* ranges of a stream or of a foreign trace may overlap */
+    start = start > timeline_row->t0 ? start : timeline_row->t0;
+    end = end < timeline_row->t1 ? end : timeline_row->t1;
+    start = timeline_row->end > start
+                ? timeline_row->end
+                : start; /* ranges of a stream or of a foreign trace may overlap */
     if (end <= start)
         return 0;
     int rc = 0;
-    bool joins = r->open && start - r->until < r->grain && end - start < r->grain &&
-                 r->until - r->from < 2 * r->grain;
+    bool joins = timeline_row->open && start - timeline_row->until < timeline_row->grain &&
+                 end - start < timeline_row->grain &&
+                 timeline_row->until - timeline_row->from < 2 * timeline_row->grain;
     if (!joins) {
-        rc = an_timeline_close(r);
-        r->open = true;
-        r->from = start;
-        r->filled = r->longest = r->merged = 0;
-        memset(r->class_ns, 0, sizeof r->class_ns);
+        rc = an_timeline_close(timeline_row);
+        timeline_row->open = true;
+        timeline_row->from = start;
+        timeline_row->filled = timeline_row->longest = timeline_row->merged = 0;
+        memset(timeline_row->class_ns, 0, sizeof timeline_row->class_ns);
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        r->class_ns[k] += class_ns ? class_ns[k] : k == class ? end - start : 0;
-    if (end - start > r->longest) {
-        r->longest = end - start;
-        r->longest_name = name;
+        timeline_row->class_ns[k] += class_ns ? class_ns[k] : k == class ? end - start : 0;
+    if (end - start > timeline_row->longest) {
+        timeline_row->longest = end - start;
+        timeline_row->longest_name = name;
     }
-    r->merged++;
-    r->until = r->end = end;
-    r->filled += end - start;
-    r->busy_ns += end - start;
+    timeline_row->merged++;
+    timeline_row->until = timeline_row->end = end;
+    timeline_row->filled += end - start;
+    timeline_row->busy_ns += end - start;
     return rc;
 }
 
@@ -105,32 +112,33 @@ static int candidate_order(const void *x, const void *y)
                                 : (a->track > b->track) - (a->track < b->track);
 }
 
-static int kind_order(const struct an_context *c, uint32_t k)
+static int kind_order(const struct an_context *context, uint32_t k)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
-    for (size_t i = 0; i < c->lane_count; i++)
-        if (c->lane[i].track == k)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track == k)
             return 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(c->t->track[k].kind, kinds[i]))
+        if (!strcmp(context->trace->track[k].kind, kinds[i]))
             return (int)i + 1;
     return -1; /* counters */
 }
 
 /* Of the step's rank every track, of the others the threads that run steps and the streams. */
-static size_t find_candidates(const struct an_context *c, const struct an_step *s,
+static size_t find_candidates(const struct an_context *context, const struct an_step *step,
                               struct candidate *all)
 {
     size_t n = 0;
-    for (uint32_t k = 0; k < c->t->track_count; k++) {
-        int order = c->t->track[k].slice_count ? kind_order(c, k) : -1;
-        uint32_t lane = order < 0 ? AN_NONE : an_lane_of_process(c, c->t->track[k].process);
+    for (uint32_t k = 0; k < context->trace->track_count; k++) {
+        int order = context->trace->track[k].slice_count ? kind_order(context, k) : -1;
+        uint32_t lane =
+            order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[k].process);
         if (lane == AN_NONE)
             continue;
-        bool other = c->lane[lane].rank != c->lane[s->lane].rank;
+        bool other = context->lane[lane].rank != context->lane[step->lane].rank;
         if (!other || order < 2)
-            all[n++] = (struct candidate){c->lane[lane].rank, k, order, other,
-                                          c->lane[lane].device != AN_NONE};
+            all[n++] = (struct candidate){context->lane[lane].rank, k, order, other,
+                                          context->lane[lane].device != AN_NONE};
     }
     qsort(all, n, sizeof *all, candidate_order);
     return n;
@@ -139,77 +147,86 @@ static size_t find_candidates(const struct an_context *c, const struct an_step *
 /* ---- one picture -------------------------------------------------------------------------------------------------------- */
 
 struct picture {
-    struct an_context *c;
-    const struct an_step *s;
+    struct an_context *context;
+    const struct an_step *step;
     const char **text; /* names that were kept, by string */
     struct an_timeline_track *track;
     size_t count;
 };
 
-static const char *kept_name(struct picture *p, uint32_t name)
+static const char *kept_name(struct picture *picture, uint32_t name)
 {
     if (name == AN_NONE)
         return "";
-    if (!p->text[name])
-        p->text[name] = an_arena_text(p->c->a, p->c->t->string[name]);
-    return p->text[name];
+    if (!picture->text[name])
+        picture->text[name] =
+            an_arena_text(picture->context->arena, picture->context->trace->string[name]);
+    return picture->text[name];
 }
 
 /* Does a thread of another process beside it, as of a loader's worker, have the same name? */
-static bool name_is_shared(const struct an_context *c, const struct an_track *k)
+static bool name_is_shared(const struct an_context *context, const struct an_track *k)
 {
-    const struct an_trace *t = c->t;
-    for (size_t i = 0; k->process != AN_NONE && i < t->track_count; i++) {
-        const struct an_track *x = &t->track[i];
+    const struct an_trace *trace = context->trace;
+    for (size_t i = 0; k->process != AN_NONE && i < trace->track_count; i++) {
+        const struct an_track *x = &trace->track[i];
         if (x->process == AN_NONE || x->process == k->process || strcmp(x->kind, k->kind) ||
             strcmp(x->name, k->name))
             continue;
-        int64_t a = t->process[k->process].rank, b = t->process[x->process].rank;
+        int64_t a = trace->process[k->process].rank, b = trace->process[x->process].rank;
         if (a == b || a == STORE_ABSENT || b == STORE_ABSENT)
             return true;
     }
     return false;
 }
 
-const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k)
+const char *an_timeline_track_name(const struct an_context *context, const struct an_track *track)
 {
-    if (*k->name && !strcmp(k->kind, "thread") && name_is_shared(c, k))
-        return an_arena_format(c->a, "%s, process %" PRId64, k->name,
-                               c->t->process[k->process].pid);
-    if (*k->name)
-        return an_arena_text(c->a, k->name);
-    return k->tid == STORE_ABSENT ? an_arena_text(c->a, k->kind)
-                                  : an_arena_format(c->a, "%.40s %" PRId64, k->kind, k->tid);
+    if (*track->name && !strcmp(track->kind, "thread") && name_is_shared(context, track))
+        return an_arena_format(context->arena, "%s, process %" PRId64, track->name,
+                               context->trace->process[track->process].pid);
+    if (*track->name)
+        return an_arena_text(context->arena, track->name);
+    return track->tid == STORE_ABSENT
+               ? an_arena_text(context->arena, track->kind)
+               : an_arena_format(context->arena, "%.40s %" PRId64, track->kind, track->tid);
 }
 
 /* Keeps a filled row and empties it; one in which nothing happened is left out. */
-static int keep_row(struct picture *p, const struct candidate *x, struct an_timeline_row *r,
-                    int depth)
+static int keep_row(struct picture *picture, const struct candidate *candidate,
+                    struct an_timeline_row *timeline_row, int depth)
 {
-    const struct an_context *c = p->c;
-    const struct an_track *k = &c->t->track[x->track];
-    const struct an_process *process = k->process == AN_NONE ? NULL : &c->t->process[k->process];
-    int rc = an_timeline_close(r);
+    const struct an_context *context = picture->context;
+    const struct an_track *track = &context->trace->track[candidate->track];
+    const struct an_process *process =
+        track->process == AN_NONE ? NULL : &context->trace->process[track->process];
+    int rc = an_timeline_close(timeline_row);
     struct an_timeline_span *span =
-        rc || !r->count ? NULL : an_arena_copy(c->a, r->span, r->count * sizeof *span);
-    for (size_t i = 0; span && i < r->count; i++)
-        span[i].name = kept_name(p, r->name[i]);
+        rc || !timeline_row->count
+            ? NULL
+            : an_arena_copy(context->arena, timeline_row->span, timeline_row->count * sizeof *span);
+    for (size_t i = 0; span && i < timeline_row->count; i++)
+        span[i].name = kept_name(picture, timeline_row->name[i]);
     if (span)
-        p->track[p->count++] = (struct an_timeline_track){
-            .name = an_timeline_track_name(c, k),
-            .kind = an_arena_text(c->a, k->kind),
-            .device = an_arena_text(c->a, *k->device || !process ? k->device : process->device),
-            .rank = x->rank,
+        picture->track[picture->count++] = (struct an_timeline_track){
+            .name = an_timeline_track_name(context, track),
+            .kind = an_arena_text(context->arena, track->kind),
+            .device = an_arena_text(context->arena,
+                                    *track->device || !process ? track->device : process->device),
+            .rank = candidate->rank,
             .process = process ? process->pid : STORE_ABSENT,
-            .busy_ns = r->busy_ns,
+            .busy_ns = timeline_row->busy_ns,
             .depth = depth,
             .span = span,
-            .span_count = r->count};
-    rc = rc ? rc : r->count && !span ? TACHO_ENOMEM : 0;
-    free(r->span);
-    free(r->name);
-    *r = (struct an_timeline_row){
-        .t0 = r->t0, .t1 = r->t1, .grain = r->grain, .path = r->path, .track = r->track};
+            .span_count = timeline_row->count};
+    rc = rc ? rc : timeline_row->count && !span ? TACHO_ENOMEM : 0;
+    free(timeline_row->span);
+    free(timeline_row->name);
+    *timeline_row = (struct an_timeline_row){.t0 = timeline_row->t0,
+                                             .t1 = timeline_row->t1,
+                                             .grain = timeline_row->grain,
+                                             .path = timeline_row->path,
+                                             .track = timeline_row->track};
     return rc;
 }
 
@@ -224,151 +241,161 @@ static int class_of_op(int class)
 
 /* The ops of all devices, once, into the rows of their streams. row_of: by track, AN_NONE: not in
  * the picture. */
-static int fill_streams(const struct an_context *c, struct an_timeline_row *row,
+static int fill_streams(const struct an_context *context, struct an_timeline_row *row,
                         const uint32_t *row_of)
 {
     int rc = 0;
-    for (size_t d = 0; c->gpu && d < c->gpu->device_count; d++) {
-        const struct an_device *x = &c->gpu->device[d];
-        for (size_t i = x->first; i < x->first + x->count && c->gpu->op.start[i] < row->t1 && !rc;
-             i++) {
-            uint32_t k = row_of[c->gpu->op.track[i]];
-            if (k != AN_NONE && c->gpu->op.end[i] > row->t0)
-                rc = an_timeline_add(&row[k], c->gpu->op.start[i], c->gpu->op.end[i],
-                                     c->t->slice.name[c->gpu->op.slice[i]], NULL,
-                                     class_of_op(c->gpu->op.class[i]));
+    for (size_t d = 0; context->gpu && d < context->gpu->device_count; d++) {
+        const struct an_device *device = &context->gpu->device[d];
+        for (size_t i = device->first;
+             i < device->first + device->count && context->gpu->op.start[i] < row->t1 && !rc; i++) {
+            uint32_t k = row_of[context->gpu->op.track[i]];
+            if (k != AN_NONE && context->gpu->op.end[i] > row->t0)
+                rc = an_timeline_add(&row[k], context->gpu->op.start[i], context->gpu->op.end[i],
+                                     context->trace->slice.name[context->gpu->op.slice[i]], NULL,
+                                     class_of_op(context->gpu->op.class[i]));
         }
     }
     return rc;
 }
 
 /* Tracks whose ranges do not nest: one row, by start. */
-static int fill_flat(const struct an_context *c, const struct an_track *k,
-                     struct an_timeline_row *r)
+static int fill_flat(const struct an_context *context, const struct an_track *track,
+                     struct an_timeline_row *timeline_row)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     int rc = 0;
-    for (size_t i = k->slice_first;
-         i < k->slice_first + k->slice_count && t->slice.start[i] < r->t1 && !rc; i++)
-        if (an_slice_end(t, i) > r->t0 && t->slice.dur[i] != AN_OPEN &&
-            an_slice_role(t, i) != AN_ROLE_QUEUE_WAIT)
-            rc = an_timeline_add(r, t->slice.start[i], an_slice_end(t, i), t->slice.name[i], NULL,
-                                 an_class_of_role(an_slice_role(t, i), AN_CLASS_HOST));
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count &&
+                                        trace->slice.start[i] < timeline_row->t1 && !rc;
+         i++)
+        if (an_slice_end(trace, i) > timeline_row->t0 && trace->slice.dur[i] != AN_OPEN &&
+            an_slice_role(trace, i) != AN_ROLE_QUEUE_WAIT)
+            rc = an_timeline_add(timeline_row, trace->slice.start[i], an_slice_end(trace, i),
+                                 trace->slice.name[i], NULL,
+                                 an_class_of_role(an_slice_role(trace, i), AN_CLASS_HOST));
     return rc;
 }
 
-static int draw_track(struct picture *p, const struct candidate *x, struct an_timeline_row *stream)
+static int draw_track(struct picture *picture, const struct candidate *candidate,
+                      struct an_timeline_row *stream)
 {
-    const struct an_track *k = &p->c->t->track[x->track];
-    if (!strcmp(k->kind, "stream"))
-        return keep_row(p, x, stream, 0);
+    const struct an_track *track = &picture->context->trace->track[candidate->track];
+    if (!strcmp(track->kind, "stream"))
+        return keep_row(picture, candidate, stream, 0);
     struct an_timeline_row row[2] = {{.t0 = stream->t0,
                                       .t1 = stream->t1,
                                       .grain = stream->grain,
                                       .path = stream->path,
-                                      .track = x->track,
-                                      .drives = x->drives,
-                                      .waits = x->order > 0}};
+                                      .track = candidate->track,
+                                      .drives = candidate->drives,
+                                      .waits = candidate->order > 0}};
     row[1] = row[0];
-    uint32_t mark = p->s->slice == AN_NONE ? AN_NONE : p->c->t->slice.name[p->s->slice];
-    int rc = strcmp(k->kind, "thread") ? fill_flat(p->c, k, row)
-                                       : an_timeline_thread(p->c, k, mark, row);
-    int kept = keep_row(p, x, &row[0], 0);
-    int nested = keep_row(p, x, &row[1], 1);
+    uint32_t mark = picture->step->slice == AN_NONE
+                        ? AN_NONE
+                        : picture->context->trace->slice.name[picture->step->slice];
+    int rc = strcmp(track->kind, "thread") ? fill_flat(picture->context, track, row)
+                                           : an_timeline_thread(picture->context, track, mark, row);
+    int kept = keep_row(picture, candidate, &row[0], 0);
+    int nested = keep_row(picture, candidate, &row[1], 1);
     return rc ? rc : kept ? kept : nested;
 }
 
-static int draw(struct picture *p, struct an_timeline_step *out)
+static int draw(struct picture *picture, struct an_timeline_step *out)
 {
-    struct an_context *c = p->c;
-    size_t tracks = c->t->track_count, n;
-    struct candidate *all = an_arena_zero(c->work, tracks, sizeof *all);
-    struct an_timeline_row *row = an_arena_zero(c->work, tracks, sizeof *row);
-    uint32_t *row_of = an_arena_zero(c->work, tracks, sizeof *row_of);
-    p->track = an_arena_zero(c->a, TRACKS_MOST + 1, sizeof *p->track);
-    p->count = 0;
-    if (!all || !row || !row_of || !p->track)
+    struct an_context *context = picture->context;
+    size_t tracks = context->trace->track_count, n;
+    struct candidate *all = an_arena_zero(context->scratch, tracks, sizeof *all);
+    struct an_timeline_row *row = an_arena_zero(context->scratch, tracks, sizeof *row);
+    uint32_t *row_of = an_arena_zero(context->scratch, tracks, sizeof *row_of);
+    picture->track = an_arena_zero(context->arena, TRACKS_MOST + 1, sizeof *picture->track);
+    picture->count = 0;
+    if (!all || !row || !row_of || !picture->track)
         return TACHO_ENOMEM;
-    n = find_candidates(c, p->s, all);
-    int64_t ns = p->s->end - p->s->start;
+    n = find_candidates(context, picture->step, all);
+    int64_t ns = picture->step->end - picture->step->start;
     for (size_t k = 0; k < tracks; k++) {
-        row[k] =
-            (struct an_timeline_row){.t0 = p->s->start, .t1 = p->s->end, .grain = ns / GRAINS + 1};
+        row[k] = (struct an_timeline_row){
+            .t0 = picture->step->start, .t1 = picture->step->end, .grain = ns / GRAINS + 1};
         row_of[k] = AN_NONE;
     }
     for (uint32_t k = 0; k < n; k++) {
         row_of[all[k].track] = k;
         row[k].track = all[k].track;
-        row[k].path = c->path;
+        row[k].path = context->path;
     }
-    int rc = n ? fill_streams(c, row, row_of) : 0;
-    for (size_t k = 0; k < n && !rc && p->count + 2 <= TRACKS_MOST; k++)
-        rc = draw_track(p, &all[k], &row[k]);
+    int rc = n ? fill_streams(context, row, row_of) : 0;
+    for (size_t k = 0; k < n && !rc && picture->count + 2 <= TRACKS_MOST; k++)
+        rc = draw_track(picture, &all[k], &row[k]);
     for (size_t k = 0; k < n; k++) {
         free(row[k].span);
         free(row[k].name);
     }
-    out->rank = c->lane[p->s->lane].rank;
-    out->index = p->s->index;
-    out->ms = (double)an_step_ns(p->s) / 1e6;
-    out->track = p->track;
-    out->track_count = p->count;
+    out->rank = context->lane[picture->step->lane].rank;
+    out->index = picture->step->index;
+    out->ms = (double)an_step_ns(picture->step) / 1e6;
+    out->track = picture->track;
+    out->track_count = picture->count;
     return rc;
 }
 
 /* ---- which steps -------------------------------------------------------------------------------------------------------- */
 
-static bool can_draw(const struct an_step *s)
+static bool can_draw(const struct an_step *step)
 {
-    return an_step_detailed(s) && s->end > s->start && s->end - s->start <= INT64_MAX / 4;
+    return an_step_detailed(step) && step->end > step->start &&
+           step->end - step->start <= INT64_MAX / 4;
 }
 
 /* The typical step is the one through which the critical path is drawn; without a path the one
  * nearest to the median. */
-static void choose(const struct an_context *c, const struct an_step **typical,
+static void choose(const struct an_context *context, const struct an_step **typical,
                    const struct an_step **worst)
 {
-    double median = c->r->steps.median_ms.valid ? c->r->steps.median_ms.value : 0, best = INFINITY;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!can_draw(s))
+    double median =
+               context->result->steps.median_ms.valid ? context->result->steps.median_ms.value : 0,
+           best = INFINITY;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!can_draw(step))
             continue;
-        double off = fabs((double)an_step_ns(s) / 1e6 - median);
+        double off = fabs((double)an_step_ns(step) / 1e6 - median);
         if (off < best) {
             best = off;
-            *typical = s;
+            *typical = step;
         }
-        if (!*worst || an_step_ns(s) > an_step_ns(*worst))
-            *worst = s;
+        if (!*worst || an_step_ns(step) > an_step_ns(*worst))
+            *worst = step;
     }
-    if (c->typical && can_draw(c->typical))
-        *typical = c->typical;
+    if (context->typical && can_draw(context->typical))
+        *typical = context->typical;
 }
 
-static int timeline_run(struct an_context *c)
+static int timeline_run(struct an_context *context)
 {
     const struct an_step *of[2] = {NULL, NULL};
-    struct picture p = {.c = c, .text = an_arena_zero(c->work, c->t->string_count, sizeof *p.text)};
-    struct an_timeline_step *step = an_arena_zero(c->a, 2, sizeof *step);
-    struct an_timeline *r = &c->r->timeline;
-    int rc = p.text && step ? 0 : TACHO_ENOMEM;
-    choose(c, &of[0], &of[1]);
+    struct picture picture = {.context = context,
+                              .text = an_arena_zero(context->scratch, context->trace->string_count,
+                                                    sizeof *picture.text)};
+    struct an_timeline_step *step = an_arena_zero(context->arena, 2, sizeof *step);
+    struct an_timeline *timeline = &context->result->timeline;
+    int rc = picture.text && step ? 0 : TACHO_ENOMEM;
+    choose(context, &of[0], &of[1]);
     for (size_t i = 0; i < 2 && !rc && of[i] && (!i || an_step_ns(of[1]) > an_step_ns(of[0]));
          i++) {
-        p.s = of[i];
+        picture.step = of[i];
         step[i].which = i ? "worst" : "typical";
-        rc = draw(&p, &step[i]);
-        r->step_count = i + 1;
+        rc = draw(&picture, &step[i]);
+        timeline->step_count = i + 1;
     }
-    r->step = step;
-    if (!r->step_count || !step[0].track_count)
-        r->reason = "no range lies inside a counted step";
+    timeline->step = step;
+    if (!timeline->step_count || !step[0].track_count)
+        timeline->reason = "no range lies inside a counted step";
     return rc;
 }
 
-static void timeline_absent(struct an_context *c, const char *reason)
+static void timeline_absent(struct an_context *context, const char *reason)
 {
-    c->r->timeline.reason = reason;
+    context->result->timeline.reason = reason;
 }
 
 const struct an_analyzer an_timeline = {

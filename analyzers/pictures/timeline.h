@@ -31,19 +31,19 @@ struct an_timeline_row {
 
 /* What people call a track: its own name (with its process, where a thread of another process of
  * the rank has the same), else its kind and number. In the result's arena. */
-const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k);
+const char *an_timeline_track_name(const struct an_context *context, const struct an_track *track);
 
 /* Adds a range: clipped to the window and to what came before. class_ns: what the innermost ranges
  * in it say; NULL: all of it is `class`. 0 or TACHO_ENOMEM. */
-int an_timeline_add(struct an_timeline_row *r, int64_t start, int64_t end, uint32_t name,
+int an_timeline_add(struct an_timeline_row *timeline_row, int64_t start, int64_t end, uint32_t name,
                     const int64_t *class_ns, int class);
 /* Closes the last stretch. */
-int an_timeline_close(struct an_timeline_row *r);
+int an_timeline_close(struct an_timeline_row *timeline_row);
 
 /* Ranges of a thread: row[0] the outermost, row[1] those nested in them. The ranges that mark steps
  * (mark: the name of one that only its name tells, AN_NONE: none), and the frames of a recorded
  * Python stack, are looked through. 0 or TACHO_ENOMEM. */
-int an_timeline_thread(const struct an_context *c, const struct an_track *k, uint32_t mark,
-                       struct an_timeline_row row[2]);
+int an_timeline_thread(const struct an_context *context, const struct an_track *track,
+                       uint32_t mark, struct an_timeline_row row[2]);
 
 #endif

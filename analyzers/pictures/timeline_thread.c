@@ -16,7 +16,7 @@ struct frame {
 };
 
 struct sweep {
-    const struct an_context *c;
+    const struct an_context *context;
     struct an_timeline_row *row;
     struct frame *open;
     size_t depth, room;
@@ -24,87 +24,91 @@ struct sweep {
     uint32_t mark;
 };
 
-static int leave(struct sweep *w)
+static int leave(struct sweep *sweep)
 {
-    struct frame *f = &w->open[--w->depth];
-    if (w->depth)
+    struct frame *frame = &sweep->open[--sweep->depth];
+    if (sweep->depth)
         for (int k = 0; k < AN_CLASS_COUNT; k++)
-            w->open[w->depth - 1].class_ns[k] += f->class_ns[k];
-    return w->depth < 2 ? an_timeline_add(&w->row[w->depth], f->start, f->end, f->name, f->class_ns,
-                                          f->class)
-                        : 0;
+            sweep->open[sweep->depth - 1].class_ns[k] += frame->class_ns[k];
+    return sweep->depth < 2 ? an_timeline_add(&sweep->row[sweep->depth], frame->start, frame->end,
+                                              frame->name, frame->class_ns, frame->class)
+                            : 0;
 }
 
-static int sweep_to(struct sweep *w, int64_t time)
+static int sweep_to(struct sweep *sweep, int64_t time)
 {
     int rc = 0;
-    while (w->depth && !rc) {
-        struct frame *f = &w->open[w->depth - 1];
-        int64_t until = f->end < time ? f->end : time;
-        if (until > w->at) {
-            f->class_ns[f->class] += until - w->at;
-            w->at = until;
+    while (sweep->depth && !rc) {
+        struct frame *frame = &sweep->open[sweep->depth - 1];
+        int64_t until = frame->end < time ? frame->end : time;
+        if (until > sweep->at) {
+            frame->class_ns[frame->class] += until - sweep->at;
+            sweep->at = until;
         }
-        if (f->end > time)
+        if (frame->end > time)
             return 0;
-        rc = leave(w);
+        rc = leave(sweep);
     }
-    w->at = time;
+    sweep->at = time;
     return rc;
 }
 
 /* Marks of steps and frames of Python are not what the picture is about. */
-static bool is_seen_through(const struct an_trace *t, size_t i, const struct sweep *w)
+static bool is_seen_through(const struct an_trace *trace, size_t i, const struct sweep *sweep)
 {
-    uint32_t mark = w->mark;
-    enum an_role r = an_slice_role(t, i);
-    return r == AN_ROLE_STEP || (r == AN_ROLE_QUEUE_WAIT && w->row->waits) ||
-           (mark != AN_NONE && t->slice.name[i] == mark) ||
-           !strncmp(an_trace_name(t, t->slice.name[i]), "ProfilerStep#", 13) ||
-           !strcmp(an_slice_category(t, i), "python_function");
+    uint32_t mark = sweep->mark;
+    enum an_role role = an_slice_role(trace, i);
+    return role == AN_ROLE_STEP || (role == AN_ROLE_QUEUE_WAIT && sweep->row->waits) ||
+           (mark != AN_NONE && trace->slice.name[i] == mark) ||
+           !strncmp(an_trace_name(trace, trace->slice.name[i]), "ProfilerStep#", 13) ||
+           !strcmp(an_slice_category(trace, i), "python_function");
 }
 
-static int enter(struct sweep *w, size_t i)
+static int enter(struct sweep *sweep, size_t i)
 {
-    const struct an_trace *t = w->c->t;
-    const struct an_timeline_row *r = w->row;
-    int64_t start = t->slice.start[i] > r->t0 ? t->slice.start[i] : r->t0, end = an_slice_end(t, i);
-    int rc = sweep_to(w, start);
-    if (rc || end <= start || w->depth >= AN_DEPTH_MAX || is_seen_through(t, i, w))
+    const struct an_trace *trace = sweep->context->trace;
+    const struct an_timeline_row *timeline_row = sweep->row;
+    int64_t start =
+                trace->slice.start[i] > timeline_row->t0 ? trace->slice.start[i] : timeline_row->t0,
+            end = an_slice_end(trace, i);
+    int rc = sweep_to(sweep, start);
+    if (rc || end <= start || sweep->depth >= AN_DEPTH_MAX || is_seen_through(trace, i, sweep))
         return rc;
-    const struct frame *around = w->depth ? &w->open[w->depth - 1] : NULL;
-    int64_t limit = around ? around->end : r->t1;
-    struct frame f = {.start = start, .end = end < limit ? end : limit, .name = t->slice.name[i]};
-    f.class = t->slice.dur[i] == AN_OPEN
-                  ? AN_CLASS_UNATTRIBUTED
-                  : an_class_of_role(an_slice_role(t, i), around ? around->class : AN_CLASS_HOST);
-    if (f.class == AN_CLASS_COMPUTE && r->drives)
-        f.class = AN_CLASS_HOST;
-    if ((rc = an_grow(&w->open, &w->room, w->depth + 1, sizeof *w->open)))
+    const struct frame *around = sweep->depth ? &sweep->open[sweep->depth - 1] : NULL;
+    int64_t limit = around ? around->end : timeline_row->t1;
+    struct frame frame = {
+        .start = start, .end = end < limit ? end : limit, .name = trace->slice.name[i]};
+    frame.class =
+        trace->slice.dur[i] == AN_OPEN
+            ? AN_CLASS_UNATTRIBUTED
+            : an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
+    if (frame.class == AN_CLASS_COMPUTE && timeline_row->drives)
+        frame.class = AN_CLASS_HOST;
+    if ((rc = an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open)))
         return rc;
-    w->open[w->depth++] = f;
+    sweep->open[sweep->depth++] = frame;
     return 0;
 }
 
-int an_timeline_thread(const struct an_context *c, const struct an_track *k, uint32_t mark,
-                       struct an_timeline_row row[2])
+int an_timeline_thread(const struct an_context *context, const struct an_track *track,
+                       uint32_t mark, struct an_timeline_row row[2])
 {
-    const struct an_trace *t = c->t;
-    struct sweep w = {.c = c, .row = row, .at = row->t0, .mark = mark};
-    size_t first = an_slice_seek(t, k, row->t0), before[AN_DEPTH_MAX], n = 0;
+    const struct an_trace *trace = context->trace;
+    struct sweep sweep = {.context = context, .row = row, .at = row->t0, .mark = mark};
+    size_t first = an_slice_seek(trace, track, row->t0), before[AN_DEPTH_MAX], n = 0;
     int rc = 0;
     /* what is open at the start of the window holds the last range before it, or is that range */
-    if (first > k->slice_first)
+    if (first > track->slice_first)
         for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && n < AN_DEPTH_MAX;
-             i = t->slice.parent[i])
+             i = trace->slice.parent[i])
             before[n++] = i;
     while (n-- && !rc)
-        if (an_slice_end(t, before[n]) > row->t0)
-            rc = enter(&w, before[n]);
+        if (an_slice_end(trace, before[n]) > row->t0)
+            rc = enter(&sweep, before[n]);
     for (size_t i = first;
-         i < k->slice_first + k->slice_count && t->slice.start[i] < row->t1 && !rc; i++)
-        rc = enter(&w, i);
-    rc = rc ? rc : sweep_to(&w, row->t1);
-    free(w.open);
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < row->t1 && !rc; i++)
+        rc = enter(&sweep, i);
+    rc = rc ? rc : sweep_to(&sweep, row->t1);
+    free(sweep.open);
     return rc;
 }

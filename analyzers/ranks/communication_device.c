@@ -28,43 +28,47 @@ static int kernel_order(const void *x, const void *y)
 }
 
 /* "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" -> "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" */
-static const char *short_name(struct an_context *c, const char *name)
+static const char *short_name(struct an_context *context, const char *name)
 {
-    return an_arena_format(c->a, "%.*s", (int)strcspn(name, "(<"), name);
+    return an_arena_format(context->arena, "%.*s", (int)strcspn(name, "(<"), name);
 }
 
-static struct kernel describe(struct an_context *c, size_t op)
+static struct kernel describe(struct an_context *context, size_t op)
 {
-    uint32_t i = c->gpu->op.slice[op];
-    const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[i]);
-    return (struct kernel){.name = d && *d->collective ? d->collective
-                                                       : an_trace_name(c->t, c->t->slice.name[i]),
-                           .communicator = d ? d->communicator : STORE_ABSENT,
-                           .ranks = d ? d->ranks : STORE_ABSENT,
-                           .bytes = d ? d->bytes : STORE_ABSENT,
-                           .ns = an_time_sub(c->gpu->op.end[op], c->gpu->op.start[op])};
+    uint32_t i = context->gpu->op.slice[op];
+    const struct an_detail *detail =
+        an_trace_detail(context->trace, context->trace->slice.detail[i]);
+    return (struct kernel){.name =
+                               detail && *detail->collective
+                                   ? detail->collective
+                                   : an_trace_name(context->trace, context->trace->slice.name[i]),
+                           .communicator = detail ? detail->communicator : STORE_ABSENT,
+                           .ranks = detail ? detail->ranks : STORE_ABSENT,
+                           .bytes = detail ? detail->bytes : STORE_ABSENT,
+                           .ns = an_time_sub(context->gpu->op.end[op], context->gpu->op.start[op])};
 }
 
-static void add_row(struct an_context *c, const struct kernel *k, size_t n)
+static void add_row(struct an_context *context, const struct kernel *kernel, size_t n)
 {
-    struct an_communication *r = &c->r->communication;
+    struct an_communication *communication = &context->result->communication;
     struct an_collective *out =
-        &((struct an_collective *)(uintptr_t)r->collectives)[r->collective_count++];
+        &((struct an_collective *)(uintptr_t)
+              communication->collectives)[communication->collective_count++];
     double ns = 0, bytes = 0;
     int64_t sized = 0, ranks = 0;
     for (size_t i = 0; i < n; i++) {
-        ns += (double)k[i].ns;
-        sized += k[i].bytes != STORE_ABSENT;
-        bytes += k[i].bytes != STORE_ABSENT ? (double)k[i].bytes : 0;
-        ranks = k[i].ranks > ranks ? k[i].ranks : ranks;
+        ns += (double)kernel[i].ns;
+        sized += kernel[i].bytes != STORE_ABSENT;
+        bytes += kernel[i].bytes != STORE_ABSENT ? (double)kernel[i].bytes : 0;
+        ranks = kernel[i].ranks > ranks ? kernel[i].ranks : ranks;
     }
     const char *none = "counted over the whole capture",
                *no_bytes = "the trace does not say how many bytes they move";
-    double factor = an_comm_bus_factor(k->name, ranks);
+    double factor = an_comm_bus_factor(kernel->name, ranks);
     *out = (struct an_collective){
-        .name = short_name(c, k->name),
-        .communicator = k->communicator != STORE_ABSENT ? an_int(k->communicator)
-                                                        : an_int_none("not said by the trace"),
+        .name = short_name(context, kernel->name),
+        .communicator = kernel->communicator != STORE_ABSENT ? an_int(kernel->communicator)
+                                                             : an_int_none("not said by the trace"),
         .ranks = ranks > 0 ? an_int(ranks) : an_int_none("not said by the trace"),
         .count = (int64_t)n,
         .calls_per_step = an_num_none(none),
@@ -91,40 +95,41 @@ static int time_order(const void *x, const void *y)
     return (ta < tb) - (ta > tb);
 }
 
-static int list_kernels(struct an_context *c)
+static int list_kernels(struct an_context *context)
 {
-    struct an_communication *r = &c->r->communication;
+    struct an_communication *communication = &context->result->communication;
     struct kernel *all = NULL;
     size_t n = 0, room = 0;
     int rc = 0;
-    for (size_t i = 0; i < c->gpu->op.count && !rc; i++)
-        if (1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK &&
+    for (size_t i = 0; i < context->gpu->op.count && !rc; i++)
+        if (1u << context->gpu->op.class[i] & AN_DEVICE_COMM_MASK &&
             !(rc = an_grow(&all, &room, n + 1, sizeof *all)))
-            all[n++] = describe(c, i);
+            all[n++] = describe(context, i);
     if (n)
         qsort(all, n, sizeof *all, kernel_order);
-    struct an_collective *rows = an_arena_zero(c->a, n + 1, sizeof *rows);
-    r->collectives = rows;
+    struct an_collective *rows = an_arena_zero(context->arena, n + 1, sizeof *rows);
+    communication->collectives = rows;
     for (size_t i = 0, next; i < n && rows && !rc; i = next) {
         for (next = i + 1; next < n && !kernel_order(&all[i], &all[next]);)
             next++;
-        add_row(c, &all[i], next - i);
+        add_row(context, &all[i], next - i);
     }
-    if (rows && r->collective_count)
-        qsort(rows, r->collective_count, sizeof *rows, time_order);
-    r->calls = (int64_t)n;
+    if (rows && communication->collective_count)
+        qsort(rows, communication->collective_count, sizeof *rows, time_order);
+    communication->calls = (int64_t)n;
     free(all);
     return rc ? rc : rows ? 0 : TACHO_ENOMEM;
 }
 
-void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
+void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls)
 {
-    struct an_communication *r = &c->r->communication;
-    for (size_t k = 0; k < r->collective_count; k++) {
-        struct an_collective *row = &((struct an_collective *)(uintptr_t)r->collectives)[k];
+    struct an_communication *communication = &context->result->communication;
+    for (size_t k = 0; k < communication->collective_count; k++) {
+        struct an_collective *row =
+            &((struct an_collective *)(uintptr_t)communication->collectives)[k];
         double ns = 0, transfer = 0;
-        for (size_t i = 0; i < x->count; i++) {
-            const struct an_comm_call *call = &x->call[i];
+        for (size_t i = 0; i < calls->count; i++) {
+            const struct an_comm_call *call = &calls->call[i];
             bool same = call->communicator ==
                         (row->communicator.valid ? row->communicator.value : STORE_ABSENT);
             if (!same || call->transfer < 0 || strncmp(call->name, row->name, strlen(row->name)))
@@ -141,68 +146,72 @@ void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
 }
 
 /* Communication that blocks, of a step: mean over the devices whose steps are counted. */
-static void blocking_of_steps(struct an_context *c)
+static void blocking_of_steps(struct an_context *context)
 {
-    struct an_communication *r = &c->r->communication;
-    struct an_value *all[AN_BLOCKING_COUNT] = {&r->blocking_proven_ms, &r->blocking_inferred_ms,
-                                               &r->blocking_unknown_ms};
+    struct an_communication *communication = &context->result->communication;
+    struct an_value *all[AN_BLOCKING_COUNT] = {&communication->blocking_proven_ms,
+                                               &communication->blocking_inferred_ms,
+                                               &communication->blocking_unknown_ms};
     for (int k = 0; k < AN_BLOCKING_COUNT; k++) {
         const char *reason = NULL;
         double ns = 0;
         int64_t steps = 0;
-        for (size_t i = 0; i < c->r->absent_count; i++) {
-            const struct an_absent *x = &c->r->absent[i];
-            if (x->steps && !x->blocking_ns[k].valid)
-                reason = x->blocking_ns[k].reason;
-            if (!x->steps || reason)
+        for (size_t i = 0; i < context->result->absent_count; i++) {
+            const struct an_absent *absent = &context->result->absent[i];
+            if (absent->steps && !absent->blocking_ns[k].valid)
+                reason = absent->blocking_ns[k].reason;
+            if (!absent->steps || reason)
                 continue;
-            ns += (double)x->blocking_ns[k].value;
-            steps += x->steps;
+            ns += (double)absent->blocking_ns[k].value;
+            steps += absent->steps;
         }
         if (steps || reason)
             *all[k] = reason ? an_num_none(reason) : an_num(ns / (double)steps / 1e6);
     }
 }
 
-int an_comm_device(struct an_context *c)
+int an_comm_device(struct an_context *context)
 {
-    struct an_communication *r = &c->r->communication;
-    const struct an_budget *b = &c->r->budget;
+    struct an_communication *communication = &context->result->communication;
+    const struct an_budget *budget = &context->result->budget;
     double comm = 0, hidden = 0, ns = 0;
     int64_t steps = 0;
-    int rc = list_kernels(c);
+    int rc = list_kernels(context);
     if (rc)
         return rc;
-    if (!r->calls) {
-        r->reason = "no communication on a device";
-        an_comm_rest_absent(r, r->reason);
+    if (!communication->calls) {
+        communication->reason = "no communication on a device";
+        an_comm_rest_absent(communication, communication->reason);
         return 0;
     }
-    for (size_t i = 0; i < c->gpu->device_count; i++) {
-        const struct an_set *all = &c->gpu->split[i].comm,
-                            *exposed = &c->gpu->split[i].exposed_comm;
+    for (size_t i = 0; i < context->gpu->device_count; i++) {
+        const struct an_set *all = &context->gpu->split[i].comm,
+                            *exposed = &context->gpu->split[i].exposed_comm;
         comm += (double)an_spans_measure(all->span, all->count);
         hidden += (double)(an_spans_measure(all->span, all->count) -
                            an_spans_measure(exposed->span, exposed->count));
     }
-    for (size_t i = 0; i < c->step_count; i++) {
-        uint32_t device = c->lane[c->step[i].lane].device;
-        if (!an_step_detailed(&c->step[i]) || device == AN_NONE)
+    for (size_t i = 0; i < context->step_count; i++) {
+        uint32_t device = context->lane[context->step[i].lane].device;
+        if (!an_step_detailed(&context->step[i]) || device == AN_NONE)
             continue;
-        const struct an_set *all = &c->gpu->split[device].comm;
-        ns += (double)an_spans_within(all->span, all->count, c->step[i].start, c->step[i].end);
+        const struct an_set *all = &context->gpu->split[device].comm;
+        ns += (double)an_spans_within(all->span, all->count, context->step[i].start,
+                                      context->step[i].end);
         steps++;
     }
-    r->total_ms = steps ? an_num(ns / (double)steps / 1e6) : an_num_none("no counted steps");
-    r->exposed_ms = b->ns[AN_CLASS_COMM].valid && b->steps
-                        ? an_num((double)b->ns[AN_CLASS_COMM].value / (double)b->steps / 1e6)
-                        : an_num_none("no counted steps");
-    r->overlap_pct =
+    communication->total_ms =
+        steps ? an_num(ns / (double)steps / 1e6) : an_num_none("no counted steps");
+    communication->exposed_ms =
+        budget->ns[AN_CLASS_COMM].valid && budget->steps
+            ? an_num((double)budget->ns[AN_CLASS_COMM].value / (double)budget->steps / 1e6)
+            : an_num_none("no counted steps");
+    communication->overlap_pct =
         comm > 0 ? an_num(100 * hidden / comm) : an_num_none("communication takes no time");
-    r->transfer_ms = r->waiting_ms = r->exposed_transfer_ms = r->exposed_waiting_ms = r->skew_ms =
-        an_num_none(SPIN);
-    r->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");
-    blocking_of_steps(c);
-    an_comm_rest_absent(r, "devices[] has it over the whole capture: blocking_comm_us");
+    communication->transfer_ms = communication->waiting_ms = communication->exposed_transfer_ms =
+        communication->exposed_waiting_ms = communication->skew_ms = an_num_none(SPIN);
+    communication->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");
+    blocking_of_steps(context);
+    an_comm_rest_absent(communication, "devices[] has it over the whole capture: blocking_comm_us");
     return 0;
 }

@@ -24,33 +24,34 @@ struct way {
 };
 
 struct chain {
-    struct an_context *c;
-    const struct an_comm_calls *x;
+    struct an_context *context;
+    const struct an_comm_calls *calls;
     uint32_t *root; /* of the component of a lane */
     struct link *link;
     size_t links, link_room, stages;
     int64_t micro_batches;
 };
 
-static bool is_pair_call(const struct an_comm_call *x)
+static bool is_pair_call(const struct an_comm_call *call)
 {
-    return x->transfer >= 0 && x->lane != AN_NONE && !strcmp(x->kind, "send_recv");
+    return call->transfer >= 0 && call->lane != AN_NONE && !strcmp(call->kind, "send_recv");
 }
 
-static int64_t detailed_steps(const struct an_context *c, uint32_t lane)
+static int64_t detailed_steps(const struct an_context *context, uint32_t lane)
 {
     int64_t n = 0;
-    for (size_t i = c->lane[lane].first; i < c->lane[lane].first + c->lane[lane].count; i++)
-        n += an_step_detailed(&c->step[i]);
+    for (size_t i = context->lane[lane].first;
+         i < context->lane[lane].first + context->lane[lane].count; i++)
+        n += an_step_detailed(&context->step[i]);
     return n;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t root_of(struct chain *p, uint32_t lane)
+static uint32_t root_of(struct chain *chain, uint32_t lane)
 {
-    while (p->root[lane] != lane)
-        lane = p->root[lane] = p->root[p->root[lane]];
+    while (chain->root[lane] != lane)
+        lane = chain->root[lane] = chain->root[chain->root[lane]];
     return lane;
 }
 
@@ -72,70 +73,72 @@ static int way_order(const void *x, const void *y)
     return (a->group > b->group) - (a->group < b->group);
 }
 
-static int find_links(struct chain *p)
+static int find_links(struct chain *chain)
 {
-    const struct an_comm_calls *x = p->x;
-    for (size_t i = 0, next; i < x->count; i = next) {
-        next = an_comm_next(x, i);
-        if (!is_pair_call(&x->call[i]) || next - i != 2)
+    const struct an_comm_calls *calls = chain->calls;
+    for (size_t i = 0, next; i < calls->count; i = next) {
+        next = an_comm_next(calls, i);
+        if (!is_pair_call(&calls->call[i]) || next - i != 2)
             continue;
-        uint32_t a = x->call[i].lane, b = x->call[i + 1].lane;
-        if (an_grow(&p->link, &p->link_room, p->links + 1, sizeof *p->link))
+        uint32_t a = calls->call[i].lane, b = calls->call[i + 1].lane;
+        if (an_grow(&chain->link, &chain->link_room, chain->links + 1, sizeof *chain->link))
             return TACHO_ENOMEM;
-        p->link[p->links++] = (struct link){a < b ? a : b, a < b ? b : a};
-        p->root[root_of(p, a)] = root_of(p, b);
+        chain->link[chain->links++] = (struct link){a < b ? a : b, a < b ? b : a};
+        chain->root[root_of(chain, a)] = root_of(chain, b);
     }
-    if (!p->links)
+    if (!chain->links)
         return 0;
-    qsort(p->link, p->links, sizeof *p->link, link_order);
+    qsort(chain->link, chain->links, sizeof *chain->link, link_order);
     size_t kept = 0;
-    for (size_t i = 0; i < p->links; i++)
-        if (!i || link_order(&p->link[i], &p->link[kept - 1]))
-            p->link[kept++] = p->link[i];
-    p->links = kept;
+    for (size_t i = 0; i < chain->links; i++)
+        if (!i || link_order(&chain->link[i], &chain->link[kept - 1]))
+            chain->link[kept++] = chain->link[i];
+    chain->links = kept;
     return 0;
 }
 
 /* Is every component a chain: one link fewer than lanes? Then the longest is the pipeline's depth.
  */
-static int is_chain(struct chain *p, bool *yes)
+static int is_chain(struct chain *chain, bool *yes)
 {
-    size_t *lanes = an_arena_zero(p->c->work, p->c->lane_count + 1, sizeof *lanes);
-    size_t *links = an_arena_zero(p->c->work, p->c->lane_count + 1, sizeof *links);
+    size_t *lanes =
+        an_arena_zero(chain->context->scratch, chain->context->lane_count + 1, sizeof *lanes);
+    size_t *links =
+        an_arena_zero(chain->context->scratch, chain->context->lane_count + 1, sizeof *links);
     if (!lanes || !links)
         return TACHO_ENOMEM;
-    *yes = p->links > 0;
-    for (uint32_t k = 0; k < p->c->lane_count; k++)
-        lanes[root_of(p, k)]++;
-    for (size_t i = 0; i < p->links; i++)
-        links[root_of(p, p->link[i].from)]++;
-    for (size_t k = 0; k < p->c->lane_count; k++) {
+    *yes = chain->links > 0;
+    for (uint32_t k = 0; k < chain->context->lane_count; k++)
+        lanes[root_of(chain, k)]++;
+    for (size_t i = 0; i < chain->links; i++)
+        links[root_of(chain, chain->link[i].from)]++;
+    for (size_t k = 0; k < chain->context->lane_count; k++) {
         *yes = *yes && (!links[k] || links[k] + 1 == lanes[k]);
-        p->stages = lanes[k] > p->stages ? lanes[k] : p->stages;
+        chain->stages = lanes[k] > chain->stages ? lanes[k] : chain->stages;
     }
     return 0;
 }
 
 /* Sends of a rank one way in a step: the most of all is the number of micro-batches. */
-static int count_sends(struct chain *p)
+static int count_sends(struct chain *chain)
 {
-    struct way *way = malloc((p->x->count + 1) * sizeof *way);
+    struct way *way = malloc((chain->calls->count + 1) * sizeof *way);
     size_t n = 0;
     if (!way)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < p->x->count; i++) {
-        const struct an_comm_call *x = &p->x->call[i];
-        if (is_pair_call(x) && x->step != AN_NONE && !strcmp(x->name, "send"))
-            way[n++] = (struct way){x->lane, x->communicator, x->group, 1};
+    for (size_t i = 0; i < chain->calls->count; i++) {
+        const struct an_comm_call *call = &chain->calls->call[i];
+        if (is_pair_call(call) && call->step != AN_NONE && !strcmp(call->name, "send"))
+            way[n++] = (struct way){call->lane, call->communicator, call->group, 1};
     }
     if (n)
         qsort(way, n, sizeof *way, way_order);
     for (size_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && !way_order(&way[i], &way[next]);)
             next++;
-        int64_t steps = detailed_steps(p->c, way[i].lane),
+        int64_t steps = detailed_steps(chain->context, way[i].lane),
                 sends = steps ? ((int64_t)(next - i) + steps / 2) / steps : 0;
-        p->micro_batches = sends > p->micro_batches ? sends : p->micro_batches;
+        chain->micro_batches = sends > chain->micro_batches ? sends : chain->micro_batches;
     }
     free(way);
     return 0;
@@ -144,53 +147,54 @@ static int count_sends(struct chain *p)
 /* ---- the bubble ------------------------------------------------------------------------------------------------------------- */
 
 /* Exposed waiting in send and recv inside the detailed steps of a lane, ns. */
-static int bubble_of(struct chain *p, uint32_t lane, double *ns, double *step_ns)
+static int bubble_of(struct chain *chain, uint32_t lane, double *ns, double *step_ns)
 {
-    struct an_context *c = p->c;
-    const struct an_lane *l = &c->lane[lane];
-    struct an_span *span = malloc((p->x->count + 1) * sizeof *span), *both = NULL;
+    struct an_context *context = chain->context;
+    const struct an_lane *l = &context->lane[lane];
+    struct an_span *span = malloc((chain->calls->count + 1) * sizeof *span), *both = NULL;
     size_t n = 0;
     int rc = span ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0; i < p->x->count && !rc; i++) {
-        const struct an_comm_call *x = &p->x->call[i];
-        if (x->lane == lane && is_pair_call(x))
-            span[n++] = (struct an_span){x->start, an_time_sub(x->end, x->transfer)};
+    for (size_t i = 0; i < chain->calls->count && !rc; i++) {
+        const struct an_comm_call *call = &chain->calls->call[i];
+        if (call->lane == lane && is_pair_call(call))
+            span[n++] = (struct an_span){call->start, an_time_sub(call->end, call->transfer)};
     }
     n = rc ? 0 : an_spans_normalize(span, n);
     if (!rc && l->device != AN_NONE) {
-        const struct an_set *e = &c->gpu->split[l->device].exposed_comm;
-        both = malloc((n + e->count + 1) * sizeof *both);
+        const struct an_set *set = &context->gpu->split[l->device].exposed_comm;
+        both = malloc((n + set->count + 1) * sizeof *both);
         rc = both ? 0 : TACHO_ENOMEM;
-        n = both ? an_spans_intersect(span, n, e->span, e->count, both) : 0;
+        n = both ? an_spans_intersect(span, n, set->span, set->count, both) : 0;
     }
     for (size_t i = l->first; i < l->first + l->count && !rc; i++)
-        if (an_step_detailed(&c->step[i])) {
-            *ns += (double)an_spans_within(both ? both : span, n, c->step[i].start, c->step[i].end);
-            *step_ns += (double)an_step_ns(&c->step[i]);
+        if (an_step_detailed(&context->step[i])) {
+            *ns += (double)an_spans_within(both ? both : span, n, context->step[i].start,
+                                           context->step[i].end);
+            *step_ns += (double)an_step_ns(&context->step[i]);
         }
     free(span);
     free(both);
     return rc;
 }
 
-static int bubble(struct chain *p, struct an_pipeline *out)
+static int bubble(struct chain *chain, struct an_pipeline *out)
 {
     double ns = 0, step_ns = 0, steps = 0;
     int rc = 0;
-    for (uint32_t k = 0; k < p->c->lane_count && !rc; k++) {
+    for (uint32_t k = 0; k < chain->context->lane_count && !rc; k++) {
         bool takes_part = false;
-        for (size_t i = 0; i < p->links; i++)
-            takes_part = takes_part || p->link[i].from == k || p->link[i].to == k;
+        for (size_t i = 0; i < chain->links; i++)
+            takes_part = takes_part || chain->link[i].from == k || chain->link[i].to == k;
         if (!takes_part)
             continue;
-        rc = bubble_of(p, k, &ns, &step_ns);
-        steps += (double)detailed_steps(p->c, k);
+        rc = bubble_of(chain, k, &ns, &step_ns);
+        steps += (double)detailed_steps(chain->context, k);
     }
     const char *none = "no counted step has all its ranges in the file";
-    double m = (double)p->micro_batches, stages = (double)p->stages;
+    double m = (double)chain->micro_batches, stages = (double)chain->stages;
     *out = (struct an_pipeline){
-        .stages = (int64_t)p->stages,
-        .micro_batches = p->micro_batches,
+        .stages = (int64_t)chain->stages,
+        .micro_batches = chain->micro_batches,
         .bubble_ms = steps > 0 ? an_num(ns / steps / 1e6) : an_num_none(none),
         .bubble_pct = step_ns > 0 ? an_num(100 * ns / step_ns) : an_num_none(none),
         .ideal_pct = m > 0 ? an_num(100 * (stages - 1) / (m + stages - 1)) : an_num_none(none)};
@@ -207,33 +211,35 @@ static void no_pipeline(struct an_pipeline *out, const char *reason)
 
 /* Peers are the ranks of one stage: those that share a collective in which not all ranks take part.
  * Stages alone: no peers. */
-static void find_peers(struct chain *p, uint32_t *peers)
+static void find_peers(struct chain *chain, uint32_t *peers)
 {
-    struct an_context *c = p->c;
-    for (uint32_t k = 0; k < c->lane_count; k++)
+    struct an_context *context = chain->context;
+    for (uint32_t k = 0; k < context->lane_count; k++)
         peers[k] = k;
-    for (size_t i = 0, next; i < p->x->count; i = next) {
-        const struct an_comm_call *x = &p->x->call[i];
-        next = an_comm_next(p->x, i);
-        if (x->transfer < 0 || !x->synchronises || next - i >= c->lane_count)
+    for (size_t i = 0, next; i < chain->calls->count; i = next) {
+        const struct an_comm_call *call = &chain->calls->call[i];
+        next = an_comm_next(chain->calls, i);
+        if (call->transfer < 0 || !call->synchronises || next - i >= context->lane_count)
             continue;
         bool crosses = false; /* a collective along the pipeline */
         for (size_t k = i + 1; k < next; k++)
-            crosses = crosses || root_of(p, p->x->call[k].lane) == root_of(p, x->lane);
+            crosses =
+                crosses || root_of(chain, chain->calls->call[k].lane) == root_of(chain, call->lane);
         for (size_t k = i; k < next && !crosses; k++)
-            if (x->lane < peers[p->x->call[k].lane])
-                peers[p->x->call[k].lane] = x->lane;
+            if (call->lane < peers[chain->calls->call[k].lane])
+                peers[chain->calls->call[k].lane] = call->lane;
     }
 }
 
-static int pipeline(struct an_context *c, const struct an_comm_calls *x, struct an_exchanges *out)
+static int pipeline(struct an_context *context, const struct an_comm_calls *calls,
+                    struct an_exchanges *out)
 {
-    struct chain p = {.c = c, .x = x};
-    struct an_pipeline *r = &c->r->ranks.pipeline;
+    struct chain p = {.context = context, .calls = calls};
+    struct an_pipeline *r = &context->result->ranks.pipeline;
     bool chain = false;
-    p.root = an_arena_zero(c->work, c->lane_count + 1, sizeof *p.root);
+    p.root = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *p.root);
     int rc = p.root ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < c->lane_count && !rc; k++)
+    for (uint32_t k = 0; k < context->lane_count && !rc; k++)
         p.root[k] = k;
     rc = rc ? rc : find_links(&p);
     rc = rc ? rc : is_chain(&p, &chain);
@@ -242,7 +248,7 @@ static int pipeline(struct an_context *c, const struct an_comm_calls *x, struct 
     else if (!rc && !chain)
         no_pipeline(r, "sends and receives form no chain of stages");
     else if (!rc && !(rc = count_sends(&p)) && !(rc = bubble(&p, r))) {
-        out->peers = an_arena_zero(c->work, c->lane_count + 1, sizeof *out->peers);
+        out->peers = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *out->peers);
         if (out->peers)
             find_peers(&p, out->peers);
         rc = out->peers ? 0 : TACHO_ENOMEM;
@@ -253,29 +259,30 @@ static int pipeline(struct an_context *c, const struct an_comm_calls *x, struct 
 
 /* ---- experts ------------------------------------------------------------------------------------------------------------------ */
 
-static int experts(struct an_context *c, const struct an_comm_calls *x, struct an_exchanges *out)
+static int experts(struct an_context *context, const struct an_comm_calls *calls,
+                   struct an_exchanges *out)
 {
-    struct an_experts *r = &c->r->ranks.experts;
+    struct an_experts *r = &context->result->ranks.experts;
     double sum = 0, most = 0;
     size_t ranks = 0;
     const char *none = "no all-to-all of known size";
-    double *bytes = an_arena_zero(c->work, c->lane_count + 1, sizeof *bytes);
+    double *bytes = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *bytes);
     if (!bytes)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count; k++)
+    for (size_t k = 0; k < context->lane_count; k++)
         bytes[k] = NAN;
-    for (size_t i = 0; i < x->count; i++) {
-        const struct an_comm_call *k = &x->call[i];
-        if (!strcmp(k->kind, "all_to_all") && k->bytes != STORE_ABSENT && k->lane < c->lane_count &&
-            k->step != AN_NONE)
+    for (size_t i = 0; i < calls->count; i++) {
+        const struct an_comm_call *k = &calls->call[i];
+        if (!strcmp(k->kind, "all_to_all") && k->bytes != STORE_ABSENT &&
+            k->lane < context->lane_count && k->step != AN_NONE)
             bytes[k->lane] = (isnan(bytes[k->lane]) ? 0 : bytes[k->lane]) + (double)k->bytes;
     }
-    for (uint32_t k = 0; k < c->lane_count; k++) {
+    for (uint32_t k = 0; k < context->lane_count; k++) {
         if (isnan(bytes[k]))
             continue;
-        bytes[k] /= (double)detailed_steps(c, k);
+        bytes[k] /= (double)detailed_steps(context, k);
         sum += bytes[k];
-        r->rank = !ranks++ || bytes[k] > most ? c->lane[k].rank : r->rank;
+        r->rank = !ranks++ || bytes[k] > most ? context->lane[k].rank : r->rank;
         most = fmax(most, bytes[k]);
     }
     out->all_to_all = bytes;
@@ -286,20 +293,20 @@ static int experts(struct an_context *c, const struct an_comm_calls *x, struct a
     return 0;
 }
 
-int an_ranks_exchanges(struct an_context *c, const struct an_comm_calls *x)
+int an_ranks_exchanges(struct an_context *context, const struct an_comm_calls *calls)
 {
-    struct an_exchanges *out = an_arena_zero(c->work, 1, sizeof *out);
+    struct an_exchanges *out = an_arena_zero(context->scratch, 1, sizeof *out);
     if (!out)
         return TACHO_ENOMEM;
-    c->exchanges = out;
-    int rc = pipeline(c, x, out);
-    return rc ? rc : experts(c, x, out);
+    context->exchanges = out;
+    int rc = pipeline(context, calls, out);
+    return rc ? rc : experts(context, calls, out);
 }
 
-void an_ranks_no_exchanges(struct an_context *c, const char *reason)
+void an_ranks_no_exchanges(struct an_context *context, const char *reason)
 {
-    struct an_experts *r = &c->r->ranks.experts;
-    no_pipeline(&c->r->ranks.pipeline, reason);
-    r->reason = reason;
-    r->bytes_mean = r->bytes_max = r->max_over_mean = an_num_none(reason);
+    struct an_experts *experts = &context->result->ranks.experts;
+    no_pipeline(&context->result->ranks.pipeline, reason);
+    experts->reason = reason;
+    experts->bytes_mean = experts->bytes_max = experts->max_over_mean = an_num_none(reason);
 }

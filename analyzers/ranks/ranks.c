@@ -36,99 +36,105 @@ static int place_order(const void *x, const void *y)
 }
 
 /* Lanes with few steps of their own would leave nothing to compare. */
-static size_t usable(const struct an_context *c, size_t lane)
+static size_t usable(const struct an_context *context, size_t lane)
 {
     size_t n = 0;
-    for (size_t i = c->lane[lane].first; i < c->lane[lane].first + c->lane[lane].count; i++)
-        n += an_step_detailed(&c->step[i]);
+    for (size_t i = context->lane[lane].first;
+         i < context->lane[lane].first + context->lane[lane].count; i++)
+        n += an_step_detailed(&context->step[i]);
     return n;
 }
 
-static int choose_lanes(struct an_context *c, struct an_rank_matrix *m)
+static int choose_lanes(struct an_context *context, struct an_rank_matrix *matrix)
 {
-    double *count = an_arena_zero(c->work, 2 * c->lane_count + 1, sizeof *count);
-    m->lane = an_arena_zero(c->work, c->lane_count + 1, sizeof *m->lane);
-    if (!count || !m->lane)
+    double *count = an_arena_zero(context->scratch, 2 * context->lane_count + 1, sizeof *count);
+    matrix->lane = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *matrix->lane);
+    if (!count || !matrix->lane)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count; k++)
-        count[k] = count[c->lane_count + k] = (double)usable(c, k);
-    double middle = an_quantile_of(count + c->lane_count, c->lane_count, 0.5);
-    for (uint32_t k = 0; k < c->lane_count; k++)
+    for (size_t k = 0; k < context->lane_count; k++)
+        count[k] = count[context->lane_count + k] = (double)usable(context, k);
+    double middle = an_quantile_of(count + context->lane_count, context->lane_count, 0.5);
+    for (uint32_t k = 0; k < context->lane_count; k++)
         if (count[k] > 0 && 2 * count[k] >= middle)
-            m->lane[m->ranks++] = k;
-    for (size_t i = 1; i < m->ranks; i++) /* few are out of order: lanes come by process */
-        for (size_t k = i; k && c->lane[m->lane[k]].rank < c->lane[m->lane[k - 1]].rank; k--) {
-            uint32_t lane = m->lane[k];
-            m->lane[k] = m->lane[k - 1];
-            m->lane[k - 1] = lane;
+            matrix->lane[matrix->ranks++] = k;
+    for (size_t i = 1; i < matrix->ranks; i++) /* few are out of order: lanes come by process */
+        for (size_t k = i;
+             k && context->lane[matrix->lane[k]].rank < context->lane[matrix->lane[k - 1]].rank;
+             k--) {
+            uint32_t lane = matrix->lane[k];
+            matrix->lane[k] = matrix->lane[k - 1];
+            matrix->lane[k - 1] = lane;
         }
     return 0;
 }
 
 /* Is the waiting of the step known in all rows of a column? */
-static bool is_split(const struct an_context *c, const struct place *p, size_t n)
+static bool is_split(const struct an_context *context, const struct place *place, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (c->step[p[i].step].waiting_ns == STORE_ABSENT)
+        if (context->step[place[i].step].waiting_ns == STORE_ABSENT)
             return false;
     return true;
 }
 
 /* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known;
  * `every`: each so manieth. */
-static size_t columns(const struct an_context *c, struct an_rank_matrix *m, const struct place *p,
-                      size_t n, bool split, size_t every)
+static size_t columns(const struct an_context *context, struct an_rank_matrix *matrix,
+                      const struct place *place, size_t n, bool split, size_t every)
 {
     size_t found = 0, kept = 0;
     for (size_t i = 0, next; i < n; i = next) {
         bool once = true;
-        for (next = i + 1; next < n && p[next].index == p[i].index; next++)
-            once = once && p[next].row != p[next - 1].row;
-        if (!once || next - i != m->ranks || (split && !is_split(c, &p[i], next - i)) ||
-            found++ % every)
+        for (next = i + 1; next < n && place[next].index == place[i].index; next++)
+            once = once && place[next].row != place[next - 1].row;
+        if (!once || next - i != matrix->ranks ||
+            (split && !is_split(context, &place[i], next - i)) || found++ % every)
             continue;
-        for (size_t r = 0; m->step && r < m->ranks; r++)
-            m->step[r * m->steps + kept] = p[i + r].step;
+        for (size_t r = 0; matrix->step && r < matrix->ranks; r++)
+            matrix->step[r * matrix->steps + kept] = place[i + r].step;
         kept++;
     }
     return kept;
 }
 
-static double own_ns(const struct an_rank_matrix *m, const struct an_step *s)
+static double own_ns(const struct an_rank_matrix *matrix, const struct an_step *step)
 {
-    int64_t others = m->split ? s->waiting_ns : s->class_ns[AN_CLASS_COMM];
-    int64_t own = an_time_sub(an_step_ns(s), others);
+    int64_t others = matrix->split ? step->waiting_ns : step->class_ns[AN_CLASS_COMM];
+    int64_t own = an_time_sub(an_step_ns(step), others);
     return own > 0 ? (double)own : 0;
 }
 
-static int side_by_side(struct an_context *c, struct an_rank_matrix *m)
+static int side_by_side(struct an_context *context, struct an_rank_matrix *matrix)
 {
     size_t n = 0, every = 1;
-    int rc = choose_lanes(c, m);
-    struct place *p = rc ? NULL : malloc((c->step_count + 1) * sizeof *p);
-    if (!p)
+    int rc = choose_lanes(context, matrix);
+    struct place *place = rc ? NULL : malloc((context->step_count + 1) * sizeof *place);
+    if (!place)
         return TACHO_ENOMEM;
-    for (uint32_t r = 0; r < m->ranks; r++)
-        for (size_t i = c->lane[m->lane[r]].first;
-             i < c->lane[m->lane[r]].first + c->lane[m->lane[r]].count; i++)
-            if (an_step_detailed(&c->step[i]))
-                p[n++] = (struct place){c->step[i].index, r, i};
+    for (uint32_t r = 0; r < matrix->ranks; r++)
+        for (size_t i = context->lane[matrix->lane[r]].first;
+             i < context->lane[matrix->lane[r]].first + context->lane[matrix->lane[r]].count; i++)
+            if (an_step_detailed(&context->step[i]))
+                place[n++] = (struct place){context->step[i].index, r, i};
     if (n)
-        qsort(p, n, sizeof *p, place_order);
-    size_t all = columns(c, m, p, n, false, 1), split = columns(c, m, p, n, true, 1);
-    m->split = split && 2 * split >= all;
-    m->steps = m->split ? split : all;
-    while (m->ranks * (m->steps / every) > AN_RANKS_CELLS_MOST)
+        qsort(place, n, sizeof *place, place_order);
+    size_t all = columns(context, matrix, place, n, false, 1),
+           split = columns(context, matrix, place, n, true, 1);
+    matrix->split = split && 2 * split >= all;
+    matrix->steps = matrix->split ? split : all;
+    while (matrix->ranks * (matrix->steps / every) > AN_RANKS_CELLS_MOST)
         every++;
-    m->steps = columns(c, m, p, n, m->split, every);
-    m->step = an_arena_zero(c->work, m->ranks * m->steps + 1, sizeof *m->step);
-    m->own = an_arena_zero(c->work, m->ranks * m->steps + 1, sizeof *m->own);
-    if (m->step && m->own)
-        columns(c, m, p, n, m->split, every);
-    for (size_t i = 0; m->step && m->own && i < m->ranks * m->steps; i++)
-        m->own[i] = own_ns(m, &c->step[m->step[i]]) / 1e6;
-    free(p);
-    return m->step && m->own ? 0 : TACHO_ENOMEM;
+    matrix->steps = columns(context, matrix, place, n, matrix->split, every);
+    matrix->step =
+        an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->step);
+    matrix->own =
+        an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->own);
+    if (matrix->step && matrix->own)
+        columns(context, matrix, place, n, matrix->split, every);
+    for (size_t i = 0; matrix->step && matrix->own && i < matrix->ranks * matrix->steps; i++)
+        matrix->own[i] = own_ns(matrix, &context->step[matrix->step[i]]) / 1e6;
+    free(place);
+    return matrix->step && matrix->own ? 0 : TACHO_ENOMEM;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
@@ -139,27 +145,27 @@ static struct an_value mean_ms(double ns, size_t steps)
 }
 
 static struct an_value per_step(int64_t sum, bool known, size_t steps, const char *what,
-                                struct an_context *c)
+                                struct an_context *context)
 {
     return known ? an_num((double)sum / (double)steps)
-                 : an_num_none(
-                       an_arena_format(c->a, "the steps do not say how many %s they hold", what));
+                 : an_num_none(an_arena_format(context->arena,
+                                               "the steps do not say how many %s they hold", what));
 }
 
-static void fill_row(struct an_context *c, const struct an_rank_matrix *m, size_t r,
+static void fill_row(struct an_context *context, const struct an_rank_matrix *matrix, size_t r,
                      struct an_rank_row *out)
 {
-    const struct an_lane *l = &c->lane[m->lane[r]];
+    const struct an_lane *lane = &context->lane[matrix->lane[r]];
     double step = 0, own = 0, waiting = 0, transfer = 0, input = 0, compute = 0,
            stage[AN_STAGE_COUNT] = {0};
     int64_t tokens = 0, samples = 0;
     bool has_tokens = true, has_samples = true;
-    for (size_t i = r * m->steps; i < (r + 1) * m->steps; i++) {
-        const struct an_step *s = &c->step[m->step[i]];
+    for (size_t i = r * matrix->steps; i < (r + 1) * matrix->steps; i++) {
+        const struct an_step *s = &context->step[matrix->step[i]];
         step += (double)an_step_ns(s);
-        own += m->own[i] * 1e6;
-        waiting += m->split ? (double)s->waiting_ns : 0;
-        transfer += m->split ? (double)s->transfer_ns : 0;
+        own += matrix->own[i] * 1e6;
+        waiting += matrix->split ? (double)s->waiting_ns : 0;
+        transfer += matrix->split ? (double)s->transfer_ns : 0;
         input += (double)s->class_ns[AN_CLASS_INPUT];
         compute += (double)s->class_ns[AN_CLASS_COMPUTE];
         has_tokens = has_tokens && s->tokens != STORE_ABSENT;
@@ -167,33 +173,35 @@ static void fill_row(struct an_context *c, const struct an_rank_matrix *m, size_
         tokens = an_time_add(tokens, s->tokens != STORE_ABSENT ? s->tokens : 0);
         samples = an_time_add(samples, s->samples != STORE_ABSENT ? s->samples : 0);
         for (int k = 0; k < AN_STAGE_COUNT; k++)
-            stage[k] += m->stage[k][i];
+            stage[k] += matrix->stage[k][i];
     }
-    const char *no_split = c->r->communication.waiting_ms.reason
-                               ? c->r->communication.waiting_ms.reason
+    const char *no_split = context->result->communication.waiting_ms.reason
+                               ? context->result->communication.waiting_ms.reason
                                : "its steps are not all matched";
-    double bytes = c->exchanges ? c->exchanges->all_to_all[m->lane[r]] : NAN;
+    double bytes = context->exchanges ? context->exchanges->all_to_all[matrix->lane[r]] : NAN;
     *out = (struct an_rank_row){
-        .rank = l->rank,
-        .host = l->process != AN_NONE ? an_arena_text(c->a, c->t->process[l->process].host) : "",
-        .steps = (int64_t)m->steps,
-        .step_ms = mean_ms(step, m->steps),
-        .own_ms = mean_ms(own, m->steps),
-        .waiting_ms = m->split ? mean_ms(waiting, m->steps) : an_num_none(no_split),
-        .transfer_ms = m->split ? mean_ms(transfer, m->steps) : an_num_none(no_split),
-        .input_ms = mean_ms(input, m->steps),
-        .compute_ms = mean_ms(compute, m->steps),
-        .tokens_per_step = per_step(tokens, has_tokens, m->steps, "tokens", c),
-        .samples_per_step = per_step(samples, has_samples, m->steps, "samples", c),
+        .rank = lane->rank,
+        .host = lane->process != AN_NONE
+                    ? an_arena_text(context->arena, context->trace->process[lane->process].host)
+                    : "",
+        .steps = (int64_t)matrix->steps,
+        .step_ms = mean_ms(step, matrix->steps),
+        .own_ms = mean_ms(own, matrix->steps),
+        .waiting_ms = matrix->split ? mean_ms(waiting, matrix->steps) : an_num_none(no_split),
+        .transfer_ms = matrix->split ? mean_ms(transfer, matrix->steps) : an_num_none(no_split),
+        .input_ms = mean_ms(input, matrix->steps),
+        .compute_ms = mean_ms(compute, matrix->steps),
+        .tokens_per_step = per_step(tokens, has_tokens, matrix->steps, "tokens", context),
+        .samples_per_step = per_step(samples, has_samples, matrix->steps, "samples", context),
         .all_to_all_bytes =
             isnan(bytes) ? an_num_none("no all-to-all of known size") : an_num(bytes)};
     for (int k = 0; k < AN_STAGE_COUNT; k++)
-        out->stage_ms[k] = mean_ms(stage[k], m->steps);
+        out->stage_ms[k] = mean_ms(stage[k], matrix->steps);
 }
 
-static void uneven(struct an_context *c, const struct an_rank_row *row, size_t n)
+static void uneven(struct an_context *context, const struct an_rank_row *row, size_t n)
 {
-    struct an_uneven *u = &c->r->ranks.uneven;
+    struct an_uneven *u = &context->result->ranks.uneven;
     bool tokens = true, samples = true;
     for (size_t i = 0; i < n; i++) {
         tokens = tokens && row[i].tokens_per_step.valid;
@@ -224,10 +232,10 @@ static void uneven(struct an_context *c, const struct an_rank_row *row, size_t n
 
 /* Does the rank get so much more data than the median of the others that it explains half of the
  * excess? */
-static int is_by_data(struct an_context *c, const struct an_rank_row *row, size_t n, size_t which,
-                      bool *out)
+static int is_by_data(struct an_context *context, const struct an_rank_row *row, size_t n,
+                      size_t which, bool *out)
 {
-    const char *what = c->r->ranks.uneven.what;
+    const char *what = context->result->ranks.uneven.what;
     double *x = malloc(n * sizeof *x), own = 0;
     size_t k = 0;
     if (!x)
@@ -260,36 +268,36 @@ static int gain_order(const void *x, const void *y)
 
 /* Of each step: what is left of it if the stragglers' own time were no longer than that of the
  * slowest other rank. */
-static int gain(struct an_context *c, const struct an_rank_matrix *m, const struct an_excess *e,
-                struct an_straggler *out)
+static int gain(struct an_context *context, const struct an_rank_matrix *matrix,
+                const struct an_excess *excess, struct an_straggler *out)
 {
-    double *whole = an_arena_zero(c->work, 2 * m->steps + ROUNDS, sizeof *whole),
-           *removed = whole + m->steps, *round = removed + m->steps;
+    double *whole = an_arena_zero(context->scratch, 2 * matrix->steps + ROUNDS, sizeof *whole),
+           *removed = whole + matrix->steps, *round = removed + matrix->steps;
     double sum[2] = {0};
     uint64_t seed = SEED;
     if (!whole)
         return TACHO_ENOMEM;
-    for (size_t s = 0; s < m->steps; s++) {
+    for (size_t s = 0; s < matrix->steps; s++) {
         double all = 0, others = 0, step = 0;
-        for (size_t r = 0; r < m->ranks; r++) {
-            size_t i = r * m->steps + s;
-            all = fmax(all, m->own[i]);
-            others = e[r].significant ? others : fmax(others, m->own[i]);
-            step = fmax(step, (double)an_step_ns(&c->step[m->step[i]]) / 1e6);
+        for (size_t r = 0; r < matrix->ranks; r++) {
+            size_t i = r * matrix->steps + s;
+            all = fmax(all, matrix->own[i]);
+            others = excess[r].significant ? others : fmax(others, matrix->own[i]);
+            step = fmax(step, (double)an_step_ns(&context->step[matrix->step[i]]) / 1e6);
         }
         whole[s] = step;
         removed[s] = all - others;
         sum[0] += whole[s];
         sum[1] += removed[s];
     }
-    size_t block = (size_t)ceil(cbrt((double)m->steps));
+    size_t block = (size_t)ceil(cbrt((double)matrix->steps));
     for (size_t k = 0; k < ROUNDS; k++) {
         double w = 0, r = 0;
-        for (size_t n = 0; n < m->steps;) {
-            size_t at = (size_t)(((an_random(&seed) >> 32) * (uint64_t)m->steps) >> 32);
-            for (size_t b = 0; b < block && n < m->steps; b++, n++) {
-                w += whole[(at + b) % m->steps];
-                r += removed[(at + b) % m->steps];
+        for (size_t n = 0; n < matrix->steps;) {
+            size_t at = (size_t)(((an_random(&seed) >> 32) * (uint64_t)matrix->steps) >> 32);
+            for (size_t b = 0; b < block && n < matrix->steps; b++, n++) {
+                w += whole[(at + b) % matrix->steps];
+                r += removed[(at + b) % matrix->steps];
             }
         }
         round[k] = 100 * (w / (w - r) - 1);
@@ -301,46 +309,48 @@ static int gain(struct an_context *c, const struct an_rank_matrix *m, const stru
     return 0;
 }
 
-static void none(struct an_straggler *s, const char *why)
+static void none(struct an_straggler *straggler, const char *why)
 {
-    s->says = "none";
-    s->excess_pct = s->excess_low_pct = s->excess_high_pct = s->gain_pct = s->gain_low_pct =
-        s->gain_high_pct = an_num_none(why);
+    straggler->says = "none";
+    straggler->excess_pct = straggler->excess_low_pct = straggler->excess_high_pct =
+        straggler->gain_pct = straggler->gain_low_pct = straggler->gain_high_pct = an_num_none(why);
 }
 
-static bool are_peers(const struct an_context *c, const struct an_rank_matrix *m, size_t a,
-                      size_t b)
+static bool are_peers(const struct an_context *context, const struct an_rank_matrix *matrix,
+                      size_t a, size_t b)
 {
-    const uint32_t *peers = c->exchanges ? c->exchanges->peers : NULL;
-    return !peers || peers[m->lane[a]] == peers[m->lane[b]];
+    const uint32_t *peers = context->exchanges ? context->exchanges->peers : NULL;
+    return !peers || peers[matrix->lane[a]] == peers[matrix->lane[b]];
 }
 
 /* Excess over the peers; 0 for a rank that has none, whose verdict says so. */
-static int beside_peers(struct an_context *c, const struct an_rank_matrix *m, double *y,
+static int beside_peers(struct an_context *context, const struct an_rank_matrix *matrix, double *y,
                         struct an_rank_row *row)
 {
-    double *x = malloc(m->ranks * m->steps * sizeof *x),
-           *out = malloc(m->ranks * m->steps * sizeof *out);
-    size_t *member = malloc(m->ranks * sizeof *member);
+    double *x = malloc(matrix->ranks * matrix->steps * sizeof *x),
+           *out = malloc(matrix->ranks * matrix->steps * sizeof *out);
+    size_t *member = malloc(matrix->ranks * sizeof *member);
     int rc = x && out && member ? 0 : TACHO_ENOMEM;
-    memset(y, 0, m->ranks * m->steps * sizeof *y);
-    for (size_t first = 0; first < m->ranks && !rc; first++) {
+    memset(y, 0, matrix->ranks * matrix->steps * sizeof *y);
+    for (size_t first = 0; first < matrix->ranks && !rc; first++) {
         size_t n = 0;
         bool is_first = true;
         for (size_t r = 0; r < first; r++)
-            is_first = is_first && !are_peers(c, m, first, r);
-        for (size_t r = first; r < m->ranks && is_first; r++)
-            if (are_peers(c, m, first, r)) {
-                memcpy(x + n * m->steps, m->own + r * m->steps, m->steps * sizeof *x);
+            is_first = is_first && !are_peers(context, matrix, first, r);
+        for (size_t r = first; r < matrix->ranks && is_first; r++)
+            if (are_peers(context, matrix, first, r)) {
+                memcpy(x + n * matrix->steps, matrix->own + r * matrix->steps,
+                       matrix->steps * sizeof *x);
                 member[n++] = r;
             }
         if (n == 1)
             row[first].verdict = "no peers: the only rank of its stage";
         if (n < 2)
             continue;
-        rc = an_excess_of_peers(x, n, m->steps, NULL, out);
+        rc = an_excess_of_peers(x, n, matrix->steps, NULL, out);
         for (size_t i = 0; i < n && !rc; i++)
-            memcpy(y + member[i] * m->steps, out + i * m->steps, m->steps * sizeof *y);
+            memcpy(y + member[i] * matrix->steps, out + i * matrix->steps,
+                   matrix->steps * sizeof *y);
     }
     free(x);
     free(out);
@@ -348,65 +358,72 @@ static int beside_peers(struct an_context *c, const struct an_rank_matrix *m, do
     return rc;
 }
 
-static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_excess *e,
+static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_excess *excess,
                          const char *few)
 {
     for (size_t i = 0; i < n; i++) {
-        row[i].excess_pct = an_num(e[i].estimate);
+        row[i].excess_pct = an_num(excess[i].estimate);
         const char *why = few ? few : "not above the margin: not looked at any further";
-        row[i].excess_low_pct = few || isnan(e[i].low) ? an_num_none(why) : an_num(e[i].low);
-        row[i].excess_high_pct = few || isnan(e[i].high) ? an_num_none(why) : an_num(e[i].high);
+        row[i].excess_low_pct =
+            few || isnan(excess[i].low) ? an_num_none(why) : an_num(excess[i].low);
+        row[i].excess_high_pct =
+            few || isnan(excess[i].high) ? an_num_none(why) : an_num(excess[i].high);
         if (row[i].verdict) {
             row[i].excess_pct = row[i].excess_low_pct = row[i].excess_high_pct =
                 an_num_none(row[i].verdict);
             continue;
         }
-        row[i].verdict = few                 ? "not tested"
-                         : !e[i].significant ? "none"
-                         : n == 2            ? "the slower of two"
-                                             : "straggler";
+        row[i].verdict = few                      ? "not tested"
+                         : !excess[i].significant ? "none"
+                         : n == 2                 ? "the slower of two"
+                                                  : "straggler";
     }
 }
 
 /* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none.
  */
-static int which_stand(const struct an_rank_matrix *m, const double *y, struct an_excess *e)
+static int which_stand(const struct an_rank_matrix *matrix, const double *y,
+                       struct an_excess *excess)
 {
-    double *work = malloc(2 * m->steps * sizeof *work);
+    double *work = malloc(2 * matrix->steps * sizeof *work);
     if (!work)
         return TACHO_ENOMEM;
-    for (size_t r = 0; r < m->ranks; r++)
-        if (e[r].significant)
-            e[r].significant = an_excess_stands(m->own + r * m->steps, y + r * m->steps, m->steps,
-                                                AN_RANKS_MARGIN_PCT, e[r].estimate, work);
+    for (size_t r = 0; r < matrix->ranks; r++)
+        if (excess[r].significant)
+            excess[r].significant =
+                an_excess_stands(matrix->own + r * matrix->steps, y + r * matrix->steps,
+                                 matrix->steps, AN_RANKS_MARGIN_PCT, excess[r].estimate, work);
     free(work);
     return 0;
 }
 
-static int straggler(struct an_context *c, const struct an_rank_matrix *m, struct an_rank_row *row)
+static int straggler(struct an_context *context, const struct an_rank_matrix *matrix,
+                     struct an_rank_row *row)
 {
-    struct an_straggler *out = &c->r->ranks.straggler;
-    struct an_excess *e = malloc(m->ranks * sizeof *e);
-    double *y = malloc(m->ranks * m->steps * sizeof *y);
-    const char *few = m->steps < AN_RANKS_STEPS_LEAST
-                          ? an_arena_format(c->a, "%zu compared steps: it takes %d", m->steps,
-                                            AN_RANKS_STEPS_LEAST)
+    struct an_straggler *out = &context->result->ranks.straggler;
+    struct an_excess *excess = malloc(matrix->ranks * sizeof *excess);
+    double *y = malloc(matrix->ranks * matrix->steps * sizeof *y);
+    const char *few = matrix->steps < AN_RANKS_STEPS_LEAST
+                          ? an_arena_format(context->arena, "%zu compared steps: it takes %d",
+                                            matrix->steps, AN_RANKS_STEPS_LEAST)
                           : NULL;
-    int rc = e && y ? beside_peers(c, m, y, row) : TACHO_ENOMEM;
-    rc = rc ? rc : an_excess_test(y, m->ranks, m->steps, AN_RANKS_MARGIN_PCT, SEED, e);
-    rc = rc ? rc : which_stand(m, y, e);
+    int rc = excess && y ? beside_peers(context, matrix, y, row) : TACHO_ENOMEM;
+    rc = rc ? rc
+            : an_excess_test(y, matrix->ranks, matrix->steps, AN_RANKS_MARGIN_PCT, SEED, excess);
+    rc = rc ? rc : which_stand(matrix, y, excess);
     if (rc)
         goto out;
-    row_verdicts(row, m->ranks, e, few);
+    row_verdicts(row, matrix->ranks, excess, few);
     out->reason = few;
     none(out, few ? few
                   : "no rank's own time is above its peers' by 2 %, steadily or by more than "
                     "theirs drifts");
-    size_t worst = m->ranks;
-    for (size_t r = 0; r < m->ranks && !few; r++)
-        if (e[r].significant) {
+    size_t worst = matrix->ranks;
+    for (size_t r = 0; r < matrix->ranks && !few; r++)
+        if (excess[r].significant) {
             out->count++;
-            worst = worst == m->ranks || e[r].estimate > e[worst].estimate ? r : worst;
+            worst =
+                worst == matrix->ranks || excess[r].estimate > excess[worst].estimate ? r : worst;
         }
     if (out->count) {
         out->rank = row[worst].rank;
@@ -414,89 +431,94 @@ static int straggler(struct an_context *c, const struct an_rank_matrix *m, struc
         out->excess_low_pct = row[worst].excess_low_pct;
         out->excess_high_pct = row[worst].excess_high_pct;
         out->says =
-            m->ranks == 2 ? an_arena_format(c->a, "rank %" PRId64 " (the slower of two)", out->rank)
-            : out->count == 1
-                ? an_arena_format(c->a, "rank %" PRId64, out->rank)
-                : an_arena_format(c->a, "rank %" PRId64 " and %zu more", out->rank, out->count - 1);
-        rc = gain(c, m, e, out);
-        rc = rc ? rc : is_by_data(c, row, m->ranks, worst, &out->by_data);
+            matrix->ranks == 2
+                ? an_arena_format(context->arena, "rank %" PRId64 " (the slower of two)", out->rank)
+            : out->count == 1 ? an_arena_format(context->arena, "rank %" PRId64, out->rank)
+                              : an_arena_format(context->arena, "rank %" PRId64 " and %zu more",
+                                                out->rank, out->count - 1);
+        rc = gain(context, matrix, excess, out);
+        rc = rc ? rc : is_by_data(context, row, matrix->ranks, worst, &out->by_data);
     }
 out:
-    free(e);
+    free(excess);
     free(y);
     return rc;
 }
 
 /* ---- the part --------------------------------------------------------------------------------------------------------------------- */
 
-static void not_compared(struct an_context *c, const char *reason)
+static void not_compared(struct an_context *context, const char *reason)
 {
-    struct an_ranks *r = &c->r->ranks;
-    r->reason = r->straggler.reason = r->frontier.reason = r->uneven.reason = reason;
-    none(&r->straggler, reason);
-    r->frontier.stage = AN_STAGE_COUNT;
-    r->frontier.delay_ms = r->frontier.delay_pct = r->frontier.delay_low_pct = an_num_none(reason);
-    r->uneven.max_over_mean = r->uneven.mean = r->uneven.max = r->uneven.min = an_num_none(reason);
+    struct an_ranks *ranks = &context->result->ranks;
+    ranks->reason = ranks->straggler.reason = ranks->frontier.reason = ranks->uneven.reason =
+        reason;
+    none(&ranks->straggler, reason);
+    ranks->frontier.stage = AN_STAGE_COUNT;
+    ranks->frontier.delay_ms = ranks->frontier.delay_pct = ranks->frontier.delay_low_pct =
+        an_num_none(reason);
+    ranks->uneven.max_over_mean = ranks->uneven.mean = ranks->uneven.max = ranks->uneven.min =
+        an_num_none(reason);
 }
 
 /* Copies of one file, or several jobs: who waits for whom would be nonsense. */
-static int look_for_twins(struct an_context *c)
+static int look_for_twins(struct an_context *context)
 {
-    int64_t *rank = malloc((c->lane_count + 1) * sizeof *rank);
+    int64_t *rank = malloc((context->lane_count + 1) * sizeof *rank);
     size_t n = 0;
     if (!rank)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count; k++)
-        if (!k || c->lane[k].process != c->lane[k - 1].process)
-            rank[n++] = c->lane[k].rank;
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (!k || context->lane[k].process != context->lane[k - 1].process)
+            rank[n++] = context->lane[k].rank;
     qsort(rank, n, sizeof *rank, int64_order);
     for (size_t i = 1; i < n; i++)
         if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
-            an_problem(c,
+            an_problem(context,
                        "rank %" PRId64 " is there more than once: copies of one file, or files of "
-                                       "several jobs in one folder",
+                       "several jobs in one folder",
                        rank[i]);
     free(rank);
     return 0;
 }
 
-static int ranks_run(struct an_context *c)
+static int ranks_run(struct an_context *context)
 {
-    struct an_ranks *r = &c->r->ranks;
-    struct an_rank_matrix m = {0};
+    struct an_ranks *ranks = &context->result->ranks;
+    struct an_rank_matrix matrix = {0};
     int rc = 0;
-    r->missing = c->r->communication.missing;
-    if (c->lane_count < 2) {
-        not_compared(c, "one rank: nothing to compare");
+    ranks->missing = context->result->communication.missing;
+    if (context->lane_count < 2) {
+        not_compared(context, "one rank: nothing to compare");
         return 0;
     }
-    if ((rc = look_for_twins(c)) || (rc = side_by_side(c, &m)))
+    if ((rc = look_for_twins(context)) || (rc = side_by_side(context, &matrix)))
         return rc;
-    if (m.ranks < 2 || !m.steps) {
-        not_compared(c, "the ranks have no counted step in common with all its ranges in the file");
+    if (matrix.ranks < 2 || !matrix.steps) {
+        not_compared(context,
+                     "the ranks have no counted step in common with all its ranges in the file");
         return 0;
     }
-    struct an_rank_row *row = an_arena_zero(c->a, m.ranks, sizeof *row);
+    struct an_rank_row *row = an_arena_zero(context->arena, matrix.ranks, sizeof *row);
     if (!row)
         return TACHO_ENOMEM;
-    if ((rc = an_ranks_frontier(c, &m)))
+    if ((rc = an_ranks_frontier(context, &matrix)))
         return rc;
-    for (size_t i = 0; i < m.ranks; i++)
-        fill_row(c, &m, i, &row[i]);
-    r->steps = (int64_t)m.steps;
-    r->own_is = m.split ? OWN_SPLIT : OWN_REST;
-    r->row = row;
-    r->row_count = m.ranks;
-    uneven(c, row, m.ranks);
-    return straggler(c, &m, row);
+    for (size_t i = 0; i < matrix.ranks; i++)
+        fill_row(context, &matrix, i, &row[i]);
+    ranks->steps = (int64_t)matrix.steps;
+    ranks->own_is = matrix.split ? OWN_SPLIT : OWN_REST;
+    ranks->row = row;
+    ranks->row_count = matrix.ranks;
+    uneven(context, row, matrix.ranks);
+    return straggler(context, &matrix, row);
 }
 
-static void ranks_absent(struct an_context *c, const char *reason)
+static void ranks_absent(struct an_context *context, const char *reason)
 {
-    not_compared(c, reason);
-    if (!c->r->ranks.pipeline.bubble_ms.reason &&
-        !c->r->ranks.pipeline.bubble_ms.valid) /* communication was not looked at */
-        an_ranks_no_exchanges(c, reason);
+    not_compared(context, reason);
+    if (!context->result->ranks.pipeline.bubble_ms.reason &&
+        !context->result->ranks.pipeline.bubble_ms.valid) /* communication was not looked at */
+        an_ranks_no_exchanges(context, reason);
 }
 
 const struct an_analyzer an_ranks_compare = {

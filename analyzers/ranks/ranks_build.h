@@ -55,12 +55,12 @@ struct an_rank_matrix {
     bool split;                    /* waiting is known in all of these steps */
 };
 
-int an_ranks_frontier(struct an_context *c, struct an_rank_matrix *m);
+int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix);
 
 /* ---- stages (frontier.c) ------------------------------------------------------------------------------------------------------ */
 
 struct an_stage_map {
-    struct an_context *c;
+    struct an_context *context;
     uint8_t *name; /* enum an_step_stage of every string */
 };
 struct an_stage_span {
@@ -68,14 +68,15 @@ struct an_stage_span {
     enum an_step_stage stage;
 };
 /* What names say of stages. Memory from the work arena. 0 or TACHO_ENOMEM. */
-int an_stage_map_of(struct an_context *c, struct an_stage_map *out);
+int an_stage_map_of(struct an_context *context, struct an_stage_map *out);
 /* Appends the stages of a step on its lane's thread, which cover it without holes, to *at
  * (malloc'ed; the caller frees it). 0 or TACHO_ENOMEM. */
-int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **at,
-                   size_t *count, size_t *room);
+int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
+                   struct an_stage_span **at, size_t *count, size_t *room);
 /* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells.
  */
-enum an_step_stage an_stage_of_op(const struct an_stage_map *x, const struct an_lane *l, size_t op);
+enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct an_lane *lane,
+                                  size_t op);
 
 /* What communication leaves for the comparison (an_context.exchanges). */
 struct an_exchanges {
@@ -85,7 +86,7 @@ struct an_exchanges {
 };
 
 /* Pipeline and experts, from all calls in the order of an_comm_find. 0 or TACHO_ENOMEM. */
-int an_ranks_exchanges(struct an_context *c, const struct an_comm_calls *calls);
-void an_ranks_no_exchanges(struct an_context *c, const char *reason);
+int an_ranks_exchanges(struct an_context *context, const struct an_comm_calls *calls);
+void an_ranks_no_exchanges(struct an_context *context, const char *reason);
 
 #endif

@@ -36,32 +36,32 @@ static int entry_order(const void *x, const void *y)
 }
 
 /* Median of n sorted values without the one at `place`. */
-static double median_without(const struct entry *e, size_t n, size_t place)
+static double median_without(const struct entry *entry, size_t n, size_t place)
 {
     size_t left = n - 1, low = (left - 1) / 2, high = left / 2;
     low += low >= place;
     high += high >= place;
-    return (e[low].value + e[high].value) / 2;
+    return (entry[low].value + entry[high].value) / 2;
 }
 
 int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y)
 {
-    struct entry *e = malloc(ranks * sizeof *e);
-    if (!e)
+    struct entry *entry = malloc(ranks * sizeof *entry);
+    if (!entry)
         return TACHO_ENOMEM;
     for (size_t s = 0; s < steps; s++) {
         for (size_t r = 0; r < ranks; r++)
-            e[r] = (struct entry){x[r * steps + s], r};
-        qsort(e, ranks, sizeof *e, entry_order);
+            entry[r] = (struct entry){x[r * steps + s], r};
+        qsort(entry, ranks, sizeof *entry, entry_order);
         for (size_t k = 0; k < ranks; k++) {
-            double peers = median_without(e, ranks, k), *out = &y[e[k].rank * steps + s];
+            double peers = median_without(entry, ranks, k), *out = &y[entry[k].rank * steps + s];
             if (scale)
-                *out = scale[s] > 0 ? 100 * (e[k].value - peers) / scale[s] : 0;
+                *out = scale[s] > 0 ? 100 * (entry[k].value - peers) / scale[s] : 0;
             else
-                *out = peers > 0 ? 100 * (e[k].value / peers - 1) : 0;
+                *out = peers > 0 ? 100 * (entry[k].value / peers - 1) : 0;
         }
     }
-    free(e);
+    free(entry);
     return 0;
 }
 
@@ -76,16 +76,16 @@ struct bootstrap {
     uint64_t seed;
 };
 
-static double middle_of(const struct bootstrap *b, size_t total)
+static double middle_of(const struct bootstrap *bootstrap, size_t total)
 {
     size_t low = (total - 1) / 2, high = total / 2, seen = 0;
     double first = NAN;
-    for (size_t i = 0; i < b->steps; i++) {
-        seen += b->drawn[i];
+    for (size_t i = 0; i < bootstrap->steps; i++) {
+        seen += bootstrap->drawn[i];
         if (isnan(first) && seen > low)
-            first = b->sorted[i].value;
+            first = bootstrap->sorted[i].value;
         if (seen > high)
-            return (first + b->sorted[i].value) / 2;
+            return (first + bootstrap->sorted[i].value) / 2;
     }
     return first;
 }
@@ -105,25 +105,25 @@ static size_t block_length(const double *y, size_t n)
     return (size_t)ceil(fmax(least, fmin(length, (double)n / 4)));
 }
 
-static void resample(struct bootstrap *b, const double *y)
+static void resample(struct bootstrap *bootstrap, const double *y)
 {
-    size_t n = b->steps;
-    b->block = block_length(y, n);
+    size_t n = bootstrap->steps;
+    bootstrap->block = block_length(y, n);
     for (size_t s = 0; s < n; s++)
-        b->sorted[s] = (struct entry){y[s], s};
-    qsort(b->sorted, n, sizeof *b->sorted, entry_order);
+        bootstrap->sorted[s] = (struct entry){y[s], s};
+    qsort(bootstrap->sorted, n, sizeof *bootstrap->sorted, entry_order);
     for (size_t i = 0; i < n; i++)
-        b->place[b->sorted[i].rank] = i;
-    for (size_t r = 0; r < b->rounds; r++) {
-        memset(b->drawn, 0, n * sizeof *b->drawn);
+        bootstrap->place[bootstrap->sorted[i].rank] = i;
+    for (size_t r = 0; r < bootstrap->rounds; r++) {
+        memset(bootstrap->drawn, 0, n * sizeof *bootstrap->drawn);
         for (size_t total = 0; total < n;) {
-            size_t at = (size_t)(((an_random(&b->seed) >> 32) * (uint64_t)n) >> 32);
-            for (size_t k = 0; k < b->block && total < n; k++, total++)
-                b->drawn[b->place[(at + k) % n]]++;
+            size_t at = (size_t)(((an_random(&bootstrap->seed) >> 32) * (uint64_t)n) >> 32);
+            for (size_t k = 0; k < bootstrap->block && total < n; k++, total++)
+                bootstrap->drawn[bootstrap->place[(at + k) % n]]++;
         }
-        b->median[r] = middle_of(b, n);
+        bootstrap->median[r] = middle_of(bootstrap, n);
     }
-    an_sort(b->median, b->rounds);
+    an_sort(bootstrap->median, bootstrap->rounds);
 }
 
 /* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz &
@@ -210,17 +210,17 @@ static void by_stretches(const double *y, size_t steps, size_t rows, double marg
     out->high = fmax(out->high, mean + most * error);
 }
 
-static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, double *work,
-                  struct an_excess *out)
+static void judge(struct bootstrap *bootstrap, const double *y, size_t rows, double margin,
+                  double *work, struct an_excess *out)
 {
     size_t below = 0;
-    resample(b, y);
-    while (below < b->rounds && b->median[below] <= margin)
+    resample(bootstrap, y);
+    while (below < bootstrap->rounds && bootstrap->median[below] <= margin)
         below++;
-    out->p = (double)(below + 1) / (double)(b->rounds + 1);
-    out->low = an_quantile(b->median, b->rounds, ALPHA / (double)rows);
-    out->high = an_quantile(b->median, b->rounds, 1 - ALPHA / (double)rows);
-    by_stretches(y, b->steps, rows, margin, work, out);
+    out->p = (double)(below + 1) / (double)(bootstrap->rounds + 1);
+    out->low = an_quantile(bootstrap->median, bootstrap->rounds, ALPHA / (double)rows);
+    out->high = an_quantile(bootstrap->median, bootstrap->rounds, 1 - ALPHA / (double)rows);
+    by_stretches(y, bootstrap->steps, rows, margin, work, out);
 }
 
 static int excess_order(const void *x, const void *y)
@@ -239,33 +239,37 @@ static void holm(struct an_excess **order, size_t rows)
         order[k]->significant = true;
 }
 
-static int bootstrap_open(struct bootstrap *b, size_t rows, size_t steps, uint64_t seed)
+static int bootstrap_open(struct bootstrap *bootstrap, size_t rows, size_t steps, uint64_t seed)
 {
     double wanted = 2 * (double)rows / ALPHA;
-    *b = (struct bootstrap){.steps = steps, .seed = seed};
-    b->rounds = wanted < ROUNDS ? ROUNDS : wanted > ROUNDS_MOST ? ROUNDS_MOST : (size_t)wanted;
-    b->sorted = malloc(steps * sizeof *b->sorted);
-    b->place = malloc(steps * sizeof *b->place);
-    b->drawn = malloc(steps * sizeof *b->drawn);
-    b->median = malloc(b->rounds * sizeof *b->median);
-    return b->sorted && b->place && b->drawn && b->median ? 0 : TACHO_ENOMEM;
+    *bootstrap = (struct bootstrap){.steps = steps, .seed = seed};
+    bootstrap->rounds = wanted < ROUNDS        ? ROUNDS
+                        : wanted > ROUNDS_MOST ? ROUNDS_MOST
+                                               : (size_t)wanted;
+    bootstrap->sorted = malloc(steps * sizeof *bootstrap->sorted);
+    bootstrap->place = malloc(steps * sizeof *bootstrap->place);
+    bootstrap->drawn = malloc(steps * sizeof *bootstrap->drawn);
+    bootstrap->median = malloc(bootstrap->rounds * sizeof *bootstrap->median);
+    return bootstrap->sorted && bootstrap->place && bootstrap->drawn && bootstrap->median
+               ? 0
+               : TACHO_ENOMEM;
 }
 
-static void bootstrap_close(struct bootstrap *b)
+static void bootstrap_close(struct bootstrap *bootstrap)
 {
-    free(b->sorted);
-    free(b->place);
-    free(b->drawn);
-    free(b->median);
+    free(bootstrap->sorted);
+    free(bootstrap->place);
+    free(bootstrap->drawn);
+    free(bootstrap->median);
 }
 
 int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed,
                    struct an_excess *out)
 {
-    struct bootstrap b;
+    struct bootstrap bootstrap;
     struct an_excess **order = malloc(rows * sizeof *order);
     double *work = malloc(steps * sizeof *work);
-    int rc = bootstrap_open(&b, rows, steps, seed);
+    int rc = bootstrap_open(&bootstrap, rows, steps, seed);
     if (rc || !order || !work) {
         rc = TACHO_ENOMEM;
         goto out;
@@ -277,12 +281,12 @@ int an_excess_test(const double *y, size_t rows, size_t steps, double margin, ui
         order[r] = &out[r];
     }
     qsort(order, rows, sizeof *order, excess_order); /* by estimate: every p is 1 */
-    double draws = DRAWS_MOST / ((double)b.rounds * (double)steps);
+    double draws = DRAWS_MOST / ((double)bootstrap.rounds * (double)steps);
     for (size_t k = 0; k < rows && order[k]->estimate > margin && (double)k < fmax(draws, 4); k++)
-        judge(&b, &y[(size_t)(order[k] - out) * steps], rows, margin, work, order[k]);
+        judge(&bootstrap, &y[(size_t)(order[k] - out) * steps], rows, margin, work, order[k]);
     holm(order, rows);
 out:
-    bootstrap_close(&b);
+    bootstrap_close(&bootstrap);
     free(order);
     free(work);
     return rc;

@@ -16,114 +16,118 @@
 #define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
 #define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
 
-static void all_absent(struct an_context *c, const char *reason)
+static void all_absent(struct an_context *context, const char *reason)
 {
-    struct an_advice *a = &c->r->advice;
-    a->reason = reason;
-    a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct =
-        a->stretch_low_pct = a->stretch_high_pct = an_num_none(reason);
-    a->cores.cores = a->cores.wanted = a->cores.used = a->cores.others = a->cores.short_pct =
-        a->cores.slowdown_pct = an_num_none(reason);
-    c->r->trust.replay_error_pct = an_num_none(reason);
+    struct an_advice *advice = &context->result->advice;
+    advice->reason = reason;
+    advice->step_ms = advice->base_error_pct = advice->unmatched_pct = advice->think_pct =
+        advice->held_pct = advice->stretch_low_pct = advice->stretch_high_pct = an_num_none(reason);
+    advice->cores.cores = advice->cores.wanted = advice->cores.used = advice->cores.others =
+        advice->cores.short_pct = advice->cores.slowdown_pct = an_num_none(reason);
+    context->result->trust.replay_error_pct = an_num_none(reason);
 }
 
 /* ---- the replay as it is ------------------------------------------------------------------------------------------------------- */
 
-static int rooms_of(struct an_context *c, struct an_what_if_state *s)
+static int rooms_of(struct an_context *context, struct an_what_if_state *state)
 {
-    const struct an_replay *r = s->r;
-    for (size_t i = 0; i < r->step_count; i++)
-        s->steps += an_replay_counts(&r->step[i]);
-    s->b = an_arena_zero(c->work, s->steps + 1, sizeof *s->b);
-    s->e = an_arena_zero(c->work, s->steps + 1, sizeof *s->e);
-    return s->b && s->e ? an_times_new(r, &s->base) : TACHO_ENOMEM;
+    const struct an_replay *replay = state->replay;
+    for (size_t i = 0; i < replay->step_count; i++)
+        state->steps += an_replay_counts(&replay->step[i]);
+    state->b = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->b);
+    state->e = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->e);
+    return state->b && state->e ? an_times_new(replay, &state->base) : TACHO_ENOMEM;
 }
 
-static int base_of(struct an_context *c, struct an_what_if_state *s)
+static int base_of(struct an_context *context, struct an_what_if_state *state)
 {
-    const struct an_replay *r = s->r;
-    double *block = malloc((r->step_count + 1) * sizeof *block), sum = 0, real = 0;
+    const struct an_replay *replay = state->replay;
+    double *block = malloc((replay->step_count + 1) * sizeof *block), sum = 0, real = 0;
     size_t n = 0;
     if (!block)
         return TACHO_ENOMEM;
-    an_replay_run(r, NULL, &s->base);
-    for (size_t i = 0; i < r->step_count; i++)
-        if (an_replay_counts(&r->step[i])) {
-            sum += s->b[n++] = (double)an_replay_step_ns(r, &r->step[i], &s->base);
-            real += (double)an_step_ns(&c->step[r->step[i].step]);
+    an_replay_run(replay, NULL, &state->base);
+    for (size_t i = 0; i < replay->step_count; i++)
+        if (an_replay_counts(&replay->step[i])) {
+            sum += state->b[n++] =
+                (double)an_replay_step_ns(replay, &replay->step[i], &state->base);
+            real += (double)an_step_ns(&context->step[replay->step[i].step]);
         }
-    s->base_pct = real > 0 ? 100 * (sum / real - 1) : NAN;
-    n = an_replay_blocks(r, NULL, -1, block);
-    s->median_ms = n ? an_quantile_of(block, n, 0.5) / 1e6 : NAN;
+    state->base_pct = real > 0 ? 100 * (sum / real - 1) : NAN;
+    n = an_replay_blocks(replay, NULL, -1, block);
+    state->median_ms = n ? an_quantile_of(block, n, 0.5) / 1e6 : NAN;
     free(block);
     return 0;
 }
 
 /* Steps differ by who got the cores when: neither the graph nor the steps before tell. */
-static const char *disturbed(struct an_context *c, const struct an_core_use *x)
+static const char *disturbed(struct an_context *context, const struct an_core_use *core_use)
 {
-    if (!an_cores_short(x))
+    if (!an_cores_short(core_use))
         return NULL;
-    const char *others = x->others.valid && x->others.value >= 0.05
-                             ? an_arena_format(c->a, ", other programs' %s",
-                                               an_number_words(c->a, x->others.value, 2))
-                             : "";
-    return an_arena_format(c->a,
+    const char *others =
+        core_use->others.valid && core_use->others.value >= 0.05
+            ? an_arena_format(context->arena, ", other programs' %s",
+                              an_number_words(context->arena, core_use->others.value, 2))
+            : "";
+    return an_arena_format(context->arena,
                            "more threads were ready than there are cores for %.0f %% of the time "
                            "(its own want %s%s; there are "
                            "%.0f): who gets them when differs from step to step",
-                           x->short_pct.value, an_number_words(c->a, x->wanted.value, 2), others,
-                           x->cores.value);
+                           core_use->short_pct.value,
+                           an_number_words(context->arena, core_use->wanted.value, 2), others,
+                           core_use->cores.value);
 }
 
 /* How far the run differs from itself, which may be why the replay misses it. */
-static int tell_stretches(struct an_context *c, const struct an_what_if_state *s)
+static int tell_stretches(struct an_context *context, const struct an_what_if_state *state)
 {
-    struct an_advice *a = &c->r->advice;
-    struct an_interval x;
+    struct an_advice *advice = &context->result->advice;
+    struct an_interval interval;
     size_t length;
-    int rc = an_what_if_stretches(s, &length, &x);
+    int rc = an_what_if_stretches(state, &length, &interval);
     if (rc)
         return rc;
-    a->stretch_steps = (int64_t)length;
-    bool any = length < s->steps;
-    double most = any ? 100 * fmax(1 - x.low, x.high - 1) : 0;
-    struct an_trust *t = &c->r->trust;
-    if (!t->replay_error_because && t->replay_error_pct.valid &&
-        t->replay_error_pct.value >= ERROR_TOLD && most >= t->replay_error_pct.value)
-        t->replay_error_because = an_arena_format(
-            c->a,
+    advice->stretch_steps = (int64_t)length;
+    bool any = length < state->steps;
+    double most = any ? 100 * fmax(1 - interval.low, interval.high - 1) : 0;
+    struct an_trust *trust = &context->result->trust;
+    if (!trust->replay_error_because && trust->replay_error_pct.valid &&
+        trust->replay_error_pct.value >= ERROR_TOLD && most >= trust->replay_error_pct.value)
+        trust->replay_error_because = an_arena_format(
+            context->arena,
             "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
             "the odd and of the even ones differ as well",
             length, most);
-    a->stretch_low_pct =
-        any ? an_num(100 * (x.low - 1)) : an_num_none("too few steps to compare stretches of them");
-    a->stretch_high_pct = any ? an_num(100 * (x.high - 1)) : a->stretch_low_pct;
+    advice->stretch_low_pct = any ? an_num(100 * (interval.low - 1))
+                                  : an_num_none("too few steps to compare stretches of them");
+    advice->stretch_high_pct = any ? an_num(100 * (interval.high - 1)) : advice->stretch_low_pct;
     return 0;
 }
 
-static void tell(struct an_context *c, struct an_what_if_state *s)
+static void tell(struct an_context *context, struct an_what_if_state *state)
 {
-    struct an_advice *a = &c->r->advice;
-    const struct an_replay *r = s->r;
+    struct an_advice *advice = &context->result->advice;
+    const struct an_replay *replay = state->replay;
     double time = 0;
-    for (size_t i = 0; i < r->step_count; i++)
-        time += (double)an_step_ns(&c->step[r->step[i].step]);
-    bool checked = !isnan(s->error.pct);
+    for (size_t i = 0; i < replay->step_count; i++)
+        time += (double)an_step_ns(&context->step[replay->step[i].step]);
+    bool checked = !isnan(state->error.pct);
     const char *few = "no lane has four consecutive steps with all their ranges: two odd and two "
                       "even ones are compared";
-    a->steps = (int64_t)r->step_count;
-    a->nodes = (int64_t)r->node_count;
-    a->step_ms = an_num(s->median_ms);
-    a->base_error_pct = an_num(s->base_pct);
-    a->unmatched_pct = checked ? an_num(s->error.unmatched_pct) : an_num_none(few);
-    a->think_pct =
-        time > 0 ? an_num(100 * (double)r->think_ns / time) : an_num_none("the steps take no time");
-    a->held_pct =
-        time > 0 ? an_num(100 * (double)r->held_ns / time) : an_num_none("the steps take no time");
-    a->cores = s->cores;
-    c->r->trust.replay_error_pct = checked ? an_num(fabs(s->error.pct)) : an_num_none(few);
-    c->r->trust.replay_error_because = disturbed(c, &s->cores);
+    advice->steps = (int64_t)replay->step_count;
+    advice->nodes = (int64_t)replay->node_count;
+    advice->step_ms = an_num(state->median_ms);
+    advice->base_error_pct = an_num(state->base_pct);
+    advice->unmatched_pct = checked ? an_num(state->error.unmatched_pct) : an_num_none(few);
+    advice->think_pct = time > 0 ? an_num(100 * (double)replay->think_ns / time)
+                                 : an_num_none("the steps take no time");
+    advice->held_pct = time > 0 ? an_num(100 * (double)replay->held_ns / time)
+                                : an_num_none("the steps take no time");
+    advice->cores = state->cores;
+    context->result->trust.replay_error_pct =
+        checked ? an_num(fabs(state->error.pct)) : an_num_none(few);
+    context->result->trust.replay_error_because = disturbed(context, &state->cores);
 }
 
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
@@ -136,76 +140,80 @@ static int row_order(const void *x, const void *y)
 }
 
 /* All frames, one lane each: their replayed length and how many steps that is. */
-static double frames_ns(const struct an_what_if_state *s, double *steps)
+static double frames_ns(const struct an_what_if_state *state, double *steps)
 {
     double sum = 0;
     *steps = 0;
-    for (size_t f = 0; f < s->r->frame_count; f++) {
-        const struct an_replay_frame *x = &s->r->frame[f];
-        const struct an_replay_step *first = &s->r->step[x->step_first];
-        for (size_t i = x->step_first; i < x->step_first + first->of; i++)
-            sum += (double)an_replay_step_ns(s->r, &s->r->step[i], &s->base);
+    for (size_t f = 0; f < state->replay->frame_count; f++) {
+        const struct an_replay_frame *frame = &state->replay->frame[f];
+        const struct an_replay_step *first = &state->replay->step[frame->step_first];
+        for (size_t i = frame->step_first; i < frame->step_first + first->of; i++)
+            sum += (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->base);
         *steps += first->of;
     }
     return sum;
 }
 
-static int sensitivities(struct an_context *c, struct an_what_if_state *s)
+static int sensitivities(struct an_context *context, struct an_what_if_state *state)
 {
-    struct an_advice *a = &c->r->advice;
+    struct an_advice *advice = &context->result->advice;
     int64_t ns[AN_ROWS_MOST] = {0};
-    double steps, whole = frames_ns(s, &steps), all = (double)s->r->step_count;
-    struct an_sensitivity_row *rows = an_arena_zero(c->a, s->rows.count + 1, sizeof *rows);
-    if (!rows || an_sensitivity(s->r, &s->base, &s->rows, ns))
+    double steps, whole = frames_ns(state, &steps), all = (double)state->replay->step_count;
+    struct an_sensitivity_row *rows =
+        an_arena_zero(context->arena, state->rows.count + 1, sizeof *rows);
+    if (!rows || an_sensitivity(state->replay, &state->base, &state->rows, ns))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < s->rows.count && whole > 0; i++) {
+    for (size_t i = 0; i < state->rows.count && whole > 0; i++) {
         double path = (double)ns[i], gain = 100 * (whole / (whole - 0.01 * path) - 1);
         if (!(gain >= GAIN_LEAST))
             continue;
-        rows[a->row_count++] = (struct an_sensitivity_row){
-            .key = s->rows.row[i].key,
+        rows[advice->row_count++] = (struct an_sensitivity_row){
+            .key = state->rows.row[i].key,
             .path_ms = path / steps / 1e6,
             .path_pct = 100 * path / whole,
             .gain_pct = gain,
-            .work_ms = i == s->rows.dispatch ? an_num_none("latencies are no work of their own")
-                                             : an_num((double)s->rows.row[i].own_ns / all / 1e6)};
+            .work_ms = i == state->rows.dispatch
+                           ? an_num_none("latencies are no work of their own")
+                           : an_num((double)state->rows.row[i].own_ns / all / 1e6)};
     }
-    if (a->row_count)
-        qsort(rows, a->row_count, sizeof *rows, row_order);
-    a->rows = rows;
+    if (advice->row_count)
+        qsort(rows, advice->row_count, sizeof *rows, row_order);
+    advice->rows = rows;
     return 0;
 }
 
-static int replaying_run(struct an_context *c)
+static int replaying_run(struct an_context *context)
 {
-    struct an_what_if_state *s = an_arena_zero(c->work, 1, sizeof *s);
+    struct an_what_if_state *state = an_arena_zero(context->scratch, 1, sizeof *state);
     const char *why = NULL;
-    if (!s)
+    if (!state)
         return TACHO_ENOMEM;
-    int rc = an_replay_of(c, &s->r, &why);
-    if (rc || !s->r) {
-        all_absent(c, why ? why : "nothing to replay");
+    int rc = an_replay_of(context, &state->replay, &why);
+    if (rc || !state->replay) {
+        all_absent(context, why ? why : "nothing to replay");
         return rc;
     }
-    if ((rc = rooms_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->base, &s->error)) ||
-        (rc = base_of(c, s)) || (rc = an_rows_of(s->r, &s->rows)) ||
-        (rc = an_shares_of(s->r, &s->base, &s->shares, &s->cores)))
+    if ((rc = rooms_of(context, state)) ||
+        (rc = an_replay_odd_even(state->replay, &state->base, &state->error)) ||
+        (rc = base_of(context, state)) || (rc = an_rows_of(state->replay, &state->rows)) ||
+        (rc = an_shares_of(state->replay, &state->base, &state->shares, &state->cores)))
         return rc;
-    if (!(s->median_ms > 0) || isnan(s->base_pct)) {
-        all_absent(c, "the replayed steps take no time");
+    if (!(state->median_ms > 0) || isnan(state->base_pct)) {
+        all_absent(context, "the replayed steps take no time");
         return 0;
     }
-    tell(c, s);
-    if ((rc = tell_stretches(c, s)))
+    tell(context, state);
+    if ((rc = tell_stretches(context, state)))
         return rc;
-    s->none = an_what_if_none(c, s);
-    if ((rc = sensitivities(c, s)))
+    state->none = an_what_if_none(context, state);
+    if ((rc = sensitivities(context, state)))
         return rc;
-    s->edited = s->base; /* edits replay into the same arrays */
-    s->base = (struct an_times){NULL, NULL};
-    s->own = an_arena_zero(c->work, s->r->g->node_count, sizeof *s->own);
-    c->what_if = s;
-    return s->own ? 0 : TACHO_ENOMEM;
+    state->edited = state->base; /* edits replay into the same arrays */
+    state->base = (struct an_times){NULL, NULL};
+    state->own =
+        an_arena_zero(context->scratch, state->replay->graph->node_count, sizeof *state->own);
+    context->what_if = state;
+    return state->own ? 0 : TACHO_ENOMEM;
 }
 
 const struct an_analyzer an_replaying = {
@@ -215,27 +223,27 @@ const struct an_analyzer an_replaying = {
 /* ---- advice --------------------------------------------------------------------------------------------------------------------- */
 
 /* Replays what the user asked for. */
-static int asked(struct an_context *c)
+static int asked(struct an_context *context)
 {
-    struct an_advice *a = &c->r->advice;
+    struct an_advice *advice = &context->result->advice;
     struct an_edit edit[AN_EDITS_MOST];
     struct tacho_error err;
     size_t n;
-    int rc = an_edits_parse(c->o->what_if, edit, &n, NULL, &err);
+    int rc = an_edits_parse(context->options->what_if, edit, &n, NULL, &err);
     if (rc)
         return 0; /* the caller has looked at them */
-    if (!(a->edits = an_arena_zero(c->a, n, sizeof *a->edits)))
+    if (!(advice->edits = an_arena_zero(context->arena, n, sizeof *advice->edits)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n && !rc; i++, a->edit_count++)
-        rc = an_what_if_of(c, edit[i].text, &a->edits[i]);
-    return rc || n < 2 ? rc : an_what_if_of(c, c->o->what_if, &a->together);
+    for (size_t i = 0; i < n && !rc; i++, advice->edit_count++)
+        rc = an_what_if_of(context, edit[i].text, &advice->edits[i]);
+    return rc || n < 2 ? rc : an_what_if_of(context, context->options->what_if, &advice->together);
 }
 
-static double gain_of(const struct an_what_if *w)
+static double gain_of(const struct an_what_if *what_if)
 {
-    return w->gain.expected.valid ? w->gain.expected.value
-           : w->gain.high.valid   ? w->gain.high.value
-                                  : -1;
+    return what_if->gain.expected.valid ? what_if->gain.expected.value
+           : what_if->gain.high.valid   ? what_if->gain.high.value
+                                        : -1;
 }
 
 static int gain_order(const void *x, const void *y)
@@ -245,57 +253,59 @@ static int gain_order(const void *x, const void *y)
 }
 
 /* The edit takes away all that the change could at best: no value is expected of it. */
-static void only_bound(struct an_what_if *w)
+static void only_bound(struct an_what_if *what_if)
 {
     const char *why = "how much of it the change takes away is not in the run";
-    if (w->reason || w->ceiling)
+    if (what_if->reason || what_if->ceiling)
         return;
-    w->ceiling = why;
-    w->step_ms = w->step_high_ms = w->gain.low = w->gain.expected = an_num_none(why);
-    w->gain.ceiling = true;
+    what_if->ceiling = why;
+    what_if->step_ms = what_if->step_high_ms = what_if->gain.low = what_if->gain.expected =
+        an_num_none(why);
+    what_if->gain.ceiling = true;
 }
 
 /* Replays the findings' proposals, and all of them as one. */
-static int proposed(struct an_context *c)
+static int proposed(struct an_context *context)
 {
-    struct an_advice *a = &c->r->advice;
+    struct an_advice *advice = &context->result->advice;
     const char *all = "";
     bool bound = false;
     int rc = 0;
-    if (!(a->edits = an_arena_zero(c->a, c->r->finding_count + 1, sizeof *a->edits)))
+    if (!(advice->edits = an_arena_zero(context->arena, context->result->finding_count + 1,
+                                        sizeof *advice->edits)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->r->finding_count && !rc; i++) {
-        const struct an_finding *f = &c->r->findings[i];
-        if (!f->what_if)
+    for (size_t i = 0; i < context->result->finding_count && !rc; i++) {
+        const struct an_finding *finding = &context->result->findings[i];
+        if (!finding->what_if)
             continue;
-        rc = an_what_if_of(c, f->what_if, &a->edits[a->edit_count]);
-        if (a->edits[a->edit_count].reason)
+        rc = an_what_if_of(context, finding->what_if, &advice->edits[advice->edit_count]);
+        if (advice->edits[advice->edit_count].reason)
             continue;
-        if (f->bound)
-            only_bound(&a->edits[a->edit_count]);
-        bound = bound || f->bound;
-        a->edits[a->edit_count++].of = f->id;
-        all = an_arena_format(c->a, "%s%s%s", all, *all ? "," : "", f->what_if);
+        if (finding->bound)
+            only_bound(&advice->edits[advice->edit_count]);
+        bound = bound || finding->bound;
+        advice->edits[advice->edit_count++].of = finding->id;
+        all = an_arena_format(context->arena, "%s%s%s", all, *all ? "," : "", finding->what_if);
     }
-    if (!rc && a->edit_count > 1)
-        rc = an_what_if_of(c, all, &a->together);
-    if (a->edit_count > 1 && bound)
-        only_bound(&a->together);
-    if (a->edit_count)
-        qsort(a->edits, a->edit_count, sizeof *a->edits, gain_order);
+    if (!rc && advice->edit_count > 1)
+        rc = an_what_if_of(context, all, &advice->together);
+    if (advice->edit_count > 1 && bound)
+        only_bound(&advice->together);
+    if (advice->edit_count)
+        qsort(advice->edits, advice->edit_count, sizeof *advice->edits, gain_order);
     return rc;
 }
 
-static int advising_run(struct an_context *c)
+static int advising_run(struct an_context *context)
 {
-    if (c->r->advice.reason)
+    if (context->result->advice.reason)
         return 0;
-    return c->o->what_if ? asked(c) : proposed(c);
+    return context->options->what_if ? asked(context) : proposed(context);
 }
 
-static void advising_absent(struct an_context *c, const char *reason)
+static void advising_absent(struct an_context *context, const char *reason)
 {
-    (void)c;
+    (void)context;
     (void)reason; /* "replay" needs the same and has said why */
 }
 

@@ -51,8 +51,8 @@ struct an_replay_frame {
 };
 
 struct an_replay {
-    struct an_context *c;
-    const struct an_graph *g;
+    struct an_context *context;
+    const struct an_graph *graph;
     struct an_replay_frame *frame;
     size_t frame_count;
     uint32_t *node; /* the replayed nodes, every one behind what it depends on */
@@ -86,36 +86,38 @@ struct an_times {
 
 /* Builds the replay of the run's windows. *out stays NULL, with a reason in *why, where there is no
  * window or no graph. It lies in the work arena. 0 or TACHO_ENOMEM. */
-int an_replay_of(struct an_context *c, const struct an_replay **out, const char **why);
+int an_replay_of(struct an_context *context, const struct an_replay **out, const char **why);
 /* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or
  * TACHO_ENOMEM. */
-int an_times_new(const struct an_replay *r, struct an_times *t);
+int an_times_new(const struct an_replay *replay, struct an_times *times);
 /* One pass over all frames. `change` may be NULL. */
-void an_replay_run(const struct an_replay *r, const struct an_change *change, struct an_times *t);
+void an_replay_run(const struct an_replay *replay, const struct an_change *change,
+                   struct an_times *times);
 /* When a step ends in replayed times. */
-int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s,
-                           const struct an_times *t);
+int64_t an_replay_step_end(const struct an_replay *replay, const struct an_replay_step *step,
+                           const struct an_times *times);
 /* ns of a step in replayed times, phases cut out. */
-int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s,
-                          const struct an_times *t);
+int64_t an_replay_step_ns(const struct an_replay *replay, const struct an_replay_step *step,
+                          const struct an_times *times);
 /* Does a step count for a prediction? All but the first of each frame and lane do, where there are
  * three or more: the first one begins with what was recorded before it. */
-static inline bool an_replay_counts(const struct an_replay_step *s)
+static inline bool an_replay_counts(const struct an_replay_step *step)
 {
-    return s->ordinal || s->of < 3;
+    return step->ordinal || step->of < 3;
 }
 /* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the
  * recorded ones); only blocks that are whole and not of a lane's first steps (an_replay_counts),
  * and with parity 0 or 1 only even or odd ones, of pairs
  * (-1: all). `out` has room for step_count values; returns how many it got. */
-size_t an_replay_blocks(const struct an_replay *r, const double *value, int parity, double *out);
+size_t an_replay_blocks(const struct an_replay *replay, const double *value, int parity,
+                        double *out);
 /* Does edge e only end waiting of node n? */
-bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e);
+bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t n, size_t e);
 
 /* own[] (of every node of the graph, r->own before) becomes the least that each piece can be
  * thought to take: as much below its fastest repeat in the run as that is below the usual one; of
  * transfers on threads, whose own work is an upper bound, 0 (replay_fast.c). 0 or TACHO_ENOMEM. */
-int an_replay_fastest(const struct an_replay *r, int64_t *own);
+int an_replay_fastest(const struct an_replay *replay, int64_t *own);
 
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */
 
@@ -129,25 +131,27 @@ struct an_slack {
 };
 
 /* Tails of every node of the graph, all AN_NEVER, in the work arena. 0 or TACHO_ENOMEM. */
-int an_slack_new(const struct an_replay *r, struct an_slack **out);
-void an_slack_free(const struct an_replay *r,
-                   struct an_slack *s); /* before the arena goes; NULL is fine */
+int an_slack_new(const struct an_replay *replay, struct an_slack **out);
+void an_slack_free(const struct an_replay *replay,
+                   struct an_slack *slack); /* before the arena goes; NULL is fine */
 /* The step that a frame ends with: the last one of the lane that takes longest. NULL: none. */
-const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame,
-                                            const struct an_times *t);
+const struct an_replay_step *an_replay_sink(const struct an_replay *replay, size_t frame,
+                                            const struct an_times *times);
 /* Backward pass over one frame after an_replay_run(r, NULL, t). */
-void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink,
-                    const struct an_times *t, struct an_slack *s);
+void an_replay_back(const struct an_replay *replay, size_t frame, const struct an_replay_step *sink,
+                    const struct an_times *times, struct an_slack *slack);
 /* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads
  * nowhere. */
-static inline int64_t an_slack_ns(const struct an_slack *s, const struct an_times *t, uint32_t n)
+static inline int64_t an_slack_ns(const struct an_slack *slack, const struct an_times *times,
+                                  uint32_t n)
 {
-    return s->tail[n] == AN_NEVER ? INT64_MAX : s->sink - t->end[n] - s->tail[n];
+    return slack->tail[n] == AN_NEVER ? INT64_MAX : slack->sink - times->end[n] - slack->tail[n];
 }
 /* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest
  * paths to the end of `sink` lead through its own work, so that one ns less of it is one less of
  * the frame? 0 or TACHO_ENOMEM. */
-int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t,
-                            const struct an_replay_step *sink, bool *every);
+int an_replay_on_every_path(const struct an_replay *replay, size_t frame,
+                            const struct an_times *times, const struct an_replay_step *sink,
+                            bool *every);
 
 #endif

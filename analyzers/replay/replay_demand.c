@@ -27,126 +27,134 @@
 
 /* ---- who shares what --------------------------------------------------------------------------------------------------------- */
 
-static const char *host_of(const struct an_trace *t, uint32_t track)
+static const char *host_of(const struct an_trace *trace, uint32_t track)
 {
-    uint32_t p = t->track[track].process;
-    return p == AN_NONE ? "" : t->process[p].host;
+    uint32_t p = trace->track[track].process;
+    return p == AN_NONE ? "" : trace->process[p].host;
 }
 
-static bool is_work(const struct an_shares *s, uint32_t n)
+static bool is_work(const struct an_shares *shares, uint32_t n)
 {
-    const struct an_graph *g = s->r->g;
-    const struct an_count *workers = &s->r->c->r->loader.workers;
-    switch (g->kind[n]) {
+    const struct an_graph *graph = shares->replay->graph;
+    const struct an_count *workers = &shares->replay->context->result->loader.workers;
+    switch (graph->kind[n]) {
     case AN_NODE_HOST:
     case AN_NODE_COLLECTIVE:
         return true;
     case AN_NODE_THINK:
-        return s->lane[g->track[n]];
+        return shares->lane[graph->track[n]];
     case AN_NODE_WAIT: /* in line a fetch is work */
-        return s->lane[g->track[n]] && g->cause[n] == AN_CAUSE_INPUT && workers->valid &&
-               !workers->value;
+        return shares->lane[graph->track[n]] && graph->cause[n] == AN_CAUSE_INPUT &&
+               workers->valid && !workers->value;
     default:
         return false;
     }
 }
 
-static int add_share(struct an_shares *s, size_t *room, double capacity)
+static int add_share(struct an_shares *shares, size_t *room, double capacity)
 {
-    if (an_grow(&s->share, room, s->count + 1, sizeof *s->share))
+    if (an_grow(&shares->share, room, shares->count + 1, sizeof *shares->share))
         return TACHO_ENOMEM;
-    s->share[s->count++] = (struct an_share){.capacity = capacity};
+    shares->share[shares->count++] = (struct an_share){.capacity = capacity};
     return 0;
 }
 
 /* One share a host: threads of the run's processes on its cores. */
-static int find_cores(struct an_shares *s, size_t *room)
+static int find_cores(struct an_shares *shares, size_t *room)
 {
-    const struct an_context *c = s->r->c;
-    const struct an_graph *g = s->r->g;
-    uint32_t *first = an_arena_zero(c->work, c->t->track_count + 1, sizeof *first);
-    uint16_t *of = s->host = an_arena_zero(c->work, c->t->track_count + 1, sizeof *of);
+    const struct an_context *context = shares->replay->context;
+    const struct an_graph *graph = shares->replay->graph;
+    uint32_t *first =
+        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *first);
+    uint16_t *of = shares->host =
+        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *of);
     int rc = first && of ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < c->t->track_count && !rc; k++) {
+    for (uint32_t k = 0; k < context->trace->track_count && !rc; k++) {
         size_t h = 0;
-        if (g->track_first[k] == g->track_first[k + 1])
+        if (graph->track_first[k] == graph->track_first[k + 1])
             continue;
-        while (h < s->count && strcmp(host_of(c->t, first[h]), host_of(c->t, k)) != 0)
+        while (h < shares->count &&
+               strcmp(host_of(context->trace, first[h]), host_of(context->trace, k)) != 0)
             h++;
         of[k] = (uint16_t)h;
-        if (h < s->count || h == AN_NO_SHARE)
+        if (h < shares->count || h == AN_NO_SHARE)
             continue;
         first[h] = k;
-        rc = add_share(s, room, (double)c->r->run.cores.value);
+        rc = add_share(shares, room, (double)context->result->run.cores.value);
     }
-    for (size_t i = 0; i < s->r->node_count && !rc; i++) {
-        uint32_t n = s->r->node[i];
-        if (!an_graph_on_device(g, n) && is_work(s, n))
-            s->of[n] = of[g->track[n]];
-        s->waits += an_share_waits(g, n);
+    for (size_t i = 0; i < shares->replay->node_count && !rc; i++) {
+        uint32_t n = shares->replay->node[i];
+        if (!an_graph_on_device(graph, n) && is_work(shares, n))
+            shares->of[n] = of[graph->track[n]];
+        shares->waits += an_share_waits(graph, n);
     }
-    s->hosts = s->count;
-    s->cores = s->hosts > 0;
+    shares->hosts = shares->count;
+    shares->cores = shares->hosts > 0;
     return rc;
 }
 
 /* Copies of one kind on one device share its link to the host; transfers of collectives on one
  * device, where they are told from waiting, its link to the others. */
-static int find_links(struct an_shares *s, size_t *room)
+static int find_links(struct an_shares *shares, size_t *room)
 {
-    const struct an_context *c = s->r->c;
-    const struct an_device_ops *o = &c->gpu->op;
+    const struct an_context *context = shares->replay->context;
+    const struct an_device_ops *ops = &context->gpu->op;
     struct {
         const char *kind;
         size_t share;
     } link[16];
     int rc = 0;
-    for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
+    for (size_t d = 0; d < context->gpu->device_count && !rc; d++) {
         size_t links = 0;
-        for (size_t i = c->gpu->device[d].first;
-             i < c->gpu->device[d].first + c->gpu->device[d].count && !rc; i++) {
-            const struct an_detail *x = an_trace_detail(c->t, c->t->slice.detail[o->slice[i]]);
+        for (size_t i = context->gpu->device[d].first;
+             i < context->gpu->device[d].first + context->gpu->device[d].count && !rc; i++) {
+            const struct an_detail *detail =
+                an_trace_detail(context->trace, context->trace->slice.detail[ops->slice[i]]);
             const char *kind =
-                o->class[i] == AN_DEVICE_COPY && x && *x->copy_kind ? x->copy_kind
-                : o->class[i] == AN_DEVICE_COMM && c->r->communication.waiting_ms.valid ? ""
-                                                                                        : NULL;
-            uint32_t n = s->r->g->op_node[i];
+                ops->class[i] == AN_DEVICE_COPY && detail && *detail->copy_kind ? detail->copy_kind
+                : ops->class[i] == AN_DEVICE_COMM && context->result->communication.waiting_ms.valid
+                    ? ""
+                    : NULL;
+            uint32_t n = shares->replay->graph->op_node[i];
             size_t k = 0;
-            if (!kind || n == AN_NONE || !s->r->inside[n])
+            if (!kind || n == AN_NONE || !shares->replay->inside[n])
                 continue;
             while (k < links && strcmp(link[k].kind, kind) != 0)
                 k++;
-            if (k == sizeof link / sizeof *link || s->count >= AN_NO_SHARE)
+            if (k == sizeof link / sizeof *link || shares->count >= AN_NO_SHARE)
                 continue;
             if (k == links) {
                 link[links].kind = kind;
-                link[links++].share = s->count;
-                rc = add_share(s, room, 1);
+                link[links++].share = shares->count;
+                rc = add_share(shares, room, 1);
             }
-            s->of[n] = (uint16_t)link[k].share;
+            shares->of[n] = (uint16_t)link[k].share;
         }
     }
     return rc;
 }
 
-int an_shares_find(struct an_shares *s)
+int an_shares_find(struct an_shares *shares)
 {
-    struct an_context *c = s->r->c;
+    struct an_context *context = shares->replay->context;
     struct an_share *all = NULL;
     size_t room = 0;
-    if (!(s->lane = an_arena_zero(c->work, c->t->track_count + 1, sizeof *s->lane)))
+    if (!(shares->lane = an_arena_zero(context->scratch, context->trace->track_count + 1,
+                                       sizeof *shares->lane)))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count; k++)
-        if (c->lane[k].track != AN_NONE)
-            s->lane[c->lane[k].track] = true;
-    int rc = c->r->run.cores.valid && c->r->run.cores.value > 0 ? find_cores(s, &room) : 0;
-    if (!rc && c->gpu)
-        rc = find_links(s, &room);
-    if (!rc && s->count)
-        all = an_arena_copy(c->work, s->share, s->count * sizeof *all);
-    rc = rc || all || !s->count ? rc : TACHO_ENOMEM;
-    free(s->share);
-    s->share = all;
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].track != AN_NONE)
+            shares->lane[context->lane[k].track] = true;
+    int rc = context->result->run.cores.valid && context->result->run.cores.value > 0
+                 ? find_cores(shares, &room)
+                 : 0;
+    if (!rc && context->gpu)
+        rc = find_links(shares, &room);
+    if (!rc && shares->count)
+        all = an_arena_copy(context->scratch, shares->share, shares->count * sizeof *all);
+    rc = rc || all || !shares->count ? rc : TACHO_ENOMEM;
+    free(shares->share);
+    shares->share = all;
     return rc;
 }
 
@@ -160,45 +168,48 @@ struct sums {
 };
 
 /* Does a node work on cores, and how? */
-static bool core_use(const struct an_shares *s, uint32_t n, struct an_use *u)
+static bool core_use(const struct an_shares *shares, uint32_t n, struct an_use *use)
 {
-    return an_use_get(s, n, u) && u->share < s->hosts;
+    return an_use_get(shares, n, use) && use->share < shares->hosts;
 }
 
-static struct sums sums_of(const struct an_shares *s)
+static struct sums sums_of(const struct an_shares *shares)
 {
-    struct sums x = {{0}, 0, 0};
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
-        struct an_use u;
-        if (!core_use(s, n, &u))
+    struct sums sums = {{0}, 0, 0};
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
+        struct an_use use;
+        if (!core_use(shares, n, &use))
             continue;
-        double *sum = u.spins ? &x.waiting : &x.work[s->r->g->cause[n]];
-        *sum += (double)an_time_sub(u.end, u.start);
+        double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[n]];
+        *sum += (double)an_time_sub(use.end, use.start);
     }
-    for (size_t f = 0; f < s->r->frame_count; f++)
-        x.time += (double)an_time_sub(s->r->frame[f].end, s->r->frame[f].start);
-    return x;
+    for (size_t f = 0; f < shares->replay->frame_count; f++)
+        sums.time +=
+            (double)an_time_sub(shares->replay->frame[f].end, shares->replay->frame[f].start);
+    return sums;
 }
 
-static double wanted_of(const struct an_shares *s, const struct sums *x)
+static double wanted_of(const struct an_shares *shares, const struct sums *sums)
 {
-    double sum = (double)s->spin * x->waiting;
+    double sum = (double)shares->spin * sums->waiting;
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        sum += (double)s->demand[k] * x->work[k];
-    return x->time > 0 ? sum / x->time : 0;
+        sum += (double)shares->demand[k] * sums->work[k];
+    return sums->time > 0 ? sum / sums->time : 0;
 }
 
 /* Mean of a rate over the frames. */
-static struct an_value over_frames(const struct an_replay *r, const char *name, const char *other)
+static struct an_value over_frames(const struct an_replay *replay, const char *name,
+                                   const char *other)
 {
     double sum = 0, time = 0;
     struct an_value x = an_num_none("no steps");
-    for (size_t f = 0; f < r->frame_count; f++) {
-        x = an_system_rate(r->c, name, other, r->frame[f].start, r->frame[f].end);
+    for (size_t f = 0; f < replay->frame_count; f++) {
+        x = an_system_rate(replay->context, name, other, replay->frame[f].start,
+                           replay->frame[f].end);
         if (!x.valid)
             continue;
-        double ns = (double)an_time_sub(r->frame[f].end, r->frame[f].start);
+        double ns = (double)an_time_sub(replay->frame[f].end, replay->frame[f].start);
         sum += x.value * ns;
         time += ns;
     }
@@ -206,25 +217,26 @@ static struct an_value over_frames(const struct an_replay *r, const char *name, 
 }
 
 /* CPU time per time that the run's uses of cores get by the model. */
-static double received(struct an_shares *s, double others, const struct sums *x)
+static double received(struct an_shares *shares, double others, const struct sums *sums)
 {
     double sum = 0;
-    for (size_t k = 0; k < s->hosts; k++)
-        s->share[k].others = others;
-    an_shares_sweep(s);
-    for (size_t k = 0; k < s->hosts; k++)
-        sum += s->share[k].received;
-    return x->time > 0 ? sum / x->time : 0;
+    for (size_t k = 0; k < shares->hosts; k++)
+        shares->share[k].others = others;
+    an_shares_sweep(shares);
+    for (size_t k = 0; k < shares->hosts; k++)
+        sum += shares->share[k].received;
+    return sums->time > 0 ? sum / sums->time : 0;
 }
 
-static double others_of(struct an_shares *s, double used, double least, const struct sums *x)
+static double others_of(struct an_shares *shares, double used, double least,
+                        const struct sums *sums)
 {
-    double low = least, high = OTHERS * s->share[0].capacity;
-    if (received(s, low, x) <= used * (1 + NEAR))
+    double low = least, high = OTHERS * shares->share[0].capacity;
+    if (received(shares, low, sums) <= used * (1 + NEAR))
         return low;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        if (received(s, middle, x) > used)
+        if (received(shares, middle, sums) > used)
             low = middle;
         else
             high = middle;
@@ -234,36 +246,37 @@ static double others_of(struct an_shares *s, double used, double least, const st
 
 /* Of a thread that is ready for a part of its time only, that part shrinks when it need not share:
  * `speed` is the mean at which threads that were ready worked. */
-static void set_demands(struct an_shares *s, double speed)
+static void set_demands(struct an_shares *shares, double speed)
 {
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++) {
-        double ready = (double)s->demand[k] < 1 ? (double)s->demand[k] : 1;
-        s->part[k] = (float)(ready * speed / (1 - ready + ready * speed));
+        double ready = (double)shares->demand[k] < 1 ? (double)shares->demand[k] : 1;
+        shares->part[k] = (float)(ready * speed / (1 - ready + ready * speed));
     }
 }
 
 /* Compute on several cores each, so that what is wanted is what was ready. */
-static void more_cores(struct an_shares *s, double ready, const struct sums *x)
+static void more_cores(struct an_shares *shares, double ready, const struct sums *sums)
 {
-    double compute = x->time > 0 ? x->work[AN_CAUSE_COMPUTE] / x->time : 0,
-           rest = wanted_of(s, x) - compute;
+    double compute = sums->time > 0 ? sums->work[AN_CAUSE_COMPUTE] / sums->time : 0,
+           rest = wanted_of(shares, sums) - compute;
     double each = compute > 0 ? (ready - rest) / compute : 1;
-    s->demand[AN_CAUSE_COMPUTE] = (float)(each < 1                      ? 1
-                                          : each > s->share[0].capacity ? s->share[0].capacity
-                                                                        : each);
+    shares->demand[AN_CAUSE_COMPUTE] =
+        (float)(each < 1                           ? 1
+                : each > shares->share[0].capacity ? shares->share[0].capacity
+                                                   : each);
 }
 
 /* Threads that slept in their ranges: the loader's, then all. */
-static void less_cores(struct an_shares *s, double ready, const struct sums *x)
+static void less_cores(struct an_shares *shares, double ready, const struct sums *sums)
 {
-    double input = x->time > 0 ? x->work[AN_CAUSE_INPUT] / x->time : 0,
-           rest = wanted_of(s, x) - input;
+    double input = sums->time > 0 ? sums->work[AN_CAUSE_INPUT] / sums->time : 0,
+           rest = wanted_of(shares, sums) - input;
     double each = input > 0 && ready > rest ? (ready - rest) / input : 0;
     if (input > 0)
-        s->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
+        shares->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
     if (rest > ready && rest > 0)
         for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-            s->demand[k] *= (float)(ready / rest);
+            shares->demand[k] *= (float)(ready / rest);
 }
 
 static void core_use_absent(struct an_core_use *use, const char *why)
@@ -275,23 +288,23 @@ static void core_use_absent(struct an_core_use *use, const char *why)
 }
 
 /* What the run did to cores as it was recorded. */
-static void fill(const struct an_shares *s, const struct sums *x, struct an_core_use *use)
+static void fill(const struct an_shares *shares, const struct sums *sums, struct an_core_use *use)
 {
     double full = 0, stretched = 0, alone = 0;
-    for (size_t k = 0; k < s->hosts; k++)
-        full += s->share[k].full_ns;
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
+    for (size_t k = 0; k < shares->hosts; k++)
+        full += shares->share[k].full_ns;
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
         struct an_use u;
-        if (!core_use(s, n, &u) || u.spins)
+        if (!core_use(shares, n, &u) || u.spins)
             continue;
         double ns = (double)an_time_sub(u.end, u.start);
         stretched += ns;
-        alone += ns / an_use_stretch(s, n, &u);
+        alone += ns / an_use_stretch(shares, n, &u);
     }
-    use->wanted = an_num(wanted_of(s, x) / (double)s->hosts);
-    use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts)
-                                 : an_num_none("the steps take no time");
+    use->wanted = an_num(wanted_of(shares, sums) / (double)shares->hosts);
+    use->short_pct = sums->time > 0 ? an_num(100 * full / sums->time / (double)shares->hosts)
+                                    : an_num_none("the steps take no time");
     use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1))
                                   : an_num_none("no thread works in the steps");
 }
@@ -305,20 +318,20 @@ struct sampled {
     bool waited;  /* the latter */
 };
 
-static struct sampled sampled_of(struct an_shares *s, struct an_core_use *use)
+static struct sampled sampled_of(struct an_shares *shares, struct an_core_use *use)
 {
-    const struct an_replay *r = s->r;
-    struct an_value busy =
-        an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
-    struct an_value waited = over_frames(r, "cpu_wait", NULL);
-    const char *text = an_trace_key(r->c->t, "cpu.online");
-    double online = text ? strtod(text, NULL) : s->share[0].capacity;
-    use->used = over_frames(r, "cpu_time", "other_cpu_time");
+    const struct an_replay *replay = shares->replay;
+    struct an_value busy = an_system_busy(replay->context, replay->frame[0].start,
+                                          replay->frame[replay->frame_count - 1].end);
+    struct an_value waited = over_frames(replay, "cpu_wait", NULL);
+    const char *text = an_trace_key(replay->context->trace, "cpu.online");
+    double online = text ? strtod(text, NULL) : shares->share[0].capacity;
+    use->used = over_frames(replay, "cpu_time", "other_cpu_time");
     use->others = an_num_none(use->used.valid ? busy.reason : use->used.reason);
     if (!use->used.valid)
         return (struct sampled){0};
     double got = use->used.value /= 1e9; /* ns a second */
-    double least = busy.valid ? online * busy.value / 100 - got / (double)s->hosts : 0;
+    double least = busy.valid ? online * busy.value / 100 - got / (double)shares->hosts : 0;
     return (struct sampled){.got = got,
                             .ready = got + (waited.valid ? waited.value / 1e9 : 0),
                             .least = least > 0 ? least : 0,
@@ -328,98 +341,104 @@ static struct sampled sampled_of(struct an_shares *s, struct an_core_use *use)
 }
 
 /* Of what was ready beyond the ranges, `spin` is that of threads that wait for other ranks. */
-static void spinning(struct an_shares *s, double ready, const struct sums *x)
+static void spinning(struct an_shares *shares, double ready, const struct sums *sums)
 {
-    double each = x->waiting > 0 ? (ready - wanted_of(s, x)) * x->time / x->waiting : 0;
-    s->spin = (float)(each < 1 ? each : 1);
+    double each =
+        sums->waiting > 0 ? (ready - wanted_of(shares, sums)) * sums->time / sums->waiting : 0;
+    shares->spin = (float)(each < 1 ? each : 1);
 }
 
 /* Demands and what others want, as the surplus is read. */
-static void read_surplus(struct an_shares *s, enum an_surplus surplus, const struct sampled *m,
-                         struct sums *x, double *others)
+static void read_surplus(struct an_shares *shares, enum an_surplus surplus,
+                         const struct sampled *sampled, struct sums *sums, double *others)
 {
-    double ready = m->ready, got = m->got;
-    bool more = ready > wanted_of(s, x);
+    double ready = sampled->ready, got = sampled->got;
+    bool more = ready > wanted_of(shares, sums);
     if (more && surplus == AN_SURPLUS_SPINS) {
-        spinning(s, ready, x);
-        more = ready > wanted_of(s, x);
+        spinning(shares, ready, sums);
+        more = ready > wanted_of(shares, sums);
     }
     if (more && surplus == AN_SURPLUS_YIELDS) { /* what works was held up as much as what spins */
-        got = ready > 0 ? wanted_of(s, x) * got / ready : got;
-        ready = wanted_of(s, x);
+        got = ready > 0 ? wanted_of(shares, sums) * got / ready : got;
+        ready = wanted_of(shares, sums);
     } else if (more)
-        more_cores(s, ready, x);
-    else if (m->waited || !m->full)
-        less_cores(s, ready, x);
-    set_demands(s, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
-    if (m->told)
-        *others = m->full ? others_of(s, got, m->waited ? 0 : m->least, x) : m->least;
+        more_cores(shares, ready, sums);
+    else if (sampled->waited || !sampled->full)
+        less_cores(shares, ready, sums);
+    set_demands(shares, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
+    if (sampled->told)
+        *others = sampled->full ? others_of(shares, got, sampled->waited ? 0 : sampled->least, sums)
+                                : sampled->least;
 }
 
 /* One reading, from the uses as recorded. 0 or TACHO_ENOMEM. */
-static int add_reading(struct an_shares *s, enum an_surplus surplus, const struct sampled *m,
-                       const struct an_times *base, struct sums *x)
+static int add_reading(struct an_shares *shares, enum an_surplus surplus,
+                       const struct sampled *sampled, const struct an_times *base,
+                       struct sums *sums)
 {
-    size_t nodes = s->r->g->node_count;
-    struct an_reading *reading = &s->reading[s->reading_count++];
+    size_t nodes = shares->replay->graph->node_count;
+    struct an_reading *reading = &shares->reading[shares->reading_count++];
     double others = 0;
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        s->demand[k] = s->part[k] = 1;
-    s->spin = surplus == AN_SURPLUS_SPINS;
-    int rc = an_shares_uses(s, s->r->own, NULL, base);
-    if (rc || !(reading->stretch = an_arena_zero(s->r->c->work, nodes, sizeof *reading->stretch)))
+        shares->demand[k] = shares->part[k] = 1;
+    shares->spin = surplus == AN_SURPLUS_SPINS;
+    int rc = an_shares_uses(shares, shares->replay->own, NULL, base);
+    if (rc || !(reading->stretch = an_arena_zero(shares->replay->context->scratch, nodes,
+                                                 sizeof *reading->stretch)))
         return TACHO_ENOMEM;
-    an_shares_sweep(s);
-    *x = sums_of(s);
-    s->spin = 0;
-    if (m && m->got > 0)
-        read_surplus(s, surplus, m, x, &others);
-    if (m)
-        (void)received(s, others, x);
-    memcpy(reading->demand, s->demand, sizeof s->demand);
-    memcpy(reading->part, s->part, sizeof s->part);
-    reading->spin = s->spin;
+    an_shares_sweep(shares);
+    *sums = sums_of(shares);
+    shares->spin = 0;
+    if (sampled && sampled->got > 0)
+        read_surplus(shares, surplus, sampled, sums, &others);
+    if (sampled)
+        (void)received(shares, others, sums);
+    memcpy(reading->demand, shares->demand, sizeof shares->demand);
+    memcpy(reading->part, shares->part, sizeof shares->part);
+    reading->spin = shares->spin;
     reading->others = others;
     for (size_t n = 0; n < nodes; n++)
         reading->stretch[n] = 1;
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        struct an_use u;
-        if (an_use_get(s, s->r->node[i], &u))
-            reading->stretch[s->r->node[i]] = (float)an_use_stretch(s, s->r->node[i], &u);
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        struct an_use use;
+        if (an_use_get(shares, shares->replay->node[i], &use))
+            reading->stretch[shares->replay->node[i]] =
+                (float)an_use_stretch(shares, shares->replay->node[i], &use);
     }
     return 0;
 }
 
-static int calibrate_cores(struct an_shares *s, const struct an_times *base,
+static int calibrate_cores(struct an_shares *shares, const struct an_times *base,
                            struct an_core_use *use)
 {
-    const struct sampled m = sampled_of(s, use);
-    struct sums x;
-    int rc = add_reading(s, AN_SURPLUS_WORK, &m, base, &x);
+    const struct sampled sampled = sampled_of(shares, use);
+    struct sums sums;
+    int rc = add_reading(shares, AN_SURPLUS_WORK, &sampled, base, &sums);
     if (rc)
         return rc;
-    if (m.got > 0 && m.told)
-        use->others = an_num(s->reading[0].others);
-    fill(s, &x, use);
+    if (sampled.got > 0 && sampled.told)
+        use->others = an_num(shares->reading[0].others);
+    fill(shares, &sums, use);
     double ranges = 0;
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        ranges += x.time > 0 ? x.work[k] / x.time : 0;
-    if (m.ready <= ranges * (1 + NEAR))
+        ranges += sums.time > 0 ? sums.work[k] / sums.time : 0;
+    if (sampled.ready <= ranges * (1 + NEAR))
         return 0;
-    rc = add_reading(s, AN_SURPLUS_YIELDS, &m, base, &x);
-    return rc || !s->waits ? rc : add_reading(s, AN_SURPLUS_SPINS, &m, base, &x);
+    rc = add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);
+    return rc || !shares->waits ? rc : add_reading(shares, AN_SURPLUS_SPINS, &sampled, base, &sums);
 }
 
-int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
+int an_shares_calibrate(struct an_shares *shares, const struct an_times *base,
+                        struct an_core_use *use)
 {
-    const struct an_count *cores = &s->r->c->r->run.cores;
-    struct sums x;
+    const struct an_count *cores = &shares->replay->context->result->run.cores;
+    struct sums sums;
     use->cores = cores->valid ? an_num((double)cores->value) : an_num_none(cores->reason);
-    int rc =
-        s->cores ? calibrate_cores(s, base, use) : add_reading(s, AN_SURPLUS_WORK, NULL, base, &x);
-    if (!s->cores)
+    int rc = shares->cores ? calibrate_cores(shares, base, use)
+                           : add_reading(shares, AN_SURPLUS_WORK, NULL, base, &sums);
+    if (!shares->cores)
         core_use_absent(use, cores->valid ? "no thread of the run is replayed" : cores->reason);
     if (!rc)
-        an_shares_read(s, 0);
+        an_shares_read(shares, 0);
     return rc;
 }

@@ -22,13 +22,14 @@ struct step_nodes {
 /* ---- which node belongs to which step --------------------------------------------------------------------------------------- */
 
 /* When the host decided on node n: a device op counts in the step that launched it. */
-static int64_t decided(const struct an_graph *g, uint32_t n)
+static int64_t decided(const struct an_graph *graph, uint32_t n)
 {
-    n = an_graph_head(g, n);
-    for (size_t e = g->in_first[n]; g->kind[n] == AN_NODE_DEVICE && e < g->in_first[n + 1]; e++)
-        if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
-            return g->start[g->in_from[e]];
-    return g->start[n];
+    n = an_graph_head(graph, n);
+    for (size_t e = graph->in_first[n];
+         graph->kind[n] == AN_NODE_DEVICE && e < graph->in_first[n + 1]; e++)
+        if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
+            return graph->start[graph->in_from[e]];
+    return graph->start[n];
 }
 
 /* Steps of each lane, as indexes into r->step: they ascend in time. */
@@ -37,123 +38,129 @@ struct lane_steps {
     size_t *first;
 };
 
-static int lane_steps_of(const struct an_replay *r, struct lane_steps *l)
+static int lane_steps_of(const struct an_replay *replay, struct lane_steps *lane_steps)
 {
-    size_t lanes = r->c->lane_count, n = 0;
-    l->list = malloc((r->step_count + 1) * sizeof *l->list);
-    l->first = calloc(lanes + 1, sizeof *l->first);
-    if (!l->list || !l->first)
+    size_t lanes = replay->context->lane_count, n = 0;
+    lane_steps->list = malloc((replay->step_count + 1) * sizeof *lane_steps->list);
+    lane_steps->first = calloc(lanes + 1, sizeof *lane_steps->first);
+    if (!lane_steps->list || !lane_steps->first)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < lanes; k++) {
-        l->first[k] = n;
-        for (size_t i = 0; i < r->step_count; i++)
-            if (r->c->step[r->step[i].step].lane == k)
-                l->list[n++] = (uint32_t)i;
+        lane_steps->first[k] = n;
+        for (size_t i = 0; i < replay->step_count; i++)
+            if (replay->context->step[replay->step[i].step].lane == k)
+                lane_steps->list[n++] = (uint32_t)i;
     }
-    l->first[lanes] = n;
+    lane_steps->first[lanes] = n;
     return 0;
 }
 
 /* The step of a lane that holds `time`: on the host where there is one beside a device. */
-static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, uint32_t lane,
-                        int64_t time)
+static uint32_t step_of(const struct an_replay *replay, const struct lane_steps *lane_steps,
+                        uint32_t lane, int64_t time)
 {
-    bool host = r->c->lane[lane].device != AN_NONE;
-    size_t low = l->first[lane], high = l->first[lane + 1];
+    bool host = replay->context->lane[lane].device != AN_NONE;
+    size_t low = lane_steps->first[lane], high = lane_steps->first[lane + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const struct an_step *s = &r->c->step[r->step[l->list[middle]].step];
-        if ((host ? s->host_end : s->end) <= time)
+        const struct an_step *step =
+            &replay->context->step[replay->step[lane_steps->list[middle]].step];
+        if ((host ? step->host_end : step->end) <= time)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == l->first[lane + 1])
+    if (low == lane_steps->first[lane + 1])
         return AN_NONE;
-    const struct an_step *s = &r->c->step[r->step[l->list[low]].step];
-    return time >= (host ? s->host_start : s->start) ? l->list[low] : AN_NONE;
+    const struct an_step *step = &replay->context->step[replay->step[lane_steps->list[low]].step];
+    return time >= (host ? step->host_start : step->start) ? lane_steps->list[low] : AN_NONE;
 }
 
 /* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a
  * batch over to. */
-static void follow_batches(const struct an_replay *r, const uint32_t *hand, uint32_t *of)
+static void follow_batches(const struct an_replay *replay, const uint32_t *hand, uint32_t *of)
 {
-    const struct an_graph *g = r->g;
-    for (uint32_t k = 0; k < r->c->t->track_count; k++) {
+    const struct an_graph *graph = replay->graph;
+    for (uint32_t k = 0; k < replay->context->trace->track_count; k++) {
         uint32_t step = AN_NONE;
-        for (size_t n = g->track_first[k + 1]; n-- > g->track_first[k];) {
+        for (size_t n = graph->track_first[k + 1]; n-- > graph->track_first[k];) {
             step = hand[n] != AN_NONE ? of[hand[n]] : step;
-            if (g->cause[n] == AN_CAUSE_INPUT && step != AN_NONE && r->inside[n])
+            if (graph->cause[n] == AN_CAUSE_INPUT && step != AN_NONE && replay->inside[n])
                 of[n] = step;
         }
     }
 }
 
-static int steps_of_batches(const struct an_replay *r, uint32_t *of)
+static int steps_of_batches(const struct an_replay *replay, uint32_t *of)
 {
-    const struct an_graph *g = r->g;
-    uint32_t *hand = malloc((g->node_count + 1) * sizeof *hand);
+    const struct an_graph *graph = replay->graph;
+    uint32_t *hand = malloc((graph->node_count + 1) * sizeof *hand);
     if (!hand)
         return TACHO_ENOMEM;
-    memset(hand, 0xff, (g->node_count + 1) * sizeof *hand);
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        for (size_t e = g->in_first[n]; g->cause[n] == AN_CAUSE_INPUT && e < g->in_first[n + 1];
-             e++)
-            if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
-                hand[g->in_from[e]] = n;
+    memset(hand, 0xff, (graph->node_count + 1) * sizeof *hand);
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i];
+        for (size_t e = graph->in_first[n];
+             graph->cause[n] == AN_CAUSE_INPUT && e < graph->in_first[n + 1]; e++)
+            if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+                hand[graph->in_from[e]] = n;
     }
-    follow_batches(r, hand, of); /* of what the step's thread takes, */
-    follow_batches(r, hand, of); /* and of what a thread between takes */
+    follow_batches(replay, hand, of); /* of what the step's thread takes, */
+    follow_batches(replay, hand, of); /* and of what a thread between takes */
     free(hand);
     return 0;
 }
 
 /* Fills of[n] for all nodes. */
-static void steps_by_time(const struct an_replay *r, const struct lane_steps *l, uint32_t *of)
+static void steps_by_time(const struct an_replay *replay, const struct lane_steps *lane_steps,
+                          uint32_t *of)
 {
-    const struct an_graph *g = r->g;
-    for (uint32_t k = 0; k < r->c->t->track_count; k++) {
-        size_t end = g->track_first[k + 1];
+    const struct an_graph *graph = replay->graph;
+    for (uint32_t k = 0; k < replay->context->trace->track_count; k++) {
+        size_t end = graph->track_first[k + 1];
         uint32_t lane =
-            g->track_first[k] < end ? an_lane_of_process(r->c, r->c->t->track[k].process) : AN_NONE;
-        for (size_t n = g->track_first[k]; n < end; n++)
-            of[n] = lane != AN_NONE && r->inside[n] ? step_of(r, l, lane, decided(g, (uint32_t)n))
-                                                    : AN_NONE;
+            graph->track_first[k] < end
+                ? an_lane_of_process(replay->context, replay->context->trace->track[k].process)
+                : AN_NONE;
+        for (size_t n = graph->track_first[k]; n < end; n++)
+            of[n] = lane != AN_NONE && replay->inside[n]
+                        ? step_of(replay, lane_steps, lane, decided(graph, (uint32_t)n))
+                        : AN_NONE;
     }
 }
 
-static int steps_of_nodes(const struct an_replay *r, struct step_nodes *x)
+static int steps_of_nodes(const struct an_replay *replay, struct step_nodes *step_nodes)
 {
-    size_t nodes = r->g->node_count;
-    struct lane_steps l = {0};
+    size_t nodes = replay->graph->node_count;
+    struct lane_steps lane_steps = {0};
     uint32_t *of = malloc((nodes + 1) * sizeof *of);
-    size_t *next = calloc(r->step_count + 2, sizeof *next);
-    x->first = calloc(r->step_count + 2, sizeof *x->first);
-    int rc = of && next && x->first ? lane_steps_of(r, &l) : TACHO_ENOMEM;
+    size_t *next = calloc(replay->step_count + 2, sizeof *next);
+    step_nodes->first = calloc(replay->step_count + 2, sizeof *step_nodes->first);
+    int rc = of && next && step_nodes->first ? lane_steps_of(replay, &lane_steps) : TACHO_ENOMEM;
     if (!rc) {
-        steps_by_time(r, &l, of);
-        rc = steps_of_batches(r, of);
+        steps_by_time(replay, &lane_steps, of);
+        rc = steps_of_batches(replay, of);
     }
     if (!rc) {
         for (size_t n = 0; n < nodes; n++)
             if (of[n] != AN_NONE)
-                x->first[of[n] + 1]++;
-        for (size_t s = 0; s < r->step_count; s++)
-            x->first[s + 1] += x->first[s];
-        if (!(x->list = malloc((x->first[r->step_count] + 1) * sizeof *x->list)))
+                step_nodes->first[of[n] + 1]++;
+        for (size_t s = 0; s < replay->step_count; s++)
+            step_nodes->first[s + 1] += step_nodes->first[s];
+        if (!(step_nodes->list =
+                  malloc((step_nodes->first[replay->step_count] + 1) * sizeof *step_nodes->list)))
             rc = TACHO_ENOMEM;
     }
     if (!rc) {
-        memcpy(next, x->first, (r->step_count + 1) * sizeof *next);
+        memcpy(next, step_nodes->first, (replay->step_count + 1) * sizeof *next);
         for (uint32_t n = 0; n < nodes; n++)
             if (of[n] != AN_NONE)
-                x->list[next[of[n]]++] = n;
+                step_nodes->list[next[of[n]]++] = n;
     }
     free(next);
     free(of);
-    free(l.list);
-    free(l.first);
+    free(lane_steps.list);
+    free(lane_steps.first);
     return rc;
 }
 
@@ -169,101 +176,103 @@ struct queues {
 };
 
 /* Threads of one rank that are named alike but for a number (loader 0, loader 1) play one part. */
-static void parts_of(const struct an_replay *r, uint32_t *part)
+static void parts_of(const struct an_replay *replay, uint32_t *part)
 {
-    const struct an_trace *t = r->c->t;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        size_t length = strlen(t->track[k].name);
+    const struct an_trace *trace = replay->context->trace;
+    for (uint32_t k = 0; k < trace->track_count; k++) {
+        size_t length = strlen(trace->track[k].name);
         part[k] = k;
-        while (length && strchr("0123456789 #:-", t->track[k].name[length - 1]))
+        while (length && strchr("0123456789 #:-", trace->track[k].name[length - 1]))
             length--;
-        if (!length || !strcmp(t->track[k].kind, "stream") ||
-            r->g->track_first[k] == r->g->track_first[k + 1])
+        if (!length || !strcmp(trace->track[k].kind, "stream") ||
+            replay->graph->track_first[k] == replay->graph->track_first[k + 1])
             continue;
         for (uint32_t i = 0; i < k && part[k] == k; i++)
-            if (r->g->track_first[i] < r->g->track_first[i + 1] &&
-                !strcmp(t->track[i].kind, t->track[k].kind) &&
-                !strncmp(t->track[i].name, t->track[k].name, length) &&
-                strspn(t->track[i].name + length, "0123456789 #:-") ==
-                    strlen(t->track[i].name + length) &&
-                an_lane_of_process(r->c, t->track[i].process) ==
-                    an_lane_of_process(r->c, t->track[k].process))
+            if (replay->graph->track_first[i] < replay->graph->track_first[i + 1] &&
+                !strcmp(trace->track[i].kind, trace->track[k].kind) &&
+                !strncmp(trace->track[i].name, trace->track[k].name, length) &&
+                strspn(trace->track[i].name + length, "0123456789 #:-") ==
+                    strlen(trace->track[i].name + length) &&
+                an_lane_of_process(replay->context, trace->track[i].process) ==
+                    an_lane_of_process(replay->context, trace->track[k].process))
                 part[k] = part[i];
     }
 }
 
-static uint64_t key_of(const struct an_replay *r, const struct queues *q, uint32_t n)
+static uint64_t key_of(const struct an_replay *replay, const struct queues *queues, uint32_t n)
 {
-    const struct an_graph *g = r->g;
-    bool named = g->slice[n] != AN_NONE &&
-                 g->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
-    uint32_t name = named ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
-    uint64_t key = ((uint64_t)q->part[g->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
-    key ^=
-        (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
-    if (g->kind[n] == AN_NODE_WAIT && g->in_first[n] == g->in_first[n + 1])
+    const struct an_graph *graph = replay->graph;
+    bool named = graph->slice[n] != AN_NONE &&
+                 graph->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
+    uint32_t name = named ? replay->context->trace->slice.name[graph->slice[n]] : AN_NONE;
+    uint64_t key = ((uint64_t)queues->part[graph->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
+    key ^= (uint64_t)graph->kind[n] << 8 ^
+           graph->cause[n]; /* pieces of one range with and without waiting */
+    if (graph->kind[n] == AN_NODE_WAIT && graph->in_first[n] == graph->in_first[n + 1])
         key ^= 1u << 16; /* nothing recorded ends it: its own work is the whole wait, no other's */
     return key ? key : 1;
 }
 
-static size_t place(const struct queues *q, uint64_t key)
+static size_t place(const struct queues *queues, uint64_t key)
 {
-    size_t i = (size_t)(key ^ key >> 29) & q->mask;
-    while (q->key[i] && q->key[i] != key)
-        i = (i + 1) & q->mask;
+    size_t i = (size_t)(key ^ key >> 29) & queues->mask;
+    while (queues->key[i] && queues->key[i] != key)
+        i = (i + 1) & queues->mask;
     return i;
 }
 
 /* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with
  * `from`; counts those that found none. */
-static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x,
-                 size_t from, size_t to, size_t steps, int64_t *own, int64_t *alone, int64_t *all)
+static void lend(const struct an_replay *replay, struct queues *queues,
+                 const struct step_nodes *step_nodes, size_t from, size_t to, size_t steps,
+                 int64_t *own, int64_t *alone, int64_t *all)
 {
-    memset(q->key, 0, (q->mask + 1) * sizeof *q->key);
-    for (size_t i = x->first[from]; i < x->first[from + steps]; i++) {
-        uint32_t n = x->list[i];
-        uint64_t key = key_of(r, q, n);
-        size_t p = place(q, key);
-        q->next[n] = AN_NONE;
-        if (!q->key[p]) {
-            q->key[p] = key;
-            q->head[p] = n;
+    memset(queues->key, 0, (queues->mask + 1) * sizeof *queues->key);
+    for (size_t i = step_nodes->first[from]; i < step_nodes->first[from + steps]; i++) {
+        uint32_t n = step_nodes->list[i];
+        uint64_t key = key_of(replay, queues, n);
+        size_t p = place(queues, key);
+        queues->next[n] = AN_NONE;
+        if (!queues->key[p]) {
+            queues->key[p] = key;
+            queues->head[p] = n;
         } else {
-            q->next[q->tail[p]] = n;
+            queues->next[queues->tail[p]] = n;
         }
-        q->tail[p] = n;
+        queues->tail[p] = n;
     }
-    for (size_t i = x->first[to]; i < x->first[to + steps]; i++) {
-        uint32_t n = x->list[i];
-        size_t p = place(q, key_of(r, q, n));
-        *all = an_time_add(*all, r->own[n]);
-        if (!q->key[p] || q->head[p] == AN_NONE) {
-            *alone = an_time_add(*alone, r->own[n]);
+    for (size_t i = step_nodes->first[to]; i < step_nodes->first[to + steps]; i++) {
+        uint32_t n = step_nodes->list[i];
+        size_t p = place(queues, key_of(replay, queues, n));
+        *all = an_time_add(*all, replay->own[n]);
+        if (!queues->key[p] || queues->head[p] == AN_NONE) {
+            *alone = an_time_add(*alone, replay->own[n]);
             continue;
         }
-        own[n] = r->own[q->head[p]];
-        q->head[p] = q->next[q->head[p]];
+        own[n] = replay->own[queues->head[p]];
+        queues->head[p] = queues->next[queues->head[p]];
     }
 }
 
-static int queues_new(const struct an_replay *r, const struct step_nodes *x, struct queues *q)
+static int queues_new(const struct an_replay *replay, const struct step_nodes *step_nodes,
+                      struct queues *queues)
 {
     size_t most = 1;
-    for (size_t s = 0; s + r->period <= r->step_count; s++) {
-        size_t nodes = x->first[s + r->period] - x->first[s];
+    for (size_t s = 0; s + replay->period <= replay->step_count; s++) {
+        size_t nodes = step_nodes->first[s + replay->period] - step_nodes->first[s];
         most = nodes > most ? nodes : most;
     }
-    for (q->mask = 1; q->mask < 2 * most; q->mask *= 2)
+    for (queues->mask = 1; queues->mask < 2 * most; queues->mask *= 2)
         ;
-    q->key = calloc(q->mask, sizeof *q->key);
-    q->head = calloc(q->mask, sizeof *q->head);
-    q->tail = calloc(q->mask, sizeof *q->tail);
-    q->next = calloc(r->g->node_count + 1, sizeof *q->next);
-    q->part = calloc(r->c->t->track_count + 1, sizeof *q->part);
-    q->mask--;
-    if (!q->key || !q->head || !q->tail || !q->next || !q->part)
+    queues->key = calloc(queues->mask, sizeof *queues->key);
+    queues->head = calloc(queues->mask, sizeof *queues->head);
+    queues->tail = calloc(queues->mask, sizeof *queues->tail);
+    queues->next = calloc(replay->graph->node_count + 1, sizeof *queues->next);
+    queues->part = calloc(replay->context->trace->track_count + 1, sizeof *queues->part);
+    queues->mask--;
+    if (!queues->key || !queues->head || !queues->tail || !queues->next || !queues->part)
         return TACHO_ENOMEM;
-    parts_of(r, q->part);
+    parts_of(replay, queues->part);
     return 0;
 }
 
@@ -272,15 +281,17 @@ static int queues_new(const struct an_replay *r, const struct step_nodes *x, str
 /* Every block of steps gets the work of the one before: the odd ones, which are looked at, that of
  * the even ones; and the even ones that of the odd ones before them, so that an odd one begins as
  * its even one did, with the same rank ahead and as many batches made. */
-static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x,
-                     int64_t *own, int64_t *alone, int64_t *all)
+static void lend_all(const struct an_replay *replay, struct queues *queues,
+                     const struct step_nodes *step_nodes, int64_t *own, int64_t *alone,
+                     int64_t *all)
 {
-    for (size_t i = 0; i < r->step_count; i++) {
-        const struct an_replay_step *s = &r->step[i];
-        uint32_t p = s->of >= ERROR_STEPS * r->period ? r->period : 1;
-        if (s->of < ERROR_STEPS || s->place % p || s->ordinal < p || s->ordinal + p > s->of)
+    for (size_t i = 0; i < replay->step_count; i++) {
+        const struct an_replay_step *step = &replay->step[i];
+        uint32_t p = step->of >= ERROR_STEPS * replay->period ? replay->period : 1;
+        if (step->of < ERROR_STEPS || step->place % p || step->ordinal < p ||
+            step->ordinal + p > step->of)
             continue;
-        lend(r, q, x, i - p, i, p, own, alone, all);
+        lend(replay, queues, step_nodes, i - p, i, p, own, alone, all);
     }
 }
 
@@ -289,51 +300,53 @@ static double median_of(double *x, size_t n)
     return an_quantile_of(x, n, 0.5);
 }
 
-static int predict(const struct an_replay *r, const int64_t *own, struct an_times *t,
-                   struct an_replay_error *e)
+static int predict(const struct an_replay *replay, const int64_t *own, struct an_times *times,
+                   struct an_replay_error *replay_error)
 {
-    double *value = malloc((r->step_count + 1) * sizeof *value),
-           *x = malloc((r->step_count + 1) * sizeof *x);
+    double *value = malloc((replay->step_count + 1) * sizeof *value),
+           *x = malloc((replay->step_count + 1) * sizeof *x);
     int rc = value && x ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, t);
-        for (size_t i = 0; i < r->step_count; i++)
-            value[i] = (double)an_replay_step_ns(r, &r->step[i], t);
-        e->odd = an_replay_blocks(r, value, 1, x);
-        double predicted = e->odd ? median_of(x, e->odd) : NAN;
-        e->even = an_replay_blocks(r, NULL, 0, x);
-        double truth = e->even ? median_of(x, e->even) : NAN;
-        e->pct = e->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
+        an_replay_run(replay, &(struct an_change){.own = own, .latency = 1}, times);
+        for (size_t i = 0; i < replay->step_count; i++)
+            value[i] = (double)an_replay_step_ns(replay, &replay->step[i], times);
+        replay_error->odd = an_replay_blocks(replay, value, 1, x);
+        double predicted = replay_error->odd ? median_of(x, replay_error->odd) : NAN;
+        replay_error->even = an_replay_blocks(replay, NULL, 0, x);
+        double truth = replay_error->even ? median_of(x, replay_error->even) : NAN;
+        replay_error->pct =
+            replay_error->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
     }
     free(value);
     free(x);
     return rc;
 }
 
-int an_replay_odd_even(const struct an_replay *r, struct an_times *t, struct an_replay_error *e)
+int an_replay_odd_even(const struct an_replay *replay, struct an_times *times,
+                       struct an_replay_error *replay_error)
 {
-    struct step_nodes x = {0};
-    struct queues q = {0};
+    struct step_nodes step_nodes = {0};
+    struct queues queues = {0};
     int64_t alone = 0, all = 0;
-    *e = (struct an_replay_error){.pct = NAN};
-    int64_t *own = malloc((r->g->node_count + 1) * sizeof *own);
-    int rc = own ? steps_of_nodes(r, &x) : TACHO_ENOMEM;
+    *replay_error = (struct an_replay_error){.pct = NAN};
+    int64_t *own = malloc((replay->graph->node_count + 1) * sizeof *own);
+    int rc = own ? steps_of_nodes(replay, &step_nodes) : TACHO_ENOMEM;
     if (own)
-        memcpy(own, r->own, r->g->node_count * sizeof *own);
+        memcpy(own, replay->own, replay->graph->node_count * sizeof *own);
     if (!rc)
-        rc = queues_new(r, &x, &q);
+        rc = queues_new(replay, &step_nodes, &queues);
     if (!rc) {
-        lend_all(r, &q, &x, own, &alone, &all);
-        rc = predict(r, own, t, e);
-        e->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
+        lend_all(replay, &queues, &step_nodes, own, &alone, &all);
+        rc = predict(replay, own, times, replay_error);
+        replay_error->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
     }
     free(own);
-    free(x.list);
-    free(x.first);
-    free(q.key);
-    free(q.head);
-    free(q.tail);
-    free(q.next);
-    free(q.part);
+    free(step_nodes.list);
+    free(step_nodes.first);
+    free(queues.key);
+    free(queues.head);
+    free(queues.tail);
+    free(queues.next);
+    free(queues.part);
     return rc;
 }

@@ -17,6 +17,7 @@ struct an_replay_error {
 
 /* Predicts the even steps from the graph of the odd ones; `t` are times to work in. 0 or
  * TACHO_ENOMEM. */
-int an_replay_odd_even(const struct an_replay *r, struct an_times *t, struct an_replay_error *e);
+int an_replay_odd_even(const struct an_replay *replay, struct an_times *times,
+                       struct an_replay_error *replay_error);
 
 #endif

@@ -17,207 +17,211 @@
 
 /* ---- the sweep --------------------------------------------------------------------------------------------------------------- */
 
-static double speed_of(const struct an_share *x)
+static double speed_of(const struct an_share *share)
 {
-    double wanted = x->demand + x->others;
-    return wanted > x->capacity ? x->capacity / wanted : 1;
+    double wanted = share->demand + share->others;
+    return wanted > share->capacity ? share->capacity / wanted : 1;
 }
 
 /* The same of a team's work: what threads of the run take of each other is shared, what other
  * programs take holds all of it up.
  */
-static double pace_of(const struct an_share *x)
+static double pace_of(const struct an_share *share)
 {
-    double all = speed_of(x), own = x->demand > x->capacity ? x->capacity / x->demand : 1;
-    return x->team > 1 && all < own ? own * pow(all / own, x->team) : all;
+    double all = speed_of(share),
+           own = share->demand > share->capacity ? share->capacity / share->demand : 1;
+    return share->team > 1 && all < own ? own * pow(all / own, share->team) : all;
 }
 
-static void advance(struct an_share *x, int64_t time)
+static void advance(struct an_share *share, int64_t time)
 {
-    double ns =
-        time > x->time ? (double)an_time_sub(time, x->time) : 0; /* back in damaged files only */
-    x->integral += ns * speed_of(x);
-    x->paced += ns * pace_of(x);
-    x->received += ns * speed_of(x) * x->demand;
-    x->full_ns += x->demand > 0 && x->demand + x->others > x->capacity * (1 + 1e-6) ? ns : 0;
-    x->time = time;
+    double ns = time > share->time ? (double)an_time_sub(time, share->time)
+                                   : 0; /* back in damaged files only */
+    share->integral += ns * speed_of(share);
+    share->paced += ns * pace_of(share);
+    share->received += ns * speed_of(share) * share->demand;
+    share->full_ns +=
+        share->demand > 0 && share->demand + share->others > share->capacity * (1 + 1e-6) ? ns : 0;
+    share->time = time;
 }
 
-double an_use_stretch(const struct an_shares *s, uint32_t id, const struct an_use *u)
+double an_use_stretch(const struct an_shares *shares, uint32_t id, const struct an_use *use)
 {
-    return 1 - (double)u->part + (double)u->part / s->found[id];
+    return 1 - (double)use->part + (double)use->part / shares->found[id];
 }
 
-void an_shares_sweep(struct an_shares *s)
+void an_shares_sweep(struct an_shares *shares)
 {
-    for (size_t k = 0; k < s->count; k++) {
-        struct an_share *x = &s->share[k];
-        double threads = k < s->hosts ? (double)s->demand[AN_CAUSE_COMPUTE] : 1;
-        x->demand = x->integral = x->full_ns = x->paced = x->received = 0;
-        x->team = threads < x->capacity ? threads : x->capacity;
-        x->time = 0;
+    for (size_t k = 0; k < shares->count; k++) {
+        struct an_share *share = &shares->share[k];
+        double threads = k < shares->hosts ? (double)shares->demand[AN_CAUSE_COMPUTE] : 1;
+        share->demand = share->integral = share->full_ns = share->paced = share->received = 0;
+        share->team = threads < share->capacity ? threads : share->capacity;
+        share->time = 0;
     }
-    for (size_t i = 0; i < s->event_count; i++) {
-        uint32_t id = s->event[i] >> 1;
-        bool end = s->event[i] & 1;
-        struct an_use u;
-        if (!an_use_get(s, id, &u))
+    for (size_t i = 0; i < shares->event_count; i++) {
+        uint32_t id = shares->event[i] >> 1;
+        bool end = shares->event[i] & 1;
+        struct an_use use;
+        if (!an_use_get(shares, id, &use))
             continue;
-        struct an_share *x = &s->share[u.share];
-        if (x->demand <= 0)
-            x->time = end ? u.end : u.start; /* nobody works: no time passes */
-        advance(x, end ? u.end : u.start);
-        double *sum = u.demand > 1 ? &x->paced : &x->integral;
+        struct an_share *share = &shares->share[use.share];
+        if (share->demand <= 0)
+            share->time = end ? use.end : use.start; /* nobody works: no time passes */
+        advance(share, end ? use.end : use.start);
+        double *sum = use.demand > 1 ? &share->paced : &share->integral;
         if (!end) {
-            s->found[id] = *sum; /* until its end is reached */
-            x->demand += (double)u.demand;
+            shares->found[id] = *sum; /* until its end is reached */
+            share->demand += (double)use.demand;
             continue;
         }
-        double ns = (double)an_time_sub(u.end, u.start),
-               mean = ns > 0 ? (*sum - s->found[id]) / ns : 1;
-        s->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
-        x->demand -= (double)u.demand;
-        x->demand = x->demand > 1e-6 ? x->demand : 0;
+        double ns = (double)an_time_sub(use.end, use.start),
+               mean = ns > 0 ? (*sum - shares->found[id]) / ns : 1;
+        shares->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
+        share->demand -= (double)use.demand;
+        share->demand = share->demand > 1e-6 ? share->demand : 0;
     }
 }
 
 /* ---- the replay ---------------------------------------------------------------------------------------------------------------- */
 
 /* The edit's own work with new slowdowns: `stretch` instead of the recorded ones. */
-static void stretch_own(const struct an_shares *s, const int64_t *own, const float *stretch,
+static void stretch_own(const struct an_shares *shares, const int64_t *own, const float *stretch,
                         int64_t *to)
 {
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
-        to[n] = s->of[n] == AN_NO_SHARE || stretch[n] == s->stretch[n]
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
+        to[n] = shares->of[n] == AN_NO_SHARE || stretch[n] == shares->stretch[n]
                     ? own[n]
-                    : (int64_t)((double)own[n] * (double)stretch[n] / (double)s->stretch[n]);
+                    : (int64_t)((double)own[n] * (double)stretch[n] / (double)shares->stretch[n]);
     }
 }
 
 /* Half way to the slowdowns that the sweep found. */
-static void move_on(struct an_shares *s, struct an_route *route, float *stretch)
+static void move_on(struct an_shares *shares, struct an_route *route, float *stretch)
 {
-    uint32_t nodes = (uint32_t)s->r->g->node_count,
+    uint32_t nodes = (uint32_t)shares->replay->graph->node_count,
              batches = route ? (uint32_t)an_route_count(route) : 0;
-    struct an_use u;
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
-        if (!an_use_get(s, n, &u) || u.demand <= 0)
+    struct an_use use;
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
+        if (!an_use_get(shares, n, &use) || use.demand <= 0)
             continue;
-        float found = (float)an_use_stretch(s, n, &u);
+        float found = (float)an_use_stretch(shares, n, &use);
         if (fabsf(stretch[n] - found) >= 1e-5f)
             stretch[n] = (stretch[n] + found) / 2;
     }
     for (uint32_t i = 0; i < batches; i++)
-        if (an_use_get(s, nodes + i, &u) && u.demand > 0)
-            an_route_stretch(route, i,
-                             (an_use_stretch(s, nodes + i, &u) + an_route_stretched(route, i)) / 2);
+        if (an_use_get(shares, nodes + i, &use) && use.demand > 0)
+            an_route_stretch(
+                route, i,
+                (an_use_stretch(shares, nodes + i, &use) + an_route_stretched(route, i)) / 2);
 }
 
-static double length_of(const struct an_replay *r, const struct an_times *t)
+static double length_of(const struct an_replay *replay, const struct an_times *times)
 {
     double sum = 0;
-    for (size_t i = 0; i < r->step_count; i++)
-        sum += (double)an_replay_step_ns(r, &r->step[i], t);
+    for (size_t i = 0; i < replay->step_count; i++)
+        sum += (double)an_replay_step_ns(replay, &replay->step[i], times);
     return sum;
 }
 
 /* What batches of the route took of cores when they were recorded: the mean slowdown of the
  * loader's work. */
-static double loader_stretch(const struct an_shares *s)
+static double loader_stretch(const struct an_shares *shares)
 {
     double stretched = 0, alone = 0;
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
-        if (s->of[n] == AN_NO_SHARE || s->r->g->cause[n] != AN_CAUSE_INPUT)
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
+        if (shares->of[n] == AN_NO_SHARE || shares->replay->graph->cause[n] != AN_CAUSE_INPUT)
             continue;
-        stretched += (double)s->r->own[n];
-        alone += (double)s->r->own[n] / (double)s->stretch[n];
+        stretched += (double)shares->replay->own[n];
+        alone += (double)shares->replay->own[n] / (double)shares->stretch[n];
     }
     return alone > 0 ? stretched / alone : 1;
 }
 
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others,
-                  struct an_times *t)
+int an_shares_run(struct an_shares *shares, const struct an_change *x, double cores, double others,
+                  struct an_times *times)
 {
-    const struct an_replay *r = s->r;
-    size_t nodes = r->g->node_count;
+    const struct an_replay *replay = shares->replay;
+    size_t nodes = replay->graph->node_count;
     struct an_change y = *x;
     int64_t *own = malloc((nodes + 1) * sizeof *own);
     float *stretch = malloc((nodes + 1) * sizeof *stretch);
-    const struct an_share kept = s->share[0];
+    const struct an_share kept = shares->share[0];
     double before = NAN;
     int rc = own && stretch ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < s->hosts; k++) {
-        s->share[k].capacity = cores > 0 ? cores : kept.capacity;
-        s->share[k].others = others >= 0 ? others : kept.others;
+    for (size_t k = 0; k < shares->hosts; k++) {
+        shares->share[k].capacity = cores > 0 ? cores : kept.capacity;
+        shares->share[k].others = others >= 0 ? others : kept.others;
     }
     if (!rc) {
         memcpy(own, x->own, nodes * sizeof *own);
-        memcpy(stretch, s->stretch, nodes * sizeof *stretch);
+        memcpy(stretch, shares->stretch, nodes * sizeof *stretch);
         y.own = own;
     }
     if (x->route)
-        an_route_recorded(x->route, loader_stretch(s));
+        an_route_recorded(x->route, loader_stretch(shares));
     for (int round = 0; round < ROUNDS && !rc; round++) {
-        stretch_own(s, x->own, stretch, own);
-        an_replay_run(r, &y, t);
-        double now = length_of(r, t);
+        stretch_own(shares, x->own, stretch, own);
+        an_replay_run(replay, &y, times);
+        double now = length_of(replay, times);
         if (round > 1 && fabs(now - before) <= CLOSE * now)
             break;
         before = now;
-        if (!(rc = an_shares_uses(s, own, x->route, t))) {
-            an_shares_sweep(s);
-            move_on(s, x->route, stretch);
+        if (!(rc = an_shares_uses(shares, own, x->route, times))) {
+            an_shares_sweep(shares);
+            move_on(shares, x->route, stretch);
         }
     }
-    for (size_t k = 0; k < s->hosts; k++) {
-        s->share[k].capacity = kept.capacity;
-        s->share[k].others = kept.others;
+    for (size_t k = 0; k < shares->hosts; k++) {
+        shares->share[k].capacity = kept.capacity;
+        shares->share[k].others = kept.others;
     }
-    an_shares_rest(s);
+    an_shares_rest(shares);
     free(own);
     free(stretch);
     return rc;
 }
 
-bool an_shares_has_cores(const struct an_shares *s)
+bool an_shares_has_cores(const struct an_shares *shares)
 {
-    return s && s->cores;
+    return shares && shares->cores;
 }
 
-size_t an_shares_readings(const struct an_shares *s)
+size_t an_shares_readings(const struct an_shares *shares)
 {
-    return s->reading_count;
+    return shares->reading_count;
 }
 
-void an_shares_read(struct an_shares *s, size_t k)
+void an_shares_read(struct an_shares *shares, size_t k)
 {
-    const struct an_reading *x = &s->reading[k];
-    memcpy(s->demand, x->demand, sizeof s->demand);
-    memcpy(s->part, x->part, sizeof s->part);
-    s->spin = x->spin;
-    s->stretch = x->stretch;
-    for (size_t h = 0; h < s->hosts; h++)
-        s->share[h].others = x->others;
+    const struct an_reading *reading = &shares->reading[k];
+    memcpy(shares->demand, reading->demand, sizeof shares->demand);
+    memcpy(shares->part, reading->part, sizeof shares->part);
+    shares->spin = reading->spin;
+    shares->stretch = reading->stretch;
+    for (size_t h = 0; h < shares->hosts; h++)
+        shares->share[h].others = reading->others;
 }
 
-int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out,
-                 struct an_core_use *use)
+int an_shares_of(const struct an_replay *replay, const struct an_times *base,
+                 struct an_shares **out, struct an_core_use *use)
 {
-    struct an_shares *s = an_arena_zero(r->c->work, 1, sizeof *s);
-    size_t nodes = r->g->node_count;
+    struct an_shares *shares = an_arena_zero(replay->context->scratch, 1, sizeof *shares);
+    size_t nodes = replay->graph->node_count;
     *out = NULL;
-    if (!s || !(s->of = an_arena_zero(r->c->work, nodes, sizeof *s->of)))
+    if (!shares ||
+        !(shares->of = an_arena_zero(replay->context->scratch, nodes, sizeof *shares->of)))
         return TACHO_ENOMEM;
-    s->r = r;
+    shares->replay = replay;
     for (size_t n = 0; n < nodes; n++)
-        s->of[n] = AN_NO_SHARE;
-    int rc = an_shares_find(s);
-    rc = rc ? rc : an_shares_calibrate(s, base, use);
-    an_shares_rest(s);
-    if (!rc && s->count)
-        *out = s;
+        shares->of[n] = AN_NO_SHARE;
+    int rc = an_shares_find(shares);
+    rc = rc ? rc : an_shares_calibrate(shares, base, use);
+    an_shares_rest(shares);
+    if (!rc && shares->count)
+        *out = shares;
     return rc;
 }

@@ -24,24 +24,24 @@ struct an_shares;
 /* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is
  * shared or the cores are not known; *use is filled in any case. Lies in the work arena. 0 or
  * TACHO_ENOMEM. */
-int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out,
-                 struct an_core_use *use);
+int an_shares_of(const struct an_replay *replay, const struct an_times *base,
+                 struct an_shares **out, struct an_core_use *use);
 /* How the run's CPU time can be read: 1, or more where threads kept more cores busy than their
  * ranges account for, which may be work or spinning. `an_shares_read` makes one of them the one
  * that an_shares_run goes by. */
-size_t an_shares_readings(const struct an_shares *s);
-void an_shares_read(struct an_shares *s, size_t k);
+size_t an_shares_readings(const struct an_shares *shares);
+void an_shares_read(struct an_shares *shares, size_t k);
 /* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of
  * which other programs want `others` (below 0: as much as before). x->own is the edit's own work,
  * as long as it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others,
-                  struct an_times *t);
+int an_shares_run(struct an_shares *shares, const struct an_change *x, double cores, double others,
+                  struct an_times *times);
 /* Was more wanted of the cores than there is for so much of the time (5 %) that it matters? */
-static inline bool an_cores_short(const struct an_core_use *x)
+static inline bool an_cores_short(const struct an_core_use *core_use)
 {
-    return x->short_pct.valid && x->short_pct.value >= 5;
+    return core_use->short_pct.valid && core_use->short_pct.value >= 5;
 }
 /* Are cores among the resources? */
-bool an_shares_has_cores(const struct an_shares *s);
+bool an_shares_has_cores(const struct an_shares *shares);
 
 #endif

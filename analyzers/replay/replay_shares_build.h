@@ -49,7 +49,7 @@ struct an_reading {
 };
 
 struct an_shares {
-    const struct an_replay *r;
+    const struct an_replay *replay;
     struct an_share *share;
     size_t count, hosts; /* the cores of hosts are the first ones */
     bool cores;
@@ -65,7 +65,7 @@ struct an_shares {
     /* from an_shares_uses to an_shares_rest: 16 bytes a node */
     const int64_t *own;
     struct an_route *route;
-    const struct an_times *t;
+    const struct an_times *times;
     uint32_t *event; /* id << 1 | is it the end?, of every use, in order of time */
     double *found; /* of every id: the speed that the last sweep found, the mean of its share's (of
                       a team the pace); 1 at first */
@@ -74,58 +74,61 @@ struct an_shares {
 
 /* Uses of the replayed times: nodes' own work `own`, and the batches of the route; all three have
  * to stay until the sweeps are over. 0 or TACHO_ENOMEM. */
-int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route,
-                   const struct an_times *t);
+int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route *route,
+                   const struct an_times *times);
 /* Does n, a node of a thread, wait for other ranks? */
-static inline bool an_share_waits(const struct an_graph *g, uint32_t n)
+static inline bool an_share_waits(const struct an_graph *graph, uint32_t n)
 {
-    return !an_graph_on_device(g, n) && g->kind[n] == AN_NODE_WAIT && g->cause[n] == AN_CAUSE_PEERS;
+    return !an_graph_on_device(graph, n) && graph->kind[n] == AN_NODE_WAIT &&
+           graph->cause[n] == AN_CAUSE_PEERS;
 }
 /* Frees what the sweeps need, until the next uses. */
-void an_shares_rest(struct an_shares *s);
+void an_shares_rest(struct an_shares *shares);
 /* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask
  * for nothing else. */
-static inline bool an_use_of_node(const struct an_shares *s, uint32_t n, struct an_use *u)
+static inline bool an_use_of_node(const struct an_shares *shares, uint32_t n, struct an_use *use)
 {
-    const struct an_graph *g = s->r->g;
-    int64_t own = s->own[n];
-    if (s->spin > 0 && an_share_waits(g, n)) {
-        *u = (struct an_use){.start = s->t->start[n],
-                             .end = s->t->end[n] - own,
-                             .share = s->host[g->track[n]],
-                             .demand = s->spin,
-                             .spins = true};
-        return u->end > u->start;
+    const struct an_graph *graph = shares->replay->graph;
+    int64_t own = shares->own[n];
+    if (shares->spin > 0 && an_share_waits(graph, n)) {
+        *use = (struct an_use){.start = shares->times->start[n],
+                               .end = shares->times->end[n] - own,
+                               .share = shares->host[graph->track[n]],
+                               .demand = shares->spin,
+                               .spins = true};
+        return use->end > use->start;
     }
-    if (s->of[n] == AN_NO_SHARE || own <= 0)
+    if (shares->of[n] == AN_NO_SHARE || own <= 0)
         return false;
-    if (s->route && g->cause[n] == AN_CAUSE_INPUT && !s->lane[g->track[n]])
+    if (shares->route && graph->cause[n] == AN_CAUSE_INPUT && !shares->lane[graph->track[n]])
         return false; /* the route's workers take the place of the run's */
-    bool core = s->of[n] < s->hosts;
-    *u = (struct an_use){.start = s->t->end[n] - own,
-                         .end = s->t->end[n],
-                         .share = s->of[n],
-                         .demand = core ? s->demand[g->cause[n]] : 1,
-                         .part = core ? s->part[g->cause[n]] : 1};
+    bool core = shares->of[n] < shares->hosts;
+    *use = (struct an_use){.start = shares->times->end[n] - own,
+                           .end = shares->times->end[n],
+                           .share = shares->of[n],
+                           .demand = core ? shares->demand[graph->cause[n]] : 1,
+                           .part = core ? shares->part[graph->cause[n]] : 1};
     return true;
 }
-bool an_use_of_batch(const struct an_shares *s, uint32_t batch, struct an_use *u);
-static inline bool an_use_get(const struct an_shares *s, uint32_t id, struct an_use *u)
+bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use);
+static inline bool an_use_get(const struct an_shares *shares, uint32_t id, struct an_use *use)
 {
-    size_t nodes = s->r->g->node_count;
-    return id < nodes ? an_use_of_node(s, id, u) : an_use_of_batch(s, id - (uint32_t)nodes, u);
+    size_t nodes = shares->replay->graph->node_count;
+    return id < nodes ? an_use_of_node(shares, id, use)
+                      : an_use_of_batch(shares, id - (uint32_t)nodes, use);
 }
 /* How much longer than alone it took, by the last sweep. A team of threads (demand above 1) gets on
  * only while all of those of its threads that run at once have a core: where other programs take
  * the part 1 - v of each, its work is done at the pace v^threads (threads that wait for each other
  * want to run together, Ousterhout 1982), and the rest of the cores' time is spent spinning. */
-double an_use_stretch(const struct an_shares *s, uint32_t id, const struct an_use *u);
+double an_use_stretch(const struct an_shares *shares, uint32_t id, const struct an_use *use);
 /* Finds the speed of every use; again for other demands. */
-void an_shares_sweep(struct an_shares *s);
+void an_shares_sweep(struct an_shares *shares);
 /* Who shares what: of[], share[], lane[]. 0 or TACHO_ENOMEM. */
-int an_shares_find(struct an_shares *s);
+int an_shares_find(struct an_shares *shares);
 /* The readings of what the run did to cores, by the CPU time that was sampled; fills *use from the
  * first. 0 or TACHO_ENOMEM. */
-int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use);
+int an_shares_calibrate(struct an_shares *shares, const struct an_times *base,
+                        struct an_core_use *use);
 
 #endif

@@ -11,12 +11,13 @@
 #include "analyzers/replay/replay_shares_build.h"
 #include "analyzers/replay/what_if_loader.h"
 
-bool an_use_of_batch(const struct an_shares *s, uint32_t batch, struct an_use *u)
+bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use)
 {
-    *u = (struct an_use){.demand = s->demand[AN_CAUSE_INPUT], .part = s->part[AN_CAUSE_INPUT]};
-    uint32_t at = an_route_use(s->route, batch, &u->start, &u->end);
-    u->share = s->cores ? s->host[s->r->g->track[at]] : AN_NO_SHARE;
-    return s->cores && u->end > u->start && u->share < s->hosts;
+    *use = (struct an_use){.demand = shares->demand[AN_CAUSE_INPUT],
+                           .part = shares->part[AN_CAUSE_INPUT]};
+    uint32_t at = an_route_use(shares->route, batch, &use->start, &use->end);
+    use->share = shares->cores ? shares->host[shares->replay->graph->track[at]] : AN_NO_SHARE;
+    return shares->cores && use->end > use->start && use->share < shares->hosts;
 }
 
 /* ---- all of them, in order of time ------------------------------------------------------------------------------------------------ */
@@ -39,172 +40,180 @@ struct line {
     size_t events;
 };
 
-static int add_strand(struct line *l, struct strand x)
+static int add_strand(struct line *line, struct strand strand)
 {
-    if (an_grow(&l->strand, &l->room, l->count + 1, sizeof *l->strand))
+    if (an_grow(&line->strand, &line->room, line->count + 1, sizeof *line->strand))
         return TACHO_ENOMEM;
-    l->strand[l->count++] = x;
+    line->strand[line->count++] = strand;
     return 0;
 }
 
 /* The strands of threads: where nodes between are not replayed a new one begins, because what is
  * before may now end later. */
-static int find_strands(const struct an_shares *s, struct line *l)
+static int find_strands(const struct an_shares *shares, struct line *line)
 {
-    const struct an_graph *g = s->r->g;
-    for (uint32_t n = 0, first; n < g->node_count; n = first) {
+    const struct an_graph *graph = shares->replay->graph;
+    for (uint32_t n = 0, first; n < graph->node_count; n = first) {
         uint32_t last = n;
-        while (last < g->node_count && g->track[last] == g->track[n] && s->r->inside[last])
+        while (last < graph->node_count && graph->track[last] == graph->track[n] &&
+               shares->replay->inside[last])
             last++;
         first = last == n ? n + 1 : last;
-        if (last > n && !an_graph_on_device(g, n) &&
-            add_strand(l, (struct strand){.at = n, .stop = last}))
+        if (last > n && !an_graph_on_device(graph, n) &&
+            add_strand(line, (struct strand){.at = n, .stop = last}))
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static void add_event(struct line *l, uint32_t id, const struct an_use *u)
+static void add_event(struct line *line, uint32_t id, const struct an_use *use)
 {
-    l->event[l->events++] = (struct an_pair){.key = an_pair_key(u->start), .value = id << 1};
-    l->event[l->events++] = (struct an_pair){.key = an_pair_key(u->end), .value = id << 1 | 1};
+    line->event[line->events++] =
+        (struct an_pair){.key = an_pair_key(use->start), .value = id << 1};
+    line->event[line->events++] =
+        (struct an_pair){.key = an_pair_key(use->end), .value = id << 1 | 1};
 }
 
-static int sort_others(const struct an_shares *s, struct line *l, size_t batches)
+static int sort_others(const struct an_shares *shares, struct line *line, size_t batches)
 {
-    const struct an_graph *g = s->r->g;
+    const struct an_graph *graph = shares->replay->graph;
     size_t most = batches;
-    struct an_use u;
-    for (size_t i = 0; i < s->r->node_count; i++)
-        most += an_graph_on_device(g, s->r->node[i]) && s->of[s->r->node[i]] != AN_NO_SHARE;
+    struct an_use use;
+    for (size_t i = 0; i < shares->replay->node_count; i++)
+        most += an_graph_on_device(graph, shares->replay->node[i]) &&
+                shares->of[shares->replay->node[i]] != AN_NO_SHARE;
     if (!most)
         return 0;
-    l->event = malloc(2 * most * sizeof *l->event);
-    l->work = malloc(2 * most * sizeof *l->work);
-    if (!l->event || !l->work)
+    line->event = malloc(2 * most * sizeof *line->event);
+    line->work = malloc(2 * most * sizeof *line->work);
+    if (!line->event || !line->work)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        uint32_t n = s->r->node[i];
-        if (an_graph_on_device(g, n) && an_use_of_node(s, n, &u) && u.demand > 0)
-            add_event(l, n, &u);
+    for (size_t i = 0; i < shares->replay->node_count; i++) {
+        uint32_t n = shares->replay->node[i];
+        if (an_graph_on_device(graph, n) && an_use_of_node(shares, n, &use) && use.demand > 0)
+            add_event(line, n, &use);
     }
     for (uint32_t i = 0; i < batches; i++)
-        if (an_use_of_batch(s, i, &u) && u.demand > 0)
-            add_event(l, (uint32_t)g->node_count + i, &u);
-    an_pairs_sort(l->event, l->work, l->events);
-    return add_strand(l, (struct strand){.stop = (uint32_t)l->events, .sorted = l->event});
+        if (an_use_of_batch(shares, i, &use) && use.demand > 0)
+            add_event(line, (uint32_t)graph->node_count + i, &use);
+    an_pairs_sort(line->event, line->work, line->events);
+    return add_strand(line, (struct strand){.stop = (uint32_t)line->events, .sorted = line->event});
 }
 
 /* Goes to the strand's next event; false: there is none. */
-static bool next_event(const struct an_shares *s, struct strand *x)
+static bool next_event(const struct an_shares *shares, struct strand *strand)
 {
-    struct an_use u = {0};
-    if (x->sorted) {
-        if (x->at < x->stop)
-            x->time = (int64_t)(x->sorted[x->at].key ^ (uint64_t)1 << 63);
-        return x->at < x->stop;
+    struct an_use use = {0};
+    if (strand->sorted) {
+        if (strand->at < strand->stop)
+            strand->time = (int64_t)(strand->sorted[strand->at].key ^ (uint64_t)1 << 63);
+        return strand->at < strand->stop;
     }
-    if (x->open) {
-        x->time = an_use_of_node(s, x->at, &u) ? u.end : s->t->end[x->at];
+    if (strand->open) {
+        strand->time =
+            an_use_of_node(shares, strand->at, &use) ? use.end : shares->times->end[strand->at];
         return true;
     }
-    while (x->at < x->stop && !(an_use_of_node(s, x->at, &u) && u.demand > 0))
-        x->at++;
-    if (x->at < x->stop)
-        x->time = u.start;
-    return x->at < x->stop;
+    while (strand->at < strand->stop &&
+           !(an_use_of_node(shares, strand->at, &use) && use.demand > 0))
+        strand->at++;
+    if (strand->at < strand->stop)
+        strand->time = use.start;
+    return strand->at < strand->stop;
 }
 
 /* What the event that next_event went to is; behind it. */
-static uint32_t take_event(struct strand *x)
+static uint32_t take_event(struct strand *strand)
 {
-    if (x->sorted)
-        return x->sorted[x->at++].value;
-    uint32_t event = x->at << 1 | x->open;
-    x->at += x->open;
-    x->open = !x->open;
+    if (strand->sorted)
+        return strand->sorted[strand->at++].value;
+    uint32_t event = strand->at << 1 | strand->open;
+    strand->at += strand->open;
+    strand->open = !strand->open;
     return event;
 }
 
-static bool earlier(const struct line *l, uint32_t a, uint32_t b)
+static bool earlier(const struct line *line, uint32_t a, uint32_t b)
 {
-    return l->strand[a].time < l->strand[b].time ||
-           (l->strand[a].time == l->strand[b].time && a < b);
+    return line->strand[a].time < line->strand[b].time ||
+           (line->strand[a].time == line->strand[b].time && a < b);
 }
 
-static void sift_down(struct line *l, size_t i)
+static void sift_down(struct line *line, size_t i)
 {
-    for (size_t child; (child = 2 * i + 1) < l->heap_count; i = child) {
-        child += child + 1 < l->heap_count && earlier(l, l->heap[child + 1], l->heap[child]);
-        if (!earlier(l, l->heap[child], l->heap[i]))
+    for (size_t child; (child = 2 * i + 1) < line->heap_count; i = child) {
+        child +=
+            child + 1 < line->heap_count && earlier(line, line->heap[child + 1], line->heap[child]);
+        if (!earlier(line, line->heap[child], line->heap[i]))
             return;
-        uint32_t strand = l->heap[i];
-        l->heap[i] = l->heap[child];
-        l->heap[child] = strand;
+        uint32_t strand = line->heap[i];
+        line->heap[i] = line->heap[child];
+        line->heap[child] = strand;
     }
 }
 
-static int merge(struct an_shares *s, struct line *l)
+static int merge(struct an_shares *shares, struct line *line)
 {
-    if (!(l->heap = malloc((l->count + 1) * sizeof *l->heap)))
+    if (!(line->heap = malloc((line->count + 1) * sizeof *line->heap)))
         return TACHO_ENOMEM;
-    for (uint32_t i = 0; i < l->count; i++)
-        if (next_event(s, &l->strand[i]))
-            l->heap[l->heap_count++] = i;
-    for (size_t i = l->heap_count; i-- > 0;)
-        sift_down(l, i);
-    while (l->heap_count) {
-        struct strand *x = &l->strand[l->heap[0]];
-        s->event[s->event_count++] = take_event(x);
-        if (!next_event(s, x))
-            l->heap[0] = l->heap[--l->heap_count];
-        sift_down(l, 0);
+    for (uint32_t i = 0; i < line->count; i++)
+        if (next_event(shares, &line->strand[i]))
+            line->heap[line->heap_count++] = i;
+    for (size_t i = line->heap_count; i-- > 0;)
+        sift_down(line, i);
+    while (line->heap_count) {
+        struct strand *strand = &line->strand[line->heap[0]];
+        shares->event[shares->event_count++] = take_event(strand);
+        if (!next_event(shares, strand))
+            line->heap[0] = line->heap[--line->heap_count];
+        sift_down(line, 0);
     }
     return 0;
 }
 
-static int room_for(struct an_shares *s, size_t batches)
+static int room_for(struct an_shares *shares, size_t batches)
 {
-    size_t ids = s->r->g->node_count + batches, events = 2 * (s->r->node_count + batches);
+    size_t ids = shares->replay->graph->node_count + batches,
+           events = 2 * (shares->replay->node_count + batches);
     if (ids > UINT32_MAX / 2) /* an event is an id and a bit */
         return TACHO_ENOMEM;
-    if (s->event && ids <= s->ids && events <= s->event_room)
+    if (shares->event && ids <= shares->ids && events <= shares->event_room)
         return 0;
-    an_shares_rest(s);
-    s->event = malloc((events + 1) * sizeof *s->event);
-    s->found = malloc((ids + 1) * sizeof *s->found);
-    s->event_room = events;
-    s->ids = ids;
-    return s->event && s->found ? 0 : TACHO_ENOMEM;
+    an_shares_rest(shares);
+    shares->event = malloc((events + 1) * sizeof *shares->event);
+    shares->found = malloc((ids + 1) * sizeof *shares->found);
+    shares->event_room = events;
+    shares->ids = ids;
+    return shares->event && shares->found ? 0 : TACHO_ENOMEM;
 }
 
-void an_shares_rest(struct an_shares *s)
+void an_shares_rest(struct an_shares *shares)
 {
-    free(s->event);
-    free(s->found);
-    s->event = NULL;
-    s->found = NULL;
-    s->event_count = 0;
+    free(shares->event);
+    free(shares->found);
+    shares->event = NULL;
+    shares->found = NULL;
+    shares->event_count = 0;
 }
 
-int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route,
-                   const struct an_times *t)
+int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route *route,
+                   const struct an_times *times)
 {
-    struct line l = {0};
+    struct line line = {0};
     size_t batches = route ? an_route_count(route) : 0;
-    s->own = own;
-    s->route = route;
-    s->t = t;
-    s->event_count = 0;
-    int rc = room_for(s, batches);
-    for (size_t i = 0; i < s->ids && !rc; i++)
-        s->found[i] = 1;
-    rc = rc ? rc : find_strands(s, &l);
-    rc = rc ? rc : sort_others(s, &l, batches);
-    rc = rc ? rc : merge(s, &l);
-    free(l.strand);
-    free(l.heap);
-    free(l.event);
-    free(l.work);
+    shares->own = own;
+    shares->route = route;
+    shares->times = times;
+    shares->event_count = 0;
+    int rc = room_for(shares, batches);
+    for (size_t i = 0; i < shares->ids && !rc; i++)
+        shares->found[i] = 1;
+    rc = rc ? rc : find_strands(shares, &line);
+    rc = rc ? rc : sort_others(shares, &line, batches);
+    rc = rc ? rc : merge(shares, &line);
+    free(line.strand);
+    free(line.heap);
+    free(line.event);
+    free(line.work);
     return rc;
 }

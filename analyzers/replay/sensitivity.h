@@ -25,12 +25,12 @@ struct an_rows {
 };
 
 /* Names the rows of the replayed nodes. Lies in the arenas. 0 or TACHO_ENOMEM. */
-int an_rows_of(const struct an_replay *r, struct an_rows *rows);
+int an_rows_of(const struct an_replay *replay, struct an_rows *rows);
 
 /* Adds to ns[row] the least that a longest path of each frame holds of that row, after
  * an_replay_run(r, NULL, t): by so much the frames get shorter, in proportion, when the row's work
  * does. 0 or TACHO_ENOMEM. */
-int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows,
-                   int64_t *ns);
+int an_sensitivity(const struct an_replay *replay, const struct an_times *times,
+                   const struct an_rows *rows, int64_t *ns);
 
 #endif

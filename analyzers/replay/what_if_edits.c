@@ -48,40 +48,42 @@ static size_t row_named(const struct an_rows *rows, const char *key)
 }
 
 /* Is a word in the name of the device op? Names are looked at once. */
-static bool kernel_named(const struct an_replay *r, uint8_t *memo, const char *word, uint32_t n)
+static bool kernel_named(const struct an_replay *replay, uint8_t *memo, const char *word,
+                         uint32_t n)
 {
-    uint32_t slice = r->g->slice[n], name = slice != AN_NONE ? r->c->t->slice.name[slice] : AN_NONE;
-    if (!an_graph_on_device(r->g, n) || name == AN_NONE)
+    uint32_t slice = replay->graph->slice[n],
+             name = slice != AN_NONE ? replay->context->trace->slice.name[slice] : AN_NONE;
+    if (!an_graph_on_device(replay->graph, n) || name == AN_NONE)
         return false;
     if (!memo[name])
-        memo[name] = strstr(an_trace_name(r->c->t, name), word) ? 2 : 1;
+        memo[name] = strstr(an_trace_name(replay->context->trace, name), word) ? 2 : 1;
     return memo[name] == 2;
 }
 
-static int scale(struct an_plan *p, const struct an_edit *e)
+static int scale(struct an_plan *plan, const struct an_edit *edit)
 {
-    struct an_what_if_state *s = p->s;
-    const struct an_replay *r = s->r;
-    enum an_cause cause = cause_named(e->key);
-    size_t row = row_named(&s->rows, e->key);
-    bool kernel = !strncmp(e->key, "kernel:", 7), any = false;
-    uint8_t *memo = kernel ? calloc(r->c->t->string_count + 1, 1) : NULL;
+    struct an_what_if_state *state = plan->state;
+    const struct an_replay *replay = state->replay;
+    enum an_cause cause = cause_named(edit->key);
+    size_t row = row_named(&state->rows, edit->key);
+    bool kernel = !strncmp(edit->key, "kernel:", 7), any = false;
+    uint8_t *memo = kernel ? calloc(replay->context->trace->string_count + 1, 1) : NULL;
     if (kernel && !memo)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        bool hit = kernel                    ? kernel_named(r, memo, e->key + 7, n)
-                   : cause != AN_CAUSE_COUNT ? r->g->cause[n] == cause
-                                             : s->rows.of[n] == row && row < s->rows.count;
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i];
+        bool hit = kernel                    ? kernel_named(replay, memo, edit->key + 7, n)
+                   : cause != AN_CAUSE_COUNT ? replay->graph->cause[n] == cause
+                                             : state->rows.of[n] == row && row < state->rows.count;
         if (!hit)
             continue;
         any = true;
-        p->touched = an_time_add(p->touched, r->own[n]);
-        s->own[n] = (int64_t)((double)s->own[n] * e->factor);
+        plan->touched = an_time_add(plan->touched, replay->own[n]);
+        state->own[n] = (int64_t)((double)state->own[n] * edit->factor);
     }
     free(memo);
     if (!any)
-        p->unknown = e->key;
+        plan->unknown = edit->key;
     return 0;
 }
 
@@ -91,207 +93,215 @@ static const char no_waiting[] =
     "the file lacks ranks, or clocks that agree: how much of a collective is transfer and how much "
     "is waiting for others is not known";
 
-static bool names_comm(const struct an_what_if_state *s, const char *key)
+static bool names_comm(const struct an_what_if_state *state, const char *key)
 {
-    size_t row = row_named(&s->rows, key);
+    size_t row = row_named(&state->rows, key);
     return !strcmp(key, "comm") || !strncmp(key, "collective:", 11) ||
-           (row < s->rows.count && s->rows.row[row].cause == AN_CAUSE_TRANSFER);
+           (row < state->rows.count && state->rows.row[row].cause == AN_CAUSE_TRANSFER);
 }
 
-static int apply_scale(struct an_plan *p, const struct an_edit *e)
+static int apply_scale(struct an_plan *plan, const struct an_edit *edit)
 {
-    struct an_what_if_state *s = p->s;
-    p->more = p->more || e->factor > 1;
-    if (!strcmp(e->key, "dispatch")) {
-        p->change.latency = e->factor;
+    struct an_what_if_state *state = plan->state;
+    plan->more = plan->more || edit->factor > 1;
+    if (!strcmp(edit->key, "dispatch")) {
+        plan->change.latency = edit->factor;
         return 0;
     }
-    int rc = scale(p, e);
-    if (names_comm(s, e->key) && !s->r->c->r->communication.waiting_ms.valid)
-        p->ceiling = no_waiting;
-    if (!strcmp(e->key, "peers")) {
-        if (e->factor != 0)
-            p->reason = "waiting for other ranks is not scaled, only taken away: peers=0";
-        p->change.without_peers = true;
-        p->unknown = s->r->g->by_kind[AN_EDGE_COLLECTIVE] ? NULL : p->unknown;
-        p->ceiling = "how even the ranks can get is not in the run";
+    int rc = scale(plan, edit);
+    if (names_comm(state, edit->key) &&
+        !state->replay->context->result->communication.waiting_ms.valid)
+        plan->ceiling = no_waiting;
+    if (!strcmp(edit->key, "peers")) {
+        if (edit->factor != 0)
+            plan->reason = "waiting for other ranks is not scaled, only taken away: peers=0";
+        plan->change.without_peers = true;
+        plan->unknown = state->replay->graph->by_kind[AN_EDGE_COLLECTIVE] ? NULL : plan->unknown;
+        plan->ceiling = "how even the ranks can get is not in the run";
     }
-    if (!strcmp(e->key, "sync") && e->factor == 0) {
-        p->change.without_syncs = true;
-        p->ceiling = "whether the program can do without what it waits for is not in the run";
+    if (!strcmp(edit->key, "sync") && edit->factor == 0) {
+        plan->change.without_syncs = true;
+        plan->ceiling = "whether the program can do without what it waits for is not in the run";
     }
     return rc;
 }
 
 /* A captured graph: of the calls that launch, one a step is left; the framework between them does
  * not run. */
-static void apply_graph(struct an_plan *p)
+static void apply_graph(struct an_plan *plan)
 {
-    const struct an_replay *r = p->s->r;
-    const struct an_graph *g = r->g;
+    const struct an_replay *replay = plan->state->replay;
+    const struct an_graph *graph = replay->graph;
     const struct an_step *open = NULL;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i], cause = g->cause[n];
-        if (an_graph_on_device(g, n) || (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK &&
-                                         cause != AN_CAUSE_ALLOCATION))
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i], cause = graph->cause[n];
+        if (an_graph_on_device(graph, n) ||
+            (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK &&
+             cause != AN_CAUSE_ALLOCATION))
             continue;
-        uint32_t lane = an_lane_of_process(r->c, r->c->t->track[g->track[n]].process);
+        uint32_t lane = an_lane_of_process(replay->context,
+                                           replay->context->trace->track[graph->track[n]].process);
         const struct an_step *step =
-            lane == AN_NONE ? NULL : an_step_at_host(r->c, &r->c->lane[lane], g->start[n]);
-        p->touched = an_time_add(p->touched, r->own[n]);
+            lane == AN_NONE
+                ? NULL
+                : an_step_at_host(replay->context, &replay->context->lane[lane], graph->start[n]);
+        plan->touched = an_time_add(plan->touched, replay->own[n]);
         if (cause == AN_CAUSE_LAUNCH && step && step != open)
             open = step;
         else
-            p->s->own[n] = 0;
+            plan->state->own[n] = 0;
     }
-    p->ceiling = "what launching a graph of this size costs was not measured";
-    if (!g->by_kind[AN_EDGE_LAUNCH])
-        p->unknown = "launch";
+    plan->ceiling = "what launching a graph of this size costs was not measured";
+    if (!graph->by_kind[AN_EDGE_LAUNCH])
+        plan->unknown = "launch";
 }
 
 /* Mean of the transfer on a lane's own thread or device, a step. */
-static void apply_overlap(struct an_plan *p)
+static void apply_overlap(struct an_plan *plan)
 {
-    const struct an_replay *r = p->s->r;
+    const struct an_replay *replay = plan->state->replay;
     int64_t sum = 0;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        if (r->g->cause[n] != AN_CAUSE_TRANSFER)
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i];
+        if (replay->graph->cause[n] != AN_CAUSE_TRANSFER)
             continue;
-        sum = an_time_add(sum, r->own[n]);
-        p->s->own[n] = 0;
+        sum = an_time_add(sum, replay->own[n]);
+        plan->state->own[n] = 0;
     }
-    p->touched = an_time_add(p->touched, sum);
-    for (size_t i = 0; i < p->s->steps && r->step_count; i++) {
-        double least = (double)sum / (double)r->step_count;
-        p->floor[i] = p->floor[i] > least ? p->floor[i] : least;
+    plan->touched = an_time_add(plan->touched, sum);
+    for (size_t i = 0; i < plan->state->steps && replay->step_count; i++) {
+        double least = (double)sum / (double)replay->step_count;
+        plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
     }
     if (!sum)
-        p->unknown = "comm";
-    p->ceiling = "compute and communication slow each other down where they overlap, and by how "
-                 "much was not measured";
+        plan->unknown = "comm";
+    plan->ceiling = "compute and communication slow each other down where they overlap, and by how "
+                    "much was not measured";
 }
 
 /* Cores that the run is known to keep busy, whatever thread they are on, bound a step that gets
  * shorter. */
-void an_plan_cores(struct an_plan *p)
+void an_plan_cores(struct an_plan *plan)
 {
-    const struct an_core_use *x = &p->s->cores;
-    struct an_context *c = p->s->r->c;
-    if (!x->cores.valid) {
-        if (p->workers)
-            p->condition =
+    const struct an_core_use *core_use = &plan->state->cores;
+    struct an_context *context = plan->state->replay->context;
+    if (!core_use->cores.valid) {
+        if (plan->workers)
+            plan->condition =
                 "a free core for each worker: the run does not say how many cores there are";
         return;
     }
-    double cores = p->cores > 0 ? p->cores : x->cores.value;
-    if (!x->used.valid) {
-        p->condition = an_arena_format(
-            c->a, "that threads of the run have the %.0f cores to themselves: %.150s", cores,
-            x->used.reason);
+    double cores = plan->cores > 0 ? plan->cores : core_use->cores.value;
+    if (!core_use->used.valid) {
+        plan->condition = an_arena_format(
+            context->arena, "that threads of the run have the %.0f cores to themselves: %.150s",
+            cores, core_use->used.reason);
         return;
     }
-    const char *others = p->others >= 0 ? an_arena_format(c->a, "; other programs want %s",
-                                                          an_number_words(c->a, p->others, 2))
-                         : x->others.valid && x->others.value >= 0.05
-                             ? an_arena_format(c->a, "; other programs want %s, as they did",
-                                               an_number_words(c->a, x->others.value, 2))
-                             : "";
-    const char *spin = p->s->shares && an_shares_readings(p->s->shares) > 1
+    const char *others =
+        plan->others >= 0 ? an_arena_format(context->arena, "; other programs want %s",
+                                            an_number_words(context->arena, plan->others, 2))
+        : core_use->others.valid && core_use->others.value >= 0.05
+            ? an_arena_format(context->arena, "; other programs want %s, as they did",
+                              an_number_words(context->arena, core_use->others.value, 2))
+            : "";
+    const char *spin = plan->state->shares && an_shares_readings(plan->state->shares) > 1
                            ? "; of that its ranges account for less: the rest is work, or threads "
                              "that spin while they wait"
                            : "";
-    p->condition =
-        an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %s busy%s%s",
-                        cores, an_number_words(c->a, x->used.value, 2), spin, others);
-    for (size_t i = 0; i < p->s->steps && p->route; i++) {
-        double least = p->s->b[i] * x->used.value / cores;
-        p->floor[i] = p->floor[i] > least ? p->floor[i] : least;
+    plan->condition = an_arena_format(
+        context->arena, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
+        an_number_words(context->arena, core_use->used.value, 2), spin, others);
+    for (size_t i = 0; i < plan->state->steps && plan->route; i++) {
+        double least = plan->state->b[i] * core_use->used.value / cores;
+        plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
     }
 }
 
 /* The work of workers may be scaled as well: what of theirs is left. */
-double an_plan_worker_share(const struct an_what_if_state *s)
+double an_plan_worker_share(const struct an_what_if_state *state)
 {
-    const struct an_replay *r = s->r;
+    const struct an_replay *replay = state->replay;
     double before = 0, after = 0;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        if (r->g->cause[n] != AN_CAUSE_INPUT || r->g->kind[n] != AN_NODE_HOST)
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i];
+        if (replay->graph->cause[n] != AN_CAUSE_INPUT || replay->graph->kind[n] != AN_NODE_HOST)
             continue;
-        before += (double)r->own[n];
-        after += (double)s->own[n];
+        before += (double)replay->own[n];
+        after += (double)state->own[n];
     }
     return before > 0 ? after / before : 1;
 }
 
 /* A link so many times as fast: what of a collective's time depends on its size shrinks. */
-static int apply_link(struct an_plan *p, const struct an_edit *e)
+static int apply_link(struct an_plan *plan, const struct an_edit *edit)
 {
-    struct an_what_if_state *s = p->s;
-    const struct an_context *c = s->r->c;
+    struct an_what_if_state *state = plan->state;
+    const struct an_context *context = state->replay->context;
     struct an_latency_fit fit;
-    p->more = p->more || e->factor < 1;
-    int rc = an_link_latency(s->r, &fit);
-    for (size_t i = 0; i < s->r->node_count && !rc; i++) {
-        uint32_t n = s->r->node[i];
-        if (s->r->g->cause[n] != AN_CAUSE_TRANSFER)
+    plan->more = plan->more || edit->factor < 1;
+    int rc = an_link_latency(state->replay, &fit);
+    for (size_t i = 0; i < state->replay->node_count && !rc; i++) {
+        uint32_t n = state->replay->node[i];
+        if (state->replay->graph->cause[n] != AN_CAUSE_TRANSFER)
             continue;
-        double own = (double)s->own[n], latency = fit.ns.valid && fit.ns.value < own ? fit.ns.value
-                                                  : fit.ns.valid                     ? own
-                                                                                     : 0;
-        s->own[n] = (int64_t)(latency + (own - latency) / e->factor);
+        double own = (double)state->own[n], latency = fit.ns.valid && fit.ns.value < own
+                                                          ? fit.ns.value
+                                                      : fit.ns.valid ? own
+                                                                     : 0;
+        state->own[n] = (int64_t)(latency + (own - latency) / edit->factor);
     }
     if (!fit.nodes)
-        p->unknown = "link";
-    if (!c->r->communication.waiting_ms.valid)
-        p->ceiling = no_waiting;
+        plan->unknown = "link";
+    if (!context->result->communication.waiting_ms.valid)
+        plan->ceiling = no_waiting;
     else if (!fit.ns.valid)
-        p->ceiling = fit.ns.reason;
+        plan->ceiling = fit.ns.reason;
     return rc;
 }
 
-static int ranks_alike(struct an_plan *p, const struct an_edit *e)
+static int ranks_alike(struct an_plan *plan, const struct an_edit *edit)
 {
-    p->more = p->more || e->kind == AN_EDIT_SCALE || !strcmp(e->key, "ranks");
-    return an_what_if_ranks(p->s->r, e, p->s->own, &p->touched, &p->reason);
+    plan->more = plan->more || edit->kind == AN_EDIT_SCALE || !strcmp(edit->key, "ranks");
+    return an_what_if_ranks(plan->state->replay, edit, plan->state->own, &plan->touched,
+                            &plan->reason);
 }
 
-int an_plan_apply(struct an_plan *p, const struct an_edit *e)
+int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
 {
-    switch (e->kind) {
+    switch (edit->kind) {
     case AN_EDIT_WORKERS:
-        p->workers = e->number;
-        p->more = p->route = true;
+        plan->workers = edit->number;
+        plan->more = plan->route = true;
         return 0;
     case AN_EDIT_AHEAD:
-        p->ahead = e->number;
-        p->more = p->route = true;
+        plan->ahead = edit->number;
+        plan->more = plan->route = true;
         return 0;
     case AN_EDIT_CORES:
     case AN_EDIT_OTHERS:
-        if (e->kind == AN_EDIT_CORES)
-            p->cores = (double)e->number;
+        if (edit->kind == AN_EDIT_CORES)
+            plan->cores = (double)edit->number;
         else
-            p->others = e->factor;
-        p->more = true;
-        if (!an_shares_has_cores(p->s->shares))
-            p->reason =
-                p->s->cores.cores.valid ? p->s->cores.wanted.reason : p->s->cores.cores.reason;
+            plan->others = edit->factor;
+        plan->more = true;
+        if (!an_shares_has_cores(plan->state->shares))
+            plan->reason = plan->state->cores.cores.valid ? plan->state->cores.wanted.reason
+                                                          : plan->state->cores.cores.reason;
         return 0;
     case AN_EDIT_LINK:
-        return apply_link(p, e);
+        return apply_link(plan, edit);
     case AN_EDIT_GRAPH:
-        apply_graph(p);
+        apply_graph(plan);
         return 0;
     case AN_EDIT_OVERLAP:
-        apply_overlap(p);
+        apply_overlap(plan);
         return 0;
     case AN_EDIT_PEERS:
-        return ranks_alike(p, e);
+        return ranks_alike(plan, edit);
     default:
-        if (!strncmp(e->key, "rank:", 5))
-            return ranks_alike(p, e);
-        return apply_scale(p, e);
+        if (!strncmp(edit->key, "rank:", 5))
+            return ranks_alike(plan, edit);
+        return apply_scale(plan, edit);
     }
 }

@@ -20,53 +20,54 @@ static int size_order(const void *x, const void *y)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-static double median_ns(const struct transfer *x, size_t n, double *work)
+static double median_ns(const struct transfer *transfer, size_t n, double *work)
 {
     for (size_t i = 0; i < n; i++)
-        work[i] = x[i].ns;
+        work[i] = transfer[i].ns;
     return an_quantile_of(work, n, 0.5);
 }
 
-static struct an_value latency_of(const struct transfer *x, size_t n, double *work)
+static struct an_value latency_of(const struct transfer *transfer, size_t n, double *work)
 {
     size_t small = 0, large = n;
     if (!n)
         return an_num_none("the collectives do not say how many bytes they move");
-    while (small < n && x[small].bytes <= NEAR * x[0].bytes)
+    while (small < n && transfer[small].bytes <= NEAR * transfer[0].bytes)
         small++;
-    while (large && x[large - 1].bytes >= x[n - 1].bytes / NEAR)
+    while (large && transfer[large - 1].bytes >= transfer[n - 1].bytes / NEAR)
         large--;
-    if (x[n - 1].bytes < APART * x[0].bytes)
+    if (transfer[n - 1].bytes < APART * transfer[0].bytes)
         return an_num_none("the collectives are all about as large: what of their time is latency "
                            "is not in the run");
-    double t0 = median_ns(x, small, work), t1 = median_ns(x + large, n - large, work);
-    double latency = t0 - x[0].bytes * (t1 - t0) / (x[n - 1].bytes - x[0].bytes);
+    double t0 = median_ns(transfer, small, work), t1 = median_ns(transfer + large, n - large, work);
+    double latency =
+        t0 - transfer[0].bytes * (t1 - t0) / (transfer[n - 1].bytes - transfer[0].bytes);
     return an_num(latency < 0 ? 0 : latency < t0 ? latency : t0);
 }
 
-int an_link_latency(const struct an_replay *r, struct an_latency_fit *fit)
+int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit)
 {
-    const struct an_trace *t = r->c->t;
-    struct transfer *x = malloc((r->node_count + 1) * sizeof *x);
-    double *work = malloc((r->node_count + 1) * sizeof *work);
+    const struct an_trace *trace = replay->context->trace;
+    struct transfer *transfer = malloc((replay->node_count + 1) * sizeof *transfer);
+    double *work = malloc((replay->node_count + 1) * sizeof *work);
     size_t n = 0;
     *fit = (struct an_latency_fit){0};
-    for (size_t i = 0; x && work && i < r->node_count; i++) {
-        uint32_t node = r->node[i], slice = r->g->slice[node];
-        const struct an_detail *d =
-            slice != AN_NONE ? an_trace_detail(t, t->slice.detail[slice]) : NULL;
-        if (r->g->cause[node] != AN_CAUSE_TRANSFER)
+    for (size_t i = 0; transfer && work && i < replay->node_count; i++) {
+        uint32_t node = replay->node[i], slice = replay->graph->slice[node];
+        const struct an_detail *detail =
+            slice != AN_NONE ? an_trace_detail(trace, trace->slice.detail[slice]) : NULL;
+        if (replay->graph->cause[node] != AN_CAUSE_TRANSFER)
             continue;
         fit->nodes++;
-        if (d && d->bytes != STORE_ABSENT && d->bytes > 0)
-            x[n++] = (struct transfer){(double)d->bytes, (double)r->own[node]};
+        if (detail && detail->bytes != STORE_ABSENT && detail->bytes > 0)
+            transfer[n++] = (struct transfer){(double)detail->bytes, (double)replay->own[node]};
     }
     if (n)
-        qsort(x, n, sizeof *x, size_order);
-    if (x && work)
-        fit->ns = latency_of(x, n, work);
-    int rc = x && work ? 0 : TACHO_ENOMEM;
-    free(x);
+        qsort(transfer, n, sizeof *transfer, size_order);
+    if (transfer && work)
+        fit->ns = latency_of(transfer, n, work);
+    int rc = transfer && work ? 0 : TACHO_ENOMEM;
+    free(transfer);
     free(work);
     return rc;
 }

@@ -14,6 +14,6 @@ struct an_latency_fit {
 
 /* time = latency + bytes / bandwidth (Hockney 1994) of the replayed transfers: the line through the
  * medians of the smallest and the largest size. 0 or TACHO_ENOMEM. */
-int an_link_latency(const struct an_replay *r, struct an_latency_fit *fit);
+int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit);
 
 #endif

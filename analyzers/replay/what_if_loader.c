@@ -9,7 +9,8 @@
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/what_if_loader.h"
 
-#define AHEAD_TURNS 2   /* batches that each worker makes before they are taken: PyTorch's default \
+#define AHEAD_TURNS \
+    2                   /* batches that each worker makes before they are taken: PyTorch's default \
                          */
 #define AHEAD_WHOEVER 4 /* the engine's, of all workers together (docs/loader.md) */
 
@@ -22,7 +23,7 @@ struct take {
 };
 
 struct an_route {
-    const struct an_graph *g;
+    const struct an_graph *graph;
     struct take *take; /* by node: those of one lane stand together */
     size_t count, room, lanes;
     size_t *base; /* of each lane: its first take in the frame */
@@ -35,156 +36,161 @@ struct an_route {
 /* ---- finding the batches ------------------------------------------------------------------------------------------------------ */
 
 /* The outermost range around a piece that is about input: one batch. */
-static uint32_t root_of(const struct an_context *c, const struct an_graph *g, uint32_t slice)
+static uint32_t root_of(const struct an_context *context, const struct an_graph *graph,
+                        uint32_t slice)
 {
     uint32_t root = slice;
-    for (int i = 0; slice != AN_NONE && i < AN_DEPTH_MAX; i++, slice = c->t->slice.parent[slice])
-        if (an_slice_cause(c, g->causes, slice) == AN_CAUSE_INPUT)
+    for (int i = 0; slice != AN_NONE && i < AN_DEPTH_MAX;
+         i++, slice = context->trace->slice.parent[slice])
+        if (an_slice_cause(context, graph->causes, slice) == AN_CAUSE_INPUT)
             root = slice;
     return root;
 }
 
 /* ns of writing the batch once, inside one range of the thread: its collate, else what torch calls
  * collating. */
-static int64_t write_of(const struct an_context *c, uint32_t root)
+static int64_t write_of(const struct an_context *context, uint32_t root)
 {
-    const struct an_trace *t = c->t;
-    int64_t end = an_slice_end(t, root), sum = 0, until = INT64_MIN;
-    for (size_t i = (size_t)root + 1;
-         i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root];
+    const struct an_trace *trace = context->trace;
+    int64_t end = an_slice_end(trace, root), sum = 0, until = INT64_MIN;
+    for (size_t i = (size_t)root + 1; i < trace->slice.count && trace->slice.start[i] < end &&
+                                      trace->slice.start[i] >= trace->slice.start[root];
          i++) {
-        const char *name = an_trace_name(t, t->slice.name[i]);
-        bool writes = an_slice_role(t, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") ||
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
+        bool writes = an_slice_role(trace, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") ||
                       !strcmp(name, "aten::cat");
-        if (!writes || t->slice.start[i] < until)
+        if (!writes || trace->slice.start[i] < until)
             continue;
-        until = an_slice_end(t, i);
-        sum = an_time_add(sum, an_time_sub(until, t->slice.start[i]));
+        until = an_slice_end(trace, i);
+        sum = an_time_add(sum, an_time_sub(until, trace->slice.start[i]));
     }
     return sum;
 }
 
-static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int64_t *own,
-                     struct an_route *x, double *written)
+static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line, int64_t *own,
+                     struct an_route *route, double *written)
 {
-    const struct an_context *c = r->c;
-    const struct an_graph *g = r->g;
-    uint32_t track = c->lane[lane].track, last_root = AN_NONE;
-    for (size_t n = g->track_first[track]; n < g->track_first[track + 1]; n++) {
-        uint32_t root =
-            g->cause[n] == AN_CAUSE_INPUT && r->inside[n] ? root_of(c, g, g->slice[n]) : AN_NONE;
+    const struct an_context *context = replay->context;
+    const struct an_graph *graph = replay->graph;
+    uint32_t track = context->lane[lane].track, last_root = AN_NONE;
+    for (size_t n = graph->track_first[track]; n < graph->track_first[track + 1]; n++) {
+        uint32_t root = graph->cause[n] == AN_CAUSE_INPUT && replay->inside[n]
+                            ? root_of(context, graph, graph->slice[n])
+                            : AN_NONE;
         if (root == AN_NONE)
             continue;
         if (root != last_root) {
-            if (an_grow(&x->take, &x->room, x->count + 1, sizeof *x->take))
+            if (an_grow(&route->take, &route->room, route->count + 1, sizeof *route->take))
                 return TACHO_ENOMEM;
-            x->take[x->count++] = (struct take){.wait = (uint32_t)n, .lane = lane, .copy = AN_NONE};
-            *written += (double)write_of(c, root);
+            route->take[route->count++] =
+                (struct take){.wait = (uint32_t)n, .lane = lane, .copy = AN_NONE};
+            *written += (double)write_of(context, root);
             last_root = root;
         }
-        struct take *k = &x->take[x->count - 1];
+        struct take *take = &route->take[route->count - 1];
         if (!in_line) { /* what is left behind the release is taking over */
-            k->wait = g->kind[n] == AN_NODE_WAIT && g->kind[k->wait] != AN_NODE_WAIT ? (uint32_t)n
-                                                                                     : k->wait;
+            take->wait = graph->kind[n] == AN_NODE_WAIT && graph->kind[take->wait] != AN_NODE_WAIT
+                             ? (uint32_t)n
+                             : take->wait;
             continue;
         }
-        k->work = an_time_add(k->work, own[n]);
-        k->wait = (uint32_t)n;
+        take->work = an_time_add(take->work, own[n]);
+        take->wait = (uint32_t)n;
         own[n] = 0;
     }
     return 0;
 }
 
-static const struct an_loader_rank *loader_of(const struct an_context *c, uint32_t lane)
+static const struct an_loader_rank *loader_of(const struct an_context *context, uint32_t lane)
 {
-    for (size_t i = 0; i < c->r->loader.rank_count; i++)
-        if (c->r->loader.ranks[i].rank == c->lane[lane].rank)
-            return &c->r->loader.ranks[i];
+    for (size_t i = 0; i < context->result->loader.rank_count; i++)
+        if (context->result->loader.ranks[i].rank == context->lane[lane].rank)
+            return &context->result->loader.ranks[i];
     return NULL;
 }
 
 /* ns of a batch in a thread of its own that copies it, where there is one. */
-static int64_t pin_of(const struct an_context *c, bool in_line)
+static int64_t pin_of(const struct an_context *context, bool in_line)
 {
-    for (size_t i = 0; !in_line && i < c->r->loader.stage_count; i++)
-        if (!strcmp(c->r->loader.stages[i].name, "pin") &&
-            c->r->loader.stages[i].ms_per_batch.valid)
-            return (int64_t)(c->r->loader.stages[i].ms_per_batch.value * 1e6);
+    for (size_t i = 0; !in_line && i < context->result->loader.stage_count; i++)
+        if (!strcmp(context->result->loader.stages[i].name, "pin") &&
+            context->result->loader.stages[i].ms_per_batch.valid)
+            return (int64_t)(context->result->loader.stages[i].ms_per_batch.value * 1e6);
     return 0;
 }
 
 /* ---- worker time ---------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t handed_by(const struct an_graph *g, uint32_t n)
+static uint32_t handed_by(const struct an_graph *graph, uint32_t n)
 {
-    for (size_t e = g->in_first[n]; e < g->in_first[n + 1]; e++)
-        if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
-            return g->in_from[e];
+    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
+        if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+            return graph->in_from[e];
     return AN_NONE;
 }
 
 /* Own work of the batch whose last stage is node n: what the worker did since the batch before.
  * `last` marks last stages. */
-static int64_t work_until(const struct an_replay *r, const bool *last, uint32_t n)
+static int64_t work_until(const struct an_replay *replay, const bool *last, uint32_t n)
 {
-    const struct an_graph *g = r->g;
+    const struct an_graph *graph = replay->graph;
     int64_t sum = 0;
-    for (uint32_t m = n; m != AN_NONE && (m == n || !last[m]); m = an_graph_before(g, m)) {
-        if (g->kind[m] == AN_NODE_WAIT)
+    for (uint32_t m = n; m != AN_NONE && (m == n || !last[m]); m = an_graph_before(graph, m)) {
+        if (graph->kind[m] == AN_NODE_WAIT)
             break;
-        if (g->cause[m] == AN_CAUSE_INPUT)
-            sum = an_time_add(sum, r->own[m]);
+        if (graph->cause[m] == AN_CAUSE_INPUT)
+            sum = an_time_add(sum, replay->own[m]);
     }
     return sum;
 }
 
 /* Batches differ: each has its own work where the hand-over tells which it is, else the mean. */
-static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t first,
+static int work_of_batches(const struct an_replay *replay, struct an_route *route, size_t first,
                            int64_t mean)
 {
-    const struct an_graph *g = r->g;
-    bool *last = calloc(g->node_count + 1, sizeof *last);
+    const struct an_graph *graph = replay->graph;
+    bool *last = calloc(graph->node_count + 1, sizeof *last);
     if (!last)
         return TACHO_ENOMEM;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t from = g->cause[n] == AN_CAUSE_INPUT ? handed_by(g, n) : AN_NONE;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        uint32_t from = graph->cause[n] == AN_CAUSE_INPUT ? handed_by(graph, n) : AN_NONE;
         if (from != AN_NONE)
             last[from] = true;
     }
-    for (size_t i = first; i < x->count; i++) {
-        uint32_t from = handed_by(g, x->take[i].wait);
-        uint32_t before = from != AN_NONE && x->pin ? an_graph_before(g, from)
-                                                    : AN_NONE; /* a pin thread's wait */
-        from = before != AN_NONE ? handed_by(g, before) : from;
-        int64_t work = from != AN_NONE ? work_until(r, last, from) : 0;
-        x->take[i].work = work > 0 ? work : mean;
+    for (size_t i = first; i < route->count; i++) {
+        uint32_t from = handed_by(graph, route->take[i].wait);
+        uint32_t before = from != AN_NONE && route->pin ? an_graph_before(graph, from)
+                                                        : AN_NONE; /* a pin thread's wait */
+        from = before != AN_NONE ? handed_by(graph, before) : from;
+        int64_t work = from != AN_NONE ? work_until(replay, last, from) : 0;
+        route->take[i].work = work > 0 ? work : mean;
     }
     free(last);
     return 0;
 }
 
-static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, struct an_route *x,
-                      const char **why, double *written)
+static int route_lane(const struct an_replay *replay, uint32_t lane, int64_t *own,
+                      struct an_route *route, const char **why, double *written)
 {
-    const struct an_loader *all = &r->c->r->loader;
-    const struct an_loader_rank *l = loader_of(r->c, lane);
-    struct an_count workers = l ? l->workers : all->workers;
-    struct an_value batch = l ? l->batch_ms : all->batch_ms;
+    const struct an_loader *all = &replay->context->result->loader;
+    const struct an_loader_rank *rank = loader_of(replay->context, lane);
+    struct an_count workers = rank ? rank->workers : all->workers;
+    struct an_value batch = rank ? rank->batch_ms : all->batch_ms;
     bool in_line = workers.valid && !workers.value;
-    size_t first = x->count;
-    if (!x->workers && workers.valid && workers.value > 0)
-        x->workers = workers.value;
+    size_t first = route->count;
+    if (!route->workers && workers.valid && workers.value > 0)
+        route->workers = workers.value;
     if (!workers.valid)
         *why = all->reason ? all->reason : workers.reason;
     else if (!in_line && !batch.valid)
         *why = batch.reason;
-    else if (!x->workers)
+    else if (!route->workers)
         *why = "the loader is in line, nothing is made ahead: add loader.workers=N";
     if (*why)
         return 0;
-    int rc = add_takes(r, lane, in_line, own, x, written);
-    x->pin = pin_of(r->c, in_line);
-    return rc || in_line ? rc : work_of_batches(r, x, first, (int64_t)(batch.value * 1e6));
+    int rc = add_takes(replay, lane, in_line, own, route, written);
+    route->pin = pin_of(replay->context, in_line);
+    return rc || in_line ? rc : work_of_batches(replay, route, first, (int64_t)(batch.value * 1e6));
 }
 
 static int take_order(const void *a, const void *b)
@@ -195,104 +201,111 @@ static int take_order(const void *a, const void *b)
 
 /* The largest copy that the step's thread launches between one batch and the next: it is the first
  * to read the batch. */
-static void find_copies(const struct an_replay *r, struct take *take, size_t count)
+static void find_copies(const struct an_replay *replay, struct take *take, size_t count)
 {
-    const struct an_graph *g = r->g;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i], call = AN_NONE;
-        if (g->kind[n] != AN_NODE_DEVICE || g->cause[n] != AN_CAUSE_COPY)
+    const struct an_graph *graph = replay->graph;
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t n = replay->node[i], call = AN_NONE;
+        if (graph->kind[n] != AN_NODE_DEVICE || graph->cause[n] != AN_CAUSE_COPY)
             continue;
-        for (size_t e = g->in_first[n]; e < g->in_first[n + 1]; e++)
-            call = (g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH ? g->in_from[e] : call;
+        for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
+            call = (graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH ? graph->in_from[e]
+                                                                             : call;
         size_t k = count;
         while (k && (call == AN_NONE || take[k - 1].wait > call))
             k--;
         struct take *x = k ? &take[k - 1] : NULL;
-        if (x && g->track[x->wait] == g->track[call] &&
-            (x->copy == AN_NONE || r->own[n] > r->own[x->copy]))
+        if (x && graph->track[x->wait] == graph->track[call] &&
+            (x->copy == AN_NONE || replay->own[n] > replay->own[x->copy]))
             x->copy = n;
     }
 }
 
 /* Half of what handing over costs is receiving the batch, half reading it cold. */
-static void charge(const struct an_replay *r, struct an_route *x, double hand_over, int64_t *own)
+static void charge(const struct an_replay *replay, struct an_route *route, double hand_over,
+                   int64_t *own)
 {
     if (hand_over > 0)
-        find_copies(r, x->take, x->count);
-    for (size_t i = 0; i < x->count; i++) {
-        uint32_t reads = x->take[i].copy != AN_NONE ? x->take[i].copy : x->take[i].wait;
-        int64_t half = (int64_t)(hand_over / 2 * x->write_ns);
-        own[x->take[i].wait] = an_time_add(own[x->take[i].wait], half);
+        find_copies(replay, route->take, route->count);
+    for (size_t i = 0; i < route->count; i++) {
+        uint32_t reads = route->take[i].copy != AN_NONE ? route->take[i].copy : route->take[i].wait;
+        int64_t half = (int64_t)(hand_over / 2 * route->write_ns);
+        own[route->take[i].wait] = an_time_add(own[route->take[i].wait], half);
         own[reads] = an_time_add(own[reads], half);
     }
 }
 
-int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, int64_t *own,
+int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why)
 {
-    struct an_context *c = r->c;
-    struct an_route *x = an_arena_zero(c->work, 1, sizeof *x);
+    struct an_context *context = replay->context;
+    struct an_route *route = an_arena_zero(context->scratch, 1, sizeof *route);
     struct take *take;
     double written = 0, work = 0;
     *out = NULL;
     *why = NULL;
-    if (!x || !(x->base = an_arena_zero(c->work, c->lane_count + 1, sizeof *x->base)))
+    if (!route || !(route->base = an_arena_zero(context->scratch, context->lane_count + 1,
+                                                sizeof *route->base)))
         return TACHO_ENOMEM;
-    x->g = r->g;
-    x->lanes = c->lane_count;
-    x->workers = plan->workers;
-    x->factor = plan->work_factor;
-    x->whoever = plan->whoever;
+    route->graph = replay->graph;
+    route->lanes = context->lane_count;
+    route->workers = plan->workers;
+    route->factor = plan->work_factor;
+    route->whoever = plan->whoever;
     int rc = 0;
-    for (uint32_t k = 0; k < c->lane_count && !rc && !*why; k++)
-        if (c->lane[k].track != AN_NONE)
-            rc = route_lane(r, k, own, x, why, &written);
-    if (!rc && !*why && !x->count)
+    for (uint32_t k = 0; k < context->lane_count && !rc && !*why; k++)
+        if (context->lane[k].track != AN_NONE)
+            rc = route_lane(replay, k, own, route, why, &written);
+    if (!rc && !*why && !route->count)
         *why = "no step takes a batch inside the replayed steps";
-    take = rc || *why ? NULL : an_arena_copy(c->work, x->take, x->count * sizeof *take);
-    free(x->take);
-    x->take = take;
+    take = rc || *why ? NULL
+                      : an_arena_copy(context->scratch, route->take, route->count * sizeof *take);
+    free(route->take);
+    route->take = take;
     if (rc || *why || !take)
         return rc || *why ? rc : TACHO_ENOMEM;
-    qsort(take, x->count, sizeof *take, take_order);
-    for (size_t i = 0; i < x->count; i++)
+    qsort(take, route->count, sizeof *take, take_order);
+    for (size_t i = 0; i < route->count; i++)
         work += (double)take[i].work;
-    an_route_recorded(x, 1);
-    x->write_ns = written / (double)x->count;
-    x->batch_ns = work / (double)x->count;
-    charge(r, x, plan->hand_over, own);
-    x->ahead = plan->ahead ? plan->ahead : x->whoever ? AHEAD_WHOEVER : AHEAD_TURNS * x->workers;
-    if (x->whoever &&
-        !(x->free_at = an_arena_zero(c->work, x->lanes * (size_t)x->workers, sizeof *x->free_at)))
+    an_route_recorded(route, 1);
+    route->write_ns = written / (double)route->count;
+    route->batch_ns = work / (double)route->count;
+    charge(replay, route, plan->hand_over, own);
+    route->ahead = plan->ahead      ? plan->ahead
+                   : route->whoever ? AHEAD_WHOEVER
+                                    : AHEAD_TURNS * route->workers;
+    if (route->whoever &&
+        !(route->free_at = an_arena_zero(context->scratch, route->lanes * (size_t)route->workers,
+                                         sizeof *route->free_at)))
         return TACHO_ENOMEM;
-    *out = x;
+    *out = route;
     return 0;
 }
 
 /* ---- replaying ---------------------------------------------------------------------------------------------------------------- */
 
-void an_route_begin(struct an_route *x, int64_t start)
+void an_route_begin(struct an_route *route, int64_t start)
 {
-    x->frame = start;
-    for (size_t k = 0; k < x->lanes; k++)
-        x->base[k] = SIZE_MAX;
-    for (size_t i = 0; x->whoever && i < x->lanes * (size_t)x->workers; i++)
-        x->free_at[i] = INT64_MIN;
+    route->frame = start;
+    for (size_t k = 0; k < route->lanes; k++)
+        route->base[k] = SIZE_MAX;
+    for (size_t i = 0; route->whoever && i < route->lanes * (size_t)route->workers; i++)
+        route->free_at[i] = INT64_MIN;
 }
 
-static struct take *take_at(const struct an_route *x, uint32_t n)
+static struct take *take_at(const struct an_route *route, uint32_t n)
 {
-    if (x->g->cause[n] != AN_CAUSE_INPUT)
+    if (route->graph->cause[n] != AN_CAUSE_INPUT)
         return NULL;
     struct take key = {.wait = n};
-    return bsearch(&key, x->take, x->count, sizeof key, take_order);
+    return bsearch(&key, route->take, route->count, sizeof key, take_order);
 }
 
-bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n,
+bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t n,
                        enum an_edge_kind kind)
 {
-    (void)g;
-    return kind == AN_EDGE_HANDOFF && take_at(x, n);
+    (void)graph;
+    return kind == AN_EDGE_HANDOFF && take_at(route, n);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -301,77 +314,79 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* The worker of a lane that is done first. */
-static int64_t *first_free(const struct an_route *x, uint32_t lane)
+static int64_t *first_free(const struct an_route *route, uint32_t lane)
 {
-    int64_t *first = &x->free_at[lane * (size_t)x->workers];
-    for (int64_t *w = first + 1; w < &x->free_at[(lane + 1) * (size_t)x->workers]; w++)
+    int64_t *first = &route->free_at[lane * (size_t)route->workers];
+    for (int64_t *w = first + 1; w < &route->free_at[(lane + 1) * (size_t)route->workers]; w++)
         first = *w < *first ? w : first;
     return first;
 }
 
-int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t body)
+int64_t an_route_release(struct an_route *route, uint32_t n, int64_t start, int64_t body)
 {
-    struct take *k = take_at(x, n);
-    if (!k)
+    struct take *take = take_at(route, n);
+    if (!take)
         return body;
-    size_t i = (size_t)(k - x->take), w = (size_t)x->workers, room = (size_t)x->ahead;
-    if (x->base[k->lane] == SIZE_MAX)
-        x->base[k->lane] = i;
-    size_t j = i - x->base[k->lane]; /* its ordinal in the frame */
-    int64_t work = (int64_t)((double)k->work * x->factor * k->stretch / x->recorded);
-    int64_t *worker = x->whoever ? first_free(x, k->lane) : NULL;
+    size_t i = (size_t)(take - route->take), w = (size_t)route->workers,
+           room = (size_t)route->ahead;
+    if (route->base[take->lane] == SIZE_MAX)
+        route->base[take->lane] = i;
+    size_t j = i - route->base[take->lane]; /* its ordinal in the frame */
+    int64_t work = (int64_t)((double)take->work * route->factor * take->stretch / route->recorded);
+    int64_t *worker = route->whoever ? first_free(route, take->lane) : NULL;
     /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
-    int64_t begun = j < w    ? x->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w)
+    int64_t begun = j < w ? route->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w)
                     : worker ? *worker
-                             : k[-(ptrdiff_t)w].made;
+                             : take[-(ptrdiff_t)w].made;
     if (j >= room)
-        begun = later(begun, k[-(ptrdiff_t)room].taken);
+        begun = later(begun, take[-(ptrdiff_t)room].taken);
     if (worker)
         *worker = begun + work;
-    k->begun = begun;
-    k->made = begun + work;
-    if (x->pin)
-        k->made = (j ? later(k->made, k[-1].made) : k->made) + x->pin;
-    k->taken = later(start, k->made);
-    return later(body, k->made);
+    take->begun = begun;
+    take->made = begun + work;
+    if (route->pin)
+        take->made = (j ? later(take->made, take[-1].made) : take->made) + route->pin;
+    take->taken = later(start, take->made);
+    return later(body, take->made);
 }
 
-double an_route_write_ns(const struct an_route *x)
+double an_route_write_ns(const struct an_route *route)
 {
-    return x->write_ns;
+    return route->write_ns;
 }
 
-double an_route_batch_ns(const struct an_route *x)
+double an_route_batch_ns(const struct an_route *route)
 {
-    return x->batch_ns;
+    return route->batch_ns;
 }
 
-size_t an_route_count(const struct an_route *x)
+size_t an_route_count(const struct an_route *route)
 {
-    return x->count;
+    return route->count;
 }
 
-uint32_t an_route_use(const struct an_route *x, uint32_t i, int64_t *start, int64_t *end)
+uint32_t an_route_use(const struct an_route *route, uint32_t i, int64_t *start, int64_t *end)
 {
-    const struct take *k = &x->take[i];
-    *start = k->begun;
-    *end = (int64_t)((double)k->begun + (double)k->work * x->factor * k->stretch / x->recorded);
-    return k->wait;
+    const struct take *take = &route->take[i];
+    *start = take->begun;
+    *end = (int64_t)((double)take->begun +
+                     (double)take->work * route->factor * take->stretch / route->recorded);
+    return take->wait;
 }
 
-void an_route_recorded(struct an_route *x, double stretch)
+void an_route_recorded(struct an_route *route, double stretch)
 {
-    x->recorded = stretch;
-    for (size_t i = 0; i < x->count; i++)
-        x->take[i].stretch = stretch;
+    route->recorded = stretch;
+    for (size_t i = 0; i < route->count; i++)
+        route->take[i].stretch = stretch;
 }
 
-void an_route_stretch(struct an_route *x, uint32_t i, double stretch)
+void an_route_stretch(struct an_route *route, uint32_t i, double stretch)
 {
-    x->take[i].stretch = stretch;
+    route->take[i].stretch = stretch;
 }
 
-double an_route_stretched(const struct an_route *x, uint32_t i)
+double an_route_stretched(const struct an_route *route, uint32_t i)
 {
-    return x->take[i].stretch;
+    return route->take[i].stretch;
 }

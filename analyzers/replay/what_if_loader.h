@@ -29,26 +29,26 @@ struct an_route_plan {
     bool whoever;    /* whoever is free takes the next batch */
     double work_factor, hand_over;
 };
-int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, int64_t *own,
+int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why);
 /* Starts a frame. */
-void an_route_begin(struct an_route *x, int64_t start);
+void an_route_begin(struct an_route *route, int64_t start);
 /* Does the route take the place of an edge of this kind into node n? */
-bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n,
+bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t n,
                        enum an_edge_kind kind);
 /* When the batch that node n takes is there: `body`, or later. `start`: when the thread asks. */
-int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t body);
+int64_t an_route_release(struct an_route *route, uint32_t n, int64_t start, int64_t body);
 /* ns of writing one batch, and its worker time: means. */
-double an_route_write_ns(const struct an_route *x);
-double an_route_batch_ns(const struct an_route *x);
+double an_route_write_ns(const struct an_route *route);
+double an_route_batch_ns(const struct an_route *route);
 
 /* For shared cores (replay_shares.h). Number of batches; when the last replay had batch i made,
  * [*start, *end), empty for one it did not reach: returns the node that takes it. */
-size_t an_route_count(const struct an_route *x);
-uint32_t an_route_use(const struct an_route *x, uint32_t i, int64_t *start, int64_t *end);
+size_t an_route_count(const struct an_route *route);
+uint32_t an_route_use(const struct an_route *route, uint32_t i, int64_t *start, int64_t *end);
 /* Slowdown of all batches as they were recorded, and of batch i from now on. */
-void an_route_recorded(struct an_route *x, double stretch);
-void an_route_stretch(struct an_route *x, uint32_t i, double stretch);
-double an_route_stretched(const struct an_route *x, uint32_t i);
+void an_route_recorded(struct an_route *route, double stretch);
+void an_route_stretch(struct an_route *route, uint32_t i, double stretch);
+double an_route_stretched(const struct an_route *route, uint32_t i);
 
 #endif

@@ -97,76 +97,77 @@ static const struct {
      AN_EDIT_AHEAD},
     {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
 
-static int value_of(struct an_edit *e, const char *value, struct tacho_error *err)
+static int value_of(struct an_edit *edit, const char *value, struct tacho_error *err)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!strcmp(e->key, numbers[i].key)) {
-            e->kind = numbers[i].kind;
-            return number_of(value, &e->number)
+        if (!strcmp(edit->key, numbers[i].key)) {
+            edit->kind = numbers[i].kind;
+            return number_of(value, &edit->number)
                        ? 0
                        : tacho_fail(err, TACHO_EUSAGE, numbers[i].hint,
                                     "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
-                                    e->key, value, numbers[i].what, NUMBER_MOST);
+                                    edit->key, value, numbers[i].what, NUMBER_MOST);
         }
-    if (!strcmp(e->key, "others")) {
-        e->kind = AN_EDIT_OTHERS;
-        if (cores_of(value, &e->factor))
+    if (!strcmp(edit->key, "others")) {
+        edit->kind = AN_EDIT_OTHERS;
+        if (cores_of(value, &edit->factor))
             return 0;
         return tacho_fail(err, TACHO_EUSAGE,
                           "give the cores that other programs want: others=0 is none, others=2.5",
                           "--what-if: others: '%.60s' is no number of cores", value);
     }
-    if (!strcmp(e->key, "link")) {
-        e->kind = AN_EDIT_LINK;
-        if (factor_of(value, &e->factor) && e->factor > 0)
+    if (!strcmp(edit->key, "link")) {
+        edit->kind = AN_EDIT_LINK;
+        if (factor_of(value, &edit->factor) && edit->factor > 0)
             return 0;
         return tacho_fail(err, TACHO_EUSAGE,
                           "give how fast the link is then: link=2x is twice as fast",
                           "--what-if: link: '%.60s' is no speed", value);
     }
-    if (!strcmp(e->key, "launch") && !strcmp(value, "graph")) {
-        e->kind = AN_EDIT_GRAPH;
+    if (!strcmp(edit->key, "launch") && !strcmp(value, "graph")) {
+        edit->kind = AN_EDIT_GRAPH;
         return 0;
     }
-    if (!strcmp(e->key, "comm") && !strcmp(value, "overlap")) {
-        e->kind = AN_EDIT_OVERLAP;
+    if (!strcmp(edit->key, "comm") && !strcmp(value, "overlap")) {
+        edit->kind = AN_EDIT_OVERLAP;
         return 0;
     }
-    if (!strcmp(e->key, "ranks") || (!strncmp(e->key, "rank:", 5) && !strcmp(value, "peers"))) {
-        e->kind = AN_EDIT_PEERS;
-        if (strcmp(e->key, "ranks") != 0 || !strcmp(value, "even"))
+    if (!strcmp(edit->key, "ranks") ||
+        (!strncmp(edit->key, "rank:", 5) && !strcmp(value, "peers"))) {
+        edit->kind = AN_EDIT_PEERS;
+        if (strcmp(edit->key, "ranks") != 0 || !strcmp(value, "even"))
             return 0;
         return tacho_fail(err, TACHO_EUSAGE,
                           "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
                           "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
     }
-    e->kind = AN_EDIT_SCALE;
-    if (factor_of(value, &e->factor))
+    edit->kind = AN_EDIT_SCALE;
+    if (factor_of(value, &edit->factor))
         return 0;
     return tacho_fail(
         err, TACHO_EUSAGE,
         "give what is left of its time: 0.5x, 50% or 0 (also launch=graph, comm=overlap)",
-        "--what-if: %.80s: '%.60s' is no share of its time", e->key, value);
+        "--what-if: %.80s: '%.60s' is no share of its time", edit->key, value);
 }
 
-static int one_edit(const char *text, size_t length, struct an_edit *e, char *wrong,
+static int one_edit(const char *text, size_t length, struct an_edit *edit, char *wrong,
                     struct tacho_error *err)
 {
     const char *equals = memchr(text, '=', length);
-    *e = (struct an_edit){.factor = 1};
+    *edit = (struct an_edit){.factor = 1};
     if (!equals || equals == text || length >= AN_EDIT_KEY)
         return tacho_fail(err, TACHO_EUSAGE,
                           "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
                           "--what-if: '%.*s' is no edit", (int)(length < 80 ? length : 80), text);
-    snprintf(e->text, sizeof e->text, "%.*s", (int)length, text);
-    snprintf(e->key, sizeof e->key, "%.*s", (int)(equals - text), text);
-    if (!known(e->key)) {
+    snprintf(edit->text, sizeof edit->text, "%.*s", (int)length, text);
+    snprintf(edit->key, sizeof edit->key, "%.*s", (int)(equals - text), text);
+    if (!known(edit->key)) {
         if (wrong)
-            snprintf(wrong, AN_EDIT_KEY, "%s", e->key);
+            snprintf(wrong, AN_EDIT_KEY, "%s", edit->key);
         return tacho_fail(err, TACHO_EUSAGE, "tacho advise --help lists what can be changed",
-                          "--what-if: '%.80s' is nothing that can be changed", e->key);
+                          "--what-if: '%.80s' is nothing that can be changed", edit->key);
     }
-    return value_of(e, e->text + strlen(e->key) + 1, err);
+    return value_of(edit, edit->text + strlen(edit->key) + 1, err);
 }
 
 int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t *count,

@@ -9,7 +9,7 @@
 
 /* What the edits of one prediction come to. */
 struct an_plan {
-    struct an_what_if_state *s;
+    struct an_what_if_state *state;
     struct an_change change;
     const char *ceiling; /* why no value is expected; NULL */
     const char *unknown; /* an edit that names nothing of the run */
@@ -25,11 +25,11 @@ struct an_plan {
 };
 
 /* Takes one more edit in. 0 or TACHO_ENOMEM. */
-int an_plan_apply(struct an_plan *p, const struct an_edit *e);
+int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);
 /* What of the workers' work is left after the edits, as a share. */
-double an_plan_worker_share(const struct an_what_if_state *s);
+double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
  * for granted. */
-void an_plan_cores(struct an_plan *p);
+void an_plan_cores(struct an_plan *plan);
 
 #endif

@@ -19,9 +19,9 @@
 enum place { ON_THREAD, ON_DEVICE, ELSEWHERE, PLACES };
 
 struct even {
-    const struct an_replay *r;
-    struct an_context *c;
-    const struct an_edit *e;
+    const struct an_replay *replay;
+    struct an_context *context;
+    const struct an_edit *edit;
     int64_t *own;
     enum an_step_stage stage; /* AN_STAGE_COUNT: all of them */
     uint32_t target;          /* lane; AN_NONE: all lanes */
@@ -41,263 +41,272 @@ struct even {
 /* ---- which node is whose -------------------------------------------------------------------------------------------------------- */
 
 /* Column of a step: the reference's step of the same index; SIZE_MAX: it has none. */
-static size_t column_of(const struct even *x, const struct an_step *s)
+static size_t column_of(const struct even *even, const struct an_step *step)
 {
-    const struct an_lane *l = &x->c->lane[x->reference];
-    size_t low = l->first, high = l->first + l->count;
-    while (s && low < high) {
+    const struct an_lane *lane = &even->context->lane[even->reference];
+    size_t low = lane->first, high = lane->first + lane->count;
+    while (step && low < high) {
         size_t middle = low + (high - low) / 2;
-        if (x->c->step[middle].index < s->index)
+        if (even->context->step[middle].index < step->index)
             low = middle + 1;
         else
             high = middle;
     }
-    return s && low < l->first + l->count && x->c->step[low].index == s->index ? low - l->first
-                                                                               : SIZE_MAX;
+    return step && low < lane->first + lane->count && even->context->step[low].index == step->index
+               ? low - lane->first
+               : SIZE_MAX;
 }
 
 /* Stage of a lane's thread at `time`; other: none. */
-static enum an_step_stage stage_at(const struct even *x, uint32_t lane, int64_t time)
+static enum an_step_stage stage_at(const struct even *even, uint32_t lane, int64_t time)
 {
-    const struct an_stage_span *a = x->span[lane];
-    size_t i =
-        an_rows_seek(a, sizeof *a, offsetof(struct an_stage_span, end), x->spans[lane], time);
-    return i < x->spans[lane] && a[i].start <= time ? a[i].stage : AN_STAGE_OTHER;
+    const struct an_stage_span *stage_span = even->span[lane];
+    size_t i = an_rows_seek(stage_span, sizeof *stage_span, offsetof(struct an_stage_span, end),
+                            even->spans[lane], time);
+    return i < even->spans[lane] && stage_span[i].start <= time ? stage_span[i].stage
+                                                                : AN_STAGE_OTHER;
 }
 
-static enum an_step_stage stage_of_node(const struct even *x, uint32_t lane, uint32_t n)
+static enum an_step_stage stage_of_node(const struct even *even, uint32_t lane, uint32_t n)
 {
-    const struct an_graph *g = x->r->g;
-    if (g->cause[n] == AN_CAUSE_INPUT)
+    const struct an_graph *graph = even->replay->graph;
+    if (graph->cause[n] == AN_CAUSE_INPUT)
         return AN_STAGE_INPUT;
-    if (x->c->lane[lane].device != AN_NONE)
+    if (even->context->lane[lane].device != AN_NONE)
         return AN_STAGE_OTHER;
-    return stage_at(x, lane, g->start[n] + (g->end[n] - g->start[n]) / 2);
+    return stage_at(even, lane, graph->start[n] + (graph->end[n] - graph->start[n]) / 2);
 }
 
-static bool is_meant(const struct even *x, enum an_step_stage s)
+static bool is_meant(const struct even *even, enum an_step_stage s)
 {
-    return x->stage == AN_STAGE_COUNT || s == x->stage ||
-           (x->stage == AN_STAGE_COMPUTE && s == AN_STAGE_FORWARD);
+    return even->stage == AN_STAGE_COUNT || s == even->stage ||
+           (even->stage == AN_STAGE_COMPUTE && s == AN_STAGE_FORWARD);
 }
 
-static void add(struct even *x, uint32_t lane, enum place p, size_t column, uint32_t n)
+static void add(struct even *even, uint32_t lane, enum place p, size_t column, uint32_t n)
 {
-    size_t i = p == ELSEWHERE ? lane : lane * x->columns + column;
-    double ns = (double)x->own[n];
-    if (!x->scale) {
-        x->work[p][i] += ns;
-        x->touched += x->target == AN_NONE || x->target == lane ? x->own[n] : 0;
-    } else if (x->target == AN_NONE || x->target == lane) {
-        x->own[n] = (int64_t)(ns * x->factor[p][i]);
+    size_t i = p == ELSEWHERE ? lane : lane * even->columns + column;
+    double ns = (double)even->own[n];
+    if (!even->scale) {
+        even->work[p][i] += ns;
+        even->touched += even->target == AN_NONE || even->target == lane ? even->own[n] : 0;
+    } else if (even->target == AN_NONE || even->target == lane) {
+        even->own[n] = (int64_t)(ns * even->factor[p][i]);
     }
 }
 
-static void ops(struct even *x)
+static void ops(struct even *even)
 {
-    const struct an_devices *gpu = x->c->gpu;
-    const struct an_graph *g = x->r->g;
+    const struct an_devices *gpu = even->context->gpu;
+    const struct an_graph *graph = even->replay->graph;
     for (size_t i = 0; gpu && i < gpu->op.count; i++) {
-        uint32_t n = g->op_node[i], lane = x->lane[gpu->op.track[i]];
-        if (lane == AN_NONE || !x->r->inside[n] || g->cause[n] == AN_CAUSE_TRANSFER || !x->own[n])
+        uint32_t n = graph->op_node[i], lane = even->lane[gpu->op.track[i]];
+        if (lane == AN_NONE || !even->replay->inside[n] || graph->cause[n] == AN_CAUSE_TRANSFER ||
+            !even->own[n])
             continue;
-        const struct an_lane *l = &x->c->lane[lane];
-        size_t column = column_of(x, an_step_at(x->c, l, g->start[n]));
-        if (column != SIZE_MAX && is_meant(x, an_stage_of_op(&x->map, l, i)))
-            add(x, lane, ON_DEVICE, column, n);
+        const struct an_lane *l = &even->context->lane[lane];
+        size_t column = column_of(even, an_step_at(even->context, l, graph->start[n]));
+        if (column != SIZE_MAX && is_meant(even, an_stage_of_op(&even->map, l, i)))
+            add(even, lane, ON_DEVICE, column, n);
     }
 }
 
-static void pieces(struct even *x)
+static void pieces(struct even *even)
 {
-    const struct an_graph *g = x->r->g;
-    for (size_t i = 0; i < x->r->node_count; i++) {
-        uint32_t n = x->r->node[i], lane = x->lane[g->track[n]];
-        bool ended = g->kind[n] == AN_NODE_WAIT && g->in_first[n] < g->in_first[n + 1];
-        if (lane == AN_NONE || an_graph_on_device(g, n) || !x->own[n] || ended ||
-            g->cause[n] == AN_CAUSE_TRANSFER || g->cause[n] == AN_CAUSE_PEERS ||
-            !is_meant(x, stage_of_node(x, lane, n)))
+    const struct an_graph *graph = even->replay->graph;
+    for (size_t i = 0; i < even->replay->node_count; i++) {
+        uint32_t n = even->replay->node[i], lane = even->lane[graph->track[n]];
+        bool ended = graph->kind[n] == AN_NODE_WAIT && graph->in_first[n] < graph->in_first[n + 1];
+        if (lane == AN_NONE || an_graph_on_device(graph, n) || !even->own[n] || ended ||
+            graph->cause[n] == AN_CAUSE_TRANSFER || graph->cause[n] == AN_CAUSE_PEERS ||
+            !is_meant(even, stage_of_node(even, lane, n)))
             continue;
-        const struct an_lane *l = &x->c->lane[lane];
-        bool main = g->track[n] == l->track;
-        size_t column = main ? column_of(x, an_step_at_host(x->c, l, g->start[n])) : 0;
+        const struct an_lane *l = &even->context->lane[lane];
+        bool main = graph->track[n] == l->track;
+        size_t column =
+            main ? column_of(even, an_step_at_host(even->context, l, graph->start[n])) : 0;
         if (column != SIZE_MAX)
-            add(x, lane, main ? ON_THREAD : ELSEWHERE, column, n);
+            add(even, lane, main ? ON_THREAD : ELSEWHERE, column, n);
     }
 }
 
-static void pass(struct even *x, bool scale)
+static void pass(struct even *even, bool scale)
 {
-    x->scale = scale;
-    ops(x);
-    pieces(x);
+    even->scale = scale;
+    ops(even);
+    pieces(even);
 }
 
 /* ---- what it would be ----------------------------------------------------------------------------------------------------------- */
 
-static bool are_peers(const struct an_context *c, uint32_t a, uint32_t b)
+static bool are_peers(const struct an_context *context, uint32_t a, uint32_t b)
 {
-    const uint32_t *peers = c->exchanges ? c->exchanges->peers : NULL;
+    const uint32_t *peers = context->exchanges ? context->exchanges->peers : NULL;
     return !peers || peers[a] == peers[b];
 }
 
 /* Steps of the lane that its work is spread over. */
-static double steps_of(const struct even *x, uint32_t lane)
+static double steps_of(const struct even *even, uint32_t lane)
 {
-    return x->c->lane[lane].count ? (double)x->c->lane[lane].count : 1;
+    return even->context->lane[lane].count ? (double)even->context->lane[lane].count : 1;
 }
 
 /* What the lane's work in a column would be: the median of its peers', or the mean of all; -1:
  * nobody else has it. */
-static double goal(const struct even *x, uint32_t lane, enum place p, size_t column, double *others)
+static double goal(const struct even *even, uint32_t lane, enum place p, size_t column,
+                   double *others)
 {
     size_t n = 0;
     double sum = 0;
-    for (uint32_t k = 0; k < x->c->lane_count; k++) {
-        if ((k == lane && x->target != AN_NONE) || !are_peers(x->c, lane, k))
+    for (uint32_t k = 0; k < even->context->lane_count; k++) {
+        if ((k == lane && even->target != AN_NONE) || !are_peers(even->context, lane, k))
             continue;
-        double ns =
-            p == ELSEWHERE ? x->work[p][k] / steps_of(x, k) : x->work[p][k * x->columns + column];
-        if (p != ELSEWHERE && x->work[ON_THREAD][k * x->columns + column] == 0 &&
-            x->work[ON_DEVICE][k * x->columns + column] == 0)
+        double ns = p == ELSEWHERE ? even->work[p][k] / steps_of(even, k)
+                                   : even->work[p][k * even->columns + column];
+        if (p != ELSEWHERE && even->work[ON_THREAD][k * even->columns + column] == 0 &&
+            even->work[ON_DEVICE][k * even->columns + column] == 0)
             continue; /* this rank does not have the step */
         others[n++] = ns;
         sum += ns;
     }
-    return !n ? -1 : x->target == AN_NONE ? sum / (double)n : an_quantile_of(others, n, 0.5);
+    return !n ? -1 : even->target == AN_NONE ? sum / (double)n : an_quantile_of(others, n, 0.5);
 }
 
-static double factor(const struct even *x, double own, double to)
+static double factor(const struct even *even, double own, double to)
 {
     if (to < 0 || own <= 0)
         return 1;
-    return x->target == AN_NONE || to < own ? to / own : 1;
+    return even->target == AN_NONE || to < own ? to / own : 1;
 }
 
-static void factors(struct even *x, double *others)
+static void factors(struct even *even, double *others)
 {
-    for (uint32_t k = 0; k < x->c->lane_count; k++) {
-        if (x->target != AN_NONE && x->target != k)
+    for (uint32_t k = 0; k < even->context->lane_count; k++) {
+        if (even->target != AN_NONE && even->target != k)
             continue;
-        for (size_t i = 0; i < x->columns; i++)
+        for (size_t i = 0; i < even->columns; i++)
             for (int p = ON_THREAD; p <= ON_DEVICE; p++) {
-                size_t at = k * x->columns + i;
-                x->factor[p][at] =
-                    x->e->kind == AN_EDIT_SCALE
-                        ? x->e->factor
-                        : factor(x, x->work[p][at], goal(x, k, (enum place)p, i, others));
+                size_t at = k * even->columns + i;
+                even->factor[p][at] =
+                    even->edit->kind == AN_EDIT_SCALE
+                        ? even->edit->factor
+                        : factor(even, even->work[p][at], goal(even, k, (enum place)p, i, others));
             }
-        x->factor[ELSEWHERE][k] = x->e->kind == AN_EDIT_SCALE
-                                      ? x->e->factor
-                                      : factor(x, x->work[ELSEWHERE][k] / steps_of(x, k),
-                                               goal(x, k, ELSEWHERE, 0, others));
+        even->factor[ELSEWHERE][k] =
+            even->edit->kind == AN_EDIT_SCALE
+                ? even->edit->factor
+                : factor(even, even->work[ELSEWHERE][k] / steps_of(even, k),
+                         goal(even, k, ELSEWHERE, 0, others));
     }
 }
 
 /* ---- the edit -------------------------------------------------------------------------------------------------------------------- */
 
-static const char *ranks_of(struct an_context *c)
+static const char *ranks_of(struct an_context *context)
 {
     const char *list = "";
-    for (size_t k = 0; k < c->lane_count && strlen(list) < 100; k++)
-        list = an_arena_format(c->a, "%s%s%" PRId64, list, k ? ", " : "", c->lane[k].rank);
+    for (size_t k = 0; k < context->lane_count && strlen(list) < 100; k++)
+        list = an_arena_format(context->arena, "%s%s%" PRId64, list, k ? ", " : "",
+                               context->lane[k].rank);
     return list;
 }
 
 /* "rank:2:backward": who is meant. False, with the reason: nobody. */
-static bool read_key(struct even *x, const char **reason)
+static bool read_key(struct even *even, const char **reason)
 {
-    struct an_context *c = x->c;
+    struct an_context *context = even->context;
     char *end = NULL;
-    x->target = x->reference = AN_NONE;
-    x->stage = AN_STAGE_COUNT;
-    for (uint32_t k = 0; k < c->lane_count && x->reference == AN_NONE; k++)
-        x->reference = c->lane[k].count ? k : AN_NONE;
-    if (c->lane_count < 2 || x->reference == AN_NONE) {
+    even->target = even->reference = AN_NONE;
+    even->stage = AN_STAGE_COUNT;
+    for (uint32_t k = 0; k < context->lane_count && even->reference == AN_NONE; k++)
+        even->reference = context->lane[k].count ? k : AN_NONE;
+    if (context->lane_count < 2 || even->reference == AN_NONE) {
         *reason = "there is one rank only: nobody to compare it with";
         return false;
     }
-    if (!strcmp(x->e->key, "ranks"))
+    if (!strcmp(even->edit->key, "ranks"))
         return true;
-    long long rank = strtoll(x->e->key + strlen("rank:"), &end, 10);
-    for (uint32_t k = 0; k < c->lane_count; k++)
-        if (c->lane[k].rank == rank)
-            x->target = x->reference = k;
+    long long rank = strtoll(even->edit->key + strlen("rank:"), &end, 10);
+    for (uint32_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].rank == rank)
+            even->target = even->reference = k;
     if (*end == ':')
-        an_stage_named(end + 1, &x->stage);
-    if (x->target == AN_NONE)
-        *reason =
-            an_arena_format(c->a, "rank %lld is not in this run: it has %s", rank, ranks_of(c));
-    return x->target != AN_NONE;
+        an_stage_named(end + 1, &even->stage);
+    if (even->target == AN_NONE)
+        *reason = an_arena_format(context->arena, "rank %lld is not in this run: it has %s", rank,
+                                  ranks_of(context));
+    return even->target != AN_NONE;
 }
 
-static int allocate(struct even *x)
+static int allocate(struct even *even)
 {
-    struct an_context *c = x->c;
-    size_t lanes = c->lane_count, tracks = c->t->track_count;
-    x->columns = c->lane[x->reference].count;
-    for (uint32_t k = 0; k < lanes && x->target == AN_NONE;
+    struct an_context *context = even->context;
+    size_t lanes = context->lane_count, tracks = context->trace->track_count;
+    even->columns = context->lane[even->reference].count;
+    for (uint32_t k = 0; k < lanes && even->target == AN_NONE;
          k++) /* the lane with most steps has most columns */
-        if (c->lane[k].count > x->columns) {
-            x->reference = k;
-            x->columns = c->lane[k].count;
+        if (context->lane[k].count > even->columns) {
+            even->reference = k;
+            even->columns = context->lane[k].count;
         }
-    x->lane = malloc((tracks + 1) * sizeof *x->lane);
-    x->span = calloc(lanes, sizeof *x->span);
-    x->spans = calloc(lanes, sizeof *x->spans);
-    x->span_room = calloc(lanes, sizeof *x->span_room);
-    bool ok = x->lane && x->span && x->spans && x->span_room;
+    even->lane = malloc((tracks + 1) * sizeof *even->lane);
+    even->span = calloc(lanes, sizeof *even->span);
+    even->spans = calloc(lanes, sizeof *even->spans);
+    even->span_room = calloc(lanes, sizeof *even->span_room);
+    bool ok = even->lane && even->span && even->spans && even->span_room;
     for (int p = 0; p < PLACES && ok; p++) {
-        size_t n = p == ELSEWHERE ? lanes : lanes * x->columns;
-        x->work[p] = calloc(n + 1, sizeof *x->work[p]);
-        x->factor[p] = calloc(n + 1, sizeof *x->factor[p]);
-        ok = x->work[p] && x->factor[p];
+        size_t n = p == ELSEWHERE ? lanes : lanes * even->columns;
+        even->work[p] = calloc(n + 1, sizeof *even->work[p]);
+        even->factor[p] = calloc(n + 1, sizeof *even->factor[p]);
+        ok = even->work[p] && even->factor[p];
     }
-    if (!ok || an_stage_map_of(c, &x->map))
+    if (!ok || an_stage_map_of(context, &even->map))
         return TACHO_ENOMEM;
     for (uint32_t k = 0; k < tracks; k++)
-        x->lane[k] = an_lane_of_process(c, c->t->track[k].process);
-    for (size_t i = 0; i < c->step_count; i++) {
-        uint32_t k = c->step[i].lane;
-        if (c->lane[k].device == AN_NONE && c->lane[k].track != AN_NONE &&
-            an_step_detailed(&c->step[i]) &&
-            an_stage_spans(&x->map, &c->step[i], &x->span[k], &x->spans[k], &x->span_room[k]))
+        even->lane[k] = an_lane_of_process(context, context->trace->track[k].process);
+    for (size_t i = 0; i < context->step_count; i++) {
+        uint32_t k = context->step[i].lane;
+        if (context->lane[k].device == AN_NONE && context->lane[k].track != AN_NONE &&
+            an_step_detailed(&context->step[i]) &&
+            an_stage_spans(&even->map, &context->step[i], &even->span[k], &even->spans[k],
+                           &even->span_room[k]))
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static void release(struct even *x)
+static void release(struct even *even)
 {
-    for (uint32_t k = 0; x->span && k < x->c->lane_count; k++)
-        free(x->span[k]);
-    free(x->span);
-    free(x->spans);
-    free(x->span_room);
-    free(x->lane);
+    for (uint32_t k = 0; even->span && k < even->context->lane_count; k++)
+        free(even->span[k]);
+    free(even->span);
+    free(even->spans);
+    free(even->span_room);
+    free(even->lane);
     for (int p = 0; p < PLACES; p++) {
-        free(x->work[p]);
-        free(x->factor[p]);
+        free(even->work[p]);
+        free(even->factor[p]);
     }
 }
 
-int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own,
+int an_what_if_ranks(const struct an_replay *replay, const struct an_edit *edit, int64_t *own,
                      int64_t *touched, const char **reason)
 {
-    struct even x = {.r = r, .c = r->c, .e = e, .own = own};
-    if (!read_key(&x, reason))
+    struct even even = {.replay = replay, .context = replay->context, .edit = edit, .own = own};
+    if (!read_key(&even, reason))
         return 0;
-    double *others = malloc((x.c->lane_count + 1) * sizeof *others);
-    int rc = others ? allocate(&x) : TACHO_ENOMEM;
+    double *others = malloc((even.context->lane_count + 1) * sizeof *others);
+    int rc = others ? allocate(&even) : TACHO_ENOMEM;
     if (!rc) {
-        pass(&x, false);
-        factors(&x, others);
-        pass(&x, true);
-        *touched = an_time_add(*touched, x.touched);
-        if (!x.touched)
-            *reason = an_arena_format(x.c->a, "nothing in the replayed steps is %.100s", e->key);
+        pass(&even, false);
+        factors(&even, others);
+        pass(&even, true);
+        *touched = an_time_add(*touched, even.touched);
+        if (!even.touched)
+            *reason = an_arena_format(even.context->arena,
+                                      "nothing in the replayed steps is %.100s", edit->key);
     }
     free(others);
-    release(&x);
+    release(&even);
     return rc;
 }

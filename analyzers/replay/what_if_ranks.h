@@ -17,7 +17,7 @@
  * for loaders work ahead. Collectives, and waits that something ends, are nobody's own work and
  * stay. *touched grows by the own work that is named. *reason is set where the edit cannot be done
  * in this run. 0 or TACHO_ENOMEM. */
-int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own,
+int an_what_if_ranks(const struct an_replay *replay, const struct an_edit *edit, int64_t *own,
                      int64_t *touched, const char **reason);
 
 #endif

@@ -54,17 +54,18 @@ static double share_of(const double *e, const double *b, size_t n, bool middle, 
 }
 
 /* Steps in a row that stand for a new run: whole periods. */
-static size_t stretch_steps(const struct an_replay *r, size_t n)
+static size_t stretch_steps(const struct an_replay *replay, size_t n)
 {
-    size_t length = (size_t)ceil(sqrt((double)n)), periods = (length + r->period - 1) / r->period;
-    return periods * r->period < n ? periods * r->period : n;
+    size_t length = (size_t)ceil(sqrt((double)n)),
+           periods = (length + replay->period - 1) / replay->period;
+    return periods * replay->period < n ? periods * replay->period : n;
 }
 
 /* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such
  * stretches: the machine's state may last longer than a run, so a new run is at least as different
  * from this one as stretches of it are from each other. `room` is for 2 n. */
 static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle,
-                      double *room, struct an_interval *x)
+                      double *room, struct an_interval *interval)
 {
     double *share = room, *work = room + n, before = 0;
     size_t count = n - length + 1;
@@ -79,20 +80,21 @@ static void stretches(const double *e, const double *b, size_t n, size_t length,
         share[i] = before > 0 ? level / before : 1;
     }
     an_sort(share, count);
-    x->low = an_quantile(share, count, 0.025);
-    x->high = an_quantile(share, count, 0.975);
+    interval->low = an_quantile(share, count, 0.025);
+    interval->high = an_quantile(share, count, 0.975);
 }
 
-int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x)
+int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
+                         struct an_interval *interval)
 {
-    double *room = malloc((2 * s->steps + 1) * sizeof *room);
-    bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
+    double *room = malloc((2 * state->steps + 1) * sizeof *room);
+    bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     if (!room)
         return TACHO_ENOMEM;
-    *length = stretch_steps(s->r, s->steps);
-    *x = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
-    if (s->steps)
-        stretches(s->b, s->b, s->steps, *length, middle, room, x);
+    *length = stretch_steps(state->replay, state->steps);
+    *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
+    if (state->steps)
+        stretches(state->b, state->b, state->steps, *length, middle, room, interval);
     free(room);
     return 0;
 }
@@ -139,11 +141,11 @@ static int bootstrap(const double *e, const double *b, size_t n, size_t stretch,
 
 /* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more,
  * because the first of them begins earlier by more than the last one ends. */
-static void no_longer(struct an_interval *x)
+static void no_longer(struct an_interval *interval)
 {
-    x->low = x->low < 1 ? x->low : 1;
-    x->estimate = x->estimate < 1 ? x->estimate : 1;
-    x->high = x->high < 1 ? x->high : 1;
+    interval->low = interval->low < 1 ? interval->low : 1;
+    interval->estimate = interval->estimate < 1 ? interval->estimate : 1;
+    interval->high = interval->high < 1 ? interval->high : 1;
 }
 
 /* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
@@ -156,30 +158,32 @@ struct outcome {
     int count;
 };
 
-static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
+static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expected)
 {
-    struct an_what_if_state *s = p->s;
-    struct an_interval x, other;
+    struct an_what_if_state *state = plan->state;
+    struct an_interval interval, other;
     size_t n = 0;
-    for (size_t i = 0; i < s->r->step_count; i++)
-        if (an_replay_counts(&s->r->step[i])) {
-            double ns = (double)an_replay_step_ns(s->r, &s->r->step[i], &s->edited);
-            s->e[n] = ns > p->floor[n] ? ns : p->floor[n];
+    for (size_t i = 0; i < state->replay->step_count; i++)
+        if (an_replay_counts(&state->replay->step[i])) {
+            double ns =
+                (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->edited);
+            state->e[n] = ns > plan->floor[n] ? ns : plan->floor[n];
             n++;
         }
-    bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
+    bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
-        if (bootstrap(s->e, s->b, s->steps, stretch_steps(s->r, s->steps), !sums, &x, &other))
+        if (bootstrap(state->e, state->b, state->steps, stretch_steps(state->replay, state->steps),
+                      !sums, &interval, &other))
             return TACHO_ENOMEM;
-        if (!p->more)
-            no_longer(&x);
-        o->low = x.low < o->low ? x.low : o->low;
-        o->high = x.high > o->high ? x.high : o->high;
-        o->new_low = fmin(o->new_low, other.low);
-        o->new_high = fmax(o->new_high, other.high);
+        if (!plan->more)
+            no_longer(&interval);
+        outcome->low = interval.low < outcome->low ? interval.low : outcome->low;
+        outcome->high = interval.high > outcome->high ? interval.high : outcome->high;
+        outcome->new_low = fmin(outcome->new_low, other.low);
+        outcome->new_high = fmax(outcome->new_high, other.high);
         if (expected && sums == (middle ? 0 : 1)) {
-            o->sum += x.estimate;
-            o->count++;
+            outcome->sum += interval.estimate;
+            outcome->count++;
         }
     }
     return 0;
@@ -188,61 +192,64 @@ static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
 /* With the resources shared as the model says, which is what is expected (the mean of the readings,
  * where CPU time can be read in more ways than one), and with every piece of work as slow as it was
  * recorded: the truth lies between, where threads do not share fairly. */
-static int replay_shared(struct an_plan *p, struct outcome *o)
+static int replay_shared(struct an_plan *plan, struct outcome *outcome)
 {
-    struct an_what_if_state *s = p->s;
-    if (s->shares) {
+    struct an_what_if_state *state = plan->state;
+    if (state->shares) {
         int rc = 0;
-        for (size_t k = 0; k < an_shares_readings(s->shares) && !rc; k++) {
-            an_shares_read(s->shares, k);
-            rc = an_shares_run(s->shares, &p->change, p->cores, p->others, &s->edited);
-            rc = rc ? rc : add_outcome(p, o, true);
+        for (size_t k = 0; k < an_shares_readings(state->shares) && !rc; k++) {
+            an_shares_read(state->shares, k);
+            rc = an_shares_run(state->shares, &plan->change, plan->cores, plan->others,
+                               &state->edited);
+            rc = rc ? rc : add_outcome(plan, outcome, true);
         }
-        if (rc || p->cores > 0 || p->others >= 0)
+        if (rc || plan->cores > 0 || plan->others >= 0)
             return rc;
-        if (p->change.route)
-            an_route_recorded(p->change.route, 1);
+        if (plan->change.route)
+            an_route_recorded(plan->change.route, 1);
     }
-    an_replay_run(s->r, &p->change, &s->edited);
-    return add_outcome(p, o, !s->shares);
+    an_replay_run(state->replay, &plan->change, &state->edited);
+    return add_outcome(plan, outcome, !state->shares);
 }
 
 /* The loader on other threads, handing over for nothing and for what moving the batch through
  * memory takes. */
-static int replay_route(struct an_plan *p, struct outcome *o)
+static int replay_route(struct an_plan *p, struct outcome *outcome)
 {
-    struct an_what_if_state *s = p->s;
-    size_t nodes = s->r->g->node_count;
+    struct an_what_if_state *state = p->state;
+    size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
-    bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
-    bool engine = an_findings_framework(s->r->c) == AN_FRAMEWORK_LIBTRAIN,
+    bool in_line = state->replay->context->result->loader.workers.valid &&
+                   !state->replay->context->result->loader.workers.value;
+    bool engine = an_findings_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN,
          unknown = in_line && !engine; /* by address */
     double share =
-        in_line ? 1 : an_plan_worker_share(s); /* in line the work that moves is the scaled one */
+        in_line ? 1
+                : an_plan_worker_share(state); /* in line the work that moves is the scaled one */
     if (!kept)
         return TACHO_ENOMEM;
-    memcpy(kept, s->own, nodes * sizeof *kept);
+    memcpy(kept, state->own, nodes * sizeof *kept);
     int rc = 0;
     for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
-        memcpy(s->own, kept, nodes * sizeof *kept);
+        memcpy(state->own, kept, nodes * sizeof *kept);
         const struct an_route_plan plan = {.workers = p->workers,
                                            .ahead = p->ahead,
                                            .whoever = engine,
                                            .work_factor = share,
                                            .hand_over = worst ? PASSES : 0};
-        rc = an_route_new(s->r, &plan, s->own, &p->change.route, &p->reason);
+        rc = an_route_new(state->replay, &plan, state->own, &p->change.route, &p->reason);
         if (!rc && !p->reason)
-            rc = replay_shared(p, o);
+            rc = replay_shared(p, outcome);
     }
     free(kept);
     return rc;
 }
 
 /* Of devices it is: their ops do not get faster when the host does not pause. */
-static bool on_threads(const struct an_context *c)
+static bool on_threads(const struct an_context *context)
 {
-    for (size_t k = 0; k < c->lane_count; k++)
-        if (c->lane[k].device != AN_NONE)
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].device != AN_NONE)
             return false;
     return true;
 }
@@ -250,163 +257,169 @@ static bool on_threads(const struct an_context *c)
 /* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches
  * and a core of its own, the steps as recorded do not tell: it is bounded by the fastest repeats of
  * its pieces. */
-static int replay_fastest(struct an_plan *p, struct outcome *o)
+static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
 {
-    struct an_what_if_state *s = p->s;
-    const struct an_replay *r = s->r;
-    int64_t *fast = malloc((r->g->node_count + 1) * sizeof *fast);
+    struct an_what_if_state *state = plan->state;
+    const struct an_replay *replay = state->replay;
+    int64_t *fast = malloc((replay->graph->node_count + 1) * sizeof *fast);
     int rc = fast ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        memcpy(fast, r->own, r->g->node_count * sizeof *fast);
-        rc = an_replay_fastest(r, fast);
+        memcpy(fast, replay->own, replay->graph->node_count * sizeof *fast);
+        rc = an_replay_fastest(replay, fast);
     }
-    for (size_t i = 0; i < r->node_count && !rc; i++) {
-        uint32_t n = r->node[i];
-        if (fast[n] < r->own[n])
-            s->own[n] = (int64_t)((double)s->own[n] * (double)fast[n] / (double)r->own[n]);
+    for (size_t i = 0; i < replay->node_count && !rc; i++) {
+        uint32_t n = replay->node[i];
+        if (fast[n] < replay->own[n])
+            state->own[n] =
+                (int64_t)((double)state->own[n] * (double)fast[n] / (double)replay->own[n]);
     }
     free(fast);
     if (rc)
         return rc;
-    an_replay_run(r, &p->change, &s->edited);
-    const struct outcome kept = *o;
-    rc = add_outcome(p, o, false);
-    o->high = kept.high; /* it is a bound from below */
-    o->new_high = kept.new_high;
+    an_replay_run(replay, &plan->change, &state->edited);
+    const struct outcome kept = *outcome;
+    rc = add_outcome(plan, outcome, false);
+    outcome->high = kept.high; /* it is a bound from below */
+    outcome->new_high = kept.new_high;
     return rc;
 }
 
-static int replay_plan(struct an_plan *p, struct outcome *o)
+static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
-    *o = (struct outcome){
+    *outcome = (struct outcome){
         .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
-    if (p->route || p->cores > 0 || p->others >= 0 || an_cores_short(&p->s->cores))
-        an_plan_cores(p);
-    int rc = p->route ? replay_route(p, o) : replay_shared(p, o);
-    bool most = !rc && !p->reason && o->sum < MOST_GOES * o->count && on_threads(p->s->r->c);
-    return most ? replay_fastest(p, o) : rc;
+    if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
+        an_plan_cores(plan);
+    int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
+    bool most = !rc && !plan->reason && outcome->sum < MOST_GOES * outcome->count &&
+                on_threads(plan->state->replay->context);
+    return most ? replay_fastest(plan, outcome) : rc;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
 
 /* As a share: what the replay was seen to miss, of the odd steps with the work of the even ones and
  * of all as they are. */
-static double error_of(const struct an_what_if_state *s)
+static double error_of(const struct an_what_if_state *state)
 {
-    double a = fabs(s->error.pct) / 100, b = fabs(s->base_pct) / 100;
+    double a = fabs(state->error.pct) / 100, b = fabs(state->base_pct) / 100;
     return isnan(a) || b > a ? b : a;
 }
 
-const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s)
+const char *an_what_if_none(struct an_context *context, const struct an_what_if_state *state)
 {
-    double pct = 100 * error_of(s);
+    double pct = 100 * error_of(state);
     if (pct <= ERROR_MAX)
         return NULL;
-    return an_arena_format(c->a,
+    return an_arena_format(context->arena,
                            "the replay misses the recorded steps by %.0f %%, so it predicts "
                            "nothing: the trace lacks what its "
                            "time depends on (calls that launch and synchronise, all threads)",
                            pct);
 }
 
-static void fill(struct an_plan *p, const struct outcome *o, struct an_what_if *w)
+static void fill(struct an_plan *plan, const struct outcome *outcome, struct an_what_if *what_if)
 {
-    struct an_what_if_state *s = p->s;
-    double error = error_of(s), low = s->median_ms * o->low * (1 - error),
-           high = s->median_ms * o->high * (1 + error);
-    double expected = s->median_ms * o->sum / o->count;
-    const char *none = p->ceiling;
-    if (!none && isnan(s->error.pct))
+    struct an_what_if_state *state = plan->state;
+    double error = error_of(state), low = state->median_ms * outcome->low * (1 - error),
+           high = state->median_ms * outcome->high * (1 + error);
+    double expected = state->median_ms * outcome->sum / outcome->count;
+    const char *none = plan->ceiling;
+    if (!none && isnan(state->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
                "needed)";
-    w->ceiling = none;
-    w->condition = p->condition;
-    double step_low = s->median_ms * fmin(o->low, o->new_low) * (1 - error);
-    double step_high = s->median_ms * fmax(o->high, o->new_high) * (1 + error);
-    w->step_low_ms =
+    what_if->ceiling = none;
+    what_if->condition = plan->condition;
+    double step_low = state->median_ms * fmin(outcome->low, outcome->new_low) * (1 - error);
+    double step_high = state->median_ms * fmax(outcome->high, outcome->new_high) * (1 + error);
+    what_if->step_low_ms =
         low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
-    w->step_ms = none ? an_num_none(none) : an_num(expected);
-    w->step_high_ms = none ? an_num_none(none) : an_num(step_high);
-    w->gain = (struct an_gain){
-        .low = none ? an_num_none(none) : an_num(100 * (s->median_ms / high - 1)),
-        .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
-        .high = low > 0 ? an_num(100 * (s->median_ms / low - 1))
+    what_if->step_ms = none ? an_num_none(none) : an_num(expected);
+    what_if->step_high_ms = none ? an_num_none(none) : an_num(step_high);
+    what_if->gain = (struct an_gain){
+        .low = none ? an_num_none(none) : an_num(100 * (state->median_ms / high - 1)),
+        .expected = none ? an_num_none(none) : an_num(100 * (state->median_ms / expected - 1)),
+        .high = low > 0 ? an_num(100 * (state->median_ms / low - 1))
                         : an_num_none("nothing is left of the step"),
         .ceiling = none != NULL};
 }
 
-static void absent(struct an_what_if *w, const char *reason)
+static void absent(struct an_what_if *what_if, const char *reason)
 {
-    w->reason = reason;
-    w->step_ms = w->step_low_ms = w->step_high_ms = an_num_none(reason);
-    w->gain = (struct an_gain){.low = w->step_ms, .expected = w->step_ms, .high = w->step_ms};
+    what_if->reason = reason;
+    what_if->step_ms = what_if->step_low_ms = what_if->step_high_ms = an_num_none(reason);
+    what_if->gain = (struct an_gain){
+        .low = what_if->step_ms, .expected = what_if->step_ms, .high = what_if->step_ms};
 }
 
 /* "this run has op:matrix, op:other": rows of the kind the key is of. */
-static const char *names_like(const struct an_what_if_state *s, const char *key)
+static const char *names_like(const struct an_what_if_state *state, const char *key)
 {
-    struct an_context *c = s->r->c;
+    struct an_context *context = state->replay->context;
     size_t prefix = strcspn(key, ":.");
     const char *list = "";
-    for (size_t i = 0; i < s->rows.count; i++)
-        if (!strncmp(s->rows.row[i].key, key, prefix) && strlen(list) < 200)
-            list = an_arena_format(c->a, "%s%s%s", list, *list ? ", " : "", s->rows.row[i].key);
+    for (size_t i = 0; i < state->rows.count; i++)
+        if (!strncmp(state->rows.row[i].key, key, prefix) && strlen(list) < 200)
+            list = an_arena_format(context->arena, "%s%s%s", list, *list ? ", " : "",
+                                   state->rows.row[i].key);
     return *list ? list : NULL;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
-int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count,
-                   struct an_what_if *w)
+int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
+                   struct an_what_if *what_if)
 {
-    struct an_context *c = s->r->c;
-    struct an_plan p = {
-        .s = s, .others = -1, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct an_context *context = state->replay->context;
+    struct an_plan plan = {.state = state,
+                           .others = -1,
+                           .change = {.own = state->own, .latency = 1, .scale_leads = true}};
     struct outcome outcome;
     const char *text = "";
     for (size_t i = 0; i < count; i++)
-        text = an_arena_format(c->a, "%s%s%s", text, i ? "," : "", edit[i].text);
-    *w = (struct an_what_if){.edit = text};
-    if (s->none) {
-        absent(w, s->none);
+        text = an_arena_format(context->arena, "%s%s%s", text, i ? "," : "", edit[i].text);
+    *what_if = (struct an_what_if){.edit = text};
+    if (state->none) {
+        absent(what_if, state->none);
         return 0;
     }
-    if (!(p.floor = calloc(s->steps + 1, sizeof *p.floor)))
+    if (!(plan.floor = calloc(state->steps + 1, sizeof *plan.floor)))
         return TACHO_ENOMEM;
-    memcpy(s->own, s->r->own, s->r->g->node_count * sizeof *s->own);
+    memcpy(state->own, state->replay->own, state->replay->graph->node_count * sizeof *state->own);
     int rc = 0;
-    for (size_t i = 0; i < count && !rc && !p.unknown && !p.reason; i++)
-        rc = an_plan_apply(&p, &edit[i]);
-    if (!rc && p.unknown) {
-        const char *like = names_like(s, p.unknown);
-        w->unknown = an_arena_text(c->a, p.unknown);
-        w->known = like;
-        p.reason =
-            an_arena_format(c->a, "nothing in the replayed steps is called %.100s", p.unknown);
+    for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
+        rc = an_plan_apply(&plan, &edit[i]);
+    if (!rc && plan.unknown) {
+        const char *like = names_like(state, plan.unknown);
+        what_if->unknown = an_arena_text(context->arena, plan.unknown);
+        what_if->known = like;
+        plan.reason = an_arena_format(
+            context->arena, "nothing in the replayed steps is called %.100s", plan.unknown);
     }
-    if (!rc && !p.reason)
-        rc = replay_plan(&p, &outcome);
-    if (!rc && p.reason)
-        absent(w, p.reason);
+    if (!rc && !plan.reason)
+        rc = replay_plan(&plan, &outcome);
+    if (!rc && plan.reason)
+        absent(what_if, plan.reason);
     else if (!rc)
-        fill(&p, &outcome, w);
-    free(p.floor);
+        fill(&plan, &outcome, what_if);
+    free(plan.floor);
     return rc;
 }
 
-int an_what_if_of(struct an_context *c, const char *text, struct an_what_if *w)
+int an_what_if_of(struct an_context *context, const char *text, struct an_what_if *what_if)
 {
     struct an_edit edit[AN_EDITS_MOST];
     struct tacho_error err;
     size_t count;
-    *w = (struct an_what_if){.edit = text};
-    if (!c->what_if) {
-        absent(w, c->r->advice.reason ? c->r->advice.reason : "nothing was replayed");
+    *what_if = (struct an_what_if){.edit = text};
+    if (!context->what_if) {
+        absent(what_if, context->result->advice.reason ? context->result->advice.reason
+                                                       : "nothing was replayed");
         return 0;
     }
     if (an_edits_parse(text, edit, &count, NULL, &err)) {
-        absent(w, an_arena_text(c->a, err.what));
+        absent(what_if, an_arena_text(context->arena, err.what));
         return 0;
     }
-    return an_what_if_run(c->what_if, edit, count, w);
+    return an_what_if_run(context->what_if, edit, count, what_if);
 }

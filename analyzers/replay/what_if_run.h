@@ -13,7 +13,7 @@
 #include "analyzers/replay/what_if.h"
 
 struct an_what_if_state {
-    const struct an_replay *r;
+    const struct an_replay *replay;
     struct an_rows rows;
     struct an_replay_error error;
     double base_pct;              /* replayed steps / recorded ones - 1, of those that count */
@@ -29,14 +29,15 @@ struct an_what_if_state {
 };
 
 /* Why the replay of this run can predict nothing, or NULL. */
-const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s);
+const char *an_what_if_none(struct an_context *context, const struct an_what_if_state *state);
 /* By how much stretches of *length neighbouring steps of the run differ from all of it (1 = not at
  * all): 95 % of them lie in *x. 0 or TACHO_ENOMEM. */
-int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x);
+int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
+                         struct an_interval *interval);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
-int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count,
+int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
                    struct an_what_if *out);
 /* The same from text, for findings; `out->reason` is set where the text is no edit. */
-int an_what_if_of(struct an_context *c, const char *text, struct an_what_if *out);
+int an_what_if_of(struct an_context *context, const char *text, struct an_what_if *out);
 
 #endif

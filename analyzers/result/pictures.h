@@ -100,10 +100,11 @@ struct an_path_step {
     size_t stretch_count;
 };
 /* Does the path go on from stretch i on another lane? Then `link` says by what. */
-static inline bool an_path_hands_over(const struct an_path_step *x, size_t i)
+static inline bool an_path_hands_over(const struct an_path_step *step, size_t i)
 {
-    const struct an_path_stretch *s = &x->stretch[i];
-    return i + 1 < x->stretch_count && s->lane >= 0 && s[1].lane >= 0 && s->lane != s[1].lane;
+    const struct an_path_stretch *stretch = &step->stretch[i];
+    return i + 1 < step->stretch_count && stretch->lane >= 0 && stretch[1].lane >= 0 &&
+           stretch->lane != stretch[1].lane;
 }
 
 /* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than

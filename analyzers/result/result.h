@@ -664,8 +664,8 @@ struct an_ceiling {
 
 /* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage.
  */
-const char *an_class_key(enum an_class c);
-const char *an_class_label(enum an_class c);
+const char *an_class_key(enum an_class class);
+const char *an_class_label(enum an_class class);
 /* Is it work of the model (a product, attention ...), not a wait, a loader's stage or a range
  * around others? By its kind. */
 bool an_op_is_work(const struct an_op *o);

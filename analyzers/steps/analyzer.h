@@ -60,11 +60,11 @@ struct an_step {
 };
 
 struct an_context {
-    const struct an_trace *t;
-    const struct an_options *o;
-    struct an_result *r;
-    struct an_arena *a;    /* the result's: texts and arrays that stay */
-    struct an_arena *work; /* freed when the analysis ends */
+    const struct an_trace *trace;
+    const struct an_options *options;
+    struct an_result *result;
+    struct an_arena *arena;   /* the result's: texts and arrays that stay */
+    struct an_arena *scratch; /* freed when the analysis ends */
     struct an_step *step;
     size_t step_count;
     struct an_lane *lane;
@@ -139,51 +139,53 @@ AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
 #undef AN_ANALYZER_EXTERN
 
 /* Notes a contradiction in the file for the trust section. */
-__attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format,
-                                                      ...);
+__attribute__((format(printf, 2, 3))) void an_problem(struct an_context *context,
+                                                      const char *format, ...);
 
 /* How sure a sentence about the budget can be; for analyzers after trust. */
-enum an_confidence an_confidence_of(const struct an_context *c);
+enum an_confidence an_confidence_of(const struct an_context *context);
 
 /* The class that gives the run its name: compute, unless another one is larger or large enough
  * (verdict.c). */
-enum an_class an_bound_class(const struct an_budget *b);
+enum an_class an_bound_class(const struct an_budget *budget);
 
 /* Is the time that no class explains mostly that of graphs of which the kernels were not recorded?
  */
-bool an_mostly_opaque(const struct an_context *c);
+bool an_mostly_opaque(const struct an_context *context);
 
 /* Lane of the rank that a process works for: its own, else that of the process that started it,
  * else of its rank, else the only one; AN_NONE: of none (lanes.c). */
-uint32_t an_lane_of_process(const struct an_context *c, uint32_t process);
+uint32_t an_lane_of_process(const struct an_context *context, uint32_t process);
 
 /* Step of a lane that holds `time`, or NULL. */
-struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);
+struct an_step *an_step_at(const struct an_context *context, const struct an_lane *lane,
+                           int64_t time);
 /* The same by the step on the host. */
-struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane *l, int64_t time);
+struct an_step *an_step_at_host(const struct an_context *context, const struct an_lane *lane,
+                                int64_t time);
 /* Is the step in the statistics, and does the budget stand on it? */
-static inline bool an_step_counted(const struct an_step *s)
+static inline bool an_step_counted(const struct an_step *step)
 {
-    return !s->excluded;
+    return !step->excluded;
 }
-static inline bool an_step_detailed(const struct an_step *s)
+static inline bool an_step_detailed(const struct an_step *step)
 {
-    return !s->excluded && s->detailed;
+    return !step->excluded && step->detailed;
 }
 /* Duration with phases cut out. Only for steps with an end. */
-static inline int64_t an_step_ns(const struct an_step *s)
+static inline int64_t an_step_ns(const struct an_step *step)
 {
-    return an_time_sub(an_time_sub(s->end, s->start), s->cut_ns);
+    return an_time_sub(an_time_sub(step->end, step->start), step->cut_ns);
 }
 /* Is slice i, or a range around it, a phase? */
-bool an_slice_in_phase(const struct an_trace *t, size_t i);
-static inline bool an_role_is_phase(enum an_role r)
+bool an_slice_in_phase(const struct an_trace *trace, size_t i);
+static inline bool an_role_is_phase(enum an_role role)
 {
-    return r == AN_ROLE_CHECKPOINT || r == AN_ROLE_EVALUATION || r == AN_ROLE_COMPILE;
+    return role == AN_ROLE_CHECKPOINT || role == AN_ROLE_EVALUATION || role == AN_ROLE_COMPILE;
 }
 
 /* Finds the steps of the run, in the order of sources of DESIGN 5 (step_source.c). Fills c->step,
  * c->lane and *source (NULL when there are none). Steps are sorted by lane and start. */
-int an_steps_find(struct an_context *c, const char **source);
+int an_steps_find(struct an_context *context, const char **source);
 
 #endif

@@ -8,35 +8,36 @@
 
 #define PARENTS_MOST 16 /* levels of processes that started each other */
 
-static uint32_t process_by_pid(const struct an_trace *t, int64_t pid, const char *host)
+static uint32_t process_by_pid(const struct an_trace *trace, int64_t pid, const char *host)
 {
-    for (uint32_t p = 0; pid != STORE_ABSENT && p < t->process_count; p++)
-        if (t->process[p].pid == pid && !strcmp(t->process[p].host, host))
+    for (uint32_t p = 0; pid != STORE_ABSENT && p < trace->process_count; p++)
+        if (trace->process[p].pid == pid && !strcmp(trace->process[p].host, host))
             return p;
     return AN_NONE;
 }
 
-static uint32_t lane_with_process(const struct an_context *c, uint32_t process)
+static uint32_t lane_with_process(const struct an_context *context, uint32_t process)
 {
-    for (uint32_t k = 0; k < c->lane_count; k++)
-        if (c->lane[k].process == process)
+    for (uint32_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].process == process)
             return k;
     return AN_NONE;
 }
 
-uint32_t an_lane_of_process(const struct an_context *c, uint32_t process)
+uint32_t an_lane_of_process(const struct an_context *context, uint32_t process)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     uint32_t p = process;
     for (int level = 0; p != AN_NONE && level < PARENTS_MOST; level++) {
-        uint32_t k = lane_with_process(c, p);
+        uint32_t k = lane_with_process(context, p);
         if (k != AN_NONE)
             return k;
-        p = process_by_pid(t, t->process[p].parent, t->process[p].host);
+        p = process_by_pid(trace, trace->process[p].parent, trace->process[p].host);
     }
-    int64_t rank = process != AN_NONE ? t->process[process].rank : STORE_ABSENT;
-    for (uint32_t k = 0; rank != STORE_ABSENT && k < c->lane_count; k++)
-        if (c->lane[k].process != AN_NONE && t->process[c->lane[k].process].rank == rank)
+    int64_t rank = process != AN_NONE ? trace->process[process].rank : STORE_ABSENT;
+    for (uint32_t k = 0; rank != STORE_ABSENT && k < context->lane_count; k++)
+        if (context->lane[k].process != AN_NONE &&
+            trace->process[context->lane[k].process].rank == rank)
             return k;
-    return c->lane_count == 1 ? 0 : AN_NONE;
+    return context->lane_count == 1 ? 0 : AN_NONE;
 }

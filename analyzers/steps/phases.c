@@ -12,28 +12,28 @@
 #include "analyzers/steps/phases.h"
 
 /* Rows of a device repeat annotations of the host: they are no phases of their own. */
-static bool is_host(const struct an_track *k)
+static bool is_host(const struct an_track *track)
 {
-    return strcmp(k->kind, "stream") != 0;
+    return strcmp(track->kind, "stream") != 0;
 }
 
-bool an_slice_in_phase(const struct an_trace *t, size_t i)
+bool an_slice_in_phase(const struct an_trace *trace, size_t i)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = (uint32_t)i; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_role_is_phase(an_slice_role(t, p)) && an_slice_open_at(t, p, i))
+    for (uint32_t p = (uint32_t)i; p != AN_NONE && levels--; p = trace->slice.parent[p])
+        if (an_role_is_phase(an_slice_role(trace, p)) && an_slice_open_at(trace, p, i))
             return true;
     return false;
 }
 
 /* A phase whose end is known and that is not part of another one of its kind. */
-static bool is_phase(const struct an_trace *t, size_t i, enum an_role role)
+static bool is_phase(const struct an_trace *trace, size_t i, enum an_role role)
 {
-    if (an_slice_role(t, i) != role || t->slice.dur[i] == AN_OPEN)
+    if (an_slice_role(trace, i) != role || trace->slice.dur[i] == AN_OPEN)
         return false;
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_slice_role(t, p) == role && an_slice_open_at(t, p, i))
+    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--; p = trace->slice.parent[p])
+        if (an_slice_role(trace, p) == role && an_slice_open_at(trace, p, i))
             return false;
     return true;
 }
@@ -43,59 +43,62 @@ struct span_list {
     size_t count, room;
 };
 
-static int list_add(struct span_list *l, int64_t start, int64_t end)
+static int list_add(struct span_list *span_list, int64_t start, int64_t end)
 {
-    int rc = an_grow(&l->span, &l->room, l->count + 1, sizeof *l->span);
+    int rc =
+        an_grow(&span_list->span, &span_list->room, span_list->count + 1, sizeof *span_list->span);
     if (!rc)
-        l->span[l->count++] = (struct an_span){start, end};
+        span_list->span[span_list->count++] = (struct an_span){start, end};
     return rc;
 }
 
-static int list_track(const struct an_trace *t, uint32_t k, enum an_role role, struct span_list *l)
+static int list_track(const struct an_trace *trace, uint32_t k, enum an_role role,
+                      struct span_list *span_list)
 {
-    const struct an_track *track = &t->track[k];
+    const struct an_track *track = &trace->track[k];
     for (size_t i = track->slice_first;
          is_host(track) && i < track->slice_first + track->slice_count; i++)
-        if (is_phase(t, i, role) && list_add(l, t->slice.start[i], an_slice_end(t, i)))
+        if (is_phase(trace, i, role) &&
+            list_add(span_list, trace->slice.start[i], an_slice_end(trace, i)))
             return TACHO_ENOMEM;
     return 0;
 }
 
 /* Does a phase of another thread begin inside s and go on after it? `other` is sorted by start. */
-static bool is_handed_over(const struct span_list *other, struct an_span s)
+static bool is_handed_over(const struct span_list *other, struct an_span span)
 {
     size_t low = 0, high = other->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (other->span[middle].start < s.start)
+        if (other->span[middle].start < span.start)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < other->count && other->span[low].start <= s.end; low++)
-        if (other->span[low].end > s.end)
+    for (; low < other->count && other->span[low].start <= span.end; low++)
+        if (other->span[low].end > span.end)
             return true;
     return false;
 }
 
 /* Does the thread run steps? Then its phases are its own: nothing was handed over to it. */
-static bool is_lane(const struct an_context *c, uint32_t track)
+static bool is_lane(const struct an_context *context, uint32_t track)
 {
-    for (size_t i = 0; i < c->lane_count; i++)
-        if (c->lane[i].track == track)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track == track)
             return true;
     return false;
 }
 
-static int lane_phases(struct an_context *c, struct an_lane *l, enum an_role role,
+static int lane_phases(struct an_context *context, struct an_lane *lane, enum an_role role,
                        struct span_list *cut, struct span_list *left)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     struct span_list own = {0}, other = {0};
-    int rc = list_track(t, l->track, role, &own);
-    for (uint32_t k = 0; k < t->track_count && own.count && !rc; k++)
-        if (t->track[k].process == l->process && !is_lane(c, k))
-            rc = list_track(t, k, role, &other);
+    int rc = list_track(trace, lane->track, role, &own);
+    for (uint32_t k = 0; k < trace->track_count && own.count && !rc; k++)
+        if (trace->track[k].process == lane->process && !is_lane(context, k))
+            rc = list_track(trace, k, role, &other);
     other.count = an_spans_normalize(other.span, other.count);
     for (size_t i = 0; i < own.count && !rc; i++) {
         bool handed = is_handed_over(&other, own.span[i]);
@@ -107,11 +110,11 @@ static int lane_phases(struct an_context *c, struct an_lane *l, enum an_role rol
 }
 
 /* Moves a list into the context's working memory as a normalised set. */
-static int list_keep(struct an_context *c, struct span_list *l, struct an_span **span,
+static int list_keep(struct an_context *context, struct span_list *span_list, struct an_span **span,
                      size_t *count)
 {
-    *count = an_spans_normalize(l->span, l->count);
-    *span = an_arena_copy(c->work, l->span, *count * sizeof **span);
+    *count = an_spans_normalize(span_list->span, span_list->count);
+    *span = an_arena_copy(context->scratch, span_list->span, *count * sizeof **span);
     return *span ? 0 : TACHO_ENOMEM;
 }
 
@@ -119,10 +122,10 @@ static int list_keep(struct an_context *c, struct span_list *l, struct an_span *
 
 /* Latest end of the ops of device d whose launch is at places [from, to) of by_launch, at least
  * `least`. */
-static int64_t last_end(const struct an_context *c, size_t from, size_t to, int64_t least)
+static int64_t last_end(const struct an_context *context, size_t from, size_t to, int64_t least)
 {
     for (size_t i = from; i < to; i++) {
-        int64_t end = c->gpu->op.end[c->gpu->by_launch[i]];
+        int64_t end = context->gpu->op.end[context->gpu->by_launch[i]];
         least = end > least ? end : least;
     }
     return least;
@@ -131,64 +134,64 @@ static int64_t last_end(const struct an_context *c, size_t from, size_t to, int6
 /* The host's phases as the device saw them: from the end of what was launched before the phase to
  * the end of the phase or of what was launched in it, whichever is later. A phase that the device
  * worked through with earlier ops leaves nothing. */
-static int project(struct an_context *c, struct an_lane *l)
+static int project(struct an_context *context, struct an_lane *lane)
 {
-    const struct an_device *d = &c->gpu->device[l->device];
+    const struct an_device *device = &context->gpu->device[lane->device];
     int64_t before = INT64_MIN;
-    size_t done = d->first, n = 0;
-    struct an_span *cut = an_arena_zero(c->work, l->cut_count, sizeof *cut);
+    size_t done = device->first, n = 0;
+    struct an_span *cut = an_arena_zero(context->scratch, lane->cut_count, sizeof *cut);
     if (!cut)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < l->cut_count; i++) {
-        size_t from = an_device_launch_seek(c, l->device, l->cut[i].start);
-        size_t to = an_device_launch_seek(c, l->device, l->cut[i].end);
-        before = last_end(c, done, from, before);
-        int64_t start = before > l->cut[i].start ? before : l->cut[i].start;
-        int64_t end = last_end(c, from, to, l->cut[i].end);
+    for (size_t i = 0; i < lane->cut_count; i++) {
+        size_t from = an_device_launch_seek(context, lane->device, lane->cut[i].start);
+        size_t to = an_device_launch_seek(context, lane->device, lane->cut[i].end);
+        before = last_end(context, done, from, before);
+        int64_t start = before > lane->cut[i].start ? before : lane->cut[i].start;
+        int64_t end = last_end(context, from, to, lane->cut[i].end);
         before = end > before && to > from ? end : before;
         done = to;
         if (end > start)
             cut[n++] = (struct an_span){start, end};
     }
-    l->cut = cut;
-    l->cut_count = an_spans_normalize(cut, n);
+    lane->cut = cut;
+    lane->cut_count = an_spans_normalize(cut, n);
     return 0;
 }
 
 /* Does anything in the run have the role? */
-static bool has_role(const struct an_trace *t, enum an_role role)
+static bool has_role(const struct an_trace *trace, enum an_role role)
 {
-    for (size_t i = 0; i < t->detail_count; i++)
-        if (t->detail[i].role == role)
+    for (size_t i = 0; i < trace->detail_count; i++)
+        if (trace->detail[i].role == role)
             return true;
-    for (size_t i = 0; t->name_role && i < t->string_count; i++)
-        if (t->name_role[i] == role)
+    for (size_t i = 0; trace->name_role && i < trace->string_count; i++)
+        if (trace->name_role[i] == role)
             return true;
     return false;
 }
 
-int an_phases_cut(struct an_context *c)
+int an_phases_cut(struct an_context *context)
 {
     static const enum an_role roles[] = {AN_ROLE_EVALUATION, AN_ROLE_CHECKPOINT, AN_ROLE_COMPILE};
     int rc = 0;
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        struct an_lane *l = &c->lane[k];
+    for (size_t k = 0; k < context->lane_count && !rc; k++) {
+        struct an_lane *lane = &context->lane[k];
         struct span_list cut = {0}, left = {0};
-        for (size_t i = 0; i < sizeof roles / sizeof *roles && l->track != AN_NONE && !rc; i++)
-            if (has_role(c->t, roles[i]))
-                rc = lane_phases(c, l, roles[i], &cut, &left);
+        for (size_t i = 0; i < sizeof roles / sizeof *roles && lane->track != AN_NONE && !rc; i++)
+            if (has_role(context->trace, roles[i]))
+                rc = lane_phases(context, lane, roles[i], &cut, &left);
         if (!rc)
-            rc = list_keep(c, &cut, &l->cut, &l->cut_count);
+            rc = list_keep(context, &cut, &lane->cut, &lane->cut_count);
         if (!rc)
-            rc = list_keep(c, &left, &l->left, &l->left_count);
-        if (!rc && l->device != AN_NONE)
-            rc = project(c, l);
+            rc = list_keep(context, &left, &lane->left, &lane->left_count);
+        if (!rc && lane->device != AN_NONE)
+            rc = project(context, lane);
         free(cut.span);
         free(left.span);
-        for (size_t i = l->first; i < l->first + l->count && !rc; i++)
-            if (c->step[i].end != STORE_ABSENT)
-                c->step[i].cut_ns =
-                    an_spans_within(l->cut, l->cut_count, c->step[i].start, c->step[i].end);
+        for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++)
+            if (context->step[i].end != STORE_ABSENT)
+                context->step[i].cut_ns = an_spans_within(
+                    lane->cut, lane->cut_count, context->step[i].start, context->step[i].end);
     }
     return rc;
 }
@@ -196,27 +199,27 @@ int an_phases_cut(struct an_context *c)
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */
 
 /* Outermost ranges of a role, those without an end included: how often the phase began. */
-static int64_t phase_starts(const struct an_trace *t, enum an_role role)
+static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
 {
     int64_t n = 0;
-    for (size_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first;
              is_host(track) && i < track->slice_first + track->slice_count; i++) {
-            if (an_slice_role(t, i) != role)
+            if (an_slice_role(trace, i) != role)
                 continue;
             int levels = AN_DEPTH_MAX;
-            uint32_t p = t->slice.parent[i];
+            uint32_t p = trace->slice.parent[i];
             while (p != AN_NONE && levels-- &&
-                   !(an_slice_role(t, p) == role && an_slice_open_at(t, p, i)))
-                p = t->slice.parent[p];
+                   !(an_slice_role(trace, p) == role && an_slice_open_at(trace, p, i)))
+                p = trace->slice.parent[p];
             n += p == AN_NONE;
         }
     }
     return n;
 }
 
-static int phases_run(struct an_context *c)
+static int phases_run(struct an_context *context)
 {
     static const struct {
         enum an_role role;
@@ -224,17 +227,17 @@ static int phases_run(struct an_context *c)
     } kinds[] = {{AN_ROLE_EVALUATION, "evaluation"},
                  {AN_ROLE_CHECKPOINT, "checkpoint"},
                  {AN_ROLE_COMPILE, "compile"}};
-    const struct an_trace *t = c->t;
-    struct an_phase *rows = an_arena_zero(c->a, 3, sizeof *rows);
+    const struct an_trace *trace = context->trace;
+    struct an_phase *rows = an_arena_zero(context->arena, 3, sizeof *rows);
     int rc = rows ? 0 : TACHO_ENOMEM;
     size_t n = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
         struct span_list wall = {0}, exposed = {0};
-        int64_t count = has_role(t, kinds[i].role) ? phase_starts(t, kinds[i].role) : 0;
-        for (uint32_t k = 0; k < t->track_count && count && !rc; k++) {
-            rc = list_track(t, k, kinds[i].role, &wall);
-            if (!rc && is_lane(c, k))
-                rc = list_track(t, k, kinds[i].role, &exposed);
+        int64_t count = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
+        for (uint32_t k = 0; k < trace->track_count && count && !rc; k++) {
+            rc = list_track(trace, k, kinds[i].role, &wall);
+            if (!rc && is_lane(context, k))
+                rc = list_track(trace, k, kinds[i].role, &exposed);
         }
         wall.count = an_spans_normalize(wall.span, wall.count);
         exposed.count = an_spans_normalize(exposed.span, exposed.count);
@@ -247,15 +250,15 @@ static int phases_run(struct an_context *c)
         free(wall.span);
         free(exposed.span);
     }
-    c->r->phases = rows;
-    c->r->phase_count = n;
+    context->result->phases = rows;
+    context->result->phase_count = n;
     return rc;
 }
 
-static void phases_absent(struct an_context *c, const char *reason)
+static void phases_absent(struct an_context *context, const char *reason)
 {
     (void)reason; /* no phases is an empty list */
-    c->r->phase_count = 0;
+    context->result->phase_count = 0;
 }
 
 const struct an_analyzer an_phases = {

@@ -8,6 +8,6 @@
 #include "analyzers/steps/analyzer.h"
 
 /* Fills lane.cut, lane.left and step.cut_ns. 0 or TACHO_ENOMEM. */
-int an_phases_cut(struct an_context *c);
+int an_phases_cut(struct an_context *context);
 
 #endif

@@ -45,13 +45,13 @@ static bool is_optimizer(const char *name)
 
 enum { KERNEL_OTHER, KERNEL_OPTIMIZER = 1, KERNEL_KNOWN = 2 };
 
-static bool op_is_optimizer(const struct an_context *c, uint8_t *known, size_t op)
+static bool op_is_optimizer(const struct an_context *context, uint8_t *known, size_t op)
 {
-    uint32_t name = c->t->slice.name[c->gpu->op.slice[op]];
-    if (name == AN_NONE || c->gpu->op.class[op] != AN_DEVICE_OTHER)
+    uint32_t name = context->trace->slice.name[context->gpu->op.slice[op]];
+    if (name == AN_NONE || context->gpu->op.class[op] != AN_DEVICE_OTHER)
         return false;
     if (!known[name])
-        known[name] = (uint8_t)(KERNEL_KNOWN | is_optimizer(an_trace_name(c->t, name)));
+        known[name] = (uint8_t)(KERNEL_KNOWN | is_optimizer(an_trace_name(context->trace, name)));
     return known[name] & KERNEL_OPTIMIZER;
 }
 
@@ -63,92 +63,97 @@ struct group_list {
 };
 
 /* Groups of the device in order of launch. */
-static int find_groups(const struct an_context *c, size_t d, uint8_t *known, struct group_list *l)
+static int find_groups(const struct an_context *context, size_t d, uint8_t *known,
+                       struct group_list *group_list)
 {
-    const struct an_devices *g = c->gpu;
-    size_t first = g->device[d].first;
+    const struct an_devices *devices = context->gpu;
+    size_t first = devices->device[d].first;
     bool open = false;
-    for (size_t i = first; i < first + g->by_launch_known[d]; i++) {
-        uint32_t op = g->by_launch[i];
-        if (op_is_optimizer(c, known, op)) {
-            if (!open && an_grow(&l->last, &l->room, l->count + 1, sizeof *l->last))
+    for (size_t i = first; i < first + devices->by_launch_known[d]; i++) {
+        uint32_t op = devices->by_launch[i];
+        if (op_is_optimizer(context, known, op)) {
+            if (!open && an_grow(&group_list->last, &group_list->room, group_list->count + 1,
+                                 sizeof *group_list->last))
                 return TACHO_ENOMEM;
-            l->count += !open;
-            l->last[l->count - 1] = op;
+            group_list->count += !open;
+            group_list->last[group_list->count - 1] = op;
             open = true;
-        } else if (g->op.class[op] == AN_DEVICE_MATRIX || g->op.class[op] == AN_DEVICE_ATTENTION)
+        } else if (devices->op.class[op] == AN_DEVICE_MATRIX ||
+                   devices->op.class[op] == AN_DEVICE_ATTENTION)
             open = false;
     }
     return 0;
 }
 
 /* Host time and thread of a boundary: the end of the launch of a group's last kernel. */
-static int64_t boundary(const struct an_context *c, uint32_t op, uint32_t *track)
+static int64_t boundary(const struct an_context *context, uint32_t op, uint32_t *track)
 {
-    const struct an_trace *t = c->t;
-    uint32_t launch = c->gpu->op.launch[op];
+    const struct an_trace *trace = context->trace;
+    uint32_t launch = context->gpu->op.launch[op];
     *track = AN_NONE;
     if (launch == AN_NONE)
-        return c->gpu->op.end[op];
-    for (uint32_t k = 0; k < t->track_count; k++)
-        if (launch >= t->track[k].slice_first &&
-            launch - t->track[k].slice_first < t->track[k].slice_count)
+        return context->gpu->op.end[op];
+    for (uint32_t k = 0; k < trace->track_count; k++)
+        if (launch >= trace->track[k].slice_first &&
+            launch - trace->track[k].slice_first < trace->track[k].slice_count)
             *track = k;
-    return an_slice_end(t, launch);
+    return an_slice_end(trace, launch);
 }
 
-static int add_step(struct finder *f, size_t d, uint32_t track, int64_t index, int64_t start,
+static int add_step(struct finder *finder, size_t d, uint32_t track, int64_t index, int64_t start,
                     int64_t end)
 {
-    struct found_step x = {.process = f->c->gpu->device[d].process, .track = track};
-    x.s = (struct an_step){.slice = AN_NONE,
-                           .index = index,
-                           .start = start,
-                           .end = end,
-                           .tokens = STORE_ABSENT,
-                           .samples = STORE_ABSENT};
-    return an_found_add(f, x);
+    struct found_step found_step = {.process = finder->context->gpu->device[d].process,
+                                    .track = track};
+    found_step.step = (struct an_step){.slice = AN_NONE,
+                                       .index = index,
+                                       .start = start,
+                                       .end = end,
+                                       .tokens = STORE_ABSENT,
+                                       .samples = STORE_ABSENT};
+    return an_found_add(finder, found_step);
 }
 
 /* The whole capture is one step: from the first launch to behind the last. */
-static int one_step(struct finder *f, size_t d, uint32_t op)
+static int one_step(struct finder *finder, size_t d, uint32_t op)
 {
-    const struct an_devices *g = f->c->gpu;
-    size_t first = g->device[d].first, last = first + g->by_launch_known[d] - 1;
+    const struct an_devices *devices = finder->context->gpu;
+    size_t first = devices->device[d].first, last = first + devices->by_launch_known[d] - 1;
     uint32_t track;
-    boundary(f->c, op, &track);
-    return add_step(f, d, track, 0, an_device_launch_time(f->c, g->by_launch[first]),
-                    an_time_add(an_device_launch_time(f->c, g->by_launch[last]), 1));
+    boundary(finder->context, op, &track);
+    return add_step(
+        finder, d, track, 0, an_device_launch_time(finder->context, devices->by_launch[first]),
+        an_time_add(an_device_launch_time(finder->context, devices->by_launch[last]), 1));
 }
 
-int an_steps_of_kernels(struct finder *f, const char **source)
+int an_steps_of_kernels(struct finder *finder, const char **source)
 {
-    struct an_context *c = f->c;
-    const struct an_devices *g = c->gpu;
+    struct an_context *context = finder->context;
+    const struct an_devices *devices = context->gpu;
     bool single = false;
     int rc = 0;
-    uint8_t *known = an_arena_zero(c->work, c->t->string_count, 1);
+    uint8_t *known = an_arena_zero(context->scratch, context->trace->string_count, 1);
     if (!known)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < g->device_count && !rc; d++) {
-        struct group_list l = {0};
+    for (size_t d = 0; d < devices->device_count && !rc; d++) {
+        struct group_list group_list = {0};
         uint32_t track = AN_NONE;
-        if (d && g->device[d].process == g->device[d - 1].process)
+        if (d && devices->device[d].process == devices->device[d - 1].process)
             continue; /* the host's steps are the process's */
-        rc = find_groups(c, d, known, &l);
-        if (!rc && l.count == 1) {
+        rc = find_groups(context, d, known, &group_list);
+        if (!rc && group_list.count == 1) {
             single = true;
-            rc = one_step(f, d, l.last[0]);
+            rc = one_step(finder, d, group_list.last[0]);
         }
-        for (size_t i = 1; i < l.count && !rc; i++) {
-            int64_t start = boundary(c, l.last[i - 1], &track);
+        for (size_t i = 1; i < group_list.count && !rc; i++) {
+            int64_t start = boundary(context, group_list.last[i - 1], &track);
             uint32_t at = track;
-            int64_t end = boundary(c, l.last[i], &track);
-            rc = add_step(f, d, at, (int64_t)i - 1, start, end);
+            int64_t end = boundary(context, group_list.last[i], &track);
+            rc = add_step(finder, d, at, (int64_t)i - 1, start, end);
         }
-        free(l.last);
+        free(group_list.last);
     }
-    if (!rc && f->count)
+    if (!rc && finder->count)
         *source = single ? "the whole capture: it holds one group of optimizer kernels"
                          : "optimizer kernels";
     return rc;
@@ -157,14 +162,16 @@ int an_steps_of_kernels(struct finder *f, const char **source)
 /* ---- micro-steps ------------------------------------------------------------------------------------------------------------ */
 
 /* Does an Optimizer.step of the thread end inside the step? */
-static bool holds_update(const struct finder *f, const struct found_step *x)
+static bool holds_update(const struct finder *finder, const struct found_step *found_step)
 {
-    const struct an_trace *t = f->c->t;
-    const struct an_track *k = &t->track[x->track];
-    for (size_t i = an_slice_seek(t, k, x->s.start);
-         i < k->slice_first + k->slice_count && t->slice.start[i] < x->s.end; i++) {
-        uint32_t name = t->slice.name[i];
-        if (name < t->string_count && f->kind[name] == NAME_OPTIMIZER)
+    const struct an_trace *trace = finder->context->trace;
+    const struct an_track *track = &trace->track[found_step->track];
+    for (size_t i = an_slice_seek(trace, track, found_step->step.start);
+         i < track->slice_first + track->slice_count &&
+         trace->slice.start[i] < found_step->step.end;
+         i++) {
+        uint32_t name = trace->slice.name[i];
+        if (name < trace->string_count && finder->kind[name] == NAME_OPTIMIZER)
             return true;
     }
     return false;
@@ -172,11 +179,11 @@ static bool holds_update(const struct finder *f, const struct found_step *x)
 
 /* Steps [first, last) are of one thread. The number of micro-steps in a step, 1 where they are
  * none. */
-static size_t micro_steps(const struct finder *f, size_t first, size_t last, size_t *phase)
+static size_t micro_steps(const struct finder *finder, size_t first, size_t last, size_t *phase)
 {
     size_t before = SIZE_MAX, period = 0;
     for (size_t i = first; i < last; i++) {
-        if (!holds_update(f, &f->found[i]))
+        if (!holds_update(finder, &finder->found[i]))
             continue;
         if (before == SIZE_MAX)
             *phase = i;
@@ -189,29 +196,30 @@ static size_t micro_steps(const struct finder *f, size_t first, size_t last, siz
     return period > 1 && *phase - first < period && last - 1 - before < period ? period : 1;
 }
 
-void an_steps_accumulate(struct finder *f)
+void an_steps_accumulate(struct finder *finder)
 {
     size_t kept = 0;
-    for (size_t first = 0, last; first < f->count; first = last) {
+    for (size_t first = 0, last; first < finder->count; first = last) {
         size_t phase = 0, m;
-        for (last = first + 1; last < f->count && f->found[last].track == f->found[first].track;)
+        for (last = first + 1;
+             last < finder->count && finder->found[last].track == finder->found[first].track;)
             last++;
-        m = micro_steps(f, first, last, &phase);
+        m = micro_steps(finder, first, last, &phase);
         if (m == 1) {
             while (first < last)
-                f->found[kept++] = f->found[first++];
+                finder->found[kept++] = finder->found[first++];
             continue;
         }
         int64_t index = 0;
         for (size_t end = phase; end < last; end += m) {
             if (end + 1 < first + m) /* its first micro-steps are before the capture */
                 continue;
-            struct found_step x = f->found[end + 1 - m];
-            x.s.end = f->found[end].s.end;
-            x.s.index = index++;
-            x.s.micro_steps = (int64_t)m;
-            f->found[kept++] = x;
+            struct found_step found_step = finder->found[end + 1 - m];
+            found_step.step.end = finder->found[end].step.end;
+            found_step.step.index = index++;
+            found_step.step.micro_steps = (int64_t)m;
+            finder->found[kept++] = found_step;
         }
     }
-    f->count = kept;
+    finder->count = kept;
 }

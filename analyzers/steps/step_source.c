@@ -15,17 +15,18 @@
 
 #define REGULAR_LEAST 3 /* ranges of a name before it can be a step */
 
-int an_found_add(struct finder *f, struct found_step s)
+int an_found_add(struct finder *finder, struct found_step found_step)
 {
-    int rc = an_grow(&f->found, &f->room, f->count + 1, sizeof *f->found);
+    int rc = an_grow(&finder->found, &finder->room, finder->count + 1, sizeof *finder->found);
     if (!rc)
-        f->found[f->count++] = s;
+        finder->found[finder->count++] = found_step;
     return rc;
 }
 
-static bool is_thread(const struct an_track *k)
+static bool is_thread(const struct an_track *track)
 {
-    return strcmp(k->kind, "range") && strcmp(k->kind, "counter") && strcmp(k->kind, "stream");
+    return strcmp(track->kind, "range") && strcmp(track->kind, "counter") &&
+           strcmp(track->kind, "stream");
 }
 
 /* ---- tacho.step --------------------------------------------------------------------------------------------------------- */
@@ -46,22 +47,22 @@ static int step_slice_order(const void *x, const void *y)
 }
 
 /* Every range with a tacho.step payload, by process and start. */
-static int step_slices(const struct an_trace *t, struct step_slice **out, size_t *count)
+static int step_slices(const struct an_trace *trace, struct step_slice **out, size_t *count)
 {
     size_t n = 0, room = 0;
     struct step_slice *all = NULL;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
+    for (uint32_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
         if (!is_thread(track))
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            if (an_trace_role(t, t->slice.detail[i]) != AN_ROLE_STEP)
+            if (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_STEP)
                 continue;
             if (an_grow(&all, &room, n + 1, sizeof *all)) {
                 free(all);
                 return TACHO_ENOMEM;
             }
-            all[n++] = (struct step_slice){track->process, k, (uint32_t)i, t->slice.start[i]};
+            all[n++] = (struct step_slice){track->process, k, (uint32_t)i, trace->slice.start[i]};
         }
     }
     if (n)
@@ -88,51 +89,57 @@ static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t p
 }
 
 /* Rows of the table `step`; their ranges, where the file has them, tell the thread. */
-static int find_rows(struct finder *f, const struct step_slice *all, size_t n)
+static int find_rows(struct finder *finder, const struct step_slice *all, size_t n)
 {
-    const struct an_trace *t = f->c->t;
-    for (size_t i = 0; i < t->step_count; i++) {
-        const struct an_step_row *r = &t->step[i];
-        size_t at = step_slice_seek(all, n, r->process, r->start);
-        const struct step_slice *s =
-            at < n && all[at].process == r->process && all[at].start == r->start ? &all[at] : NULL;
-        struct found_step x = {.process = r->process, .track = s ? s->track : AN_NONE};
-        x.s = (struct an_step){.slice = s ? s->slice : AN_NONE,
-                               .index = r->index,
-                               .start = r->start,
-                               .end = r->end,
-                               .tokens = r->tokens < 0 ? STORE_ABSENT : r->tokens,
-                               .samples = r->samples < 0 ? STORE_ABSENT : r->samples,
-                               .paused = r->paused};
-        if (!s) { /* a step cut by a limit ran where the other steps of its process ran */
-            size_t any = step_slice_seek(all, n, r->process, INT64_MIN);
-            x.track = any < n && all[any].process == r->process ? all[any].track : AN_NONE;
+    const struct an_trace *trace = finder->context->trace;
+    for (size_t i = 0; i < trace->step_count; i++) {
+        const struct an_step_row *step_row = &trace->step[i];
+        size_t at = step_slice_seek(all, n, step_row->process, step_row->start);
+        const struct step_slice *step_slice =
+            at < n && all[at].process == step_row->process && all[at].start == step_row->start
+                ? &all[at]
+                : NULL;
+        struct found_step found_step = {.process = step_row->process,
+                                        .track = step_slice ? step_slice->track : AN_NONE};
+        found_step.step =
+            (struct an_step){.slice = step_slice ? step_slice->slice : AN_NONE,
+                             .index = step_row->index,
+                             .start = step_row->start,
+                             .end = step_row->end,
+                             .tokens = step_row->tokens < 0 ? STORE_ABSENT : step_row->tokens,
+                             .samples = step_row->samples < 0 ? STORE_ABSENT : step_row->samples,
+                             .paused = step_row->paused};
+        if (!step_slice) { /* a step cut by a limit ran where the other steps of its process ran */
+            size_t any = step_slice_seek(all, n, step_row->process, INT64_MIN);
+            found_step.track =
+                any < n && all[any].process == step_row->process ? all[any].track : AN_NONE;
         }
-        int rc = an_found_add(f, x);
+        int rc = an_found_add(finder, found_step);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int find_marked(struct finder *f)
+static int find_marked(struct finder *finder)
 {
-    const struct an_trace *t = f->c->t;
+    const struct an_trace *trace = finder->context->trace;
     struct step_slice *all = NULL;
     size_t n = 0;
-    int rc = step_slices(t, &all, &n);
-    if (!rc && t->step_count)
-        rc = find_rows(f, all, n);
-    for (size_t i = 0; !rc && !t->step_count && i < n; i++) {
-        bool open = t->slice.dur[all[i].slice] == AN_OPEN;
-        struct found_step x = {.process = all[i].process, .track = all[i].track};
-        x.s = (struct an_step){.slice = all[i].slice,
-                               .index = (int64_t)i,
-                               .start = all[i].start,
-                               .end = open ? STORE_ABSENT : an_slice_end(t, all[i].slice),
-                               .tokens = STORE_ABSENT,
-                               .samples = STORE_ABSENT};
-        rc = an_found_add(f, x);
+    int rc = step_slices(trace, &all, &n);
+    if (!rc && trace->step_count)
+        rc = find_rows(finder, all, n);
+    for (size_t i = 0; !rc && !trace->step_count && i < n; i++) {
+        bool open = trace->slice.dur[all[i].slice] == AN_OPEN;
+        struct found_step found_step = {.process = all[i].process, .track = all[i].track};
+        found_step.step =
+            (struct an_step){.slice = all[i].slice,
+                             .index = (int64_t)i,
+                             .start = all[i].start,
+                             .end = open ? STORE_ABSENT : an_slice_end(trace, all[i].slice),
+                             .tokens = STORE_ABSENT,
+                             .samples = STORE_ABSENT};
+        rc = an_found_add(finder, found_step);
     }
     free(all);
     return rc;
@@ -175,19 +182,20 @@ static enum name_kind name_kind(const char *name)
     return has_step_word(name) ? NAME_WORD : NAME_OTHER;
 }
 
-static enum name_kind kind_of(const struct finder *f, size_t slice)
+static enum name_kind kind_of(const struct finder *finder, size_t slice)
 {
-    uint32_t name = f->c->t->slice.name[slice];
-    return name < f->c->t->string_count ? (enum name_kind)f->kind[name] : NAME_OTHER;
+    uint32_t name = finder->context->trace->slice.name[slice];
+    return name < finder->context->trace->string_count ? (enum name_kind)finder->kind[name]
+                                                       : NAME_OTHER;
 }
 
 /* Is a range of the same kind of name open around slice i? */
-static bool is_nested(const struct finder *f, size_t i, enum name_kind kind)
+static bool is_nested(const struct finder *finder, size_t i, enum name_kind kind)
 {
-    const struct an_trace *t = f->c->t;
+    const struct an_trace *trace = finder->context->trace;
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (kind_of(f, p) == kind && an_slice_open_at(t, p, i))
+    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--; p = trace->slice.parent[p])
+        if (kind_of(finder, p) == kind && an_slice_open_at(trace, p, i))
             return true;
     return false;
 }
@@ -199,15 +207,15 @@ struct optimizer_name {
 
 /* Of the names of a kind on a track the one that comes least often, at least twice; of equal ones
  * the last. AN_NONE: none. */
-static int rarest_name(struct finder *f, const struct an_track *track, enum name_kind kind,
+static int rarest_name(struct finder *finder, const struct an_track *track, enum name_kind kind,
                        uint32_t *out)
 {
     struct optimizer_name *all = NULL, *best = NULL;
     size_t n = 0, room = 0;
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-        if (kind_of(f, i) != kind || is_nested(f, i, kind))
+        if (kind_of(finder, i) != kind || is_nested(finder, i, kind))
             continue;
-        uint32_t name = f->c->t->slice.name[i];
+        uint32_t name = finder->context->trace->slice.name[i];
         size_t k = 0;
         while (k < n && all[k].name != name)
             k++;
@@ -234,35 +242,36 @@ static int rarest_name(struct finder *f, const struct an_track *track, enum name
 
 /* One step for each range of that kind of name (ends = false), or from the end of each to the end
  * of the next (ends = true). */
-static int find_named(struct finder *f, enum name_kind kind, bool ends)
+static int find_named(struct finder *finder, enum name_kind kind, bool ends)
 {
-    const struct an_trace *t = f->c->t;
+    const struct an_trace *trace = finder->context->trace;
     int rc = 0;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
+    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
         int64_t before = STORE_ABSENT, ordinal = 0;
         uint32_t name = AN_NONE;
         if (!is_thread(track))
             continue;
-        if (ends && (rc = rarest_name(f, track, kind, &name)))
+        if (ends && (rc = rarest_name(finder, track, kind, &name)))
             return rc;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
              i++) {
-            if (kind_of(f, i) != kind || is_nested(f, i, kind) ||
-                (ends && t->slice.name[i] != name))
+            if (kind_of(finder, i) != kind || is_nested(finder, i, kind) ||
+                (ends && trace->slice.name[i] != name))
                 continue;
-            int64_t end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(t, i);
-            struct found_step x = {.process = track->process, .track = k};
-            x.s = (struct an_step){.slice = ends ? AN_NONE : (uint32_t)i,
-                                   .index = ordinal,
-                                   .start = ends ? before : t->slice.start[i],
-                                   .end = end,
-                                   .tokens = STORE_ABSENT,
-                                   .samples = STORE_ABSENT};
+            int64_t end = trace->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(trace, i);
+            struct found_step found_step = {.process = track->process, .track = k};
+            found_step.step = (struct an_step){.slice = ends ? AN_NONE : (uint32_t)i,
+                                               .index = ordinal,
+                                               .start = ends ? before : trace->slice.start[i],
+                                               .end = end,
+                                               .tokens = STORE_ABSENT,
+                                               .samples = STORE_ABSENT};
             if (kind == NAME_PROFILER_STEP)
-                x.s.index = strtoll(an_trace_name(t, t->slice.name[i]) + 13, NULL, 10);
+                found_step.step.index =
+                    strtoll(an_trace_name(trace, trace->slice.name[i]) + 13, NULL, 10);
             if (!ends || (before != STORE_ABSENT && end != STORE_ABSENT))
-                rc = an_found_add(f, x);
+                rc = an_found_add(finder, found_step);
             before = end;
             ordinal++;
         }
@@ -286,29 +295,30 @@ struct name_group {
     int64_t total, first, last;
 };
 
-static bool group_is(const struct finder *f, const struct name_group *g, uint32_t track,
-                     const char *name)
+static bool group_is(const struct finder *finder, const struct name_group *name_group,
+                     uint32_t track, const char *name)
 {
-    const char *other = an_trace_name(f->c->t, g->name);
+    const char *other = an_trace_name(finder->context->trace, name_group->name);
     size_t n = group_length(name);
-    return g->track == track && group_length(other) == n && !memcmp(other, name, n);
+    return name_group->track == track && group_length(other) == n && !memcmp(other, name, n);
 }
 
 /* The group that covers most time on a track; regular: at least REGULAR_LEAST ranges that cover
  * half of their span. */
-static int best_group(struct finder *f, uint32_t k, struct name_group *best)
+static int best_group(struct finder *finder, uint32_t k, struct name_group *best)
 {
-    const struct an_trace *t = f->c->t;
-    const struct an_track *track = &t->track[k];
+    const struct an_trace *trace = finder->context->trace;
+    const struct an_track *track = &trace->track[k];
     struct name_group *all = NULL;
     size_t n = 0, room = 0;
     best->count = 0;
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-        if (kind_of(f, i) != NAME_WORD || t->slice.dur[i] == AN_OPEN || is_nested(f, i, NAME_WORD))
+        if (kind_of(finder, i) != NAME_WORD || trace->slice.dur[i] == AN_OPEN ||
+            is_nested(finder, i, NAME_WORD))
             continue;
-        const char *name = an_trace_name(t, t->slice.name[i]);
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
         size_t g = 0;
-        while (g < n && !group_is(f, &all[g], k, name))
+        while (g < n && !group_is(finder, &all[g], k, name))
             g++;
         if (g == n) {
             if (n == 64) /* that many different names are not one regular range */
@@ -318,11 +328,11 @@ static int best_group(struct finder *f, uint32_t k, struct name_group *best)
                 return TACHO_ENOMEM;
             }
             all[n++] = (struct name_group){
-                .track = k, .name = t->slice.name[i], .first = t->slice.start[i]};
+                .track = k, .name = trace->slice.name[i], .first = trace->slice.start[i]};
         }
         all[g].count++;
-        all[g].total = an_time_add(all[g].total, t->slice.dur[i]);
-        all[g].last = an_slice_end(t, i);
+        all[g].total = an_time_add(all[g].total, trace->slice.dur[i]);
+        all[g].last = an_slice_end(trace, i);
     }
     for (size_t g = 0; g < n; g++)
         if (all[g].count >= REGULAR_LEAST &&
@@ -334,42 +344,43 @@ static int best_group(struct finder *f, uint32_t k, struct name_group *best)
 }
 
 /* One lane a process: the thread whose group covers most time. */
-static int find_regular(struct finder *f, const char **source)
+static int find_regular(struct finder *finder, const char **source)
 {
-    const struct an_trace *t = f->c->t;
-    for (uint32_t p = 0; p <= t->process_count; p++) {
-        uint32_t process = p < t->process_count ? p : AN_NONE;
-        struct name_group best = {.count = 0}, g;
-        for (uint32_t k = 0; k < t->track_count; k++) {
-            if (t->track[k].process != process || !is_thread(&t->track[k]))
+    const struct an_trace *trace = finder->context->trace;
+    for (uint32_t p = 0; p <= trace->process_count; p++) {
+        uint32_t process = p < trace->process_count ? p : AN_NONE;
+        struct name_group best = {.count = 0}, name_group;
+        for (uint32_t k = 0; k < trace->track_count; k++) {
+            if (trace->track[k].process != process || !is_thread(&trace->track[k]))
                 continue;
-            if (best_group(f, k, &g))
+            if (best_group(finder, k, &name_group))
                 return TACHO_ENOMEM;
-            if (g.count && (!best.count || g.total > best.total))
-                best = g;
+            if (name_group.count && (!best.count || name_group.total > best.total))
+                best = name_group;
         }
         if (!best.count)
             continue;
-        const struct an_track *track = &t->track[best.track];
+        const struct an_track *track = &trace->track[best.track];
         int64_t ordinal = 0;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            if (kind_of(f, i) != NAME_WORD || is_nested(f, i, NAME_WORD) ||
-                !group_is(f, &best, best.track, an_trace_name(t, t->slice.name[i])))
+            if (kind_of(finder, i) != NAME_WORD || is_nested(finder, i, NAME_WORD) ||
+                !group_is(finder, &best, best.track, an_trace_name(trace, trace->slice.name[i])))
                 continue;
-            struct found_step x = {.process = process, .track = best.track};
-            x.s = (struct an_step){.slice = (uint32_t)i,
-                                   .index = ordinal++,
-                                   .start = t->slice.start[i],
-                                   .end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT
-                                                                     : an_slice_end(t, i),
-                                   .tokens = STORE_ABSENT,
-                                   .samples = STORE_ABSENT};
-            if (an_found_add(f, x))
+            struct found_step found_step = {.process = process, .track = best.track};
+            found_step.step = (struct an_step){
+                .slice = (uint32_t)i,
+                .index = ordinal++,
+                .start = trace->slice.start[i],
+                .end = trace->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(trace, i),
+                .tokens = STORE_ABSENT,
+                .samples = STORE_ABSENT};
+            if (an_found_add(finder, found_step))
                 return TACHO_ENOMEM;
         }
         if (!*source) {
-            const char *name = an_trace_name(t, best.name);
-            *source = an_arena_format(f->c->a, "nvtx:%.*s", (int)group_length(name), name);
+            const char *name = an_trace_name(trace, best.name);
+            *source =
+                an_arena_format(finder->context->arena, "nvtx:%.*s", (int)group_length(name), name);
         }
     }
     return 0;
@@ -384,76 +395,80 @@ static int found_order(const void *x, const void *y)
         return a->process < b->process ? -1 : 1;
     if (a->track != b->track)
         return a->track < b->track ? -1 : 1;
-    if (a->s.start != b->s.start)
-        return a->s.start < b->s.start ? -1 : 1;
-    return (a->s.index > b->s.index) - (a->s.index < b->s.index);
+    if (a->step.start != b->step.start)
+        return a->step.start < b->step.start ? -1 : 1;
+    return (a->step.index > b->step.index) - (a->step.index < b->step.index);
 }
 
-static int make_lanes(struct finder *f)
+static int make_lanes(struct finder *finder)
 {
-    struct an_context *c = f->c;
+    struct an_context *context = finder->context;
     size_t lanes = 0;
-    if (!f->count)
+    if (!finder->count)
         return 0;
-    qsort(f->found, f->count, sizeof *f->found, found_order);
-    for (size_t i = 0; i < f->count; i++)
-        lanes += !i || f->found[i].process != f->found[i - 1].process ||
-                 f->found[i].track != f->found[i - 1].track;
-    c->step = an_arena_zero(c->work, f->count, sizeof *c->step);
-    c->lane = an_arena_zero(c->work, lanes, sizeof *c->lane);
-    if (!c->step || !c->lane)
+    qsort(finder->found, finder->count, sizeof *finder->found, found_order);
+    for (size_t i = 0; i < finder->count; i++)
+        lanes += !i || finder->found[i].process != finder->found[i - 1].process ||
+                 finder->found[i].track != finder->found[i - 1].track;
+    context->step = an_arena_zero(context->scratch, finder->count, sizeof *context->step);
+    context->lane = an_arena_zero(context->scratch, lanes, sizeof *context->lane);
+    if (!context->step || !context->lane)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < f->count; i++) {
-        const struct found_step *x = &f->found[i];
-        if (!i || x->process != f->found[i - 1].process || x->track != f->found[i - 1].track) {
-            int64_t rank = x->process != AN_NONE ? c->t->process[x->process].rank : STORE_ABSENT;
-            struct an_lane *l = &c->lane[c->lane_count];
-            *l = (struct an_lane){.process = x->process,
-                                  .track = x->track,
-                                  .device = AN_NONE,
-                                  .first = i,
-                                  .rank = rank == STORE_ABSENT ? (int64_t)c->lane_count : rank};
-            c->lane_count++;
+    for (size_t i = 0; i < finder->count; i++) {
+        const struct found_step *found_step = &finder->found[i];
+        if (!i || found_step->process != finder->found[i - 1].process ||
+            found_step->track != finder->found[i - 1].track) {
+            int64_t rank = found_step->process != AN_NONE
+                               ? context->trace->process[found_step->process].rank
+                               : STORE_ABSENT;
+            struct an_lane *lane = &context->lane[context->lane_count];
+            *lane = (struct an_lane){.process = found_step->process,
+                                     .track = found_step->track,
+                                     .device = AN_NONE,
+                                     .first = i,
+                                     .rank = rank == STORE_ABSENT ? (int64_t)context->lane_count
+                                                                  : rank};
+            context->lane_count++;
         }
-        c->step[i] = x->s;
-        c->step[i].host_start = x->s.start;
-        c->step[i].host_end = x->s.end;
-        c->step[i].lane = (uint32_t)(c->lane_count - 1);
-        c->lane[c->lane_count - 1].count++;
+        context->step[i] = found_step->step;
+        context->step[i].host_start = found_step->step.start;
+        context->step[i].host_end = found_step->step.end;
+        context->step[i].lane = (uint32_t)(context->lane_count - 1);
+        context->lane[context->lane_count - 1].count++;
     }
-    c->step_count = f->count;
+    context->step_count = finder->count;
     return 0;
 }
 
-int an_steps_find(struct an_context *c, const char **source)
+int an_steps_find(struct an_context *context, const char **source)
 {
-    struct finder f = {.c = c};
-    int rc = find_marked(&f);
-    *source = f.count ? "tacho.step" : NULL;
-    if (!rc && !f.count) {
-        rc = (f.kind = malloc(c->t->string_count + 1)) ? 0 : TACHO_ENOMEM;
-        for (size_t i = 0; !rc && i < c->t->string_count; i++)
-            f.kind[i] = (uint8_t)name_kind(c->t->string[i]);
+    struct finder finder = {.context = context};
+    int rc = find_marked(&finder);
+    *source = finder.count ? "tacho.step" : NULL;
+    if (!rc && !finder.count) {
+        rc = (finder.kind = malloc(context->trace->string_count + 1)) ? 0 : TACHO_ENOMEM;
+        for (size_t i = 0; !rc && i < context->trace->string_count; i++)
+            finder.kind[i] = (uint8_t)name_kind(context->trace->string[i]);
     }
-    if (!rc && !f.count) {
-        rc = find_named(&f, NAME_PROFILER_STEP, false);
-        *source = f.count ? "ProfilerStep" : NULL;
+    if (!rc && !finder.count) {
+        rc = find_named(&finder, NAME_PROFILER_STEP, false);
+        *source = finder.count ? "ProfilerStep" : NULL;
         if (!rc)
-            an_steps_accumulate(&f);
+            an_steps_accumulate(&finder);
     }
-    if (!rc && !f.count) {
-        rc = find_named(&f, NAME_OPTIMIZER, true);
-        *source = f.count ? "Optimizer.step" : NULL;
+    if (!rc && !finder.count) {
+        rc = find_named(&finder, NAME_OPTIMIZER, true);
+        *source = finder.count ? "Optimizer.step" : NULL;
     }
-    if (!rc && !f.count)
-        rc = find_regular(&f, source);
-    if (!rc && !f.count && c->gpu)
-        rc = an_steps_of_kernels(&f, source);
+    if (!rc && !finder.count)
+        rc = find_regular(&finder, source);
+    if (!rc && !finder.count && context->gpu)
+        rc = an_steps_of_kernels(&finder, source);
     if (!rc)
-        rc = make_lanes(&f);
-    if (!rc && c->gpu && c->step_count)
-        rc = an_steps_project(c);
-    free(f.kind);
-    free(f.found);
+        rc = make_lanes(&finder);
+    if (!rc && context->gpu && context->step_count)
+        rc = an_steps_project(context);
+    free(finder.kind);
+    free(finder.found);
     return rc;
 }

@@ -11,27 +11,27 @@
 enum name_kind { NAME_OTHER, NAME_PROFILER_STEP, NAME_OPTIMIZER, NAME_WORD };
 
 struct found_step {
-    struct an_step s;
+    struct an_step step;
     uint32_t process, track;
 };
 
 struct finder {
-    struct an_context *c;
+    struct an_context *context;
     struct found_step *found;
     size_t count, room;
     uint8_t *kind; /* enum name_kind of every string */
 };
 
-int an_found_add(struct finder *f, struct found_step s);
+int an_found_add(struct finder *finder, struct found_step found_step);
 
 /* From the groups of optimizer kernels (step_kernels.c). *source says what was found; stays NULL
  * where nothing was. */
-int an_steps_of_kernels(struct finder *f, const char **source);
+int an_steps_of_kernels(struct finder *finder, const char **source);
 /* ProfilerSteps of which only every m-th holds an optimizer update are micro-steps: makes one step
  * of m (step_kernels.c). */
-void an_steps_accumulate(struct finder *f);
+void an_steps_accumulate(struct finder *finder);
 /* Puts the lanes of processes with accelerators on their devices (step_device.c). 0 or
  * TACHO_ENOMEM. */
-int an_steps_project(struct an_context *c);
+int an_steps_project(struct an_context *context);
 
 #endif

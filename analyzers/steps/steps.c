@@ -19,44 +19,46 @@
 
 /* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none.
  */
-static struct an_step *last_begun(const struct an_context *c, const struct an_lane *l, int64_t time,
-                                  bool host)
+static struct an_step *last_begun(const struct an_context *context, const struct an_lane *lane,
+                                  int64_t time, bool host)
 {
-    size_t low = l->first, high = l->first + l->count;
+    size_t low = lane->first, high = lane->first + lane->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if ((host ? c->step[middle].host_start : c->step[middle].start) <= time)
+        if ((host ? context->step[middle].host_start : context->step[middle].start) <= time)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > l->first ? &c->step[low - 1] : NULL;
+    return low > lane->first ? &context->step[low - 1] : NULL;
 }
 
-struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time)
+struct an_step *an_step_at(const struct an_context *context, const struct an_lane *lane,
+                           int64_t time)
 {
-    struct an_step *s = last_begun(c, l, time, false);
-    return s && s->end != STORE_ABSENT && time < s->end ? s : NULL;
+    struct an_step *step = last_begun(context, lane, time, false);
+    return step && step->end != STORE_ABSENT && time < step->end ? step : NULL;
 }
 
-struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane *l, int64_t time)
+struct an_step *an_step_at_host(const struct an_context *context, const struct an_lane *lane,
+                                int64_t time)
 {
-    struct an_step *s = last_begun(c, l, time, true);
-    return s && s->host_end != STORE_ABSENT && time < s->host_end ? s : NULL;
+    struct an_step *step = last_begun(context, lane, time, true);
+    return step && step->host_end != STORE_ABSENT && time < step->host_end ? step : NULL;
 }
 
 /* ---- which steps count -------------------------------------------------------------------------------------------------- */
 
-static bool step_compiles(const struct an_context *c, const struct an_lane *l,
-                          const struct an_step *s)
+static bool step_compiles(const struct an_context *context, const struct an_lane *lane,
+                          const struct an_step *step)
 {
-    const struct an_trace *t = c->t;
-    if (l->track == AN_NONE)
+    const struct an_trace *trace = context->trace;
+    if (lane->track == AN_NONE)
         return false;
-    const struct an_track *k = &t->track[l->track];
-    for (size_t i = an_slice_seek(t, k, s->host_start);
-         i < k->slice_first + k->slice_count && t->slice.start[i] < s->host_end; i++)
-        if (an_slice_role(t, i) == AN_ROLE_COMPILE)
+    const struct an_track *track = &trace->track[lane->track];
+    for (size_t i = an_slice_seek(trace, track, step->host_start);
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < step->host_end; i++)
+        if (an_slice_role(trace, i) == AN_ROLE_COMPILE)
             return true;
     return false;
 }
@@ -64,50 +66,53 @@ static bool step_compiles(const struct an_context *c, const struct an_lane *l,
 static const char not_asked[] = "not asked for";
 
 /* --steps: the reader knows which ones are typical, first and last among them or not. */
-static void keep_asked(struct an_context *c, const struct an_lane *l)
+static void keep_asked(struct an_context *context, const struct an_lane *lane)
 {
-    for (size_t i = l->first; i < l->first + l->count; i++) {
-        struct an_step *s = &c->step[i];
-        if (!s->excluded && (s->index < c->o->step_from || s->index > c->o->step_to))
-            s->excluded = not_asked;
+    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+        struct an_step *step = &context->step[i];
+        if (!step->excluded &&
+            (step->index < context->options->step_from || step->index > context->options->step_to))
+            step->excluded = not_asked;
     }
-    c->r->steps.note = "only the steps that were asked for (--steps)";
+    context->result->steps.note = "only the steps that were asked for (--steps)";
 }
 
-static void exclude(struct an_context *c, const struct an_lane *l)
+static void exclude(struct an_context *context, const struct an_lane *lane)
 {
     size_t complete = 0;
-    bool foreign = l->device != AN_NONE ||
-                   an_trace_key(c->t, "source"); /* a window of a run: its steps are few */
+    bool foreign =
+        lane->device != AN_NONE ||
+        an_trace_key(context->trace, "source"); /* a window of a run: its steps are few */
     struct an_step *first = NULL, *last = NULL;
     int64_t until = INT64_MIN;
-    for (size_t i = l->first; i < l->first + l->count; i++) {
-        struct an_step *s = &c->step[i];
-        if (s->end == STORE_ABSENT) {
-            s->excluded = s->excluded ? s->excluded : "no end";
+    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+        struct an_step *step = &context->step[i];
+        if (step->end == STORE_ABSENT) {
+            step->excluded = step->excluded ? step->excluded : "no end";
             continue;
         }
-        if (s->start < until) { /* two steps at once on a thread: one of them is wrong, and their
+        if (step->start < until) { /* two steps at once on a thread: one of them is wrong, and their
                                    time would count twice */
-            s->excluded = "overlap";
+            step->excluded = "overlap";
             continue;
         }
-        until = s->end;
-        first = first ? first : s;
-        last = s;
+        until = step->end;
+        first = first ? first : step;
+        last = step;
         complete++;
-        if (step_compiles(c, l, s))
-            s->excluded = "compile";
+        if (step_compiles(context, lane, step))
+            step->excluded = "compile";
     }
-    if (c->o->some_steps) {
-        keep_asked(c, l);
+    if (context->options->some_steps) {
+        keep_asked(context, lane);
         return;
     }
     if (foreign && complete < LAST_LEAST) {
         if (complete)
-            c->r->steps.note = an_arena_format(
-                c->a, "only %zu complete %s captured: the first and the last are counted too",
-                complete, complete == 1 ? "step was" : "steps were");
+            context->result->steps.note = an_arena_format(
+                context->arena,
+                "only %zu complete %s captured: the first and the last are counted too", complete,
+                complete == 1 ? "step was" : "steps were");
         return;
     }
     if (complete > 1)
@@ -152,22 +157,24 @@ static struct index_entry *index_find(struct index_entry *all, size_t n, uint32_
     return low < n && all[low].process == process && all[low].index == index ? &all[low] : NULL;
 }
 
-static void count_aggregates(const struct an_context *c, struct index_entry *all, size_t n)
+static void count_aggregates(const struct an_context *context, struct index_entry *all, size_t n)
 {
-    const struct an_aggregates *g = &c->t->aggregate;
-    struct index_entry *e = NULL;
-    for (size_t i = 0; i < g->count; i++) {
-        if (!e || e->process != g->process[i] || e->index != g->step[i])
-            e = index_find(all, n, g->process[i], g->step[i]);
-        if (e && c->lane[c->step[e->step].lane].track == g->track[i])
-            e->calls = an_time_add(e->calls, g->calls[i]);
+    const struct an_aggregates *aggregates = &context->trace->aggregate;
+    struct index_entry *index_entry = NULL;
+    for (size_t i = 0; i < aggregates->count; i++) {
+        if (!index_entry || index_entry->process != aggregates->process[i] ||
+            index_entry->index != aggregates->step[i])
+            index_entry = index_find(all, n, aggregates->process[i], aggregates->step[i]);
+        if (index_entry &&
+            context->lane[context->step[index_entry->step].lane].track == aggregates->track[i])
+            index_entry->calls = an_time_add(index_entry->calls, aggregates->calls[i]);
     }
 }
 
-static size_t slices_in(const struct an_trace *t, uint32_t track, int64_t start, int64_t end)
+static size_t slices_in(const struct an_trace *trace, uint32_t track, int64_t start, int64_t end)
 {
-    const struct an_track *k = &t->track[track];
-    return an_slice_seek(t, k, end) - an_slice_seek(t, k, start);
+    const struct an_track *k = &trace->track[track];
+    return an_slice_seek(trace, k, end) - an_slice_seek(trace, k, start);
 }
 
 /* Limits leave out whole steps, so a few ranges more in the aggregates are not a cut: a range
@@ -179,32 +186,34 @@ static bool has_parts(int64_t slices, int64_t calls)
     return slices >= calls - 2;
 }
 
-static int find_detailed(struct an_context *c, bool marked)
+static int find_detailed(struct an_context *context, bool marked)
 {
-    struct index_entry *all = malloc((c->step_count ? c->step_count : 1) * sizeof *all);
+    struct index_entry *all = malloc((context->step_count ? context->step_count : 1) * sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++)
-        all[i] = (struct index_entry){
-            .process = c->lane[c->step[i].lane].process, .index = c->step[i].index, .step = i};
-    qsort(all, c->step_count, sizeof *all, index_order);
-    for (size_t i = 1; i < c->step_count; i++)
+    for (size_t i = 0; i < context->step_count; i++)
+        all[i] = (struct index_entry){.process = context->lane[context->step[i].lane].process,
+                                      .index = context->step[i].index,
+                                      .step = i};
+    qsort(all, context->step_count, sizeof *all, index_order);
+    for (size_t i = 1; i < context->step_count; i++)
         if (all[i].process == all[i - 1].process && all[i].index == all[i - 1].index)
             all[i].twice = all[i - 1].twice = true;
     if (marked)
-        count_aggregates(c, all, c->step_count);
-    for (size_t i = 0; i < c->step_count; i++) {
-        struct an_step *s = &c->step[all[i].step];
-        uint32_t track = c->lane[s->lane].track;
-        if (c->lane[s->lane].device != AN_NONE && track == AN_NONE)
-            s->detailed =
-                s->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
-        if (s->paused || track == AN_NONE || s->end == STORE_ABSENT ||
-            s->host_end == STORE_ABSENT || (marked && s->slice == AN_NONE))
+        count_aggregates(context, all, context->step_count);
+    for (size_t i = 0; i < context->step_count; i++) {
+        struct an_step *step = &context->step[all[i].step];
+        uint32_t track = context->lane[step->lane].track;
+        if (context->lane[step->lane].device != AN_NONE && track == AN_NONE)
+            step->detailed =
+                step->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
+        if (step->paused || track == AN_NONE || step->end == STORE_ABSENT ||
+            step->host_end == STORE_ABSENT || (marked && step->slice == AN_NONE))
             continue;
-        s->detailed =
+        step->detailed =
             all[i].twice ||
-            has_parts((int64_t)slices_in(c->t, track, s->host_start, s->host_end), all[i].calls);
+            has_parts((int64_t)slices_in(context->trace, track, step->host_start, step->host_end),
+                      all[i].calls);
     }
     free(all);
     return 0;
@@ -212,30 +221,31 @@ static int find_detailed(struct an_context *c, bool marked)
 
 /* ---- statistics --------------------------------------------------------------------------------------------------------- */
 
-static double step_ms(const struct an_step *s)
+static double step_ms(const struct an_step *step)
 {
-    return (double)an_step_ns(s) / 1e6;
+    return (double)an_step_ns(step) / 1e6;
 }
 
-static int list_excluded(struct an_context *c)
+static int list_excluded(struct an_context *context)
 {
-    struct an_steps *r = &c->r->steps;
+    struct an_steps *steps = &context->result->steps;
     size_t n = 0;
-    for (size_t i = 0; i < c->step_count; i++)
-        n += c->step[i].excluded && c->step[i].excluded != not_asked;
-    struct an_step_exclusion *x = an_arena_zero(c->a, n, sizeof *x);
-    if (!x)
+    for (size_t i = 0; i < context->step_count; i++)
+        n += context->step[i].excluded && context->step[i].excluded != not_asked;
+    struct an_step_exclusion *step_exclusion =
+        an_arena_zero(context->arena, n, sizeof *step_exclusion);
+    if (!step_exclusion)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (s->excluded && s->excluded != not_asked)
-            x[r->excluded_count++] =
-                (struct an_step_exclusion){.rank = c->lane[s->lane].rank,
-                                           .index = s->index,
-                                           .ms = s->end == STORE_ABSENT ? NAN : step_ms(s),
-                                           .reason = s->excluded};
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (step->excluded && step->excluded != not_asked)
+            step_exclusion[steps->excluded_count++] =
+                (struct an_step_exclusion){.rank = context->lane[step->lane].rank,
+                                           .index = step->index,
+                                           .ms = step->end == STORE_ABSENT ? NAN : step_ms(step),
+                                           .reason = step->excluded};
     }
-    r->excluded = x;
+    steps->excluded = step_exclusion;
     return 0;
 }
 
@@ -246,80 +256,83 @@ static int outlier_order(const void *x, const void *y)
 }
 
 /* Slow steps: a fast one needs no explanation. */
-static int list_outliers(struct an_context *c, double median, double mad)
+static int list_outliers(struct an_context *context, double median, double mad)
 {
-    struct an_steps *r = &c->r->steps;
-    struct an_step_outlier *x = an_arena_zero(c->work, (size_t)r->counted, sizeof *x);
+    struct an_steps *steps = &context->result->steps;
+    struct an_step_outlier *step_outlier =
+        an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *step_outlier);
     size_t n = 0;
-    if (!x)
+    if (!step_outlier)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count && mad > 0; i++) {
-        const struct an_step *s = &c->step[i];
-        double score = an_step_counted(s) ? 0.6745 * (step_ms(s) - median) / mad : 0;
+    for (size_t i = 0; i < context->step_count && mad > 0; i++) {
+        const struct an_step *step = &context->step[i];
+        double score = an_step_counted(step) ? 0.6745 * (step_ms(step) - median) / mad : 0;
         if (score > OUTLIER_SCORE)
-            x[n++] = (struct an_step_outlier){c->lane[s->lane].rank, s->index, step_ms(s), score};
+            step_outlier[n++] = (struct an_step_outlier){context->lane[step->lane].rank,
+                                                         step->index, step_ms(step), score};
     }
     if (n)
-        qsort(x, n, sizeof *x, outlier_order);
-    r->outlier_count = n < OUTLIERS_MOST ? n : OUTLIERS_MOST;
-    r->outliers = an_arena_copy(c->a, x, r->outlier_count * sizeof *x);
-    return r->outliers ? 0 : TACHO_ENOMEM;
+        qsort(step_outlier, n, sizeof *step_outlier, outlier_order);
+    steps->outlier_count = n < OUTLIERS_MOST ? n : OUTLIERS_MOST;
+    steps->outliers =
+        an_arena_copy(context->arena, step_outlier, steps->outlier_count * sizeof *step_outlier);
+    return steps->outliers ? 0 : TACHO_ENOMEM;
 }
 
 /* Median of the host's steps; equals the step where no device decides. `x` has room for n. */
-static struct an_value host_median(const struct an_context *c, double *x, size_t n)
+static struct an_value host_median(const struct an_context *context, double *x, size_t n)
 {
     size_t known = 0;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!an_step_counted(s))
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!an_step_counted(step))
             continue;
-        if (c->lane[s->lane].device == AN_NONE)
-            x[known++] = step_ms(s);
-        else if (s->host_end != STORE_ABSENT)
-            x[known++] = (double)an_time_sub(s->host_end, s->host_start) / 1e6;
+        if (context->lane[step->lane].device == AN_NONE)
+            x[known++] = step_ms(step);
+        else if (step->host_end != STORE_ABSENT)
+            x[known++] = (double)an_time_sub(step->host_end, step->host_start) / 1e6;
     }
     an_sort(x, known);
     return known == n ? an_num(an_quantile(x, known, 0.5))
                       : an_num_none("a step of the host has no end");
 }
 
-static int durations(struct an_context *c)
+static int durations(struct an_context *context)
 {
-    struct an_steps *r = &c->r->steps;
+    struct an_steps *steps = &context->result->steps;
     size_t n = 0;
-    double *x = an_arena_zero(c->work, (size_t)r->counted, 2 * sizeof *x);
+    double *x = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++)
-        if (an_step_counted(&c->step[i]))
-            x[n++] = step_ms(&c->step[i]);
+    for (size_t i = 0; i < context->step_count; i++)
+        if (an_step_counted(&context->step[i]))
+            x[n++] = step_ms(&context->step[i]);
     an_sort(x, n);
     double median = an_quantile(x, n, 0.5), sd = an_sd(x, n);
-    r->median_ms = an_num(median);
-    r->mean_ms = an_num(an_mean(x, n));
-    r->p95_ms = an_num(an_quantile(x, n, 0.95));
-    r->min_ms = an_num(x[0]);
-    r->max_ms = an_num(x[n - 1]);
-    r->sd_ms = isnan(sd) ? an_num_none("one step has no spread") : an_num(sd);
-    r->host_median_ms = host_median(c, x + n, n);
-    return list_outliers(c, median, an_mad(x, n, median, x + n));
+    steps->median_ms = an_num(median);
+    steps->mean_ms = an_num(an_mean(x, n));
+    steps->p95_ms = an_num(an_quantile(x, n, 0.95));
+    steps->min_ms = an_num(x[0]);
+    steps->max_ms = an_num(x[n - 1]);
+    steps->sd_ms = isnan(sd) ? an_num_none("one step has no spread") : an_num(sd);
+    steps->host_median_ms = host_median(context, x + n, n);
+    return list_outliers(context, median, an_mad(x, n, median, x + n));
 }
 
 /* Ratio of sums per lane, added over lanes: ranks work side by side. */
-static void rates(struct an_context *c, bool tokens, struct an_value *per_s,
+static void rates(struct an_context *context, bool tokens, struct an_value *per_s,
                   struct an_value *per_step)
 {
     const char *what = tokens ? "tokens" : "samples";
     double rate = 0, sum = 0;
     int64_t steps = 0, unknown = 0;
-    for (size_t k = 0; k < c->lane_count; k++) {
-        const struct an_lane *l = &c->lane[k];
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
         double lane_sum = 0, lane_ns = 0;
-        for (size_t i = l->first; i < l->first + l->count; i++) {
-            const struct an_step *s = &c->step[i];
-            int64_t v = tokens ? s->tokens : s->samples;
-            if (!an_step_counted(s))
+        for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+            const struct an_step *step = &context->step[i];
+            int64_t v = tokens ? step->tokens : step->samples;
+            if (!an_step_counted(step))
                 continue;
             steps++;
             if (v == STORE_ABSENT) {
@@ -327,18 +340,19 @@ static void rates(struct an_context *c, bool tokens, struct an_value *per_s,
                 continue;
             }
             lane_sum += (double)v;
-            lane_ns += (double)an_step_ns(s);
+            lane_ns += (double)an_step_ns(step);
         }
         sum += lane_sum;
         rate += lane_ns > 0 ? lane_sum / lane_ns * 1e9 : 0;
     }
     if (unknown || !steps || sum <= 0) {
-        const char *why =
-            unknown == steps || sum <= 0
-                ? an_arena_format(c->a, "the steps do not say how many %s they hold", what)
-                : an_arena_format(
-                      c->a, "%" PRId64 " of %" PRId64 " steps do not say how many %s they hold",
-                      unknown, steps, what);
+        const char *why = unknown == steps || sum <= 0
+                              ? an_arena_format(context->arena,
+                                                "the steps do not say how many %s they hold", what)
+                              : an_arena_format(context->arena,
+                                                "%" PRId64 " of %" PRId64
+                                                " steps do not say how many %s they hold",
+                                                unknown, steps, what);
         *per_s = *per_step = an_num_none(why);
         return;
     }
@@ -348,17 +362,17 @@ static void rates(struct an_context *c, bool tokens, struct an_value *per_s,
 
 /* What passes between a step and the next, phases not counted: logging, learning-rate schedules,
  * the loop itself. */
-static struct an_value between(const struct an_context *c)
+static struct an_value between(const struct an_context *context)
 {
     double sum = 0;
     int64_t gaps = 0;
-    for (size_t i = 1; i < c->step_count; i++) {
-        const struct an_step *a = &c->step[i - 1], *b = &c->step[i];
-        const struct an_lane *l = &c->lane[a->lane];
+    for (size_t i = 1; i < context->step_count; i++) {
+        const struct an_step *a = &context->step[i - 1], *b = &context->step[i];
+        const struct an_lane *lane = &context->lane[a->lane];
         if (a->lane != b->lane || a->end == STORE_ABSENT || b->start < a->end)
             continue;
         sum += (double)an_time_sub(an_time_sub(b->start, a->end),
-                                   an_spans_within(l->cut, l->cut_count, a->end, b->start));
+                                   an_spans_within(lane->cut, lane->cut_count, a->end, b->start));
         gaps++;
     }
     return gaps ? an_num(sum / (double)gaps / 1e6) : an_num_none("no two steps follow each other");
@@ -380,113 +394,119 @@ static int group_order(const void *x, const void *y)
 
 /* Steps of one size belong together; sorted by tokens and time, each group's median is in its
  * middle. */
-static int groups(struct an_context *c)
+static int groups(struct an_context *context)
 {
-    struct an_steps *r = &c->r->steps;
+    struct an_steps *steps = &context->result->steps;
     size_t n = 0, made = 0;
-    const struct an_step **s = an_arena_zero(c->work, (size_t)r->counted, sizeof *s);
-    struct an_step_group *g = an_arena_zero(c->work, (size_t)r->counted, sizeof *g);
-    if (!s || !g)
+    const struct an_step **s = an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *s);
+    struct an_step_group *step_group =
+        an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *step_group);
+    if (!s || !step_group)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++)
-        if (an_step_counted(&c->step[i]))
-            s[n++] = &c->step[i];
+    for (size_t i = 0; i < context->step_count; i++)
+        if (an_step_counted(&context->step[i]))
+            s[n++] = &context->step[i];
     qsort(s, n, sizeof *s, tokens_order);
     for (size_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && s[next]->tokens == s[i]->tokens;)
             next++;
         size_t low = i + (next - i - 1) / 2, high = i + (next - i) / 2;
-        g[made++] = (struct an_step_group){.tokens = s[i]->tokens == STORE_ABSENT
-                                                         ? an_int_none("not said by the step")
-                                                         : an_int(s[i]->tokens),
-                                           .count = (int64_t)(next - i),
-                                           .median_ms = (step_ms(s[low]) + step_ms(s[high])) / 2};
+        step_group[made++] = (struct an_step_group){
+            .tokens = s[i]->tokens == STORE_ABSENT ? an_int_none("not said by the step")
+                                                   : an_int(s[i]->tokens),
+            .count = (int64_t)(next - i),
+            .median_ms = (step_ms(s[low]) + step_ms(s[high])) / 2};
     }
     if (made < 2)
         return 0;
-    qsort(g, made, sizeof *g, group_order);
-    r->group_count = made < GROUPS_MOST ? made : GROUPS_MOST;
-    r->groups = an_arena_copy(c->a, g, r->group_count * sizeof *g);
-    return r->groups ? 0 : TACHO_ENOMEM;
+    qsort(step_group, made, sizeof *step_group, group_order);
+    steps->group_count = made < GROUPS_MOST ? made : GROUPS_MOST;
+    steps->groups =
+        an_arena_copy(context->arena, step_group, steps->group_count * sizeof *step_group);
+    return steps->groups ? 0 : TACHO_ENOMEM;
 }
 
-static void values_absent(struct an_context *c, const char *reason)
+static void values_absent(struct an_context *context, const char *reason)
 {
-    struct an_steps *r = &c->r->steps;
-    struct an_value *all[] = {&r->median_ms,       &r->mean_ms,          &r->p95_ms,
-                              &r->min_ms,          &r->max_ms,           &r->sd_ms,
-                              &r->host_median_ms,  &r->tokens_per_s,     &r->samples_per_s,
-                              &r->tokens_per_step, &r->samples_per_step, &r->between_ms};
+    struct an_steps *steps = &context->result->steps;
+    struct an_value *all[] = {
+        &steps->median_ms,       &steps->mean_ms,          &steps->p95_ms,
+        &steps->min_ms,          &steps->max_ms,           &steps->sd_ms,
+        &steps->host_median_ms,  &steps->tokens_per_s,     &steps->samples_per_s,
+        &steps->tokens_per_step, &steps->samples_per_step, &steps->between_ms};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_num_none(reason);
 }
 
 /* Why there are no steps, and what the reader can do about it. */
-static const char *why_none(const struct an_context *c)
+static const char *why_none(const struct an_context *context)
 {
-    if (c->t->slice.count && an_trace_key(c->t, "source"))
+    if (context->trace->slice.count && an_trace_key(context->trace, "source"))
         return "the trace marks no steps, and its kernels show no optimizer: record with "
                "torch.profiler and call its step(), "
                "or mark "
                "each update with an NVTX range named step";
-    if (!c->t->slice.count)
+    if (!context->trace->slice.count)
         return "the program spoke no NVTX: mark each optimizer update with a range, "
                "include/tacho_nvtx.h shows how";
-    return an_arena_format(c->a,
+    return an_arena_format(context->arena,
                            "no steps were marked; %zu ranges were recorded: mark each optimizer "
                            "update with a tacho.step range "
                            "(include/tacho_nvtx.h) or an NVTX range named step",
-                           c->t->slice.count);
+                           context->trace->slice.count);
 }
 
-static int steps_run(struct an_context *c)
+static int steps_run(struct an_context *context)
 {
-    struct an_steps *r = &c->r->steps;
+    struct an_steps *steps = &context->result->steps;
     const char *source = NULL;
-    int rc = an_steps_find(c, &source);
+    int rc = an_steps_find(context, &source);
     if (rc)
         return rc;
-    r->source = source;
-    if (!c->step_count) {
-        r->reason = why_none(c);
-        values_absent(c, r->reason);
+    steps->source = source;
+    if (!context->step_count) {
+        steps->reason = why_none(context);
+        values_absent(context, steps->reason);
         return 0;
     }
-    for (size_t k = 0; k < c->lane_count; k++)
-        exclude(c, &c->lane[k]);
-    if ((rc = an_phases_cut(c)) || (rc = find_detailed(c, c->t->step_count > 0)))
+    for (size_t k = 0; k < context->lane_count; k++)
+        exclude(context, &context->lane[k]);
+    if ((rc = an_phases_cut(context)) ||
+        (rc = find_detailed(context, context->trace->step_count > 0)))
         return rc;
-    r->first_index = r->last_index = -1;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        r->count += s->end != STORE_ABSENT;
-        r->counted += an_step_counted(s);
-        r->paused += an_step_counted(s) && s->paused;
-        r->detailed += an_step_detailed(s);
-        r->micro_steps = s->micro_steps > r->micro_steps ? s->micro_steps : r->micro_steps;
-        if (!an_step_counted(s))
+    steps->first_index = steps->last_index = -1;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        steps->count += step->end != STORE_ABSENT;
+        steps->counted += an_step_counted(step);
+        steps->paused += an_step_counted(step) && step->paused;
+        steps->detailed += an_step_detailed(step);
+        steps->micro_steps =
+            step->micro_steps > steps->micro_steps ? step->micro_steps : steps->micro_steps;
+        if (!an_step_counted(step))
             continue;
-        r->first_index =
-            r->first_index < 0 || s->index < r->first_index ? s->index : r->first_index;
-        r->last_index = s->index > r->last_index ? s->index : r->last_index;
+        steps->first_index = steps->first_index < 0 || step->index < steps->first_index
+                                 ? step->index
+                                 : steps->first_index;
+        steps->last_index = step->index > steps->last_index ? step->index : steps->last_index;
     }
-    if ((rc = list_excluded(c)))
+    if ((rc = list_excluded(context)))
         return rc;
-    if (!r->counted) {
-        values_absent(c, "no step is complete");
+    if (!steps->counted) {
+        values_absent(context, "no step is complete");
         return 0;
     }
-    rates(c, true, &r->tokens_per_s, &r->tokens_per_step);
-    rates(c, false, &r->samples_per_s, &r->samples_per_step);
-    r->between_ms = between(c);
-    rc = durations(c);
-    return rc ? rc : groups(c);
+    rates(context, true, &steps->tokens_per_s, &steps->tokens_per_step);
+    rates(context, false, &steps->samples_per_s, &steps->samples_per_step);
+    steps->between_ms = between(context);
+    rc = durations(context);
+    return rc ? rc : groups(context);
 }
 
-static void steps_absent(struct an_context *c, const char *reason)
+static void steps_absent(struct an_context *context, const char *reason)
 {
-    values_absent(c, reason);
-    c->r->steps.reason = reason;
+    values_absent(context, reason);
+    context->result->steps.reason = reason;
 }
 
 const struct an_analyzer an_steps = {

@@ -72,24 +72,24 @@ static enum an_role role_of_name(const char *name)
                                                                    : AN_ROLE_NONE;
 }
 
-int an_trace_name_roles(struct an_trace *t)
+int an_trace_name_roles(struct an_trace *trace)
 {
-    if (!(t->name_api = calloc(t->string_count + 1, sizeof *t->name_api)))
+    if (!(trace->name_api = calloc(trace->string_count + 1, sizeof *trace->name_api)))
         return TACHO_ENOMEM;
-    if (!an_trace_key(t, "source"))
+    if (!an_trace_key(trace, "source"))
         return 0;
-    if (!(t->name_role = calloc(t->string_count + 1, sizeof *t->name_role)))
+    if (!(trace->name_role = calloc(trace->string_count + 1, sizeof *trace->name_role)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->string_count; i++)
-        t->name_role[i] = (uint8_t)role_of_name(t->string[i]);
+    for (size_t i = 0; i < trace->string_count; i++)
+        trace->name_role[i] = (uint8_t)role_of_name(trace->string[i]);
     return 0;
 }
 
-enum an_role an_slice_role(const struct an_trace *t, size_t i)
+enum an_role an_slice_role(const struct an_trace *trace, size_t i)
 {
-    enum an_role r = an_trace_role(t, t->slice.detail[i]);
-    uint32_t name = t->slice.name[i];
-    return r == AN_ROLE_NONE && t->name_role && name < t->string_count
-               ? (enum an_role)t->name_role[name]
-               : r;
+    enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
+    uint32_t name = trace->slice.name[i];
+    return role == AN_ROLE_NONE && trace->name_role && name < trace->string_count
+               ? (enum an_role)trace->name_role[name]
+               : role;
 }

@@ -10,11 +10,11 @@
 #include "analyzers/trace/trace_rows.h"
 
 /* The ids in a column become indexes. */
-static void id_resolve(uint32_t *column, size_t n, const struct an_id_map *m)
+static void id_resolve(uint32_t *column, size_t n, const struct an_id_map *id_map)
 {
     for (size_t i = 0; i < n; i++)
         if (column[i] != AN_NONE)
-            column[i] = an_id_find(m, column[i]);
+            column[i] = an_id_find(id_map, column[i]);
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */
@@ -28,63 +28,69 @@ static size_t rows_of(store_reader *r, const char *table)
     return store_count(r, table, &n) == 0 && n > 0 && n < (int64_t)AN_NONE ? (size_t)n : 0;
 }
 
-static int load_slices(store_reader *r, struct an_trace_loader *l)
+static int load_slices(store_reader *r, struct an_trace_loader *loader)
 {
-    const struct an_trace_part *p = l->part;
+    const struct an_trace_part *trace_part = loader->part;
     /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as
      * it is read */
-    int rc = an_trace_row_slice_room(l, !p                      ? rows_of(r, "slice")
-                                        : p->slices < PART_ROOM ? (size_t)p->slices
-                                                                : PART_ROOM);
+    int rc = an_trace_row_slice_room(loader, !trace_part ? rows_of(r, "slice")
+                                             : trace_part->slices < PART_ROOM
+                                                 ? (size_t)trace_part->slices
+                                                 : PART_ROOM);
     if (rc)
         return rc;
-    return p ? store_slice_between(r, p->slice, p->t0, p->t1, an_trace_row_slice, l)
-             : store_slice_each(r, 0, an_trace_row_slice, l);
+    return trace_part ? store_slice_between(r, trace_part->slice, trace_part->t0, trace_part->t1,
+                                            an_trace_row_slice, loader)
+                      : store_slice_each(r, 0, an_trace_row_slice, loader);
 }
 
 /* Values from the head of the table, and those of the part. */
-static int on_head(void *ctx, const struct store_counter *x)
+static int on_head(void *ctx, const struct store_counter *counter)
 {
-    struct an_trace_loader *l = ctx;
-    return x->id > AN_PART_COUNTER_HEAD || x->id >= l->part->counter ? 1
-                                                                     : an_trace_row_counter(ctx, x);
+    struct an_trace_loader *loader = ctx;
+    return counter->id > AN_PART_COUNTER_HEAD || counter->id >= loader->part->counter
+               ? 1
+               : an_trace_row_counter(ctx, counter);
 }
 
-static int load_counters(store_reader *r, struct an_trace_loader *l)
+static int load_counters(store_reader *r, struct an_trace_loader *loader)
 {
-    if (!l->part) {
-        int rc = an_trace_row_counter_room(l, rows_of(r, "counter"));
-        return rc ? rc : store_counter_each(r, 0, an_trace_row_counter, l);
+    if (!loader->part) {
+        int rc = an_trace_row_counter_room(loader, rows_of(r, "counter"));
+        return rc ? rc : store_counter_each(r, 0, an_trace_row_counter, loader);
     }
-    int rc = store_counter_each(r, 0, on_head, l);
-    return l->rc || rc < 0 ? rc : store_counter_each(r, l->part->counter, an_trace_row_counter, l);
+    int rc = store_counter_each(r, 0, on_head, loader);
+    return loader->rc || rc < 0
+               ? rc
+               : store_counter_each(r, loader->part->counter, an_trace_row_counter, loader);
 }
 
-static int load_stacks(store_reader *r, struct an_trace_loader *l)
+static int load_stacks(store_reader *r, struct an_trace_loader *loader)
 {
-    if (l->part)
+    if (loader->part)
         return 0;
-    int rc = store_stack_each(r, 1, an_trace_row_stack, l);
-    l->room = 0;
-    return rc ? rc : store_sample_each(r, 0, an_trace_row_sample, l);
+    int rc = store_stack_each(r, 1, an_trace_row_stack, loader);
+    loader->room = 0;
+    return rc ? rc : store_sample_each(r, 0, an_trace_row_sample, loader);
 }
 
-static int load_big(store_reader *r, struct an_trace_loader *l, uint32_t **slice_track,
+static int load_big(store_reader *r, struct an_trace_loader *loader, uint32_t **slice_track,
                     uint32_t **counter_track)
 {
-    int rc = load_slices(r, l);
-    *slice_track = l->track;
-    l->track = NULL;
-    l->room = 0;
-    rc = rc ? rc : load_counters(r, l);
-    *counter_track = l->track;
-    l->track = NULL;
-    l->room = 0;
-    rc = rc ? rc : load_stacks(r, l);
-    rc = rc || l->part ? rc : an_trace_row_aggregate_room(l, rows_of(r, "step_aggregate"));
+    int rc = load_slices(r, loader);
+    *slice_track = loader->track;
+    loader->track = NULL;
+    loader->room = 0;
+    rc = rc ? rc : load_counters(r, loader);
+    *counter_track = loader->track;
+    loader->track = NULL;
+    loader->room = 0;
+    rc = rc ? rc : load_stacks(r, loader);
+    rc =
+        rc || loader->part ? rc : an_trace_row_aggregate_room(loader, rows_of(r, "step_aggregate"));
     return rc ? rc
-              : store_step_aggregate_from(r, l->part ? l->part->aggregate : 0,
-                                          an_trace_row_aggregate, l);
+              : store_step_aggregate_from(r, loader->part ? loader->part->aggregate : 0,
+                                          an_trace_row_aggregate, loader);
 }
 
 /* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */
@@ -95,28 +101,28 @@ static int wanted_order(const void *x, const void *y)
     return (*a > *b) - (*a < *b);
 }
 
-static int want(struct an_trace_loader *l, const uint32_t *column, size_t count)
+static int want(struct an_trace_loader *loader, const uint32_t *column, size_t count)
 {
     int64_t last = -1; /* neighbours often refer to the same */
     for (size_t i = 0; i < count; i++) {
         if (column[i] == AN_NONE || column[i] == last)
             continue;
         last = column[i];
-        if (an_id_add(&l->wanted, last))
+        if (an_id_add(&loader->wanted, last))
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static void want_sort(struct an_id_map *m)
+static void want_sort(struct an_id_map *id_map)
 {
     size_t n = 0;
-    if (m->count)
-        qsort(m->id, m->count, sizeof *m->id, wanted_order);
-    for (size_t i = 0; i < m->count; i++)
-        if (!n || m->id[i] != m->id[n - 1])
-            m->id[n++] = m->id[i];
-    m->count = n;
+    if (id_map->count)
+        qsort(id_map->id, id_map->count, sizeof *id_map->id, wanted_order);
+    for (size_t i = 0; i < id_map->count; i++)
+        if (!n || id_map->id[i] != id_map->id[n - 1])
+            id_map->id[n++] = id_map->id[i];
+    id_map->count = n;
 }
 
 static int on_one_string(void *ctx, int64_t id, const char *text)
@@ -125,59 +131,63 @@ static int on_one_string(void *ctx, int64_t id, const char *text)
     return rc ? rc : 1;
 }
 
-static int on_one_detail(void *ctx, const struct store_detail *d)
+static int on_one_detail(void *ctx, const struct store_detail *detail)
 {
-    int rc = an_trace_row_detail(ctx, d);
+    int rc = an_trace_row_detail(ctx, detail);
     return rc ? rc : 1;
 }
 
 /* A look for each id costs about as much as a hundred rows of a scan. */
-static int load_wanted(store_reader *r, struct an_trace_loader *l, bool strings)
+static int load_wanted(store_reader *r, struct an_trace_loader *loader, bool strings)
 {
     int64_t last;
     int rc = store_last_id(r, strings ? "string" : "detail", &last);
-    want_sort(&l->wanted);
+    want_sort(&loader->wanted);
     if (rc)
         return rc;
-    if ((int64_t)l->wanted.count > last / 100)
-        return strings ? store_string_each(r, 0, an_trace_row_string, l)
-                       : store_detail_each(r, 0, an_trace_row_detail, l);
-    for (size_t i = 0; i < l->wanted.count && rc >= 0 && !l->rc; i++)
-        rc = strings ? store_string_each(r, l->wanted.id[i], on_one_string, l)
-                     : store_detail_each(r, l->wanted.id[i], on_one_detail, l);
+    if ((int64_t)loader->wanted.count > last / 100)
+        return strings ? store_string_each(r, 0, an_trace_row_string, loader)
+                       : store_detail_each(r, 0, an_trace_row_detail, loader);
+    for (size_t i = 0; i < loader->wanted.count && rc >= 0 && !loader->rc; i++)
+        rc = strings ? store_string_each(r, loader->wanted.id[i], on_one_string, loader)
+                     : store_detail_each(r, loader->wanted.id[i], on_one_detail, loader);
     return rc > 0 ? 0 : rc;
 }
 
-static int load_names(store_reader *r, struct an_trace_loader *l)
+static int load_names(store_reader *r, struct an_trace_loader *loader)
 {
-    const struct an_slices *s = &l->t->slice;
-    const struct an_aggregates *g = &l->t->aggregate;
+    const struct an_slices *slices = &loader->trace->slice;
+    const struct an_aggregates *aggregates = &loader->trace->aggregate;
     int rc;
-    if (!l->part) {
-        rc = store_detail_each(r, 0, an_trace_row_detail, l);
-        return rc ? rc : store_string_each(r, 0, an_trace_row_string, l);
+    if (!loader->part) {
+        rc = store_detail_each(r, 0, an_trace_row_detail, loader);
+        return rc ? rc : store_string_each(r, 0, an_trace_row_string, loader);
     }
-    if ((rc = want(l, s->detail, s->count)) || (rc = want(l, g->detail, g->count)) ||
-        (rc = load_wanted(r, l, false)))
+    if ((rc = want(loader, slices->detail, slices->count)) ||
+        (rc = want(loader, aggregates->detail, aggregates->count)) ||
+        (rc = load_wanted(r, loader, false)))
         return rc;
-    l->wanted.count = 0;
-    if ((rc = want(l, s->name, s->count)) || (rc = want(l, s->category, s->count)) ||
-        (rc = want(l, g->name, g->count)) || (rc = want(l, g->category, g->count)))
+    loader->wanted.count = 0;
+    if ((rc = want(loader, slices->name, slices->count)) ||
+        (rc = want(loader, slices->category, slices->count)) ||
+        (rc = want(loader, aggregates->name, aggregates->count)) ||
+        (rc = want(loader, aggregates->category, aggregates->count)))
         return rc;
-    return load_wanted(r, l, true);
+    return load_wanted(r, loader, true);
 }
 
-static int load_small(store_reader *r, struct an_trace_loader *l)
+static int load_small(store_reader *r, struct an_trace_loader *loader)
 {
-    int rc = store_step_from(r, l->part ? l->part->step : INT64_MIN, an_trace_row_step, l);
-    rc = rc ? rc : store_track_each(r, 0, an_trace_row_track, l);
-    rc = rc ? rc : store_process_each(r, an_trace_row_process, l);
-    rc = rc ? rc : load_names(r, l);
-    rc = rc ? rc : store_loss_each(r, an_trace_row_loss, l);
-    rc = rc ? rc : store_ceiling_each(r, an_trace_row_ceiling, l);
-    l->t->ended = (struct an_ended){NAN, NAN, NAN, NAN, NAN};
-    rc = rc ? rc : store_metric_each(r, an_trace_row_metric, l);
-    return rc ? rc : store_run_each(r, an_trace_row_key, l);
+    int rc = store_step_from(r, loader->part ? loader->part->step : INT64_MIN, an_trace_row_step,
+                             loader);
+    rc = rc ? rc : store_track_each(r, 0, an_trace_row_track, loader);
+    rc = rc ? rc : store_process_each(r, an_trace_row_process, loader);
+    rc = rc ? rc : load_names(r, loader);
+    rc = rc ? rc : store_loss_each(r, an_trace_row_loss, loader);
+    rc = rc ? rc : store_ceiling_each(r, an_trace_row_ceiling, loader);
+    loader->trace->ended = (struct an_ended){NAN, NAN, NAN, NAN, NAN};
+    rc = rc ? rc : store_metric_each(r, an_trace_row_metric, loader);
+    return rc ? rc : store_run_each(r, an_trace_row_key, loader);
 }
 
 int an_trace_key_order(const void *a, const void *b)
@@ -185,66 +195,67 @@ int an_trace_key_order(const void *a, const void *b)
     return strcmp(((const struct an_run_key *)a)->key, ((const struct an_run_key *)b)->key);
 }
 
-static void resolve(struct an_trace_loader *l, uint32_t *slice_track, uint32_t *counter_track)
+static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint32_t *counter_track)
 {
-    struct an_trace *t = l->t;
-    id_resolve(t->slice.name, t->slice.count, &l->strings);
-    id_resolve(t->slice.category, t->slice.count, &l->strings);
-    id_resolve(t->slice.detail, t->slice.count, &l->details);
-    id_resolve(slice_track, t->slice.count, &l->tracks);
-    id_resolve(counter_track, t->counter.count, &l->tracks);
-    id_resolve(t->stack.frame, t->stack.count, &l->strings);
-    struct an_aggregates *g = &t->aggregate;
-    id_resolve(g->process, g->count, &l->processes);
-    id_resolve(g->track, g->count, &l->tracks);
-    id_resolve(g->name, g->count, &l->strings);
-    id_resolve(g->category, g->count, &l->strings);
-    id_resolve(g->detail, g->count, &l->details);
-    for (size_t i = 0; i < t->step_count; i++)
-        t->step[i].process = an_id_find(&l->processes, t->step[i].process);
-    for (size_t i = 0; i < t->track_count; i++)
-        t->track[i].process = an_id_find(&l->processes, t->track[i].process);
-    if (t->key_count)
-        qsort(t->key, t->key_count, sizeof *t->key, an_trace_key_order);
+    struct an_trace *trace = loader->trace;
+    id_resolve(trace->slice.name, trace->slice.count, &loader->strings);
+    id_resolve(trace->slice.category, trace->slice.count, &loader->strings);
+    id_resolve(trace->slice.detail, trace->slice.count, &loader->details);
+    id_resolve(slice_track, trace->slice.count, &loader->tracks);
+    id_resolve(counter_track, trace->counter.count, &loader->tracks);
+    id_resolve(trace->stack.frame, trace->stack.count, &loader->strings);
+    struct an_aggregates *aggregates = &trace->aggregate;
+    id_resolve(aggregates->process, aggregates->count, &loader->processes);
+    id_resolve(aggregates->track, aggregates->count, &loader->tracks);
+    id_resolve(aggregates->name, aggregates->count, &loader->strings);
+    id_resolve(aggregates->category, aggregates->count, &loader->strings);
+    id_resolve(aggregates->detail, aggregates->count, &loader->details);
+    for (size_t i = 0; i < trace->step_count; i++)
+        trace->step[i].process = an_id_find(&loader->processes, trace->step[i].process);
+    for (size_t i = 0; i < trace->track_count; i++)
+        trace->track[i].process = an_id_find(&loader->processes, trace->track[i].process);
+    if (trace->key_count)
+        qsort(trace->key, trace->key_count, sizeof *trace->key, an_trace_key_order);
 }
 
 int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,
                        struct tacho_error *err)
 {
-    struct an_trace_loader l = {.part = part && !part->whole ? part : NULL};
+    struct an_trace_loader loader = {.part = part && !part->whole ? part : NULL};
     uint32_t *slice_track = NULL, *counter_track = NULL;
     int rc = TACHO_ENOMEM;
     *out = NULL;
-    if (!(l.t = calloc(1, sizeof *l.t)) || !(l.t->arena = an_arena_new()))
+    if (!(loader.trace = calloc(1, sizeof *loader.trace)) ||
+        !(loader.trace->arena = an_arena_new()))
         goto out;
-    l.t->t1 = -1;
-    if ((rc = load_big(r, &l, &slice_track, &counter_track)) || (rc = load_small(r, &l)))
+    loader.trace->t1 = -1;
+    if ((rc = load_big(r, &loader, &slice_track, &counter_track)) || (rc = load_small(r, &loader)))
         goto out;
-    resolve(&l, slice_track, counter_track);
-    if ((rc = an_trace_order(l.t, slice_track)) ||
-        (rc = an_trace_order_counters(l.t, counter_track)) || (rc = an_trace_name_roles(l.t)) ||
-        (rc = an_trace_waits(l.t)))
+    resolve(&loader, slice_track, counter_track);
+    if ((rc = an_trace_order(loader.trace, slice_track)) ||
+        (rc = an_trace_order_counters(loader.trace, counter_track)) ||
+        (rc = an_trace_name_roles(loader.trace)) || (rc = an_trace_waits(loader.trace)))
         goto out;
-    rc = an_arena_failed(l.t->arena) ? TACHO_ENOMEM : 0;
+    rc = an_arena_failed(loader.trace->arena) ? TACHO_ENOMEM : 0;
 out:
     free(slice_track);
     free(counter_track);
-    free(l.track);
-    free(l.strings.id);
-    free(l.details.id);
-    free(l.processes.id);
-    free(l.tracks.id);
-    free(l.wanted.id);
+    free(loader.track);
+    free(loader.strings.id);
+    free(loader.details.id);
+    free(loader.processes.id);
+    free(loader.tracks.id);
+    free(loader.wanted.id);
     if (!rc) {
-        *out = l.t;
+        *out = loader.trace;
         return 0;
     }
-    const struct tacho_error *e = store_reader_error(r);
-    if (e && e->code && !l.rc)
-        tacho_fail(err, rc, e->hint, "%s", e->what);
+    const struct tacho_error *tacho_error = store_reader_error(r);
+    if (tacho_error && tacho_error->code && !loader.rc)
+        tacho_fail(err, rc, tacho_error->hint, "%s", tacho_error->what);
     else
         tacho_fail(err, rc, NULL, "reading the run: %s", tacho_error_text(rc));
-    an_trace_free(l.t);
+    an_trace_free(loader.trace);
     return rc;
 }
 
@@ -253,43 +264,43 @@ int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *er
     return an_trace_load_part(r, NULL, out, err);
 }
 
-void an_trace_free(struct an_trace *t)
+void an_trace_free(struct an_trace *trace)
 {
-    if (!t)
+    if (!trace)
         return;
-    void *all[] = {t->string,
-                   t->detail,
-                   t->process,
-                   t->track,
-                   t->slice.start,
-                   t->slice.dur,
-                   t->slice.name,
-                   t->slice.category,
-                   t->slice.detail,
-                   t->slice.parent,
-                   t->slice.correlation,
-                   t->counter.time,
-                   t->counter.value,
-                   t->step,
-                   t->loss,
-                   t->ceiling,
-                   t->key,
-                   t->aggregate.process,
-                   t->aggregate.track,
-                   t->aggregate.name,
-                   t->aggregate.step,
-                   t->aggregate.detail,
-                   t->aggregate.calls,
-                   t->aggregate.total,
-                   t->aggregate.self,
-                   t->aggregate.category,
-                   t->stack.frame,
-                   t->stack.parent,
-                   t->stack.samples,
-                   t->name_role,
-                   t->name_api};
+    void *all[] = {trace->string,
+                   trace->detail,
+                   trace->process,
+                   trace->track,
+                   trace->slice.start,
+                   trace->slice.dur,
+                   trace->slice.name,
+                   trace->slice.category,
+                   trace->slice.detail,
+                   trace->slice.parent,
+                   trace->slice.correlation,
+                   trace->counter.time,
+                   trace->counter.value,
+                   trace->step,
+                   trace->loss,
+                   trace->ceiling,
+                   trace->key,
+                   trace->aggregate.process,
+                   trace->aggregate.track,
+                   trace->aggregate.name,
+                   trace->aggregate.step,
+                   trace->aggregate.detail,
+                   trace->aggregate.calls,
+                   trace->aggregate.total,
+                   trace->aggregate.self,
+                   trace->aggregate.category,
+                   trace->stack.frame,
+                   trace->stack.parent,
+                   trace->stack.samples,
+                   trace->name_role,
+                   trace->name_api};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
-    an_arena_free(t->arena);
-    free(t);
+    an_arena_free(trace->arena);
+    free(trace);
 }

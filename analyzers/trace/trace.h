@@ -50,9 +50,9 @@ enum an_role {
 };
 
 /* Is it a stage of a loader, or the wait for one? */
-static inline bool an_role_is_input(enum an_role r)
+static inline bool an_role_is_input(enum an_role role)
 {
-    return r >= AN_ROLE_INPUT_WAIT && r <= AN_ROLE_PIN;
+    return role >= AN_ROLE_INPUT_WAIT && role <= AN_ROLE_PIN;
 }
 
 struct an_detail {
@@ -177,46 +177,46 @@ int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *er
 struct an_trace_part;
 int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,
                        struct tacho_error *err);
-void an_trace_free(struct an_trace *t); /* NULL is fine */
+void an_trace_free(struct an_trace *trace); /* NULL is fine */
 
 /* Text of a string index, "" for AN_NONE. */
-const char *an_trace_name(const struct an_trace *t, uint32_t name);
+const char *an_trace_name(const struct an_trace *trace, uint32_t name);
 /* Detail of a slice or NULL. */
-const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detail);
-enum an_role an_trace_role(const struct an_trace *t, uint32_t detail);
+const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t detail);
+enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail);
 /* Role of a range on a thread: its payload's; in traces of other tools, else by its name (roles.c).
  */
-enum an_role an_slice_role(const struct an_trace *t, size_t i);
+enum an_role an_slice_role(const struct an_trace *trace, size_t i);
 /* Is row i none of the file's, but inferred (trace_waits.c)? Their name stands behind all of the
  * file's. */
-static inline bool an_slice_inferred(const struct an_trace *t, size_t i)
+static inline bool an_slice_inferred(const struct an_trace *trace, size_t i)
 {
-    return t->inferred && t->slice.name[i] == t->string_count - 1;
+    return trace->inferred && trace->slice.name[i] == trace->string_count - 1;
 }
 /* Value of a run key or NULL. */
-const char *an_trace_key(const struct an_trace *t, const char *key);
+const char *an_trace_key(const struct an_trace *trace, const char *key);
 /* End of slice i; an open one ends where the run ends. */
-int64_t an_slice_end(const struct an_trace *t, size_t i);
+int64_t an_slice_end(const struct an_trace *trace, size_t i);
 /* Is range p, an ancestor of range i, still open when i begins? An ancestor need not be in foreign
  * traces: a frame of Python may begin in one step and hold the next. */
-static inline bool an_slice_open_at(const struct an_trace *t, size_t p, size_t i)
+static inline bool an_slice_open_at(const struct an_trace *trace, size_t p, size_t i)
 {
-    return p == i || an_slice_end(t, p) > t->slice.start[i];
+    return p == i || an_slice_end(trace, p) > trace->slice.start[i];
 }
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
-size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
+size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time);
 
 /* Track of slice i: an index. */
-uint32_t an_slice_track(const struct an_trace *t, size_t i);
+uint32_t an_slice_track(const struct an_trace *trace, size_t i);
 
 /* Private to the loader: fills t->name_role, makes t->name_api (roles.c). */
-int an_trace_name_roles(struct an_trace *t);
+int an_trace_name_roles(struct an_trace *trace);
 /* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds
  * their parents. `track` is the column of track indexes, AN_NONE rows are dropped. */
-int an_trace_order(struct an_trace *t, uint32_t *track);
-int an_trace_order_counters(struct an_trace *t, uint32_t *track);
-int an_trace_waits(struct an_trace *t); /* adds the waits for gloo that a trace of torch.profiler
-                                           shows (trace_waits.c) */
+int an_trace_order(struct an_trace *trace, uint32_t *track);
+int an_trace_order_counters(struct an_trace *trace, uint32_t *track);
+int an_trace_waits(struct an_trace *trace); /* adds the waits for gloo that a trace of
+                                           torch.profiler shows (trace_waits.c) */
 int an_trace_key_order(const void *a,
                        const void *b); /* of struct an_run_key, for qsort and bsearch */
 

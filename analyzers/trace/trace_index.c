@@ -46,38 +46,38 @@ static void gather_narrow(uint32_t *column, const uint32_t *order, size_t n, uin
  * it encloses. */
 static int slice_order(const void *x, const void *y, void *ctx)
 {
-    const struct an_slices *s = ctx;
+    const struct an_slices *slices = ctx;
     uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    if (s->start[a] != s->start[b])
-        return s->start[a] < s->start[b] ? -1 : 1;
-    int64_t da = s->dur[a] == AN_OPEN ? INT64_MAX : s->dur[a],
-            db = s->dur[b] == AN_OPEN ? INT64_MAX : s->dur[b];
+    if (slices->start[a] != slices->start[b])
+        return slices->start[a] < slices->start[b] ? -1 : 1;
+    int64_t da = slices->dur[a] == AN_OPEN ? INT64_MAX : slices->dur[a],
+            db = slices->dur[b] == AN_OPEN ? INT64_MAX : slices->dur[b];
     if (da != db)
         return da > db ? -1 : 1;
     return (a > b) - (a < b);
 }
 
-static void sort_track(struct an_slices *s, uint32_t *order, size_t n)
+static void sort_track(struct an_slices *slices, uint32_t *order, size_t n)
 {
     size_t sorted = 1;
-    while (sorted < n && slice_order(&order[sorted - 1], &order[sorted], s) < 0)
+    while (sorted < n && slice_order(&order[sorted - 1], &order[sorted], slices) < 0)
         sorted++;
     if (sorted < n)
-        qsort_r(order, n, sizeof *order, slice_order, s);
+        qsort_r(order, n, sizeof *order, slice_order, slices);
 }
 
 /* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's.
  */
-static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t **stack,
+static int find_parents(struct an_trace *trace, const struct an_track *track, uint32_t **stack,
                         int64_t **end, size_t *room)
 {
     size_t depth = 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        int64_t start = t->slice.start[i], stop = start + t->slice.dur[i];
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        int64_t start = trace->slice.start[i], stop = start + trace->slice.dur[i];
         while (depth && (*end)[depth - 1] <= start)
             depth--;
-        t->slice.parent[i] = depth ? (*stack)[depth - 1] : AN_NONE;
-        if (t->slice.dur[i] == AN_OPEN)
+        trace->slice.parent[i] = depth ? (*stack)[depth - 1] : AN_NONE;
+        if (trace->slice.dur[i] == AN_OPEN)
             stop = depth ? (*end)[depth - 1] : INT64_MAX;
         if (depth == *room) {
             size_t a = *room, b = *room;
@@ -92,37 +92,37 @@ static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t *
     return 0;
 }
 
-int an_trace_order(struct an_trace *t, uint32_t *track)
+int an_trace_order(struct an_trace *trace, uint32_t *track)
 {
-    struct an_slices *s = &t->slice;
-    size_t n = s->count, kept, room = 0;
+    struct an_slices *slices = &trace->slice;
+    size_t n = slices->count, kept, room = 0;
     uint32_t *order = malloc((n ? n : 1) * sizeof *order), *stack = NULL;
     int64_t *work = malloc((n ? n : 1) * sizeof *work), *end = NULL;
-    size_t *first = malloc((t->track_count + 1) * sizeof *first);
+    size_t *first = malloc((trace->track_count + 1) * sizeof *first);
     int rc = TACHO_ENOMEM;
     if (!order || !work || !first)
         goto out;
-    kept = group_by_track(track, n, t->track_count, order, first);
-    for (size_t k = 0; k < t->track_count; k++) {
-        t->track[k].slice_first = first[k];
-        t->track[k].slice_count = first[k + 1] - first[k];
-        sort_track(s, order + first[k], t->track[k].slice_count);
+    kept = group_by_track(track, n, trace->track_count, order, first);
+    for (size_t k = 0; k < trace->track_count; k++) {
+        trace->track[k].slice_first = first[k];
+        trace->track[k].slice_count = first[k + 1] - first[k];
+        sort_track(slices, order + first[k], trace->track[k].slice_count);
     }
-    gather_wide(s->start, order, kept, work);
-    gather_wide(s->dur, order, kept, work);
-    gather_wide(s->correlation, order, kept, work);
-    gather_narrow(s->name, order, kept, (uint32_t *)work);
-    gather_narrow(s->category, order, kept, (uint32_t *)work);
-    gather_narrow(s->detail, order, kept, (uint32_t *)work);
-    t->orphans += n - kept;
-    s->count = kept;
+    gather_wide(slices->start, order, kept, work);
+    gather_wide(slices->dur, order, kept, work);
+    gather_wide(slices->correlation, order, kept, work);
+    gather_narrow(slices->name, order, kept, (uint32_t *)work);
+    gather_narrow(slices->category, order, kept, (uint32_t *)work);
+    gather_narrow(slices->detail, order, kept, (uint32_t *)work);
+    trace->orphans += n - kept;
+    slices->count = kept;
     free(work);
     work = NULL;
-    if (!(s->parent = malloc((kept ? kept : 1) * sizeof *s->parent)))
+    if (!(slices->parent = malloc((kept ? kept : 1) * sizeof *slices->parent)))
         goto out;
     rc = 0;
-    for (size_t k = 0; k < t->track_count && !rc; k++)
-        rc = find_parents(t, &t->track[k], &stack, &end, &room);
+    for (size_t k = 0; k < trace->track_count && !rc; k++)
+        rc = find_parents(trace, &trace->track[k], &stack, &end, &room);
 out:
     free(order);
     free(work);
@@ -141,29 +141,30 @@ static int counter_order(const void *x, const void *y, void *ctx)
     return (a > b) - (a < b);
 }
 
-int an_trace_order_counters(struct an_trace *t, uint32_t *track)
+int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
 {
-    struct an_counters *c = &t->counter;
-    size_t n = c->count, kept;
+    struct an_counters *counters = &trace->counter;
+    size_t n = counters->count, kept;
     uint32_t *order = malloc((n ? n : 1) * sizeof *order);
     int64_t *work = malloc((n ? n : 1) * sizeof *work);
-    size_t *first = malloc((t->track_count + 1) * sizeof *first);
+    size_t *first = malloc((trace->track_count + 1) * sizeof *first);
     int rc = TACHO_ENOMEM;
     if (!order || !work || !first)
         goto out;
-    kept = group_by_track(track, n, t->track_count, order, first);
-    for (size_t k = 0; k < t->track_count; k++) {
-        t->track[k].counter_first = first[k];
-        t->track[k].counter_count = first[k + 1] - first[k];
-        qsort_r(order + first[k], t->track[k].counter_count, sizeof *order, counter_order, c->time);
+    kept = group_by_track(track, n, trace->track_count, order, first);
+    for (size_t k = 0; k < trace->track_count; k++) {
+        trace->track[k].counter_first = first[k];
+        trace->track[k].counter_count = first[k + 1] - first[k];
+        qsort_r(order + first[k], trace->track[k].counter_count, sizeof *order, counter_order,
+                counters->time);
     }
-    gather_wide(c->time, order, kept, work);
+    gather_wide(counters->time, order, kept, work);
     for (size_t i = 0; i < kept; i++)
-        memcpy(&work[i], &c->value[order[i]], sizeof *work); /* doubles, moved as bits */
+        memcpy(&work[i], &counters->value[order[i]], sizeof *work); /* doubles, moved as bits */
     if (kept)
-        memcpy(c->value, work, kept * sizeof *c->value);
-    c->count = kept;
-    t->orphans += n - kept;
+        memcpy(counters->value, work, kept * sizeof *counters->value);
+    counters->count = kept;
+    trace->orphans += n - kept;
     rc = 0;
 out:
     free(order);
@@ -174,51 +175,52 @@ out:
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
-const char *an_trace_name(const struct an_trace *t, uint32_t name)
+const char *an_trace_name(const struct an_trace *trace, uint32_t name)
 {
-    return name < t->string_count ? t->string[name] : "";
+    return name < trace->string_count ? trace->string[name] : "";
 }
 
-const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detail)
+const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t detail)
 {
-    return detail < t->detail_count ? &t->detail[detail] : NULL;
+    return detail < trace->detail_count ? &trace->detail[detail] : NULL;
 }
 
-enum an_role an_trace_role(const struct an_trace *t, uint32_t detail)
+enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail)
 {
-    return detail < t->detail_count ? t->detail[detail].role : AN_ROLE_NONE;
+    return detail < trace->detail_count ? trace->detail[detail].role : AN_ROLE_NONE;
 }
 
-const char *an_trace_key(const struct an_trace *t, const char *key)
+const char *an_trace_key(const struct an_trace *trace, const char *key)
 {
     struct an_run_key wanted = {key, NULL};
-    struct an_run_key *k =
-        t->key_count ? bsearch(&wanted, t->key, t->key_count, sizeof *t->key, an_trace_key_order)
-                     : NULL;
-    return k ? k->value : NULL;
+    struct an_run_key *run_key = trace->key_count ? bsearch(&wanted, trace->key, trace->key_count,
+                                                            sizeof *trace->key, an_trace_key_order)
+                                                  : NULL;
+    return run_key ? run_key->value : NULL;
 }
 
-int64_t an_slice_end(const struct an_trace *t, size_t i)
+int64_t an_slice_end(const struct an_trace *trace, size_t i)
 {
     for (int levels = AN_DEPTH_MAX;
-         levels && t->slice.dur[i] == AN_OPEN && t->slice.parent[i] != AN_NONE; levels--)
-        i = t->slice.parent[i];
-    if (t->slice.dur[i] == AN_OPEN)
-        return t->t1 > t->slice.start[i] ? t->t1 : t->slice.start[i];
-    return t->slice.start[i] + t->slice.dur[i];
+         levels && trace->slice.dur[i] == AN_OPEN && trace->slice.parent[i] != AN_NONE; levels--)
+        i = trace->slice.parent[i];
+    if (trace->slice.dur[i] == AN_OPEN)
+        return trace->t1 > trace->slice.start[i] ? trace->t1 : trace->slice.start[i];
+    return trace->slice.start[i] + trace->slice.dur[i];
 }
 
-size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time)
+size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    return an_times_seek(t->slice.start, k->slice_first, k->slice_first + k->slice_count, time);
+    return an_times_seek(trace->slice.start, track->slice_first,
+                         track->slice_first + track->slice_count, time);
 }
 
-uint32_t an_slice_track(const struct an_trace *t, size_t i)
+uint32_t an_slice_track(const struct an_trace *trace, size_t i)
 {
-    size_t low = 0, high = t->track_count; /* the first track whose slices begin behind i */
+    size_t low = 0, high = trace->track_count; /* the first track whose slices begin behind i */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (t->track[middle].slice_first <= i)
+        if (trace->track[middle].slice_first <= i)
             low = middle + 1;
         else
             high = middle;

@@ -18,31 +18,31 @@ struct look {
     bool found;
 };
 
-static int see(struct look *l, int64_t id, int64_t start, int64_t end)
+static int see(struct look *look, int64_t id, int64_t start, int64_t end)
 {
-    if (l->found && id > l->stop)
+    if (look->found && id > look->stop)
         return 1;
-    l->newest = l->found && l->newest > end ? l->newest : end;
-    l->start = start;
-    l->end = end;
-    l->found = true;
-    return id >= l->stop;
+    look->newest = look->found && look->newest > end ? look->newest : end;
+    look->start = start;
+    look->end = end;
+    look->found = true;
+    return id >= look->stop;
 }
 
-static int see_slice(void *ctx, const struct store_slice *x)
+static int see_slice(void *ctx, const struct store_slice *slice)
 {
-    return see(ctx, x->id, x->start,
-               x->dur == STORE_ABSENT ? x->start : an_time_add(x->start, x->dur));
+    return see(ctx, slice->id, slice->start,
+               slice->dur == STORE_ABSENT ? slice->start : an_time_add(slice->start, slice->dur));
 }
 
-static int see_counter(void *ctx, const struct store_counter *x)
+static int see_counter(void *ctx, const struct store_counter *counter)
 {
-    return see(ctx, x->id, x->time, x->time);
+    return see(ctx, counter->id, counter->time, counter->time);
 }
 
-static int see_step(void *ctx, const struct store_step *x)
+static int see_step(void *ctx, const struct store_step *step)
 {
-    return see(ctx, x->id, x->start, x->end == STORE_ABSENT ? x->start : x->end);
+    return see(ctx, step->id, step->start, step->end == STORE_ABSENT ? step->start : step->end);
 }
 
 static int look(store_reader *r, enum table table, int64_t from, int64_t stop, struct look *l)
@@ -148,98 +148,104 @@ struct steps {
     struct an_trace_part *part;
 };
 
-static int keep_step(void *ctx, const struct store_step *x)
+static int keep_step(void *ctx, const struct store_step *step)
 {
-    struct steps *s = ctx;
-    if (x->end != STORE_ABSENT && x->end <= s->until)
-        s->ring[s->count++ % RING] = *x;
+    struct steps *steps = ctx;
+    if (step->end != STORE_ABSENT && step->end <= steps->until)
+        steps->ring[steps->count++ % RING] = *step;
     return 0;
 }
 
 /* Start of the part, so that enough steps of each process lie in it: the earliest of their starts;
  * INT64_MAX: there are none.
  */
-static int64_t start_of_least(const struct steps *s)
+static int64_t start_of_least(const struct steps *steps)
 {
-    size_t n = s->count < RING ? s->count : RING;
+    size_t n = steps->count < RING ? steps->count : RING;
     int64_t t0 = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
-        const struct store_step *x = &s->ring[(s->count - 1 - i) % RING];
+        const struct store_step *step = &steps->ring[(steps->count - 1 - i) % RING];
         int newer = 0;
         for (size_t k = 0; k < i; k++)
-            newer += s->ring[(s->count - 1 - k) % RING].process == x->process;
+            newer += steps->ring[(steps->count - 1 - k) % RING].process == step->process;
         if (newer < AN_PART_STEPS_LEAST)
-            t0 = x->start < t0 ? x->start : t0;
+            t0 = step->start < t0 ? step->start : t0;
     }
     return t0;
 }
 
 /* From the first step that begins in the part on. */
-static int first_step(void *ctx, const struct store_step *x)
+static int first_step(void *ctx, const struct store_step *step)
 {
-    struct steps *s = ctx;
-    if (x->start >= s->part->t0 && x->start < s->t0)
-        s->t0 = x->start;
+    struct steps *steps = ctx;
+    if (step->start >= steps->part->t0 && step->start < steps->t0)
+        steps->t0 = step->start;
     return 0;
 }
 
-static int count_step(void *ctx, const struct store_step *x)
+static int count_step(void *ctx, const struct store_step *step)
 {
-    struct an_trace_part *p = ctx;
-    if (x->start < p->t0 || x->start > p->t1)
+    struct an_trace_part *trace_part = ctx;
+    if (step->start < trace_part->t0 || step->start > trace_part->t1)
         return 0;
-    p->first_index = !p->steps || x->index < p->first_index ? x->index : p->first_index;
-    p->last_index = !p->steps || x->index > p->last_index ? x->index : p->last_index;
-    p->steps++;
+    trace_part->first_index = !trace_part->steps || step->index < trace_part->first_index
+                                  ? step->index
+                                  : trace_part->first_index;
+    trace_part->last_index = !trace_part->steps || step->index > trace_part->last_index
+                                 ? step->index
+                                 : trace_part->last_index;
+    trace_part->steps++;
     return 0;
 }
 
 static int fit_steps(store_reader *r, int64_t slices, int64_t last, int64_t high,
-                     struct an_trace_part *p)
+                     struct an_trace_part *trace_part)
 {
-    struct steps s = {.until = p->t1, .part = p};
+    struct steps steps = {.until = trace_part->t1, .part = trace_part};
     int64_t from = 1, least_slice, steps_end;
     int rc = 0;
-    if (p->ordered) {
-        if ((rc = first_id(r, STEP, p->last_step_row, p->t1, &steps_end)))
+    if (trace_part->ordered) {
+        if ((rc = first_id(r, STEP, trace_part->last_step_row, trace_part->t1, &steps_end)))
             return rc;
         from = steps_end > RING ? steps_end - RING : 1;
     }
-    if ((rc = store_step_from(r, from, keep_step, &s)))
+    if ((rc = store_step_from(r, from, keep_step, &steps)))
         return rc;
-    int64_t least = start_of_least(&s);
-    if (least < p->t0 && p->ordered) {
+    int64_t least = start_of_least(&steps);
+    if (least < trace_part->t0 && trace_part->ordered) {
         if ((rc = first_id(r, SLICE, last, least, &least_slice)))
             return rc;
         if (high - least_slice <= AN_PART_STRETCH * slices)
-            p->t0 = least;
-    } else if (least < p->t0) {
-        p->t0 = least; /* steps of an import are few and large */
+            trace_part->t0 = least;
+    } else if (least < trace_part->t0) {
+        trace_part->t0 = least; /* steps of an import are few and large */
     }
-    p->step = 1;
-    if (p->ordered && (rc = first_id(r, STEP, p->last_step_row, p->t0, &p->step)))
+    trace_part->step = 1;
+    if (trace_part->ordered &&
+        (rc = first_id(r, STEP, trace_part->last_step_row, trace_part->t0, &trace_part->step)))
         return rc;
-    s.t0 = INT64_MAX;
-    if ((rc = store_step_from(r, p->step, first_step, &s)))
+    steps.t0 = INT64_MAX;
+    if ((rc = store_step_from(r, trace_part->step, first_step, &steps)))
         return rc;
-    if (s.t0 != INT64_MAX)
-        p->t0 = s.t0;
-    p->last_index = -1;
-    return store_step_from(r, p->step, count_step, p);
+    if (steps.t0 != INT64_MAX)
+        trace_part->t0 = steps.t0;
+    trace_part->last_index = -1;
+    return store_step_from(r, trace_part->step, count_step, trace_part);
 }
 
 /* Rows of step_aggregate follow the rows of their steps: so many of all as of the steps, and some
  * more for safety. */
-static int first_aggregate(store_reader *r, struct an_trace_part *p)
+static int first_aggregate(store_reader *r, struct an_trace_part *trace_part)
 {
     int64_t last;
     int rc = store_last_id(r, "step_aggregate", &last);
-    p->aggregate = 1;
-    if (rc || !p->ordered || !p->last_step_row)
+    trace_part->aggregate = 1;
+    if (rc || !trace_part->ordered || !trace_part->last_step_row)
         return rc;
-    double share = (double)(p->last_step_row - p->step + 2) / (double)p->last_step_row;
+    double share = (double)(trace_part->last_step_row - trace_part->step + 2) /
+                   (double)trace_part->last_step_row;
     int64_t rows = (int64_t)(share * (double)last * 1.5) + BLOCK;
-    p->aggregate = rows < last ? last - rows : 1;
+    trace_part->aggregate = rows < last ? last - rows : 1;
     return 0;
 }
 
@@ -251,37 +257,44 @@ static int last_of(store_reader *r, const char *table, int64_t *id)
     return rc;
 }
 
-int an_trace_part_find(store_reader *r, int64_t slices, int64_t until, struct an_trace_part *p)
+int an_trace_part_find(store_reader *r, int64_t slices, int64_t until,
+                       struct an_trace_part *trace_part)
 {
     struct look l;
     int64_t last, high;
     int rc;
-    *p = (struct an_trace_part){.ordered = true, .t1 = until, .last_index = -1};
+    *trace_part = (struct an_trace_part){.ordered = true, .t1 = until, .last_index = -1};
     if ((rc = last_of(r, "slice", &last)))
         return rc;
     if (last <= slices && until == INT64_MAX) {
-        p->whole = true;
+        trace_part->whole = true;
         return 0;
     }
-    if ((rc = last_of(r, "step", &p->last_step_row)) ||
-        (rc = last_of(r, "counter", &p->last_counter_row)) ||
-        (rc = store_run_each(r, on_key, &p->ordered)))
+    if ((rc = last_of(r, "step", &trace_part->last_step_row)) ||
+        (rc = last_of(r, "counter", &trace_part->last_counter_row)) ||
+        (rc = store_run_each(r, on_key, &trace_part->ordered)))
         return rc;
     high = last + 1;
-    p->slice = p->counter = 1;
-    if (!p->ordered) {
-        rc = time_by_sample(r, last, slices, until, &p->t0);
+    trace_part->slice = trace_part->counter = 1;
+    if (!trace_part->ordered) {
+        rc = time_by_sample(r, last, slices, until, &trace_part->t0);
     } else {
         if (until != INT64_MAX && (rc = bisect(r, SLICE, last, until, &high)))
             return rc;
         rc = high > slices ? look(r, SLICE, high - slices, high - slices, &l) : 0;
-        p->t0 = high > slices ? l.end : INT64_MIN; /* so few: from the beginning of the run */
+        trace_part->t0 =
+            high > slices ? l.end : INT64_MIN; /* so few: from the beginning of the run */
     }
-    if (rc || (rc = fit_steps(r, slices, last, high, p)) || (rc = first_aggregate(r, p)))
+    if (rc || (rc = fit_steps(r, slices, last, high, trace_part)) ||
+        (rc = first_aggregate(r, trace_part)))
         return rc;
-    if (p->ordered && ((rc = first_id(r, SLICE, last, p->t0, &p->slice)) ||
-                       (rc = first_id(r, COUNTER, p->last_counter_row, p->t0, &p->counter))))
+    if (trace_part->ordered &&
+        ((rc = first_id(r, SLICE, last, trace_part->t0, &trace_part->slice)) ||
+         (rc = first_id(r, COUNTER, trace_part->last_counter_row, trace_part->t0,
+                        &trace_part->counter))))
         return rc;
-    p->slices = !p->ordered ? slices : high > p->slice ? high - p->slice : 1;
+    trace_part->slices = !trace_part->ordered       ? slices
+                         : high > trace_part->slice ? high - trace_part->slice
+                                                    : 1;
     return 0;
 }

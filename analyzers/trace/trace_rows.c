@@ -7,29 +7,29 @@
 #include "analyzers/base/interval.h"
 #include "analyzers/trace/trace_part.h"
 
-uint32_t an_id_find(const struct an_id_map *m, int64_t id)
+uint32_t an_id_find(const struct an_id_map *id_map, int64_t id)
 {
-    if (!m->count || id < m->id[0])
+    if (!id_map->count || id < id_map->id[0])
         return AN_NONE;
-    uint64_t guess = (uint64_t)id - (uint64_t)m->id[0];
-    if (guess < m->count && m->id[guess] == id)
+    uint64_t guess = (uint64_t)id - (uint64_t)id_map->id[0];
+    if (guess < id_map->count && id_map->id[guess] == id)
         return (uint32_t)guess;
-    size_t low = 0, high = m->count;
+    size_t low = 0, high = id_map->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (m->id[middle] < id)
+        if (id_map->id[middle] < id)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < m->count && m->id[low] == id ? (uint32_t)low : AN_NONE;
+    return low < id_map->count && id_map->id[low] == id ? (uint32_t)low : AN_NONE;
 }
 
-int an_id_add(struct an_id_map *m, int64_t id)
+int an_id_add(struct an_id_map *id_map, int64_t id)
 {
-    int rc = an_grow(&m->id, &m->capacity, m->count + 1, sizeof *m->id);
+    int rc = an_grow(&id_map->id, &id_map->capacity, id_map->count + 1, sizeof *id_map->id);
     if (!rc)
-        m->id[m->count++] = id;
+        id_map->id[id_map->count++] = id;
     return rc;
 }
 
@@ -39,127 +39,133 @@ static uint32_t id_raw(int64_t id)
     return id >= 0 && id < (int64_t)AN_NONE ? (uint32_t)id : AN_NONE;
 }
 
-static const char *text_of(struct an_trace_loader *l, const char *s)
+static const char *text_of(struct an_trace_loader *loader, const char *s)
 {
-    return s && *s ? an_arena_text(l->t->arena, s) : "";
+    return s && *s ? an_arena_text(loader->trace->arena, s) : "";
 }
 
-static const char *text_short(struct an_trace_loader *l, const char *s)
+static const char *text_short(struct an_trace_loader *loader, const char *s)
 {
     if (!s || !*s)
         return "";
-    for (size_t i = 0; i < l->texts; i++)
-        if (!strcmp(l->text[i], s))
-            return l->text[i];
-    const char *copy = an_arena_text(l->t->arena, s);
-    if (l->texts < AN_SHORT_TEXTS)
-        l->text[l->texts++] = copy;
+    for (size_t i = 0; i < loader->texts; i++)
+        if (!strcmp(loader->text[i], s))
+            return loader->text[i];
+    const char *copy = an_arena_text(loader->trace->arena, s);
+    if (loader->texts < AN_SHORT_TEXTS)
+        loader->text[loader->texts++] = copy;
     return copy;
 }
 
-static void seen(struct an_trace *t, int64_t from, int64_t to)
+static void seen(struct an_trace *trace, int64_t from, int64_t to)
 {
-    if (t->t1 < t->t0) {
-        t->t0 = from;
-        t->t1 = to;
+    if (trace->t1 < trace->t0) {
+        trace->t0 = from;
+        trace->t1 = to;
     }
-    t->t0 = from < t->t0 ? from : t->t0;
-    t->t1 = to > t->t1 ? to : t->t1;
+    trace->t0 = from < trace->t0 ? from : trace->t0;
+    trace->t1 = to > trace->t1 ? to : trace->t1;
 }
 
 /* ---- big tables --------------------------------------------------------------------------------------------------------- */
 
-int an_trace_row_slice_room(struct an_trace_loader *l, size_t need)
+int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need)
 {
-    struct an_slices *s = &l->t->slice;
-    size_t old = l->room, room = 0;
+    struct an_slices *slices = &loader->trace->slice;
+    size_t old = loader->room, room = 0;
     if (need <= old)
         return 0;
     struct {
         void *column;
         size_t size;
-    } all[] = {{&s->start, sizeof *s->start},   {&s->dur, sizeof *s->dur},
-               {&s->name, sizeof *s->name},     {&s->category, sizeof *s->name},
-               {&s->detail, sizeof *s->detail}, {&s->correlation, sizeof *s->correlation},
-               {&l->track, sizeof *l->track}};
+    } all[] = {{&slices->start, sizeof *slices->start},
+               {&slices->dur, sizeof *slices->dur},
+               {&slices->name, sizeof *slices->name},
+               {&slices->category, sizeof *slices->name},
+               {&slices->detail, sizeof *slices->detail},
+               {&slices->correlation, sizeof *slices->correlation},
+               {&loader->track, sizeof *loader->track}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         room = old;
         int rc = an_grow(all[i].column, &room, need, all[i].size);
         if (rc)
             return rc;
     }
-    l->room = room;
+    loader->room = room;
     return 0;
 }
 
-int an_trace_row_slice(void *ctx, const struct store_slice *x)
+int an_trace_row_slice(void *ctx, const struct store_slice *slice)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_slices *s = &l->t->slice;
-    if (s->count >= AN_NONE - 1 || (l->rc = an_trace_row_slice_room(l, s->count + 1)))
-        return l->rc ? l->rc : (l->rc = TACHO_ENOMEM);
-    size_t i = s->count;
-    int64_t start = x->start == STORE_ABSENT ? 0 : x->start, dur = x->dur;
+    struct an_trace_loader *loader = ctx;
+    struct an_slices *slices = &loader->trace->slice;
+    if (slices->count >= AN_NONE - 1 ||
+        (loader->rc = an_trace_row_slice_room(loader, slices->count + 1)))
+        return loader->rc ? loader->rc : (loader->rc = TACHO_ENOMEM);
+    size_t i = slices->count;
+    int64_t start = slice->start == STORE_ABSENT ? 0 : slice->start, dur = slice->dur;
     if (dur == STORE_ABSENT) {
         dur = AN_OPEN;
-        l->t->open++;
+        loader->trace->open++;
     } else if (dur < 0) {
         dur = 0;
-        l->t->odd++;
+        loader->trace->odd++;
     } else if (an_time_add(start, dur) - dur != start) {
         dur = INT64_MAX - start;
-        l->t->odd++;
+        loader->trace->odd++;
     }
-    s->start[i] = start;
-    s->dur[i] = dur;
-    s->name[i] = id_raw(x->name);
-    s->category[i] = id_raw(x->category);
-    s->detail[i] = id_raw(x->detail);
-    s->correlation[i] = x->correlation;
-    l->track[i] = id_raw(x->track);
-    s->count++;
-    seen(l->t, start, dur == AN_OPEN ? start : start + dur);
+    slices->start[i] = start;
+    slices->dur[i] = dur;
+    slices->name[i] = id_raw(slice->name);
+    slices->category[i] = id_raw(slice->category);
+    slices->detail[i] = id_raw(slice->detail);
+    slices->correlation[i] = slice->correlation;
+    loader->track[i] = id_raw(slice->track);
+    slices->count++;
+    seen(loader->trace, start, dur == AN_OPEN ? start : start + dur);
     return 0;
 }
 
-int an_trace_row_counter_room(struct an_trace_loader *l, size_t need)
+int an_trace_row_counter_room(struct an_trace_loader *loader, size_t need)
 {
-    struct an_counters *c = &l->t->counter;
-    size_t old = l->room, room = old;
+    struct an_counters *counters = &loader->trace->counter;
+    size_t old = loader->room, room = old;
     if (need <= old)
         return 0;
-    int rc = an_grow(&c->time, &room, need, sizeof *c->time);
+    int rc = an_grow(&counters->time, &room, need, sizeof *counters->time);
     room = old;
-    rc = rc ? rc : an_grow(&c->value, &room, need, sizeof *c->value);
+    rc = rc ? rc : an_grow(&counters->value, &room, need, sizeof *counters->value);
     room = old;
-    rc = rc ? rc : an_grow(&l->track, &room, need, sizeof *l->track);
-    l->room = rc ? old : room;
+    rc = rc ? rc : an_grow(&loader->track, &room, need, sizeof *loader->track);
+    loader->room = rc ? old : room;
     return rc;
 }
 
-int an_trace_row_counter(void *ctx, const struct store_counter *x)
+int an_trace_row_counter(void *ctx, const struct store_counter *counter)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_counters *c = &l->t->counter;
-    if (l->part && (x->time < l->part->t0 || x->time > l->part->t1) && x->id > AN_PART_COUNTER_HEAD)
+    struct an_trace_loader *loader = ctx;
+    struct an_counters *counters = &loader->trace->counter;
+    if (loader->part && (counter->time < loader->part->t0 || counter->time > loader->part->t1) &&
+        counter->id > AN_PART_COUNTER_HEAD)
         return 0;
-    if ((l->rc = an_trace_row_counter_room(l, c->count + 1)))
-        return l->rc;
-    c->time[c->count] = x->time;
-    c->value[c->count] = x->value;
-    l->track[c->count++] = id_raw(x->track);
-    seen(l->t, x->time, x->time);
+    if ((loader->rc = an_trace_row_counter_room(loader, counters->count + 1)))
+        return loader->rc;
+    counters->time[counters->count] = counter->time;
+    counters->value[counters->count] = counter->value;
+    loader->track[counters->count++] = id_raw(counter->track);
+    seen(loader->trace, counter->time, counter->time);
     return 0;
 }
 
-int an_trace_row_aggregate_room(struct an_trace_loader *l, size_t need)
+int an_trace_row_aggregate_room(struct an_trace_loader *loader, size_t need)
 {
-    struct an_aggregates *g = &l->t->aggregate;
-    size_t old = l->room, room = 0;
+    struct an_aggregates *aggregates = &loader->trace->aggregate;
+    size_t old = loader->room, room = 0;
     if (need <= old)
         return 0;
-    void *narrow[] = {&g->process, &g->track, &g->name, &g->category, &g->detail};
-    void *wide[] = {&g->step, &g->calls, &g->total, &g->self};
+    void *narrow[] = {&aggregates->process, &aggregates->track, &aggregates->name,
+                      &aggregates->category, &aggregates->detail};
+    void *wide[] = {&aggregates->step, &aggregates->calls, &aggregates->total, &aggregates->self};
     int rc = 0;
     for (size_t i = 0; i < 5 && !rc; i++) {
         room = old;
@@ -169,62 +175,66 @@ int an_trace_row_aggregate_room(struct an_trace_loader *l, size_t need)
         room = old;
         rc = an_grow(wide[i], &room, need, sizeof(int64_t));
     }
-    l->room = rc ? old : room;
+    loader->room = rc ? old : room;
     return rc;
 }
 
-int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *x)
+int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_aggregates *g = &l->t->aggregate;
-    if (l->part && (x->step < l->part->first_index || x->step > l->part->last_index))
+    struct an_trace_loader *loader = ctx;
+    struct an_aggregates *aggregates = &loader->trace->aggregate;
+    if (loader->part && (step_aggregate->step < loader->part->first_index ||
+                         step_aggregate->step > loader->part->last_index))
         return 0;
-    if ((l->rc = an_trace_row_aggregate_room(l, g->count + 1)))
-        return l->rc;
-    size_t i = g->count++;
-    g->process[i] = id_raw(x->process);
-    g->track[i] = id_raw(x->track);
-    g->name[i] = id_raw(x->name);
-    g->category[i] = id_raw(x->category);
-    g->detail[i] = id_raw(x->detail);
-    g->step[i] = x->step;
-    g->calls[i] = x->count > 0 ? x->count : 0;
-    g->total[i] = x->total > 0 ? x->total : 0;
-    g->self[i] = x->self > 0 ? x->self : 0;
+    if ((loader->rc = an_trace_row_aggregate_room(loader, aggregates->count + 1)))
+        return loader->rc;
+    size_t i = aggregates->count++;
+    aggregates->process[i] = id_raw(step_aggregate->process);
+    aggregates->track[i] = id_raw(step_aggregate->track);
+    aggregates->name[i] = id_raw(step_aggregate->name);
+    aggregates->category[i] = id_raw(step_aggregate->category);
+    aggregates->detail[i] = id_raw(step_aggregate->detail);
+    aggregates->step[i] = step_aggregate->step;
+    aggregates->calls[i] = step_aggregate->count > 0 ? step_aggregate->count : 0;
+    aggregates->total[i] = step_aggregate->total > 0 ? step_aggregate->total : 0;
+    aggregates->self[i] = step_aggregate->self > 0 ? step_aggregate->self : 0;
     return 0;
 }
 
 /* ---- small tables ------------------------------------------------------------------------------------------------------- */
 
-int an_trace_row_step(void *ctx, const struct store_step *x)
+int an_trace_row_step(void *ctx, const struct store_step *step)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if (l->part && (x->start < l->part->t0 || x->start > l->part->t1))
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if (loader->part && (step->start < loader->part->t0 || step->start > loader->part->t1))
         return 0;
-    if ((l->rc = an_grow(&t->step, &l->step_room, t->step_count + 1, sizeof *t->step)))
-        return l->rc;
-    struct an_step_row *s = &t->step[t->step_count++];
-    *s = (struct an_step_row){id_raw(x->process), x->paused, x->index, x->start, x->end,
-                              x->tokens,          x->samples};
-    if (s->end != STORE_ABSENT && s->end < s->start) {
-        s->end = STORE_ABSENT;
-        t->odd++;
+    if ((loader->rc =
+             an_grow(&trace->step, &loader->step_room, trace->step_count + 1, sizeof *trace->step)))
+        return loader->rc;
+    struct an_step_row *step_row = &trace->step[trace->step_count++];
+    *step_row = (struct an_step_row){id_raw(step->process), step->paused, step->index,
+                                     step->start,           step->end,    step->tokens,
+                                     step->samples};
+    if (step_row->end != STORE_ABSENT && step_row->end < step_row->start) {
+        step_row->end = STORE_ABSENT;
+        trace->odd++;
     }
-    seen(t, s->start, s->end == STORE_ABSENT ? s->start : s->end);
+    seen(trace, step_row->start, step_row->end == STORE_ABSENT ? step_row->start : step_row->end);
     return 0;
 }
 
 int an_trace_row_string(void *ctx, int64_t id, const char *text)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if (l->part && an_id_find(&l->wanted, id) == AN_NONE)
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if (loader->part && an_id_find(&loader->wanted, id) == AN_NONE)
         return 0;
-    if ((l->rc = an_grow(&t->string, &l->string_room, t->string_count + 1, sizeof *t->string)) ||
-        (l->rc = an_id_add(&l->strings, id)))
-        return l->rc;
-    t->string[t->string_count++] = text_of(l, text);
+    if ((loader->rc = an_grow(&trace->string, &loader->string_room, trace->string_count + 1,
+                              sizeof *trace->string)) ||
+        (loader->rc = an_id_add(&loader->strings, id)))
+        return loader->rc;
+    trace->string[trace->string_count++] = text_of(loader, text);
     return 0;
 }
 
@@ -269,14 +279,15 @@ static int64_t known(int64_t v)
 
 int an_trace_row_detail(void *ctx, const struct store_detail *x)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if (l->part && an_id_find(&l->wanted, x->id) == AN_NONE)
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if (loader->part && an_id_find(&loader->wanted, x->id) == AN_NONE)
         return 0;
-    if ((l->rc = an_grow(&t->detail, &l->detail_room, t->detail_count + 1, sizeof *t->detail)) ||
-        (l->rc = an_id_add(&l->details, x->id)))
-        return l->rc;
-    struct an_detail *d = &t->detail[t->detail_count++];
+    if ((loader->rc = an_grow(&trace->detail, &loader->detail_room, trace->detail_count + 1,
+                              sizeof *trace->detail)) ||
+        (loader->rc = an_id_add(&loader->details, x->id)))
+        return loader->rc;
+    struct an_detail *d = &trace->detail[trace->detail_count++];
     *d = (struct an_detail){.flops = known(x->flops),
                             .bytes_read = known(x->bytes_read),
                             .bytes_written = known(x->bytes_written),
@@ -286,15 +297,15 @@ int an_trace_row_detail(void *ctx, const struct store_detail *x)
                             .samples = known(x->samples),
                             .communicator = x->communicator,
                             .ranks = known(x->ranks),
-                            .dtype = text_short(l, x->dtype),
-                            .pass = text_short(l, x->pass),
-                            .kind = text_short(l, x->kind),
-                            .schema = text_short(l, x->schema),
-                            .collective = text_short(l, x->collective),
-                            .copy_kind = text_short(l, x->copy_kind),
-                            .grid = text_of(l, x->grid),
-                            .block = text_of(l, x->block),
-                            .payload = text_of(l, x->payload)};
+                            .dtype = text_short(loader, x->dtype),
+                            .pass = text_short(loader, x->pass),
+                            .kind = text_short(loader, x->kind),
+                            .schema = text_short(loader, x->schema),
+                            .collective = text_short(loader, x->collective),
+                            .copy_kind = text_short(loader, x->copy_kind),
+                            .grid = text_of(loader, x->grid),
+                            .block = text_of(loader, x->block),
+                            .payload = text_of(loader, x->payload)};
     d->role = role_of(d->schema, d->kind);
     d->paused =
         d->role == AN_ROLE_STEP && x->flags != STORE_ABSENT && (x->flags & STORE_DETAIL_PAUSED);
@@ -309,13 +320,13 @@ int an_trace_row_detail(void *ctx, const struct store_detail *x)
 
 int an_trace_row_process(void *ctx, const struct store_process *x)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if ((l->rc =
-             an_grow(&t->process, &l->process_room, t->process_count + 1, sizeof *t->process)) ||
-        (l->rc = an_id_add(&l->processes, x->id)))
-        return l->rc;
-    struct an_process *p = &t->process[t->process_count++];
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if ((loader->rc = an_grow(&trace->process, &loader->process_room, trace->process_count + 1,
+                              sizeof *trace->process)) ||
+        (loader->rc = an_id_add(&loader->processes, x->id)))
+        return loader->rc;
+    struct an_process *p = &trace->process[trace->process_count++];
     *p = (struct an_process){.id = x->id,
                              .rank = x->rank,
                              .pid = x->pid,
@@ -323,112 +334,123 @@ int an_trace_row_process(void *ctx, const struct store_process *x)
                              .start = x->start,
                              .end = x->end,
                              .exit_status = x->exit_status,
-                             .host = text_of(l, x->host),
-                             .device = text_of(l, x->device),
-                             .program = text_of(l, x->program),
-                             .ended = text_of(l, x->ended)};
+                             .host = text_of(loader, x->host),
+                             .device = text_of(loader, x->device),
+                             .program = text_of(loader, x->program),
+                             .ended = text_of(loader, x->ended)};
     if (p->start != STORE_ABSENT)
-        seen(t, p->start, p->start);
+        seen(trace, p->start, p->start);
     if (p->end != STORE_ABSENT)
-        seen(t, p->end, p->end);
+        seen(trace, p->end, p->end);
     return 0;
 }
 
-int an_trace_row_track(void *ctx, const struct store_track *x)
+int an_trace_row_track(void *ctx, const struct store_track *track)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if ((l->rc = an_grow(&t->track, &l->track_room, t->track_count + 1, sizeof *t->track)) ||
-        (l->rc = an_id_add(&l->tracks, x->id)))
-        return l->rc;
-    t->track[t->track_count++] =
-        (struct an_track){.id = x->id,
-                          .process = x->process == STORE_ABSENT ? AN_NONE : id_raw(x->process),
-                          .tid = x->tid,
-                          .device = text_short(l, x->device),
-                          .kind = text_short(l, x->kind),
-                          .name = text_of(l, x->name),
-                          .unit = text_short(l, x->unit)};
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if ((loader->rc = an_grow(&trace->track, &loader->track_room, trace->track_count + 1,
+                              sizeof *trace->track)) ||
+        (loader->rc = an_id_add(&loader->tracks, track->id)))
+        return loader->rc;
+    trace->track[trace->track_count++] = (struct an_track){
+        .id = track->id,
+        .process = track->process == STORE_ABSENT ? AN_NONE : id_raw(track->process),
+        .tid = track->tid,
+        .device = text_short(loader, track->device),
+        .kind = text_short(loader, track->kind),
+        .name = text_of(loader, track->name),
+        .unit = text_short(loader, track->unit)};
     return 0;
 }
 
-int an_trace_row_loss(void *ctx, const struct store_loss *x)
+int an_trace_row_loss(void *ctx, const struct store_loss *loss)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if ((l->rc = an_grow(&t->loss, &l->loss_room, t->loss_count + 1, sizeof *t->loss)))
-        return l->rc;
-    t->loss[t->loss_count++] =
-        (struct an_loss_row){text_of(l, x->source), text_of(l, x->reason), x->count, x->t0, x->t1};
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if ((loader->rc =
+             an_grow(&trace->loss, &loader->loss_room, trace->loss_count + 1, sizeof *trace->loss)))
+        return loader->rc;
+    trace->loss[trace->loss_count++] =
+        (struct an_loss_row){text_of(loader, loss->source), text_of(loader, loss->reason),
+                             loss->count, loss->t0, loss->t1};
     return 0;
 }
 
-int an_trace_row_ceiling(void *ctx, const struct store_ceiling *x)
+int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if ((l->rc = an_grow(&t->ceiling, &l->ceiling_room, t->ceiling_count + 1, sizeof *t->ceiling)))
-        return l->rc;
-    t->ceiling[t->ceiling_count++] =
-        (struct an_ceiling_row){text_of(l, x->device), text_of(l, x->resource),
-                                text_of(l, x->dtype), text_of(l, x->source), x->value};
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if ((loader->rc = an_grow(&trace->ceiling, &loader->ceiling_room, trace->ceiling_count + 1,
+                              sizeof *trace->ceiling)))
+        return loader->rc;
+    trace->ceiling[trace->ceiling_count++] = (struct an_ceiling_row){
+        text_of(loader, ceiling->device), text_of(loader, ceiling->resource),
+        text_of(loader, ceiling->dtype), text_of(loader, ceiling->source), ceiling->value};
     return 0;
 }
 
 int an_trace_row_key(void *ctx, const char *key, const char *value)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_trace *t = l->t;
-    if ((l->rc = an_grow(&t->key, &l->key_room, t->key_count + 1, sizeof *t->key)))
-        return l->rc;
-    t->key[t->key_count++] = (struct an_run_key){text_of(l, key), text_of(l, value)};
+    struct an_trace_loader *loader = ctx;
+    struct an_trace *trace = loader->trace;
+    if ((loader->rc =
+             an_grow(&trace->key, &loader->key_room, trace->key_count + 1, sizeof *trace->key)))
+        return loader->rc;
+    trace->key[trace->key_count++] =
+        (struct an_run_key){text_of(loader, key), text_of(loader, value)};
     return 0;
 }
 
-int an_trace_row_metric(void *ctx, const struct store_metric *m)
+int an_trace_row_metric(void *ctx, const struct store_metric *metric)
 {
-    struct an_ended *e = &((struct an_trace_loader *)ctx)->t->ended;
+    struct an_ended *ended = &((struct an_trace_loader *)ctx)->trace->ended;
     const struct {
         const char *name;
         double *value;
-    } known[] = {{"target.max_rss", &e->max_rss},
-                 {"target.minor_faults", &e->minor_faults},
-                 {"target.major_faults", &e->major_faults},
-                 {"target.voluntary_switches", &e->voluntary_switches},
-                 {"target.involuntary_switches", &e->involuntary_switches}};
+    } known[] = {{"target.max_rss", &ended->max_rss},
+                 {"target.minor_faults", &ended->minor_faults},
+                 {"target.major_faults", &ended->major_faults},
+                 {"target.voluntary_switches", &ended->voluntary_switches},
+                 {"target.involuntary_switches", &ended->involuntary_switches}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(m->name, known[i].name))
-            *known[i].value = m->value;
+        if (!strcmp(metric->name, known[i].name))
+            *known[i].value = metric->value;
     return 0;
 }
 
 /* ---- call stacks ---------------------------------------------------------------------------------------------------------- */
 
-int an_trace_row_stack(void *ctx, const struct store_stack *x)
+int an_trace_row_stack(void *ctx, const struct store_stack *stack)
 {
-    struct an_trace_loader *l = ctx;
-    struct an_stacks *k = &l->t->stack;
-    size_t room[3] = {l->room, l->room, l->room};
-    if (x->id != (int64_t)k->count + 1 ||
-        k->count >= AN_NONE - 1) /* writers count without gaps: what stands behind is damage */
+    struct an_trace_loader *loader = ctx;
+    struct an_stacks *stacks = &loader->trace->stack;
+    size_t room[3] = {loader->room, loader->room, loader->room};
+    if (stack->id != (int64_t)stacks->count + 1 ||
+        stacks->count >= AN_NONE - 1) /* writers count without gaps: what stands behind is damage */
         return 0;
-    l->rc = an_grow(&k->frame, &room[0], k->count + 1, sizeof *k->frame);
-    l->rc = l->rc ? l->rc : an_grow(&k->parent, &room[1], k->count + 1, sizeof *k->parent);
-    l->rc = l->rc ? l->rc : an_grow(&k->samples, &room[2], k->count + 1, sizeof *k->samples);
-    if (l->rc)
-        return l->rc;
-    l->room = room[0];
-    k->frame[k->count] = id_raw(x->frame);
-    k->parent[k->count] = x->parent >= 1 && x->parent < x->id ? (uint32_t)(x->parent - 1) : AN_NONE;
-    k->samples[k->count++] = 0;
+    loader->rc = an_grow(&stacks->frame, &room[0], stacks->count + 1, sizeof *stacks->frame);
+    loader->rc =
+        loader->rc ? loader->rc
+                   : an_grow(&stacks->parent, &room[1], stacks->count + 1, sizeof *stacks->parent);
+    loader->rc = loader->rc ? loader->rc
+                            : an_grow(&stacks->samples, &room[2], stacks->count + 1,
+                                      sizeof *stacks->samples);
+    if (loader->rc)
+        return loader->rc;
+    loader->room = room[0];
+    stacks->frame[stacks->count] = id_raw(stack->frame);
+    stacks->parent[stacks->count] =
+        stack->parent >= 1 && stack->parent < stack->id ? (uint32_t)(stack->parent - 1) : AN_NONE;
+    stacks->samples[stacks->count++] = 0;
     return 0;
 }
 
-int an_trace_row_sample(void *ctx, const struct store_sample *x)
+int an_trace_row_sample(void *ctx, const struct store_sample *sample)
 {
-    struct an_stacks *k = &((struct an_trace_loader *)ctx)->t->stack;
-    k->all++;
-    if (x->stack >= 1 && (uint64_t)x->stack <= k->count)
-        k->samples[x->stack - 1]++;
+    struct an_stacks *stacks = &((struct an_trace_loader *)ctx)->trace->stack;
+    stacks->all++;
+    if (sample->stack >= 1 && (uint64_t)sample->stack <= stacks->count)
+        stacks->samples[sample->stack - 1]++;
     return 0;
 }

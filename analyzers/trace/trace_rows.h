@@ -23,11 +23,11 @@ struct an_id_map {
 };
 
 /* Index of an id, AN_NONE: not there. */
-uint32_t an_id_find(const struct an_id_map *m, int64_t id);
-int an_id_add(struct an_id_map *m, int64_t id);
+uint32_t an_id_find(const struct an_id_map *id_map, int64_t id);
+int an_id_add(struct an_id_map *id_map, int64_t id);
 
 struct an_trace_loader {
-    struct an_trace *t;
+    struct an_trace *trace;
     int rc;
     size_t room;     /* capacity of the columns being filled */
     uint32_t *track; /* ids of the tracks of slices or counter values being read */
@@ -43,25 +43,26 @@ struct an_trace_loader {
 
 /* Make room for so many rows of the large tables. Ids of strings, details, tracks and processes
  * wait as 32 bits in their columns until the tables they point to are read. */
-int an_trace_row_slice_room(struct an_trace_loader *l, size_t need);
-int an_trace_row_counter_room(struct an_trace_loader *l, size_t need);
-int an_trace_row_aggregate_room(struct an_trace_loader *l, size_t need);
+int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need);
+int an_trace_row_counter_room(struct an_trace_loader *loader, size_t need);
+int an_trace_row_aggregate_room(struct an_trace_loader *loader, size_t need);
 
-int an_trace_row_slice(void *ctx, const struct store_slice *x);
-int an_trace_row_counter(void *ctx, const struct store_counter *x);
-int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *x);
-int an_trace_row_stack(void *ctx, const struct store_stack *x);
+int an_trace_row_slice(void *ctx, const struct store_slice *slice);
+int an_trace_row_counter(void *ctx, const struct store_counter *counter);
+int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate);
+int an_trace_row_stack(void *ctx, const struct store_stack *stack);
 int an_trace_row_sample(
-    void *ctx, const struct store_sample *x); /* counted at its stack, which is there already */
+    void *ctx,
+    const struct store_sample *sample); /* counted at its stack, which is there already */
 
-int an_trace_row_step(void *ctx, const struct store_step *x);
+int an_trace_row_step(void *ctx, const struct store_step *step);
 int an_trace_row_string(void *ctx, int64_t id, const char *text);
 int an_trace_row_detail(void *ctx, const struct store_detail *x);
 int an_trace_row_process(void *ctx, const struct store_process *x);
-int an_trace_row_track(void *ctx, const struct store_track *x);
-int an_trace_row_loss(void *ctx, const struct store_loss *x);
-int an_trace_row_ceiling(void *ctx, const struct store_ceiling *x);
+int an_trace_row_track(void *ctx, const struct store_track *track);
+int an_trace_row_loss(void *ctx, const struct store_loss *loss);
+int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling);
 int an_trace_row_key(void *ctx, const char *key, const char *value);
-int an_trace_row_metric(void *ctx, const struct store_metric *m);
+int an_trace_row_metric(void *ctx, const struct store_metric *metric);
 
 #endif

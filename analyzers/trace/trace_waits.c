@@ -24,7 +24,7 @@ struct hole {
 };
 
 struct waits {
-    struct an_trace *t;
+    struct an_trace *trace;
     uint8_t *name;        /* of every string: what it tells of a row */
     struct an_span *call; /* collectives of the process at hand, by start */
     size_t calls, call_room;
@@ -44,10 +44,10 @@ static uint8_t what_of(const char *name)
                                          : 0;
 }
 
-static uint8_t what(const struct waits *w, size_t i)
+static uint8_t what(const struct waits *waits, size_t i)
 {
-    uint32_t name = w->t->slice.name[i];
-    return name < w->t->string_count ? w->name[name] : 0;
+    uint32_t name = waits->trace->slice.name[i];
+    return name < waits->trace->string_count ? waits->name[name] : 0;
 }
 
 static int span_order(const void *x, const void *y)
@@ -57,100 +57,103 @@ static int span_order(const void *x, const void *y)
 }
 
 /* Collectives of a process. */
-static int find_calls(struct waits *w, uint32_t process)
+static int find_calls(struct waits *waits, uint32_t process)
 {
-    const struct an_trace *t = w->t;
-    w->calls = 0;
-    for (size_t k = 0; k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first;
-             t->track[k].process == process &&
-             i < t->track[k].slice_first + t->track[k].slice_count;
+    const struct an_trace *trace = waits->trace;
+    waits->calls = 0;
+    for (size_t k = 0; k < trace->track_count; k++)
+        for (size_t i = trace->track[k].slice_first;
+             trace->track[k].process == process &&
+             i < trace->track[k].slice_first + trace->track[k].slice_count;
              i++) {
-            if (what(w, i) != NAME_CALL || t->slice.dur[i] == AN_OPEN)
+            if (what(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
                 continue;
-            if (an_grow(&w->call, &w->call_room, w->calls + 1, sizeof *w->call))
+            if (an_grow(&waits->call, &waits->call_room, waits->calls + 1, sizeof *waits->call))
                 return TACHO_ENOMEM;
-            w->call[w->calls++] = (struct an_span){t->slice.start[i], an_slice_end(t, i)};
+            waits->call[waits->calls++] =
+                (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
         }
-    if (w->calls)
-        qsort(w->call, w->calls, sizeof *w->call, span_order);
+    if (waits->calls)
+        qsort(waits->call, waits->calls, sizeof *waits->call, span_order);
     return 0;
 }
 
 /* Did a collective run in the hole; did one end in its last quarter? */
-static void look(const struct waits *w, int64_t start, int64_t end, bool *ran, bool *ended)
+static void look(const struct waits *waits, int64_t start, int64_t end, bool *ran, bool *ended)
 {
     *ran = *ended = false;
-    for (size_t i = 0; i < w->calls && w->call[i].start < end; i++) {
-        *ran = *ran || w->call[i].end > start;
-        *ended = *ended || (w->call[i].end <= end && w->call[i].end >= end - (end - start) / 4);
+    for (size_t i = 0; i < waits->calls && waits->call[i].start < end; i++) {
+        *ran = *ran || waits->call[i].end > start;
+        *ended =
+            *ended || (waits->call[i].end <= end && waits->call[i].end >= end - (end - start) / 4);
     }
 }
 
-static int keep(struct waits *w, uint32_t track, int64_t start, size_t next)
+static int keep(struct waits *waits, uint32_t track, int64_t start, size_t next)
 {
-    int64_t end = w->t->slice.start[next];
+    int64_t end = waits->trace->slice.start[next];
     bool ran, ended;
     if (end - start < HOLE_LEAST)
         return 0;
-    look(w, start, end, &ran, &ended);
-    if (!ran || (!ended && what(w, next) != NAME_REDUCED))
+    look(waits, start, end, &ran, &ended);
+    if (!ran || (!ended && what(waits, next) != NAME_REDUCED))
         return 0;
-    if (an_grow(&w->hole, &w->hole_room, w->holes + 1, sizeof *w->hole))
+    if (an_grow(&waits->hole, &waits->hole_room, waits->holes + 1, sizeof *waits->hole))
         return TACHO_ENOMEM;
-    w->hole[w->holes++] = (struct hole){start, end, track};
+    waits->hole[waits->holes++] = (struct hole){start, end, track};
     return 0;
 }
 
-static bool is_op(const struct an_trace *t, size_t i)
+static bool is_op(const struct an_trace *trace, size_t i)
 {
-    return !strcmp(an_trace_name(t, t->slice.category[i]), "op");
+    return !strcmp(an_trace_name(trace, trace->slice.category[i]), "op");
 }
 
 /* Holes of a thread that issues collectives: from the last start or end of any range to the next
  * start, where no op is open. */
-static int find_holes(struct waits *w, uint32_t track)
+static int find_holes(struct waits *waits, uint32_t track)
 {
-    const struct an_trace *t = w->t;
-    const struct an_track *k = &t->track[track];
+    const struct an_trace *trace = waits->trace;
+    const struct an_track *k = &trace->track[track];
     size_t depth = 0, ops = 0;
     int64_t last = INT64_MIN;
     bool issues = false;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !issues; i++)
-        issues = what(w, i) == NAME_ISSUES || what(w, i) == NAME_REDUCED;
+        issues = what(waits, i) == NAME_ISSUES || what(waits, i) == NAME_REDUCED;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && issues; i++) {
-        while (depth && w->open[depth - 1].end <= t->slice.start[i]) {
-            last = w->open[depth - 1].end > last ? w->open[depth - 1].end : last;
-            ops -= w->open[--depth].start != 0;
+        while (depth && waits->open[depth - 1].end <= trace->slice.start[i]) {
+            last = waits->open[depth - 1].end > last ? waits->open[depth - 1].end : last;
+            ops -= waits->open[--depth].start != 0;
         }
-        if (!ops && last != INT64_MIN && keep(w, track, last, i))
+        if (!ops && last != INT64_MIN && keep(waits, track, last, i))
             return TACHO_ENOMEM;
-        if (an_grow(&w->open, &w->open_room, depth + 1, sizeof *w->open))
+        if (an_grow(&waits->open, &waits->open_room, depth + 1, sizeof *waits->open))
             return TACHO_ENOMEM;
-        w->open[depth] = (struct an_span){is_op(t, i), an_slice_end(t, i)};
-        ops += w->open[depth++].start != 0;
-        last = t->slice.start[i];
+        waits->open[depth] = (struct an_span){is_op(trace, i), an_slice_end(trace, i)};
+        ops += waits->open[depth++].start != 0;
+        last = trace->slice.start[i];
     }
     return 0;
 }
 
 /* ---- rows of their own ------------------------------------------------------------------------------------------------------------- */
 
-static int add_name(struct an_trace *t)
+static int add_name(struct an_trace *trace)
 {
-    size_t n = t->string_count;
-    const char **string = realloc(t->string, (n + 2) * sizeof *string);
+    size_t n = trace->string_count;
+    const char **string = realloc(trace->string, (n + 2) * sizeof *string);
     if (string)
-        t->string = string;
-    uint8_t *role = realloc(t->name_role, n + 2), *api = role ? realloc(t->name_api, n + 2) : NULL;
-    t->name_role = role ? role : t->name_role;
-    t->name_api = api ? api : t->name_api;
+        trace->string = string;
+    uint8_t *role = realloc(trace->name_role, n + 2),
+            *api = role ? realloc(trace->name_api, n + 2) : NULL;
+    trace->name_role = role ? role : trace->name_role;
+    trace->name_api = api ? api : trace->name_api;
     if (!string || !role || !api)
         return TACHO_ENOMEM;
     string[n] = WAIT_NAME;
     role[n] = AN_ROLE_COMM_WAIT;
     api[n] = api[n + 1] = role[n + 1] = 0;
-    t->string_count = n + 1;
+    trace->string_count = n + 1;
     return 0;
 }
 
@@ -168,64 +171,65 @@ static uint32_t *longer_narrow(uint32_t **column, size_t n)
     return x;
 }
 
-static int add_rows(struct waits *w)
+static int add_rows(struct waits *waits)
 {
-    struct an_trace *t = w->t;
-    struct an_slices *s = &t->slice;
-    size_t n = s->count + w->holes;
+    struct an_trace *trace = waits->trace;
+    struct an_slices *slices = &trace->slice;
+    size_t n = slices->count + waits->holes;
     uint32_t *track = malloc(n * sizeof *track);
-    bool ok = track && longer(&s->start, n) && longer(&s->dur, n) && longer(&s->correlation, n) &&
-              longer_narrow(&s->name, n) && longer_narrow(&s->category, n) &&
-              longer_narrow(&s->detail, n) && !add_name(t);
-    for (uint32_t k = 0; ok && k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first;
-             i < t->track[k].slice_first + t->track[k].slice_count; i++)
+    bool ok = track && longer(&slices->start, n) && longer(&slices->dur, n) &&
+              longer(&slices->correlation, n) && longer_narrow(&slices->name, n) &&
+              longer_narrow(&slices->category, n) && longer_narrow(&slices->detail, n) &&
+              !add_name(trace);
+    for (uint32_t k = 0; ok && k < trace->track_count; k++)
+        for (size_t i = trace->track[k].slice_first;
+             i < trace->track[k].slice_first + trace->track[k].slice_count; i++)
             track[i] = k;
-    for (size_t i = 0; ok && i < w->holes; i++) {
-        size_t at = s->count + i;
-        track[at] = w->hole[i].track;
-        s->start[at] = w->hole[i].start;
-        s->dur[at] = w->hole[i].end - w->hole[i].start;
-        s->correlation[at] = STORE_ABSENT;
-        s->name[at] = (uint32_t)t->string_count - 1;
-        s->category[at] = s->detail[at] = AN_NONE;
+    for (size_t i = 0; ok && i < waits->holes; i++) {
+        size_t at = slices->count + i;
+        track[at] = waits->hole[i].track;
+        slices->start[at] = waits->hole[i].start;
+        slices->dur[at] = waits->hole[i].end - waits->hole[i].start;
+        slices->correlation[at] = STORE_ABSENT;
+        slices->name[at] = (uint32_t)trace->string_count - 1;
+        slices->category[at] = slices->detail[at] = AN_NONE;
     }
     if (ok) {
-        s->count = n;
-        t->inferred = w->holes;
-        free(s->parent);
-        s->parent = NULL;
+        slices->count = n;
+        trace->inferred = waits->holes;
+        free(slices->parent);
+        slices->parent = NULL;
     }
-    int rc = ok ? an_trace_order(t, track) : TACHO_ENOMEM;
+    int rc = ok ? an_trace_order(trace, track) : TACHO_ENOMEM;
     free(track);
     return rc;
 }
 
-int an_trace_waits(struct an_trace *t)
+int an_trace_waits(struct an_trace *trace)
 {
-    struct waits w = {.t = t};
+    struct waits waits = {.trace = trace};
     bool any = false;
     int rc = 0;
-    if (!t->name_role)
+    if (!trace->name_role)
         return 0;
-    for (size_t k = 0; k < t->track_count; k++)
-        if (!strcmp(t->track[k].kind, "stream")) /* there the device decides */
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (!strcmp(trace->track[k].kind, "stream")) /* there the device decides */
             return 0;
-    if (!(w.name = calloc(t->string_count + 1, 1)))
+    if (!(waits.name = calloc(trace->string_count + 1, 1)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->string_count; i++)
-        any = (w.name[i] = what_of(t->string[i])) == NAME_CALL || any;
-    for (uint32_t p = 0; p < t->process_count && any && !rc; p++) {
-        rc = find_calls(&w, p);
-        for (uint32_t k = 0; k < t->track_count && !rc && w.calls; k++)
-            if (t->track[k].process == p && !strcmp(t->track[k].kind, "thread"))
-                rc = find_holes(&w, k);
+    for (size_t i = 0; i < trace->string_count; i++)
+        any = (waits.name[i] = what_of(trace->string[i])) == NAME_CALL || any;
+    for (uint32_t p = 0; p < trace->process_count && any && !rc; p++) {
+        rc = find_calls(&waits, p);
+        for (uint32_t k = 0; k < trace->track_count && !rc && waits.calls; k++)
+            if (trace->track[k].process == p && !strcmp(trace->track[k].kind, "thread"))
+                rc = find_holes(&waits, k);
     }
-    if (!rc && w.holes)
-        rc = add_rows(&w);
-    free(w.name);
-    free(w.call);
-    free(w.hole);
-    free(w.open);
+    if (!rc && waits.holes)
+        rc = add_rows(&waits);
+    free(waits.name);
+    free(waits.call);
+    free(waits.hole);
+    free(waits.open);
     return rc;
 }

@@ -60,13 +60,13 @@ struct an_by_table {
 };
 
 /* Sweeps all host threads; fills the tables and c->calls without costs. */
-int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT],
+int an_attribution_sweep(struct an_context *context, struct an_by_table by[AN_BY_COUNT],
                          bool present[AN_BY_COUNT]);
 /* Costs, steps, types and device ops of the calls. */
-int an_attribution_costs(struct an_context *c);
-int an_attribution_calls(struct an_context *c);
+int an_attribution_costs(struct an_context *context);
+int an_attribution_calls(struct an_context *context);
 /* Row of a text. AN_NONE: out of memory. */
-uint32_t an_by_row_of(struct an_by_table *t, const char *name);
+uint32_t an_by_row_of(struct an_by_table *by_table, const char *name);
 /* Is a frame "file.py(12): f" code of the user: not PyTorch's, an installed package's or the
  * interpreter's? */
 bool an_frame_is_user(const char *frame);

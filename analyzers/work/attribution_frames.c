@@ -53,35 +53,35 @@ static size_t hash_of(const char *text)
     return (size_t)(h ^ h >> 32);
 }
 
-static int buckets_grow(struct an_by_table *t)
+static int buckets_grow(struct an_by_table *by_table)
 {
-    size_t n = t->buckets ? 2 * t->buckets : 256;
+    size_t n = by_table->buckets ? 2 * by_table->buckets : 256;
     uint32_t *bucket = calloc(n, sizeof *bucket);
     if (!bucket)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->count; i++) {
-        size_t h = hash_of(t->row[i].name) & (n - 1);
+    for (size_t i = 0; i < by_table->count; i++) {
+        size_t h = hash_of(by_table->row[i].name) & (n - 1);
         while (bucket[h])
             h = (h + 1) & (n - 1);
         bucket[h] = (uint32_t)i + 1;
     }
-    free(t->bucket);
-    t->bucket = bucket;
-    t->buckets = n;
+    free(by_table->bucket);
+    by_table->bucket = bucket;
+    by_table->buckets = n;
     return 0;
 }
 
-uint32_t an_by_row_of(struct an_by_table *t, const char *name)
+uint32_t an_by_row_of(struct an_by_table *by_table, const char *name)
 {
-    if (2 * t->count >= t->buckets && buckets_grow(t))
+    if (2 * by_table->count >= by_table->buckets && buckets_grow(by_table))
         return AN_NONE;
-    size_t h = hash_of(name) & (t->buckets - 1);
-    for (; t->bucket[h]; h = (h + 1) & (t->buckets - 1))
-        if (!strcmp(t->row[t->bucket[h] - 1].name, name))
-            return t->bucket[h] - 1;
-    if (an_grow(&t->row, &t->room, t->count + 1, sizeof *t->row))
+    size_t h = hash_of(name) & (by_table->buckets - 1);
+    for (; by_table->bucket[h]; h = (h + 1) & (by_table->buckets - 1))
+        if (!strcmp(by_table->row[by_table->bucket[h] - 1].name, name))
+            return by_table->bucket[h] - 1;
+    if (an_grow(&by_table->row, &by_table->room, by_table->count + 1, sizeof *by_table->row))
         return AN_NONE;
-    t->row[t->count] = (struct an_by_row){.name = name};
-    t->bucket[h] = (uint32_t)++t->count;
-    return (uint32_t)t->count - 1;
+    by_table->row[by_table->count] = (struct an_by_row){.name = name};
+    by_table->bucket[h] = (uint32_t)++by_table->count;
+    return (uint32_t)by_table->count - 1;
 }

@@ -13,18 +13,18 @@
 
 #define SAME_NUMBER_MOST 4096 /* operators of one sequence number that are looked at */
 
-static int sort_forward(struct an_sweep *s)
+static int sort_forward(struct an_sweep *sweep)
 {
-    size_t n = s->forwards;
-    struct an_pair *a = an_arena_zero(s->c->work, n, sizeof *a),
-                   *work = an_arena_zero(s->c->work, n, sizeof *work);
-    if (!a || !work)
+    size_t n = sweep->forwards;
+    struct an_pair *pair = an_arena_zero(sweep->context->scratch, n, sizeof *pair),
+                   *work = an_arena_zero(sweep->context->scratch, n, sizeof *work);
+    if (!pair || !work)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        a[i] = (struct an_pair){an_pair_key(s->t->slice.correlation[s->forward[i].slice]),
-                                (uint32_t)i, 0};
-    an_pairs_sort(a, work, n);
-    s->by_number = a;
+        pair[i] = (struct an_pair){
+            an_pair_key(sweep->trace->slice.correlation[sweep->forward[i].slice]), (uint32_t)i, 0};
+    an_pairs_sort(pair, work, n);
+    sweep->by_number = pair;
     return 0;
 }
 
@@ -32,33 +32,35 @@ static int sort_forward(struct an_sweep *s)
  * before. Each thread counts for itself: of a backward operator inside of another one (a part that
  * is run again and differentiated in there) its own thread goes first, else the other threads do.
  */
-static const struct an_sweep_forward *forward_of(const struct an_sweep *s,
-                                                 const struct an_sweep_pending *p)
+static const struct an_sweep_forward *forward_of(const struct an_sweep *sweep,
+                                                 const struct an_sweep_pending *sweep_pending)
 {
-    const struct an_slices *x = &s->t->slice;
+    const struct an_slices *slices = &sweep->trace->slice;
     const struct an_sweep_forward *best = NULL;
     bool best_fits = false;
-    if (p->link == AN_NONE)
+    if (sweep_pending->link == AN_NONE)
         return NULL;
-    uint64_t key = an_pair_key(x->correlation[p->link]);
-    size_t low = 0, high = s->forwards;
+    uint64_t key = an_pair_key(slices->correlation[sweep_pending->link]);
+    size_t low = 0, high = sweep->forwards;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s->by_number[middle].key < key)
+        if (sweep->by_number[middle].key < key)
             low = middle + 1;
         else
             high = middle;
     }
     for (size_t i = low;
-         i < s->forwards && s->by_number[i].key == key && i < low + SAME_NUMBER_MOST; i++) {
-        const struct an_sweep_forward *f = &s->forward[s->by_number[i].value];
-        bool fits = p->nested == (f->track == p->track);
-        if (s->t->track[f->track].process != s->t->track[p->track].process ||
-            x->start[f->slice] > x->start[p->link])
+         i < sweep->forwards && sweep->by_number[i].key == key && i < low + SAME_NUMBER_MOST; i++) {
+        const struct an_sweep_forward *sweep_forward = &sweep->forward[sweep->by_number[i].value];
+        bool fits = sweep_pending->nested == (sweep_forward->track == sweep_pending->track);
+        if (sweep->trace->track[sweep_forward->track].process !=
+                sweep->trace->track[sweep_pending->track].process ||
+            slices->start[sweep_forward->slice] > slices->start[sweep_pending->link])
             continue;
         if (!best || fits > best_fits ||
-            (fits == best_fits && x->start[f->slice] > x->start[best->slice])) {
-            best = f;
+            (fits == best_fits &&
+             slices->start[sweep_forward->slice] > slices->start[best->slice])) {
+            best = sweep_forward;
             best_fits = fits;
         }
     }
@@ -66,48 +68,59 @@ static const struct an_sweep_forward *forward_of(const struct an_sweep *s,
 }
 
 /* Row of the innermost annotation of a thread that is open at `time`. */
-static uint32_t marked_at(const struct an_sweep *s, uint32_t track, int64_t time)
+static uint32_t marked_at(const struct an_sweep *sweep, uint32_t track, int64_t time)
 {
-    size_t low = s->first_mark[track], high = s->first_mark[track + 1];
+    size_t low = sweep->first_mark[track], high = sweep->first_mark[track + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s->marked[middle].start <= time)
+        if (sweep->marked[middle].start <= time)
             low = middle + 1;
         else
             high = middle;
     }
-    uint32_t i = low > s->first_mark[track] ? (uint32_t)low - 1 : AN_NONE;
-    for (int levels = AN_DEPTH_MAX; i != AN_NONE && s->marked[i].end <= time && levels; levels--)
-        i = s->marked[i].outer;
-    return i != AN_NONE && s->marked[i].end > time ? s->marked[i].row : AN_NONE;
+    uint32_t i = low > sweep->first_mark[track] ? (uint32_t)low - 1 : AN_NONE;
+    for (int levels = AN_DEPTH_MAX; i != AN_NONE && sweep->marked[i].end <= time && levels;
+         levels--)
+        i = sweep->marked[i].outer;
+    return i != AN_NONE && sweep->marked[i].end > time ? sweep->marked[i].row : AN_NONE;
 }
 
-int an_sweep_resolve(struct an_sweep *s)
+int an_sweep_resolve(struct an_sweep *sweep)
 {
-    uint32_t *caller = an_arena_zero(s->c->work, s->t->track_count,
+    uint32_t *caller = an_arena_zero(sweep->context->scratch, sweep->trace->track_count,
                                      sizeof *caller); /* track + 1 that backward was called from */
-    if (!caller || sort_forward(s))
+    if (!caller || sort_forward(sweep))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < s->pendings; i++) {
-        const struct an_sweep_pending *p = &s->pending[i];
-        const struct an_sweep_forward *f = forward_of(s, p);
-        if (f && f->track != p->track && !caller[p->track])
-            caller[p->track] = f->track + 1;
+    for (size_t i = 0; i < sweep->pendings; i++) {
+        const struct an_sweep_pending *sweep_pending = &sweep->pending[i];
+        const struct an_sweep_forward *sweep_forward = forward_of(sweep, sweep_pending);
+        if (sweep_forward && sweep_forward->track != sweep_pending->track &&
+            !caller[sweep_pending->track])
+            caller[sweep_pending->track] = sweep_forward->track + 1;
     }
-    for (size_t i = 0; i < s->pendings; i++) {
-        const struct an_sweep_pending *p = &s->pending[i];
-        const struct an_sweep_forward *f = forward_of(s, p);
-        if (p->module != AN_NONE - 1)
-            an_sweep_give(s, AN_BY_MODULE, f && f->module != AN_NONE ? f->module : p->module,
-                          p->launch, p->call);
-        if (p->line != AN_NONE - 1)
-            an_sweep_give(s, AN_BY_LINE, f && f->line != AN_NONE ? f->line : p->line, p->launch,
-                          p->call);
-        uint32_t track = f && f->track != p->track ? f->track + 1 : caller[p->track];
-        if (!p->annotated && track)
-            an_sweep_give(s, AN_BY_ANNOTATION,
-                          marked_at(s, track - 1, s->t->slice.start[s->g->launch_slice[p->launch]]),
-                          p->launch, p->call);
+    for (size_t i = 0; i < sweep->pendings; i++) {
+        const struct an_sweep_pending *sweep_pending = &sweep->pending[i];
+        const struct an_sweep_forward *sweep_forward = forward_of(sweep, sweep_pending);
+        if (sweep_pending->module != AN_NONE - 1)
+            an_sweep_give(sweep, AN_BY_MODULE,
+                          sweep_forward && sweep_forward->module != AN_NONE ? sweep_forward->module
+                                                                            : sweep_pending->module,
+                          sweep_pending->launch, sweep_pending->call);
+        if (sweep_pending->line != AN_NONE - 1)
+            an_sweep_give(sweep, AN_BY_LINE,
+                          sweep_forward && sweep_forward->line != AN_NONE ? sweep_forward->line
+                                                                          : sweep_pending->line,
+                          sweep_pending->launch, sweep_pending->call);
+        uint32_t track = sweep_forward && sweep_forward->track != sweep_pending->track
+                             ? sweep_forward->track + 1
+                             : caller[sweep_pending->track];
+        if (!sweep_pending->annotated && track)
+            an_sweep_give(
+                sweep, AN_BY_ANNOTATION,
+                marked_at(
+                    sweep, track - 1,
+                    sweep->trace->slice.start[sweep->devices->launch_slice[sweep_pending->launch]]),
+                sweep_pending->launch, sweep_pending->call);
     }
     return 0;
 }

@@ -21,7 +21,7 @@ enum name { NAME_UNKNOWN, NAME_PLAIN, NAME_MODULE, NAME_USER, NAME_CHECKPOINT, N
 
 /* ---- what a slice is ------------------------------------------------------------------------------------------------------ */
 
-static enum category category_of(struct an_sweep *s, size_t i)
+static enum category category_of(struct an_sweep *sweep, size_t i)
 {
     static const struct {
         const char *name;
@@ -35,25 +35,25 @@ static enum category category_of(struct an_sweep *s, size_t i)
                  {"instant", CATEGORY_OTHER},
                  {"trace", CATEGORY_OTHER},
                  {"torch", CATEGORY_MODULE_DOMAIN}};
-    uint32_t id = s->t->slice.category[i];
-    if (id >= s->t->string_count)
+    uint32_t id = sweep->trace->slice.category[i];
+    if (id >= sweep->trace->string_count)
         return CATEGORY_OTHER;
-    if (s->category[id] == CATEGORY_UNKNOWN) {
-        s->category[id] = CATEGORY_ANNOTATION; /* a domain of NVTX */
+    if (sweep->category[id] == CATEGORY_UNKNOWN) {
+        sweep->category[id] = CATEGORY_ANNOTATION; /* a domain of NVTX */
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (!strcmp(known[k].name, s->t->string[id]))
-                s->category[id] = (uint8_t)known[k].category;
+            if (!strcmp(known[k].name, sweep->trace->string[id]))
+                sweep->category[id] = (uint8_t)known[k].category;
     }
-    return s->category[id];
+    return sweep->category[id];
 }
 
-static enum name name_of(struct an_sweep *s, size_t i, bool python)
+static enum name name_of(struct an_sweep *sweep, size_t i, bool python)
 {
-    uint32_t id = s->t->slice.name[i];
-    if (id >= s->t->string_count)
+    uint32_t id = sweep->trace->slice.name[i];
+    if (id >= sweep->trace->string_count)
         return NAME_PLAIN;
-    if (s->name[id] == NAME_UNKNOWN) {
-        const char *text = s->t->string[id];
+    if (sweep->name[id] == NAME_UNKNOWN) {
+        const char *text = sweep->trace->string[id];
         enum name n = NAME_PLAIN;
         if (!python)
             n = strstr(text, "CheckpointFunction") && strstr(text, "Backward") ? NAME_CHECKPOINT
@@ -65,59 +65,61 @@ static enum name name_of(struct an_sweep *s, size_t i, bool python)
             n = NAME_CHECKPOINT;
         else if (an_frame_is_user(text))
             n = NAME_USER;
-        s->name[id] = (uint8_t)n;
+        sweep->name[id] = (uint8_t)n;
     }
-    return s->name[id];
+    return sweep->name[id];
 }
 
 /* An operator of libtrain or of any program that says what it computes. */
-static bool is_work(const struct an_detail *d)
+static bool is_work(const struct an_detail *detail)
 {
-    return d && d->role == AN_ROLE_WORK && (d->flops != STORE_ABSENT || *d->kind);
+    return detail && detail->role == AN_ROLE_WORK &&
+           (detail->flops != STORE_ABSENT || *detail->kind);
 }
 
 /* Row of a name; ranges of steps share one. AN_NONE: out of memory. */
-static uint32_t row_of(struct an_sweep *s, enum an_by by, size_t i)
+static uint32_t row_of(struct an_sweep *sweep, enum an_by by, size_t i)
 {
-    struct an_by_table *t = &s->by[by];
-    uint32_t id = s->t->slice.name[i];
-    if (id >= s->t->string_count)
-        return an_by_row_of(t, "");
-    if (t->of_name[id] == AN_NONE) {
-        const char *text = s->t->string[id];
+    struct an_by_table *by_table = &sweep->by[by];
+    uint32_t id = sweep->trace->slice.name[i];
+    if (id >= sweep->trace->string_count)
+        return an_by_row_of(by_table, "");
+    if (by_table->of_name[id] == AN_NONE) {
+        const char *text = sweep->trace->string[id];
         if (by == AN_BY_MODULE && !strncmp(text, "nn.Module: ", 11))
             text += 11;
         if (by == AN_BY_ANNOTATION && !strncmp(text, "ProfilerStep#", 13))
             text = "ProfilerStep";
-        t->of_name[id] = an_by_row_of(t, text);
+        by_table->of_name[id] = an_by_row_of(by_table, text);
     }
-    return t->of_name[id];
+    return by_table->of_name[id];
 }
 
 /* Row of the innermost frame of user code of an operator's recorded stack; AN_NONE: there is none.
  */
-static int line_of_stack(struct an_sweep *s, size_t i, uint32_t *row)
+static int line_of_stack(struct an_sweep *sweep, size_t i, uint32_t *row)
 {
-    uint32_t id = s->t->slice.detail[i];
-    const struct an_detail *d = an_trace_detail(s->t, id);
+    uint32_t id = sweep->trace->slice.detail[i];
+    const struct an_detail *detail = an_trace_detail(sweep->trace, id);
     *row = AN_NONE;
-    if (!d || s->python || !*d->payload)
+    if (!detail || sweep->python || !*detail->payload)
         return 0;
-    if (!s->line_of_detail[id]) {
+    if (!sweep->line_of_detail[id]) {
         struct an_op_args args = {.count = 0};
-        s->line_of_detail[id] = 1;
-        if (strstr(d->payload, "\"stack\"") && an_op_args_parse(s->c->work, d->payload, &args))
+        sweep->line_of_detail[id] = 1;
+        if (strstr(detail->payload, "\"stack\"") &&
+            an_op_args_parse(sweep->context->scratch, detail->payload, &args))
             return TACHO_ENOMEM;
-        for (size_t k = 0; k < args.frames && s->line_of_detail[id] == 1; k++)
+        for (size_t k = 0; k < args.frames && sweep->line_of_detail[id] == 1; k++)
             if (an_frame_is_user(args.frame[k])) {
-                uint32_t r = an_by_row_of(&s->by[AN_BY_LINE], args.frame[k]);
+                uint32_t r = an_by_row_of(&sweep->by[AN_BY_LINE], args.frame[k]);
                 if (r == AN_NONE)
                     return TACHO_ENOMEM;
-                s->line_of_detail[id] = r + 2;
+                sweep->line_of_detail[id] = r + 2;
             }
     }
-    if (s->line_of_detail[id] > 1)
-        *row = s->line_of_detail[id] - 2;
+    if (sweep->line_of_detail[id] > 1)
+        *row = sweep->line_of_detail[id] - 2;
     return 0;
 }
 
@@ -125,91 +127,95 @@ static int line_of_stack(struct an_sweep *s, size_t i, uint32_t *row)
 
 /* Index of the innermost frame of a level that is still open at `time`, from the frame at `top`;
  * -1: none. */
-static int32_t innermost(const struct an_sweep *s, int32_t top, enum an_sweep_level l, int64_t time)
+static int32_t innermost(const struct an_sweep *sweep, int32_t top, enum an_sweep_level l,
+                         int64_t time)
 {
-    int32_t i = top < 0 ? -1 : s->stack[top].at[l];
-    while (i >= 0 && s->stack[i].end <= time)
-        i = i ? s->stack[i - 1].at[l] : -1;
+    int32_t i = top < 0 ? -1 : sweep->stack[top].at[l];
+    while (i >= 0 && sweep->stack[i].end <= time)
+        i = i ? sweep->stack[i - 1].at[l] : -1;
     return i;
 }
 
-static uint32_t row_at(const struct an_sweep *s, int32_t i)
+static uint32_t row_at(const struct an_sweep *sweep, int32_t i)
 {
-    return i < 0 ? AN_NONE : s->stack[i].row;
+    return i < 0 ? AN_NONE : sweep->stack[i].row;
 }
 
 /* Time in itself: what lies inside belongs to the inner one. */
-static void add_host(struct an_sweep *s, enum an_by by, uint32_t row, int32_t outer, int64_t start,
-                     int64_t end)
+static void add_host(struct an_sweep *sweep, enum an_by by, uint32_t row, int32_t outer,
+                     int64_t start, int64_t end)
 {
-    struct an_by_row *r = s->by[by].row;
+    struct an_by_row *r = sweep->by[by].row;
     r[row].count++;
     r[row].host_ns = an_time_add(r[row].host_ns, an_time_sub(end, start));
     if (outer >= 0) {
-        int64_t until = s->stack[outer].end < end ? s->stack[outer].end : end;
-        struct an_by_row *o = &r[s->stack[outer].row];
+        int64_t until = sweep->stack[outer].end < end ? sweep->stack[outer].end : end;
+        struct an_by_row *o = &r[sweep->stack[outer].row];
         o->host_ns = an_time_sub(o->host_ns, an_time_sub(until, start));
     }
 }
 
-static int mark_add(struct an_sweep *s, const struct an_sweep_frame *f, int64_t start)
+static int mark_add(struct an_sweep *sweep, const struct an_sweep_frame *frame, int64_t start)
 {
-    if (an_grow(&s->marked, &s->mark_room, s->marks + 1, sizeof *s->marked))
+    if (an_grow(&sweep->marked, &sweep->mark_room, sweep->marks + 1, sizeof *sweep->marked))
         return TACHO_ENOMEM;
-    int32_t outer = f->at[ANNOTATION];
+    int32_t outer = frame->at[ANNOTATION];
     /* the call field of an annotation's frame is its index here */
-    s->marked[s->marks++] =
-        (struct an_sweep_marked){start, f->end, f->row, outer < 0 ? AN_NONE : s->stack[outer].call};
+    sweep->marked[sweep->marks++] = (struct an_sweep_marked){
+        start, frame->end, frame->row, outer < 0 ? AN_NONE : sweep->stack[outer].call};
     return 0;
 }
 
-static int forward_add(struct an_sweep *s, size_t i, uint32_t track, const struct an_sweep_frame *f)
+static int forward_add(struct an_sweep *sweep, size_t i, uint32_t track,
+                       const struct an_sweep_frame *frame)
 {
-    if (an_grow(&s->forward, &s->forward_room, s->forwards + 1, sizeof *s->forward))
+    if (an_grow(&sweep->forward, &sweep->forward_room, sweep->forwards + 1, sizeof *sweep->forward))
         return TACHO_ENOMEM;
-    s->forward[s->forwards++] = (struct an_sweep_forward){
-        (uint32_t)i, track, row_at(s, f->at[MODULE]), row_at(s, f->at[LINE])};
+    sweep->forward[sweep->forwards++] = (struct an_sweep_forward){
+        (uint32_t)i, track, row_at(sweep, frame->at[MODULE]), row_at(sweep, frame->at[LINE])};
     return 0;
 }
 
 /* What an operator changes of the state that is passed down. */
-static void op_state(struct an_sweep *s, size_t i, const struct an_detail *d,
-                     struct an_sweep_frame *f)
+static void op_state(struct an_sweep *sweep, size_t i, const struct an_detail *detail,
+                     struct an_sweep_frame *frame)
 {
-    enum name n = name_of(s, i, false);
-    bool is_backward = d && !strcmp(d->pass, "backward");
+    enum name n = name_of(sweep, i, false);
+    bool is_backward = detail && !strcmp(detail->pass, "backward");
     if (n == NAME_CHECKPOINT) {
-        f->backward = f->recompute = true;
-        f->grad = false;
+        frame->backward = frame->recompute = true;
+        frame->grad = false;
     } else if (n == NAME_ENGINE || is_backward) {
-        f->backward = true;
-        f->recompute = f->grad = false;
-    } else if (f->backward && s->t->slice.correlation[i] != STORE_ABSENT) {
-        f->grad = true;
+        frame->backward = true;
+        frame->recompute = frame->grad = false;
+    } else if (frame->backward && sweep->trace->slice.correlation[i] != STORE_ABSENT) {
+        frame->grad = true;
     }
-    if (d && !strcmp(d->pass, "recompute"))
-        f->recompute = true;
+    if (detail && !strcmp(detail->pass, "recompute"))
+        frame->recompute = true;
 }
 
 /* A range on top of the stack, with what is passed down. false: it is empty. */
-static bool frame_make(struct an_sweep *s, size_t depth, size_t i, struct an_sweep_frame *f)
+static bool frame_make(struct an_sweep *sweep, size_t depth, size_t i, struct an_sweep_frame *frame)
 {
-    int64_t start = s->t->slice.start[i];
+    int64_t start = sweep->trace->slice.start[i];
     int32_t top = (int32_t)depth - 1;
-    *f = (struct an_sweep_frame){
-        .slice = (uint32_t)i, .end = an_slice_end(s->t, i), .row = AN_NONE, .call = AN_NONE};
+    *frame = (struct an_sweep_frame){.slice = (uint32_t)i,
+                                     .end = an_slice_end(sweep->trace, i),
+                                     .row = AN_NONE,
+                                     .call = AN_NONE};
     for (int l = 0; l < LEVELS; l++)
-        f->at[l] = innermost(s, top, (enum an_sweep_level)l, start);
+        frame->at[l] = innermost(sweep, top, (enum an_sweep_level)l, start);
     if (top >= 0) {
-        f->backward = s->stack[top].backward;
-        f->recompute = s->stack[top].recompute;
-        f->grad = s->stack[top].grad;
+        frame->backward = sweep->stack[top].backward;
+        frame->recompute = sweep->stack[top].recompute;
+        frame->grad = sweep->stack[top].grad;
     }
-    return f->end > start;
+    return frame->end > start;
 }
 
 /* Gives the range its row and puts it on the stack; `level` LEVELS: it is in no table. */
-static int frame_push(struct an_sweep *s, size_t *depth, struct an_sweep_frame *f,
+static int frame_push(struct an_sweep *sweep, size_t *depth, struct an_sweep_frame *frame,
                       enum an_sweep_level level, uint32_t row)
 {
     static const enum an_by tables[] = {[OP] = AN_BY_OP,
@@ -217,248 +223,271 @@ static int frame_push(struct an_sweep *s, size_t *depth, struct an_sweep_frame *
                                         [LINE] = AN_BY_LINE,
                                         [ANNOTATION] = AN_BY_ANNOTATION};
     if (level < BACKWARD) {
-        f->row = row == AN_NONE ? row_of(s, tables[level], f->slice) : row;
-        if (f->row == AN_NONE)
+        frame->row = row == AN_NONE ? row_of(sweep, tables[level], frame->slice) : row;
+        if (frame->row == AN_NONE)
             return TACHO_ENOMEM;
-        int64_t start = s->t->slice.start[f->slice];
-        add_host(s, tables[level], f->row, f->at[level], start, f->end);
-        s->present[tables[level]] = true;
-        if (level == ANNOTATION && mark_add(s, f, start))
+        int64_t start = sweep->trace->slice.start[frame->slice];
+        add_host(sweep, tables[level], frame->row, frame->at[level], start, frame->end);
+        sweep->present[tables[level]] = true;
+        if (level == ANNOTATION && mark_add(sweep, frame, start))
             return TACHO_ENOMEM;
         if (level == ANNOTATION)
-            f->call = (uint32_t)s->marks - 1;
-        f->at[level] = (int32_t)*depth;
+            frame->call = (uint32_t)sweep->marks - 1;
+        frame->at[level] = (int32_t)*depth;
     }
-    if (an_grow(&s->stack, &s->stack_room, *depth + 1, sizeof *s->stack))
+    if (an_grow(&sweep->stack, &sweep->stack_room, *depth + 1, sizeof *sweep->stack))
         return TACHO_ENOMEM;
-    s->stack[(*depth)++] = *f;
+    sweep->stack[(*depth)++] = *frame;
     return 0;
 }
 
-static int push(struct an_sweep *s, size_t *depth, size_t i, enum an_sweep_level level)
+static int push(struct an_sweep *sweep, size_t *depth, size_t i, enum an_sweep_level level)
 {
-    struct an_sweep_frame f;
-    if (!frame_make(s, *depth, i, &f))
+    struct an_sweep_frame frame;
+    if (!frame_make(sweep, *depth, i, &frame))
         return 0;
-    f.recompute = f.recompute || (level == LEVELS && f.backward); /* a frame of checkpointing */
-    return frame_push(s, depth, &f, level, AN_NONE);
+    frame.recompute =
+        frame.recompute || (level == LEVELS && frame.backward); /* a frame of checkpointing */
+    return frame_push(sweep, depth, &frame, level, AN_NONE);
 }
 
 /* An operator. The line of its recorded stack is a range of the same time, below its own. */
-static int push_op(struct an_sweep *s, size_t *depth, size_t i, uint32_t track)
+static int push_op(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t track)
 {
-    const struct an_detail *d = an_trace_detail(s->t, s->t->slice.detail[i]);
-    struct an_sweep_frame f;
+    const struct an_detail *detail = an_trace_detail(sweep->trace, sweep->trace->slice.detail[i]);
+    struct an_sweep_frame frame;
     uint32_t line;
-    int rc = line_of_stack(s, i, &line);
-    if (!frame_make(s, *depth, i, &f))
+    int rc = line_of_stack(sweep, i, &line);
+    if (!frame_make(sweep, *depth, i, &frame))
         return rc;
     if (!rc && line != AN_NONE)
-        rc = frame_push(s, depth, &f, LINE, line);
+        rc = frame_push(sweep, depth, &frame, LINE, line);
     if (rc)
         return rc;
-    frame_make(s, *depth, i, &f);
-    op_state(s, i, d, &f);
-    if (s->t->slice.correlation[i] != STORE_ABSENT && d && !strcmp(d->pass, "backward"))
-        f.at[BACKWARD] = (int32_t)*depth;
-    else if (s->t->slice.correlation[i] != STORE_ABSENT && forward_add(s, i, track, &f))
+    frame_make(sweep, *depth, i, &frame);
+    op_state(sweep, i, detail, &frame);
+    if (sweep->trace->slice.correlation[i] != STORE_ABSENT && detail &&
+        !strcmp(detail->pass, "backward"))
+        frame.at[BACKWARD] = (int32_t)*depth;
+    else if (sweep->trace->slice.correlation[i] != STORE_ABSENT &&
+             forward_add(sweep, i, track, &frame))
         return TACHO_ENOMEM;
-    return frame_push(s, depth, &f, OP, AN_NONE);
+    return frame_push(sweep, depth, &frame, OP, AN_NONE);
 }
 
-static int open_slice(struct an_sweep *s, size_t *depth, size_t i, uint32_t track)
+static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t track)
 {
-    const struct an_detail *d = an_trace_detail(s->t, s->t->slice.detail[i]);
-    enum category category = category_of(s, i);
-    if (is_work(d) || category == CATEGORY_OP)
-        return push_op(s, depth, i, track);
+    const struct an_detail *detail = an_trace_detail(sweep->trace, sweep->trace->slice.detail[i]);
+    enum category category = category_of(sweep, i);
+    if (is_work(detail) || category == CATEGORY_OP)
+        return push_op(sweep, depth, i, track);
     if (category == CATEGORY_PYTHON) {
-        enum name n = name_of(s, i, true);
-        return n == NAME_MODULE       ? push(s, depth, i, MODULE)
-               : n == NAME_USER       ? push(s, depth, i, LINE)
-               : n == NAME_CHECKPOINT ? push(s, depth, i, LEVELS)
+        enum name n = name_of(sweep, i, true);
+        return n == NAME_MODULE       ? push(sweep, depth, i, MODULE)
+               : n == NAME_USER       ? push(sweep, depth, i, LINE)
+               : n == NAME_CHECKPOINT ? push(sweep, depth, i, LEVELS)
                                       : 0;
     }
     if (category == CATEGORY_MODULE_DOMAIN) /* of the hook: its other ranges have a payload */
-        return push(s, depth, i, d && d->role != AN_ROLE_NONE ? ANNOTATION : MODULE);
-    return category == CATEGORY_ANNOTATION ? push(s, depth, i, ANNOTATION) : 0;
+        return push(sweep, depth, i, detail && detail->role != AN_ROLE_NONE ? ANNOTATION : MODULE);
+    return category == CATEGORY_ANNOTATION ? push(sweep, depth, i, ANNOTATION) : 0;
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------------------------- */
 
-static void add_device(struct an_sweep *s, enum an_by by, uint32_t row, size_t launch)
+static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
 {
-    struct an_by_row *r = row == AN_NONE ? NULL : &s->by[by].row[row];
-    for (uint32_t k = s->g->launch_first[launch]; r && k < s->g->launch_first[launch + 1]; k++) {
-        uint32_t op = s->g->launch_op[k];
-        r->kernels++;
-        r->device_ns = an_time_add(r->device_ns, an_time_sub(s->g->op.end[op], s->g->op.start[op]));
+    struct an_by_row *by_row = row == AN_NONE ? NULL : &sweep->by[by].row[row];
+    for (uint32_t k = sweep->devices->launch_first[launch];
+         by_row && k < sweep->devices->launch_first[launch + 1]; k++) {
+        uint32_t op = sweep->devices->launch_op[k];
+        by_row->kernels++;
+        by_row->device_ns =
+            an_time_add(by_row->device_ns,
+                        an_time_sub(sweep->devices->op.end[op], sweep->devices->op.start[op]));
     }
 }
 
-static int call_of(struct an_sweep *s, int32_t op, uint32_t process, uint32_t *call)
+static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_t *call)
 {
     *call = AN_NONE;
     if (op < 0)
         return 0;
-    struct an_sweep_frame *f = &s->stack[op];
-    if (f->call == AN_NONE) {
-        if (an_grow(&s->calls->call, &s->call_room, s->calls->count + 1, sizeof *s->calls->call))
+    struct an_sweep_frame *frame = &sweep->stack[op];
+    if (frame->call == AN_NONE) {
+        if (an_grow(&sweep->calls->call, &sweep->call_room, sweep->calls->count + 1,
+                    sizeof *sweep->calls->call))
             return TACHO_ENOMEM;
-        f->call = (uint32_t)s->calls->count;
-        s->calls->call[s->calls->count++] =
-            (struct an_call){.slice = f->slice,
+        frame->call = (uint32_t)sweep->calls->count;
+        sweep->calls->call[sweep->calls->count++] =
+            (struct an_call){.slice = frame->slice,
                              .process = process,
                              .cost = AN_NONE,
                              .row = {AN_NONE, AN_NONE, AN_NONE, AN_NONE},
-                             .recompute = f->recompute,
-                             .unclear = f->grad && !f->recompute};
+                             .recompute = frame->recompute,
+                             .unclear = frame->grad && !frame->recompute};
     }
-    *call = f->call;
+    *call = frame->call;
     return 0;
 }
 
-static void unknown_cost(struct an_by_table *t, uint32_t row)
+static void unknown_cost(struct an_by_table *by_table, uint32_t row)
 {
     if (row == AN_NONE)
         return;
-    t->row[row].no_flops++;
-    t->row[row].no_bytes++;
+    by_table->row[row].no_flops++;
+    by_table->row[row].no_bytes++;
 }
 
-void an_sweep_give(struct an_sweep *s, enum an_by by, uint32_t row, size_t launch, uint32_t call)
+void an_sweep_give(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
+                   uint32_t call)
 {
-    struct an_call *x = call == AN_NONE ? NULL : &s->calls->call[call];
-    add_device(s, by, row, launch);
+    struct an_call *x = call == AN_NONE ? NULL : &sweep->calls->call[call];
+    add_device(sweep, by, row, launch);
     if (!x) {
-        unknown_cost(&s->by[by], row);
+        unknown_cost(&sweep->by[by], row);
     } else if (!(x->launched >> by & 1)) {
         x->launched |= (uint8_t)(1u << by);
         x->row[by] = row;
     } else if (x->row[by] != row) {
-        unknown_cost(&s->by[by], row);
-        unknown_cost(&s->by[by], x->row[by]);
+        unknown_cost(&sweep->by[by], row);
+        unknown_cost(&sweep->by[by], x->row[by]);
     }
 }
 
-static int launch(struct an_sweep *s, size_t depth, size_t i, uint32_t track, size_t number)
+static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track, size_t number)
 {
-    int64_t time = s->t->slice.start[i];
+    int64_t time = sweep->trace->slice.start[i];
     int32_t top = (int32_t)depth - 1, at[LEVELS];
     uint32_t call;
     for (int l = 0; l < LEVELS; l++)
-        at[l] = innermost(s, top, (enum an_sweep_level)l, time);
-    if (call_of(s, at[OP], s->t->track[track].process, &call))
+        at[l] = innermost(sweep, top, (enum an_sweep_level)l, time);
+    if (call_of(sweep, at[OP], sweep->trace->track[track].process, &call))
         return TACHO_ENOMEM;
-    for (uint32_t k = s->g->launch_first[number]; k < s->g->launch_first[number + 1]; k++)
-        s->calls->of_op[s->g->launch_op[k]] = call;
-    an_sweep_give(s, AN_BY_OP, row_at(s, at[OP]), number, call);
+    for (uint32_t k = sweep->devices->launch_first[number];
+         k < sweep->devices->launch_first[number + 1]; k++)
+        sweep->calls->of_op[sweep->devices->launch_op[k]] = call;
+    an_sweep_give(sweep, AN_BY_OP, row_at(sweep, at[OP]), number, call);
     bool link_module = at[BACKWARD] > at[MODULE], link_line = at[BACKWARD] > at[LINE];
     if (!link_module)
-        an_sweep_give(s, AN_BY_MODULE, row_at(s, at[MODULE]), number, call);
+        an_sweep_give(sweep, AN_BY_MODULE, row_at(sweep, at[MODULE]), number, call);
     if (!link_line)
-        an_sweep_give(s, AN_BY_LINE, row_at(s, at[LINE]), number, call);
+        an_sweep_give(sweep, AN_BY_LINE, row_at(sweep, at[LINE]), number, call);
     if (at[ANNOTATION] >= 0)
-        an_sweep_give(s, AN_BY_ANNOTATION, row_at(s, at[ANNOTATION]), number, call);
+        an_sweep_give(sweep, AN_BY_ANNOTATION, row_at(sweep, at[ANNOTATION]), number, call);
     if (!link_module && !link_line && at[ANNOTATION] >= 0)
         return 0;
-    if (an_grow(&s->pending, &s->pending_room, s->pendings + 1, sizeof *s->pending))
+    if (an_grow(&sweep->pending, &sweep->pending_room, sweep->pendings + 1, sizeof *sweep->pending))
         return TACHO_ENOMEM;
     int32_t b = at[BACKWARD];
     bool nested = false;
     for (int32_t k = b; k > 0 && !nested;
          k--) /* another backward operator, of another number, around it */
-        nested = s->stack[k - 1].at[BACKWARD] >= 0 &&
-                 s->t->slice.correlation[s->stack[s->stack[k - 1].at[BACKWARD]].slice] !=
-                     s->t->slice.correlation[s->stack[b].slice];
-    s->pending[s->pendings++] =
+        nested =
+            sweep->stack[k - 1].at[BACKWARD] >= 0 &&
+            sweep->trace->slice.correlation[sweep->stack[sweep->stack[k - 1].at[BACKWARD]].slice] !=
+                sweep->trace->slice.correlation[sweep->stack[b].slice];
+    sweep->pending[sweep->pendings++] =
         (struct an_sweep_pending){.launch = (uint32_t)number,
                                   .track = track,
-                                  .link = b < 0 ? AN_NONE : s->stack[b].slice,
+                                  .link = b < 0 ? AN_NONE : sweep->stack[b].slice,
                                   .call = call,
-                                  .module = link_module ? row_at(s, at[MODULE]) : AN_NONE - 1,
-                                  .line = link_line ? row_at(s, at[LINE]) : AN_NONE - 1,
+                                  .module = link_module ? row_at(sweep, at[MODULE]) : AN_NONE - 1,
+                                  .line = link_line ? row_at(sweep, at[LINE]) : AN_NONE - 1,
                                   .nested = nested,
                                   .annotated = at[ANNOTATION] >= 0};
     return 0;
 }
 
 /* Ranges that begin at the same time as a launch are open for it, whatever their order. */
-static int sweep_track(struct an_sweep *s, uint32_t track)
+static int sweep_track(struct an_sweep *sweep, uint32_t track)
 {
-    const struct an_track *k = &s->t->track[track];
+    const struct an_track *k = &sweep->trace->track[track];
     size_t depth = 0, stop = k->slice_first + k->slice_count;
     int rc = 0;
     for (size_t i = k->slice_first, j; i < stop && !rc; i = j) {
-        int64_t start = s->t->slice.start[i];
-        while (depth && s->stack[depth - 1].end <= start)
+        int64_t start = sweep->trace->slice.start[i];
+        while (depth && sweep->stack[depth - 1].end <= start)
             depth--;
-        for (j = i; j < stop && s->t->slice.start[j] == start && !rc; j++)
-            rc = open_slice(s, &depth, j, track);
-        for (; !rc && s->next < s->g->launch_count && s->g->launch_slice[s->next] < j; s->next++)
-            if (s->g->launch_slice[s->next] >= i)
-                rc = launch(s, depth, s->g->launch_slice[s->next], track, s->next);
+        for (j = i; j < stop && sweep->trace->slice.start[j] == start && !rc; j++)
+            rc = open_slice(sweep, &depth, j, track);
+        for (; !rc && sweep->next < sweep->devices->launch_count &&
+               sweep->devices->launch_slice[sweep->next] < j;
+             sweep->next++)
+            if (sweep->devices->launch_slice[sweep->next] >= i)
+                rc = launch(sweep, depth, sweep->devices->launch_slice[sweep->next], track,
+                            sweep->next);
     }
     return rc;
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
-static bool is_thread(const struct an_track *k)
+static bool is_thread(const struct an_track *track)
 {
-    return strcmp(k->kind, "stream") && strcmp(k->kind, "range") && strcmp(k->kind, "counter");
+    return strcmp(track->kind, "stream") && strcmp(track->kind, "range") &&
+           strcmp(track->kind, "counter");
 }
 
-static int prepare(struct an_sweep *s)
+static int prepare(struct an_sweep *sweep)
 {
-    size_t strings = s->t->string_count + 1;
-    struct an_arena *work = s->c->work;
-    s->category = an_arena_zero(work, strings, 1);
-    s->name = an_arena_zero(work, strings, 1);
-    s->line_of_detail = an_arena_zero(work, s->t->detail_count + 1, sizeof *s->line_of_detail);
-    s->first_mark = an_arena_zero(work, s->t->track_count + 1, sizeof *s->first_mark);
-    s->calls = an_arena_zero(work, 1, sizeof *s->calls);
-    if (!s->category || !s->name || !s->line_of_detail || !s->first_mark || !s->calls)
+    size_t strings = sweep->trace->string_count + 1;
+    struct an_arena *work = sweep->context->scratch;
+    sweep->category = an_arena_zero(work, strings, 1);
+    sweep->name = an_arena_zero(work, strings, 1);
+    sweep->line_of_detail =
+        an_arena_zero(work, sweep->trace->detail_count + 1, sizeof *sweep->line_of_detail);
+    sweep->first_mark =
+        an_arena_zero(work, sweep->trace->track_count + 1, sizeof *sweep->first_mark);
+    sweep->calls = an_arena_zero(work, 1, sizeof *sweep->calls);
+    if (!sweep->category || !sweep->name || !sweep->line_of_detail || !sweep->first_mark ||
+        !sweep->calls)
         return TACHO_ENOMEM;
-    s->calls->of_op = an_arena_zero(work, s->g->op.count, sizeof *s->calls->of_op);
-    if (!s->calls->of_op)
+    sweep->calls->of_op =
+        an_arena_zero(work, sweep->devices->op.count, sizeof *sweep->calls->of_op);
+    if (!sweep->calls->of_op)
         return TACHO_ENOMEM;
-    memset(s->calls->of_op, 0xff, s->g->op.count * sizeof *s->calls->of_op);
+    memset(sweep->calls->of_op, 0xff, sweep->devices->op.count * sizeof *sweep->calls->of_op);
     for (int by = 0; by < AN_BY_COUNT; by++) {
-        s->by[by].of_name = an_arena_zero(work, strings, sizeof *s->by[by].of_name);
-        if (!s->by[by].of_name)
+        sweep->by[by].of_name = an_arena_zero(work, strings, sizeof *sweep->by[by].of_name);
+        if (!sweep->by[by].of_name)
             return TACHO_ENOMEM;
-        memset(s->by[by].of_name, 0xff, strings * sizeof *s->by[by].of_name);
+        memset(sweep->by[by].of_name, 0xff, strings * sizeof *sweep->by[by].of_name);
     }
-    for (size_t i = 0; i < s->t->string_count && !s->python; i++)
-        s->python = !strcmp(s->t->string[i], "python");
+    for (size_t i = 0; i < sweep->trace->string_count && !sweep->python; i++)
+        sweep->python = !strcmp(sweep->trace->string[i], "python");
     return 0;
 }
 
-int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT],
+int an_attribution_sweep(struct an_context *context, struct an_by_table by[AN_BY_COUNT],
                          bool present[AN_BY_COUNT])
 {
-    struct an_sweep s = {.c = c, .t = c->t, .g = c->gpu, .by = by, .present = present};
-    int rc = prepare(&s);
-    for (uint32_t k = 0; k < c->t->track_count && !rc; k++) {
-        s.first_mark[k] = s.marks;
-        if (is_thread(&c->t->track[k]))
-            rc = sweep_track(&s, k);
-        s.first_mark[k + 1] = s.marks;
+    struct an_sweep sweep = {.context = context,
+                             .trace = context->trace,
+                             .devices = context->gpu,
+                             .by = by,
+                             .present = present};
+    int rc = prepare(&sweep);
+    for (uint32_t k = 0; k < context->trace->track_count && !rc; k++) {
+        sweep.first_mark[k] = sweep.marks;
+        if (is_thread(&context->trace->track[k]))
+            rc = sweep_track(&sweep, k);
+        sweep.first_mark[k + 1] = sweep.marks;
     }
-    rc = rc ? rc : an_sweep_resolve(&s);
+    rc = rc ? rc : an_sweep_resolve(&sweep);
     if (!rc) { /* the array of calls goes to the arena */
-        struct an_call *call = an_arena_copy(c->work, s.calls->call, s.calls->count * sizeof *call);
-        rc = call || !s.calls->count ? 0 : TACHO_ENOMEM;
-        free(s.calls->call);
-        s.calls->call = call;
-        c->calls = s.calls;
-    } else if (s.calls) {
-        free(s.calls->call);
+        struct an_call *call =
+            an_arena_copy(context->scratch, sweep.calls->call, sweep.calls->count * sizeof *call);
+        rc = call || !sweep.calls->count ? 0 : TACHO_ENOMEM;
+        free(sweep.calls->call);
+        sweep.calls->call = call;
+        context->calls = sweep.calls;
+    } else if (sweep.calls) {
+        free(sweep.calls->call);
     }
-    free(s.stack);
-    free(s.forward);
-    free(s.marked);
-    free(s.pending);
+    free(sweep.stack);
+    free(sweep.forward);
+    free(sweep.marked);
+    free(sweep.pending);
     return rc;
 }

@@ -41,9 +41,9 @@ struct an_sweep_pending {
 };
 
 struct an_sweep {
-    struct an_context *c;
-    const struct an_trace *t;
-    const struct an_devices *g;
+    struct an_context *context;
+    const struct an_trace *trace;
+    const struct an_devices *devices;
     struct an_by_table *by;
     struct an_calls *calls;
     size_t call_room;
@@ -66,8 +66,9 @@ struct an_sweep {
 
 /* A launch's row in a table. The cost of a call belongs to its row; where its launches have
  * several, no row knows its part. */
-void an_sweep_give(struct an_sweep *s, enum an_by by, uint32_t row, size_t launch, uint32_t call);
+void an_sweep_give(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
+                   uint32_t call);
 /* Gives the pending launches their rows. 0 or TACHO_ENOMEM. */
-int an_sweep_resolve(struct an_sweep *s);
+int an_sweep_resolve(struct an_sweep *sweep);
 
 #endif

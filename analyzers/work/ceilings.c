@@ -4,28 +4,30 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_datasheet(const struct an_ceiling_row *x)
+static bool is_datasheet(const struct an_ceiling_row *ceiling_row)
 {
-    return !strncmp(x->source, "datasheet", 9);
+    return !strncmp(ceiling_row->source, "datasheet", 9);
 }
 
-const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const char *device,
+const struct an_ceiling_row *an_ceiling_find(const struct an_context *context, const char *device,
                                              const char *resource, const char *dtype)
 {
     const struct an_ceiling_row *best = NULL;
-    for (size_t i = 0; i < c->t->ceiling_count; i++) {
-        const struct an_ceiling_row *x = &c->t->ceiling[i];
-        if (strcmp(x->resource, resource) || (*dtype && strcmp(x->dtype, dtype)) ||
-            !(x->value > 0) || !isfinite(x->value) || (*x->device && strcmp(x->device, device)))
+    for (size_t i = 0; i < context->trace->ceiling_count; i++) {
+        const struct an_ceiling_row *ceiling_row = &context->trace->ceiling[i];
+        if (strcmp(ceiling_row->resource, resource) ||
+            (*dtype && strcmp(ceiling_row->dtype, dtype)) || !(ceiling_row->value > 0) ||
+            !isfinite(ceiling_row->value) ||
+            (*ceiling_row->device && strcmp(ceiling_row->device, device)))
             continue;
-        if (!best || (is_datasheet(x) && !is_datasheet(best)) ||
-            (is_datasheet(x) == is_datasheet(best) && x->value > best->value))
-            best = x;
+        if (!best || (is_datasheet(ceiling_row) && !is_datasheet(best)) ||
+            (is_datasheet(ceiling_row) == is_datasheet(best) && ceiling_row->value > best->value))
+            best = ceiling_row;
     }
     return best;
 }
 
-size_t an_memory_levels(const struct an_context *c, const char *device,
+size_t an_memory_levels(const struct an_context *context, const char *device,
                         struct an_memory_level out[AN_MEMORY_LEVELS])
 {
     static const char *const dram[] = {"bandwidth", "bandwidth_read", "bandwidth_write",
@@ -35,16 +37,17 @@ size_t an_memory_levels(const struct an_context *c, const char *device,
     const struct an_ceiling_row *most = NULL;
     size_t n = 0;
     for (size_t i = 0; i < sizeof dram / sizeof *dram; i++) {
-        const struct an_ceiling_row *x = an_ceiling_find(c, device, dram[i], "");
-        if (x && (!most || x->value > most->value))
-            most = x;
+        const struct an_ceiling_row *ceiling_row = an_ceiling_find(context, device, dram[i], "");
+        if (ceiling_row && (!most || ceiling_row->value > most->value))
+            most = ceiling_row;
     }
     if (most)
         out[n++] = (struct an_memory_level){"dram", most};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
-        const struct an_ceiling_row *x = an_ceiling_find(c, device, caches[i][1], "");
-        if (x)
-            out[n++] = (struct an_memory_level){caches[i][0], x};
+        const struct an_ceiling_row *ceiling_row =
+            an_ceiling_find(context, device, caches[i][1], "");
+        if (ceiling_row)
+            out[n++] = (struct an_memory_level){caches[i][0], ceiling_row};
     }
     return n;
 }

@@ -14,7 +14,7 @@
 /* The file's row of a device, resource ("flops", "gemm", "bandwidth_l2" ...) and element type (""
  * for any): a data sheet's before a measured one, of several measured ones the highest. Rows
  * without a device belong to every device. NULL: there is none. */
-const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const char *device,
+const struct an_ceiling_row *an_ceiling_find(const struct an_context *context, const char *device,
                                              const char *resource, const char *dtype);
 
 /* A level of memory and what it moves at most, in bytes/s. */
@@ -27,7 +27,7 @@ struct an_memory_level {
 /* The levels of a device that were measured, the slowest first: returns how many. The roof of
  * "dram" is the highest of what was measured there (triad, reads, writes, updates in place): an
  * upper bound whatever an op does. */
-size_t an_memory_levels(const struct an_context *c, const char *device,
+size_t an_memory_levels(const struct an_context *context, const char *device,
                         struct an_memory_level out[AN_MEMORY_LEVELS]);
 
 /* Unit of a resource: "FLOP/s", "bytes/s", "s", "bytes". */

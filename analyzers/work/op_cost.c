@@ -26,17 +26,18 @@ int64_t an_op_add(int64_t a, int64_t b)
                : out;
 }
 
-int64_t an_op_elements(const struct an_op_tensor *t)
+int64_t an_op_elements(const struct an_op_tensor *op_tensor)
 {
-    int64_t n = t ? 1 : STORE_ABSENT;
-    for (int i = 0; t && i < t->rank; i++)
-        n = an_op_mul(n, t->dim[i]);
+    int64_t n = op_tensor ? 1 : STORE_ABSENT;
+    for (int i = 0; op_tensor && i < op_tensor->rank; i++)
+        n = an_op_mul(n, op_tensor->dim[i]);
     return n;
 }
 
-int64_t an_op_bytes(const struct an_op_tensor *t)
+int64_t an_op_bytes(const struct an_op_tensor *op_tensor)
 {
-    return t && t->bytes ? an_op_mul(an_op_elements(t), t->bytes) : STORE_ABSENT;
+    return op_tensor && op_tensor->bytes ? an_op_mul(an_op_elements(op_tensor), op_tensor->bytes)
+                                         : STORE_ABSENT;
 }
 
 /* ---- the payload -------------------------------------------------------------------------------------------------------- */
@@ -76,99 +77,101 @@ static const struct {
              {"c10::quint8", "uint8", 1}};
 #define TYPES (sizeof types / sizeof *types)
 
-static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tensor *t)
+static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tensor *op_tensor)
 {
-    *t = (struct an_op_tensor){.rank = (int)json_array_size(dims), .dtype = ""};
+    *op_tensor = (struct an_op_tensor){.rank = (int)json_array_size(dims), .dtype = ""};
     if (json_array_size(dims) > AN_OP_RANK_MAX)
         return false;
-    for (int i = 0; i < t->rank; i++) {
-        const json_t *d = json_array_get(dims, (size_t)i);
-        if (!json_is_integer(d) || json_integer_value(d) < 0)
+    for (int i = 0; i < op_tensor->rank; i++) {
+        const json_t *json = json_array_get(dims, (size_t)i);
+        if (!json_is_integer(json) || json_integer_value(json) < 0)
             return false;
-        t->dim[i] = json_integer_value(d);
+        op_tensor->dim[i] = json_integer_value(json);
     }
     for (size_t k = 0; k < TYPES; k++)
         if (!strcmp(type, types[k].name)) {
-            t->dtype = types[k].dtype;
-            t->bytes = types[k].bytes;
+            op_tensor->dtype = types[k].dtype;
+            op_tensor->bytes = types[k].bytes;
         }
     return true;
 }
 
 /* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its
  * type. */
-static bool input_parse(struct an_arena *a, const json_t *dims, const char *type,
+static bool input_parse(struct an_arena *arena, const json_t *dims, const char *type,
                         struct an_op_input *in)
 {
     bool list = json_array_size(dims) && json_is_array(json_array_get(dims, 0));
     size_t n = list ? json_array_size(dims) : 1;
-    struct an_op_tensor *t = an_arena_zero(a, n, sizeof *t);
-    if (!t)
+    struct an_op_tensor *op_tensor = an_arena_zero(arena, n, sizeof *op_tensor);
+    if (!op_tensor)
         return false;
     in->list = list || !strcmp(type, "TensorList");
-    in->tensor = t;
+    in->tensor = op_tensor;
     for (size_t i = 0; i < n; i++)
-        if (!tensor_parse(list ? json_array_get(dims, i) : dims, type, &t[i]))
+        if (!tensor_parse(list ? json_array_get(dims, i) : dims, type, &op_tensor[i]))
             return true;
-    in->count = list || t->rank || t->bytes ? n : 0;
+    in->count = list || op_tensor->rank || op_tensor->bytes ? n : 0;
     return true;
 }
 
-static const char *json_text(const json_t *x)
+static const char *json_text(const json_t *json)
 {
-    const char *s = json_is_string(x) ? json_string_value(x) : NULL;
+    const char *s = json_is_string(json) ? json_string_value(json) : NULL;
     return s ? s : "";
 }
 
 /* An array of texts, or one text with the frames separated by ';'. */
-static int stack_parse(struct an_arena *a, const json_t *stack, struct an_op_args *out)
+static int stack_parse(struct an_arena *arena, const json_t *stack, struct an_op_args *out)
 {
     size_t n = json_array_size(stack);
     const char **frame;
     if (json_is_string(stack)) {
-        char *text =
-                 an_arena_copy(a, json_string_value(stack), strlen(json_string_value(stack)) + 1),
+        char *text = an_arena_copy(arena, json_string_value(stack),
+                                   strlen(json_string_value(stack)) + 1),
              *save = NULL;
         if (!text)
             return TACHO_ENOMEM;
         for (const char *p = text; *p; p++)
             n += *p == ';';
-        if (!(frame = an_arena_zero(a, n + 1, sizeof *frame)))
+        if (!(frame = an_arena_zero(arena, n + 1, sizeof *frame)))
             return TACHO_ENOMEM;
         n = 0;
         for (char *p = strtok_r(text, ";", &save); p; p = strtok_r(NULL, ";", &save))
             frame[n++] = p;
     } else {
-        if (!(frame = an_arena_zero(a, n + 1, sizeof *frame)))
+        if (!(frame = an_arena_zero(arena, n + 1, sizeof *frame)))
             return TACHO_ENOMEM;
         for (size_t i = 0; i < n; i++)
-            frame[i] = an_arena_text(a, json_text(json_array_get(stack, i)));
+            frame[i] = an_arena_text(arena, json_text(json_array_get(stack, i)));
     }
     out->frame = frame;
     out->frames = n;
     return 0;
 }
 
-int an_op_args_parse(struct an_arena *a, const char *payload, struct an_op_args *out)
+int an_op_args_parse(struct an_arena *arena, const char *payload, struct an_op_args *out)
 {
     json_error_t error;
     json_t *root = json_loads(payload, 0, &error);
     const json_t *shapes = json_object_get(root, "shapes"), *kinds = json_object_get(root, "types"),
                  *concrete = json_object_get(root, "concrete");
     size_t n = json_array_size(shapes);
-    struct an_op_input *in = an_arena_zero(a, n ? n : 1, sizeof *in);
+    struct an_op_input *in = an_arena_zero(arena, n ? n : 1, sizeof *in);
     int rc = TACHO_ENOMEM;
     *out = (struct an_op_args){
         .count = n, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
     if (!in)
         goto out;
     for (size_t i = 0; i < n; i++) {
-        if (!input_parse(a, json_array_get(shapes, i), json_text(json_array_get(kinds, i)), &in[i]))
+        if (!input_parse(arena, json_array_get(shapes, i), json_text(json_array_get(kinds, i)),
+                         &in[i]))
             goto out;
-        in[i].concrete = an_arena_text(a, json_text(json_array_get(concrete, i)));
+        in[i].concrete = an_arena_text(arena, json_text(json_array_get(concrete, i)));
     }
     out->input = in;
-    rc = json_object_get(root, "stack") ? stack_parse(a, json_object_get(root, "stack"), out) : 0;
+    rc = json_object_get(root, "stack") ? stack_parse(arena, json_object_get(root, "stack"), out)
+                                        : 0;
 out:
     json_decref(root);
     return rc;
@@ -241,12 +244,12 @@ struct an_op_cost an_op_cost(int op, const struct an_op_args *args,
     static const struct an_op_context nothing = {NULL, NULL};
     if (op < 0)
         return an_op_absent(AN_OP_OTHER, "the operator is not known to tacho");
-    const struct an_op_row *r =
+    const struct an_op_row *row =
         op < OTHERS_FROM ? &an_op_products[op] : &an_op_others[op - OTHERS_FROM];
     if (!args->shapes) {
         struct an_op_args none = {.count = 0};
-        enum an_op_kind kind = r->cost(r, &none, &nothing).kind;
+        enum an_op_kind kind = row->cost(row, &none, &nothing).kind;
         return an_op_absent(kind, "no shapes recorded; record with record_shapes=True");
     }
-    return r->cost(r, args, context ? context : &nothing);
+    return row->cost(row, args, context ? context : &nothing);
 }

@@ -73,7 +73,7 @@ struct an_op_context {
 /* Parses a payload; `out` lies in the arena. A text that is not JSON, or of other keys, has no
  * shapes. Shapes with negative sizes or more than AN_OP_RANK_MAX dimensions count as not recorded.
  * 0 or TACHO_ENOMEM. */
-int an_op_args_parse(struct an_arena *a, const char *payload, struct an_op_args *out);
+int an_op_args_parse(struct an_arena *arena, const char *payload, struct an_op_args *out);
 
 /* Number of the operator in the tables, -1: not known. */
 int an_op_find(const char *name);
@@ -88,8 +88,8 @@ bool an_op_is_product(int op);
 /* Sizes that do not fit int64, or are not known, are STORE_ABSENT and stay so. */
 int64_t an_op_mul(int64_t a, int64_t b);
 int64_t an_op_add(int64_t a, int64_t b);
-int64_t an_op_elements(const struct an_op_tensor *t);
-int64_t an_op_bytes(const struct an_op_tensor *t);
+int64_t an_op_elements(const struct an_op_tensor *op_tensor);
+int64_t an_op_bytes(const struct an_op_tensor *op_tensor);
 /* The i-th argument as one tensor, NULL: it is none. */
 const struct an_op_tensor *an_op_tensor_at(const struct an_op_args *args, int i);
 /* Values of a concrete list "[1, 2]" or scalar; returns how many were there (at most `room` are

@@ -64,14 +64,14 @@ enum {
 
 /* The operands among the arguments are broadcast together; a tensor behind them is the one that the
  * result goes to. a: FLOPs an element, result, operands at most */
-static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost elementwise(const struct an_op_row *row, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {
     struct an_op_tensor out = {.rank = 0, .dtype = ""};
     int64_t read = 0;
     int operands = 0;
     (void)context;
-    for (int i = 0; (size_t)i < args->count && operands < r->a[2]; i++) {
+    for (int i = 0; (size_t)i < args->count && operands < row->a[2]; i++) {
         tensor t = an_op_tensor_at(args, i);
         if (!t)
             continue;
@@ -81,23 +81,24 @@ static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_
         }
         if (!broadcast(t, &out))
             return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-        if (r->a[1] != WRITE || operands)
+        if (row->a[1] != WRITE || operands)
             read = an_op_add(read, an_op_bytes(t));
         operands++;
     }
     if (!operands)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
     tensor first = an_op_tensor_at(args, 0);
-    if (r->a[1] != NEW && r->a[1] != PREDICATE && first)
+    if (row->a[1] != NEW && row->a[1] != PREDICATE && first)
         out = *first;
-    int64_t n = an_op_elements(&out), written = an_op_mul(n, r->a[1] == PREDICATE ? 1 : out.bytes);
-    return other(an_op_mul(n, r->a[0]), out.bytes ? an_op_add(read, written) : STORE_ABSENT,
+    int64_t n = an_op_elements(&out),
+            written = an_op_mul(n, row->a[1] == PREDICATE ? 1 : out.bytes);
+    return other(an_op_mul(n, row->a[0]), out.bytes ? an_op_add(read, written) : STORE_ABSENT,
                  out.dtype);
 }
 
 /* Element-wise over lists of tensors: fused optimizers and _foreach_. a: FLOPs an element, lists
  * that are read, written */
-static struct an_op_cost foreach (const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost foreach (const struct an_op_row *row, const struct an_op_args *args,
                                   const struct an_op_context *context)
 {
     const struct an_op_input *in = args->count ? args->input : NULL;
@@ -109,14 +110,14 @@ static struct an_op_cost foreach (const struct an_op_row *r, const struct an_op_
         n = an_op_add(n, an_op_elements(&in->tensor[i]));
         bytes = an_op_add(bytes, an_op_bytes(&in->tensor[i]));
     }
-    for (size_t i = 0; i < args->count && lists < r->a[1]; i++)
+    for (size_t i = 0; i < args->count && lists < row->a[1]; i++)
         lists += args->input[i].list && args->input[i].count > 0;
-    return other(an_op_mul(n, r->a[0]), an_op_mul(bytes, lists + r->a[2]), in->tensor->dtype);
+    return other(an_op_mul(n, row->a[0]), an_op_mul(bytes, lists + row->a[2]), in->tensor->dtype);
 }
 
 /* One pass over the first tensor into few elements: the dimensions that go are listed in argument
  * a[1], none: all. a: FLOPs an element, dimensions */
-static struct an_op_cost reduction(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost reduction(const struct an_op_row *row, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
     tensor t = an_op_tensor_at(args, 0);
@@ -124,14 +125,14 @@ static struct an_op_cost reduction(const struct an_op_row *r, const struct an_op
     (void)context;
     if (!t)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-    int gone = an_op_integers(args, r->a[1], dim, AN_OP_RANK_MAX);
+    int gone = an_op_integers(args, row->a[1], dim, AN_OP_RANK_MAX);
     for (int d = 0; gone > 0 && d < t->rank; d++) {
         bool stays = true;
         for (int i = 0; i < gone && i < AN_OP_RANK_MAX; i++)
             stays = stays && (dim[i] < 0 ? dim[i] + t->rank : dim[i]) != d;
         out = an_op_mul(out, stays ? t->dim[d] : 1);
     }
-    return other(an_op_mul(n, r->a[0]),
+    return other(an_op_mul(n, row->a[0]),
                  t->bytes ? an_op_add(an_op_bytes(t), an_op_mul(out, t->bytes)) : STORE_ABSENT,
                  t->dtype);
 }
@@ -139,10 +140,10 @@ static struct an_op_cost reduction(const struct an_op_row *r, const struct an_op
 /* Norms: passes over tensors of the size of the input; scales and statistics are small beside them
  * and left out of the bytes only where their shapes are not arguments. a: FLOPs an element,
  * position of the input, big results */
-static struct an_op_cost norm(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost norm(const struct an_op_row *row, const struct an_op_args *args,
                               const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, r->a[1]);
+    tensor x = an_op_tensor_at(args, row->a[1]);
     int64_t n = an_op_elements(x), bytes = 0;
     (void)context;
     if (!x)
@@ -150,28 +151,28 @@ static struct an_op_cost norm(const struct an_op_row *r, const struct an_op_args
     for (int i = 0; (size_t)i < args->count; i++)
         if (an_op_tensor_at(args, i))
             bytes = an_op_add(bytes, an_op_bytes(an_op_tensor_at(args, i)));
-    return other(an_op_mul(n, r->a[0]), an_op_add(bytes, an_op_mul(r->a[2], an_op_bytes(x))),
+    return other(an_op_mul(n, row->a[0]), an_op_add(bytes, an_op_mul(row->a[2], an_op_bytes(x))),
                  x->dtype);
 }
 
 /* Copy of the second tensor into the first. */
-static struct an_op_cost copy(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost copy(const struct an_op_row *row, const struct an_op_args *args,
                               const struct an_op_context *context)
 {
     tensor to = an_op_tensor_at(args, 0), from = an_op_tensor_at(args, 1);
-    (void)r;
+    (void)row;
     (void)context;
     return to && from ? other(0, an_op_add(an_op_bytes(to), an_op_bytes(from)), to->dtype)
                       : an_op_absent(AN_OP_OTHER, NO_SHAPE);
 }
 
 /* Lists of tensors into one. */
-static struct an_op_cost concatenation(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost concatenation(const struct an_op_row *row, const struct an_op_args *args,
                                        const struct an_op_context *context)
 {
     const struct an_op_input *in = args->count ? args->input : NULL;
     int64_t bytes = 0;
-    (void)r;
+    (void)row;
     (void)context;
     for (size_t i = 0; in && i < in->count; i++)
         bytes = an_op_add(bytes, an_op_bytes(&in->tensor[i]));
@@ -192,7 +193,7 @@ static struct an_op_cost rows(const struct an_op_row *r, const struct an_op_args
 }
 
 /* Gradient of a table: every incoming row is added to one of its `a[2]` rows. */
-static struct an_op_cost rows_backward(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost rows_backward(const struct an_op_row *row, const struct an_op_args *args,
                                        const struct an_op_context *context)
 {
     tensor g = an_op_tensor_at(args, 0), index = an_op_tensor_at(args, 1);
@@ -200,7 +201,7 @@ static struct an_op_cost rows_backward(const struct an_op_row *r, const struct a
     (void)context;
     if (!g || !index || !g->rank)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-    if (an_op_integers(args, r->a[2], &n, 1) == 1 && n >= 0)
+    if (an_op_integers(args, row->a[2], &n, 1) == 1 && n >= 0)
         bytes = an_op_add(an_op_add(an_op_bytes(g), an_op_bytes(index)),
                           an_op_mul(an_op_mul(n, g->dim[g->rank - 1]), g->bytes));
     return other(an_op_elements(g), bytes, g->dtype);

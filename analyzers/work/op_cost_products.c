@@ -23,23 +23,23 @@ static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, 
                                  int64_t out)
 {
     int64_t flops = an_op_mul(2, multiplications);
-    struct an_op_cost c = {kind, flops, flops, flops, STORE_ABSENT, x->dtype, NULL};
+    struct an_op_cost cost = {kind, flops, flops, flops, STORE_ABSENT, x->dtype, NULL};
     if (flops == STORE_ABSENT)
         return an_op_absent(kind, "its FLOPs do not fit 64 bits");
     if (x->bytes)
-        c.bytes = an_op_add(an_op_add(an_op_bytes(x), an_op_bytes(y)), an_op_mul(out, x->bytes));
-    return c;
+        cost.bytes = an_op_add(an_op_add(an_op_bytes(x), an_op_bytes(y)), an_op_mul(out, x->bytes));
+    return cost;
 }
 
 /* ---- matrix products ---------------------------------------------------------------------------------------------------- */
 
 /* x [..., m, k] by y [..., k, n] of equal rank 2 or 3. a: position of x and y, of an addend (-1:
  * none) */
-static struct an_op_cost matrix(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost matrix(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, r->a[0]), y = an_op_tensor_at(args, r->a[1]),
-           z = an_op_tensor_at(args, r->a[2]);
+    tensor x = an_op_tensor_at(args, row->a[0]), y = an_op_tensor_at(args, row->a[1]),
+           z = an_op_tensor_at(args, row->a[2]);
     (void)context;
     if (!x || !y || x->rank != y->rank || x->rank < 2 || x->rank > 3 ||
         x->dim[x->rank - 1] != y->dim[y->rank - 2] || (x->rank == 3 && x->dim[0] != y->dim[0]))
@@ -47,18 +47,18 @@ static struct an_op_cost matrix(const struct an_op_row *r, const struct an_op_ar
     int64_t n = y->dim[y->rank - 1], rows = 1;
     for (int i = 0; i < x->rank - 1; i++)
         rows = an_op_mul(rows, x->dim[i]);
-    struct an_op_cost c =
+    struct an_op_cost cost =
         product(AN_OP_MATRIX, an_op_mul(an_op_elements(x), n), x, y, an_op_mul(rows, n));
-    if (z && c.bytes != STORE_ABSENT)
-        c.bytes = an_op_add(c.bytes, an_op_bytes(z));
-    return c;
+    if (z && cost.bytes != STORE_ABSENT)
+        cost.bytes = an_op_add(cost.bytes, an_op_bytes(z));
+    return cost;
 }
 
 /* Matrix by vector, and vector by vector: every element of the larger one is multiplied once. */
-static struct an_op_cost vector(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost vector(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, r->a[0]), y = an_op_tensor_at(args, r->a[1]);
+    tensor x = an_op_tensor_at(args, row->a[0]), y = an_op_tensor_at(args, row->a[1]);
     (void)context;
     if (!x || !y || x->rank < 1 || x->rank > 2 || y->rank != 1 || x->dim[x->rank - 1] != y->dim[0])
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
@@ -66,11 +66,11 @@ static struct an_op_cost vector(const struct an_op_row *r, const struct an_op_ar
 }
 
 /* x [..., k] by weights [n, k]. */
-static struct an_op_cost linear(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost linear(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), w = an_op_tensor_at(args, 1);
-    (void)r;
+    (void)row;
     (void)context;
     if (!x || !w || x->rank < 1 || w->rank != 2 || x->dim[x->rank - 1] != w->dim[1] || !w->dim[1])
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
@@ -79,11 +79,11 @@ static struct an_op_cost linear(const struct an_op_row *r, const struct an_op_ar
 }
 
 /* Matrix product with broadcasting of the leading dimensions. */
-static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost matmul(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), y = an_op_tensor_at(args, 1);
-    (void)r;
+    (void)row;
     (void)context;
     if (!x || !y || !x->rank || !y->rank)
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
@@ -103,11 +103,11 @@ static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_ar
 
 /* Groups of products: of 3-dimensional operands one a group; a 2-dimensional one is cut along rows
  * or along k by offsets. */
-static struct an_op_cost grouped(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost grouped(const struct an_op_row *row, const struct an_op_args *args,
                                  const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), y = an_op_tensor_at(args, 1),
-           offsets = an_op_tensor_at(args, r->a[0]);
+           offsets = an_op_tensor_at(args, row->a[0]);
     (void)context;
     if (!x || !y || x->rank < 2 || x->rank > 3 || y->rank < 2 || y->rank > 3 ||
         x->dim[x->rank - 1] != y->dim[y->rank - 2])
@@ -165,22 +165,22 @@ static bool convolves(tensor x, tensor w)
 }
 
 /* a: stride, padding, dilation (-1: none), transposed (-1: never, -2: always) */
-static struct an_op_cost convolution(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost convolution(const struct an_op_row *row, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), w = an_op_tensor_at(args, 1), y = context->output;
-    int transposed = r->a[3] == -2 ? 1 : r->a[3] == -1 ? 0 : an_op_flag(args, r->a[3]);
+    int transposed = row->a[3] == -2 ? 1 : row->a[3] == -1 ? 0 : an_op_flag(args, row->a[3]);
     if (!convolves(x, w))
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     if (transposed < 0 && y && y->rank == x->rank && y->dim[1] == w->dim[0])
         transposed = 0; /* of a transposed one dim 0 of the weights is the input's channels */
     if (transposed == 1) {
-        struct an_op_cost c =
+        struct an_op_cost cost =
             product(AN_OP_CONVOLUTION, filtered(an_op_elements(x), w), x, w, STORE_ABSENT);
-        c.bytes = STORE_ABSENT;
-        return c;
+        cost.bytes = STORE_ABSENT;
+        return cost;
     }
-    int64_t at = transposed < 0 ? STORE_ABSENT : positions(args, r->a, x, w);
+    int64_t at = transposed < 0 ? STORE_ABSENT : positions(args, row->a, x, w);
     int64_t out = an_op_mul(an_op_mul(x->dim[0], w->dim[0]), at);
     if (out == STORE_ABSENT && y && y->rank == x->rank && y->dim[0] == x->dim[0] &&
         y->dim[1] == w->dim[0])
@@ -192,14 +192,14 @@ static struct an_op_cost convolution(const struct an_op_row *r, const struct an_
 
 /* Gradients of input and weights: as many products as forward, each. a: gradient, input, weights,
  * mask, transposed */
-static struct an_op_cost convolution_backward(const struct an_op_row *r,
+static struct an_op_cost convolution_backward(const struct an_op_row *row,
                                               const struct an_op_args *args,
                                               const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]),
-           w = an_op_tensor_at(args, r->a[2]);
-    const char *mask = (size_t)r->a[3] < args->count ? args->input[r->a[3]].concrete : "";
-    int transposed = r->a[4] < 0 ? 0 : an_op_flag(args, r->a[4]);
+    tensor g = an_op_tensor_at(args, row->a[0]), x = an_op_tensor_at(args, row->a[1]),
+           w = an_op_tensor_at(args, row->a[2]);
+    const char *mask = (size_t)row->a[3] < args->count ? args->input[row->a[3]].concrete : "";
+    int transposed = row->a[4] < 0 ? 0 : an_op_flag(args, row->a[4]);
     (void)context;
     if (!convolves(x, w) || !g || g->rank != x->rank)
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
@@ -208,33 +208,34 @@ static struct an_op_cost convolution_backward(const struct an_op_row *r,
     bool input = !strncmp(mask, "[True", 5),
          weights = strstr(mask, ", ") && !strncmp(strstr(mask, ", "), ", True", 6);
     int64_t once = filtered(an_op_elements(transposed ? x : g), w);
-    struct an_op_cost c = product(AN_OP_CONVOLUTION, an_op_mul(once, input + weights), g, g, 0);
-    if (c.reason)
-        return c;
+    struct an_op_cost cost = product(AN_OP_CONVOLUTION, an_op_mul(once, input + weights), g, g, 0);
+    if (cost.reason)
+        return cost;
     int64_t bytes = an_op_bytes(g);
     if (input)
         bytes = an_op_add(bytes, an_op_add(an_op_bytes(w), an_op_bytes(x)));
     if (weights)
         bytes = an_op_add(bytes, an_op_add(an_op_bytes(x), an_op_bytes(w)));
-    c.bytes = bytes;
-    return c;
+    cost.bytes = bytes;
+    return cost;
 }
 
 /* One of the two gradients alone (PyTorch up to 1.10). Its own size only the enclosing operator
  * (input, gradient, weights) tells. a: gradient, the other operand, position of this gradient's
  * tensor in the enclosing operator */
-static struct an_op_cost convolution_half(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost convolution_half(const struct an_op_row *row,
+                                          const struct an_op_args *args,
                                           const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]);
-    tensor result = context->outer ? an_op_tensor_at(context->outer, r->a[2]) : NULL,
-           w = r->a[2] == 2 ? result : x;
+    tensor g = an_op_tensor_at(args, row->a[0]), x = an_op_tensor_at(args, row->a[1]);
+    tensor result = context->outer ? an_op_tensor_at(context->outer, row->a[2]) : NULL,
+           w = row->a[2] == 2 ? result : x;
     if (!g || !x || !convolves(x, w) || g->rank != x->rank || g->dim[1] != w->dim[0])
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
-    struct an_op_cost c = product(AN_OP_CONVOLUTION, filtered(an_op_elements(g), w), g, x, 0);
-    if (!c.reason)
-        c.bytes = an_op_add(c.bytes, an_op_bytes(result));
-    return c;
+    struct an_op_cost cost = product(AN_OP_CONVOLUTION, filtered(an_op_elements(g), w), g, x, 0);
+    if (!cost.reason)
+        cost.bytes = an_op_add(cost.bytes, an_op_bytes(result));
+    return cost;
 }
 
 /* ---- attention ---------------------------------------------------------------------------------------------------------- */
@@ -256,14 +257,14 @@ struct mask {
 };
 
 /* Pairs of query and key that count. */
-static int64_t pairs(int64_t queries, int64_t keys, const struct mask *m)
+static int64_t pairs(int64_t queries, int64_t keys, const struct mask *mask)
 {
-    int64_t all = an_op_mul(queries, keys), right = m->causal ? 0 : m->right;
-    __int128 shift = m->from_end ? (__int128)keys - queries : 0;
+    int64_t all = an_op_mul(queries, keys), right = mask->causal ? 0 : mask->right;
+    __int128 shift = mask->from_end ? (__int128)keys - queries : 0;
     if (all == STORE_ABSENT)
         return all;
     int64_t upto = right < 0 ? all : clamped_sum(queries, shift + right + 1, keys);
-    return upto - (m->left < 0 ? 0 : clamped_sum(queries, shift - m->left, keys));
+    return upto - (mask->left < 0 ? 0 : clamped_sum(queries, shift - mask->left, keys));
 }
 
 enum {
@@ -278,19 +279,20 @@ struct attention {
 
 /* Shapes are [batch, heads, length, size], or [batch, length, heads, size] with `length_first`;
  * fewer heads of k and v are shared by groups of queries' heads. */
-static bool attention_shape(tensor q, tensor k, tensor v, bool length_first, struct attention *s)
+static bool attention_shape(tensor q, tensor k, tensor v, bool length_first,
+                            struct attention *attention)
 {
     if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
         return false;
     int n = q->rank, heads = length_first ? n - 2 : n - 3, length = length_first ? n - 3 : n - 2;
-    *s = (struct attention){.batch = n == 4 ? q->dim[0] : 1,
-                            .heads = q->dim[heads],
-                            .queries = q->dim[length],
-                            .keys = k->dim[length],
-                            .size = q->dim[n - 1],
-                            .value_size = v->dim[n - 1]};
-    return k->dim[n - 1] == s->size && v->dim[length] == s->keys && k->dim[heads] > 0 &&
-           s->heads % k->dim[heads] == 0;
+    *attention = (struct attention){.batch = n == 4 ? q->dim[0] : 1,
+                                    .heads = q->dim[heads],
+                                    .queries = q->dim[length],
+                                    .keys = k->dim[length],
+                                    .size = q->dim[n - 1],
+                                    .value_size = v->dim[n - 1]};
+    return k->dim[n - 1] == attention->size && v->dim[length] == attention->keys &&
+           k->dim[heads] > 0 && attention->heads % k->dim[heads] == 0;
 }
 
 static bool is_packed(const struct an_op_args *args, int i)
@@ -299,25 +301,25 @@ static bool is_packed(const struct an_op_args *args, int i)
     return i >= 0 && t && t->rank == 1 && t->dim[0] > 1;
 }
 
-static bool mask_of(const struct an_op_row *r, const struct an_op_args *args, int windows,
-                    struct mask *m)
+static bool mask_of(const struct an_op_row *row, const struct an_op_args *args, int windows,
+                    struct mask *mask)
 {
     int64_t v;
-    *m = (struct mask){.left = -1, .right = -1};
-    if (r->a[3] == MASK_TYPE) { /* 0 none, 1 from the top left, 2 from the bottom right */
-        if (an_op_integers(args, r->a[1], &v, 1) != 1)
+    *mask = (struct mask){.left = -1, .right = -1};
+    if (row->a[3] == MASK_TYPE) { /* 0 none, 1 from the top left, 2 from the bottom right */
+        if (an_op_integers(args, row->a[1], &v, 1) != 1)
             return false;
-        m->causal = v != 0;
-        m->from_end = v == 2;
+        mask->causal = v != 0;
+        mask->from_end = v == 2;
         return true;
     }
-    int causal = an_op_flag(args, r->a[1]);
-    m->causal = causal == 1;
-    m->from_end = r->a[3] == ENDS_MEET;
-    if (windows && an_op_integers(args, r->a[1] + 1, &v, 1) == 1)
-        m->left = v;
-    if (windows && an_op_integers(args, r->a[1] + 2, &v, 1) == 1)
-        m->right = v;
+    int causal = an_op_flag(args, row->a[1]);
+    mask->causal = causal == 1;
+    mask->from_end = row->a[3] == ENDS_MEET;
+    if (windows && an_op_integers(args, row->a[1] + 1, &v, 1) == 1)
+        mask->left = v;
+    if (windows && an_op_integers(args, row->a[1] + 2, &v, 1) == 1)
+        mask->right = v;
     return causal >= 0;
 }
 
@@ -327,52 +329,52 @@ static bool mask_of(const struct an_op_row *r, const struct an_op_args *args, in
 
 /* a: query (key and value follow), causal flag, tensor that is there where sequences are packed
  * (-1: none), what the flag means, LENGTH_FIRST | BACKWARD | WINDOWS */
-static struct an_op_cost attention(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost attention(const struct an_op_row *row, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
-    tensor q = an_op_tensor_at(args, r->a[0]), k = an_op_tensor_at(args, r->a[0] + 1),
-           v = an_op_tensor_at(args, r->a[0] + 2);
+    tensor q = an_op_tensor_at(args, row->a[0]), k = an_op_tensor_at(args, row->a[0] + 1),
+           v = an_op_tensor_at(args, row->a[0] + 2);
     struct attention s;
-    struct mask m;
+    struct mask mask;
     (void)context;
-    if (is_packed(args, r->a[2]))
+    if (is_packed(args, row->a[2]))
         return an_op_absent(AN_OP_ATTENTION, NO_LENGTHS);
-    if (!attention_shape(q, k, v, r->a[4] & LENGTH_FIRST, &s))
+    if (!attention_shape(q, k, v, row->a[4] & LENGTH_FIRST, &s))
         return an_op_absent(AN_OP_ATTENTION, NO_SHAPE);
-    if (!mask_of(r, args, r->a[4] & WINDOWS, &m))
+    if (!mask_of(row, args, row->a[4] & WINDOWS, &mask))
         return an_op_absent(AN_OP_ATTENTION, NO_CONCRETE);
     int64_t each = an_op_mul(2, an_op_mul(s.batch, s.heads)),
             both = an_op_add(s.size, s.value_size);
-    int64_t some = an_op_mul(each, pairs(s.queries, s.keys, &m)),
+    int64_t some = an_op_mul(each, pairs(s.queries, s.keys, &mask)),
             all = an_op_mul(each, an_op_mul(s.queries, s.keys));
-    struct an_op_cost c = {AN_OP_ATTENTION,
-                           an_op_mul(some, both),
-                           an_op_mul(some, both),
-                           an_op_mul(all, both),
-                           STORE_ABSENT,
-                           q->dtype,
-                           NULL};
+    struct an_op_cost cost = {AN_OP_ATTENTION,
+                              an_op_mul(some, both),
+                              an_op_mul(some, both),
+                              an_op_mul(all, both),
+                              STORE_ABSENT,
+                              q->dtype,
+                              NULL};
     int64_t out = an_op_mul(an_op_mul(s.batch, s.heads), an_op_mul(s.queries, s.value_size));
     int64_t operands = an_op_add(an_op_bytes(q), an_op_add(an_op_bytes(k), an_op_bytes(v)));
     out = q->bytes ? an_op_mul(out, q->bytes) : STORE_ABSENT;
-    c.bytes = an_op_add(operands, out);
-    if (r->a[4] & BACKWARD) {
-        c.flops = an_op_add(an_op_mul(2, c.model_flops), an_op_mul(some, s.size));
-        c.model_flops = an_op_mul(2, c.model_flops);
-        c.palm_flops = an_op_mul(2, c.palm_flops);
-        c.bytes =
+    cost.bytes = an_op_add(operands, out);
+    if (row->a[4] & BACKWARD) {
+        cost.flops = an_op_add(an_op_mul(2, cost.model_flops), an_op_mul(some, s.size));
+        cost.model_flops = an_op_mul(2, cost.model_flops);
+        cost.palm_flops = an_op_mul(2, cost.palm_flops);
+        cost.bytes =
             an_op_add(an_op_mul(2, operands), an_op_mul(2, out)); /* q k v o do in, dq dk dv out */
     }
-    return c.flops == STORE_ABSENT || c.palm_flops == STORE_ABSENT
+    return cost.flops == STORE_ABSENT || cost.palm_flops == STORE_ABSENT
                ? an_op_absent(AN_OP_ATTENTION, "its FLOPs do not fit 64 bits")
-               : c;
+               : cost;
 }
 
 /* Attention over sequences of different lengths: q, k, v are packed, their lengths are data. */
-static struct an_op_cost packed(const struct an_op_row *r, const struct an_op_args *args,
+static struct an_op_cost packed(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
-    (void)r;
+    (void)row;
     (void)args;
     (void)context;
     return an_op_absent(AN_OP_ATTENTION, NO_LENGTHS);

@@ -44,7 +44,8 @@ static bool is_named(const char *from, const char *to, const char *name)
     return false;
 }
 
-bool an_peak_find(struct an_arena *a, const char *device, const char *column, struct an_peak *out)
+bool an_peak_find(struct an_arena *arena, const char *device, const char *column,
+                  struct an_peak *out)
 {
     size_t wanted = 0;
     while (wanted < COLUMNS && strcmp(columns[wanted], column))
@@ -61,7 +62,7 @@ bool an_peak_find(struct an_arena *a, const char *device, const char *column, st
         if (v > 0) {
             int length = (int)strcspn(cell + 1, "\n");
             *out = (struct an_peak){v * (wanted == COLUMNS - 1 ? 1e9 : 1e12),
-                                    an_arena_format(a, "datasheet: %.*s", length, cell + 1)};
+                                    an_arena_format(arena, "datasheet: %.*s", length, cell + 1)};
         }
         return v > 0;
     }

@@ -23,6 +23,7 @@ struct an_peak {
 /* Peak of a device as the driver names it ("NVIDIA H100 80GB HBM3") for an element type ("bf16"),
  * or of its memory
  * ("bandwidth"). false: not known. */
-bool an_peak_find(struct an_arena *a, const char *device, const char *column, struct an_peak *out);
+bool an_peak_find(struct an_arena *arena, const char *device, const char *column,
+                  struct an_peak *out);
 
 #endif

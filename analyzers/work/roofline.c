@@ -17,24 +17,25 @@
 #include "analyzers/work/attribution.h"
 #include "analyzers/work/roofline.h"
 
-#define POINTS_MOST 16 /* of one operator: beyond, shapes of intensities further apart share one \
-                        */
+#define POINTS_MOST \
+    16 /* of one operator: beyond, shapes of intensities further apart share one \
+        */
 
-static void roofline_absent(struct an_context *c, const char *reason)
+static void roofline_absent(struct an_context *context, const char *reason)
 {
-    c->r->roofline.reason = reason;
+    context->result->roofline.reason = reason;
 }
 
 /* ---- shapes --------------------------------------------------------------------------------------------------------------- */
 
-static size_t hash_of(const struct an_roof_call *x)
+static size_t hash_of(const struct an_roof_call *call)
 {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *text[] = {x->name, x->dtype, x->pass}, **t = text; t < text + 3; t++)
+    for (const char *text[] = {call->name, call->dtype, call->pass}, **t = text; t < text + 3; t++)
         for (const char *p = *t; *p; p++)
             h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-    h = (h ^ (uint64_t)x->flops) * 0x100000001b3u;
-    h = (h ^ (uint64_t)x->bytes) * 0x100000001b3u;
+    h = (h ^ (uint64_t)call->flops) * 0x100000001b3u;
+    h = (h ^ (uint64_t)call->bytes) * 0x100000001b3u;
     return (size_t)(h ^ h >> 32);
 }
 
@@ -46,46 +47,46 @@ static int operator_order(const struct an_roof_call *a, const struct an_roof_cal
     return by_dtype ? by_dtype : strcmp(a->pass, b->pass);
 }
 
-static int grow_buckets(struct an_roof *r)
+static int grow_buckets(struct an_roof *roof)
 {
-    size_t n = r->buckets ? 2 * r->buckets : 256;
-    uint32_t *bucket = an_arena_zero(r->c->work, n, sizeof *bucket);
+    size_t n = roof->buckets ? 2 * roof->buckets : 256;
+    uint32_t *bucket = an_arena_zero(roof->context->scratch, n, sizeof *bucket);
     if (!bucket)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < r->shapes; i++) {
-        size_t h = hash_of(&r->shape[i].call) & (n - 1);
+    for (size_t i = 0; i < roof->shapes; i++) {
+        size_t h = hash_of(&roof->shape[i].call) & (n - 1);
         while (bucket[h])
             h = (h + 1) & (n - 1);
         bucket[h] = (uint32_t)i + 1;
     }
-    r->bucket = bucket;
-    r->buckets = n;
+    roof->bucket = bucket;
+    roof->buckets = n;
     return 0;
 }
 
 /* The shape of a call, made when it is new. AN_NONE: out of memory. */
-static uint32_t shape_of(struct an_roof *r, const struct an_roof_call *x)
+static uint32_t shape_of(struct an_roof *roof, const struct an_roof_call *x)
 {
-    if (2 * r->shapes >= r->buckets && grow_buckets(r))
+    if (2 * roof->shapes >= roof->buckets && grow_buckets(roof))
         return AN_NONE;
-    size_t h = hash_of(x) & (r->buckets - 1);
-    for (; r->bucket[h]; h = (h + 1) & (r->buckets - 1)) {
-        const struct an_roof_call *y = &r->shape[r->bucket[h] - 1].call;
+    size_t h = hash_of(x) & (roof->buckets - 1);
+    for (; roof->bucket[h]; h = (h + 1) & (roof->buckets - 1)) {
+        const struct an_roof_call *y = &roof->shape[roof->bucket[h] - 1].call;
         if (x->flops == y->flops && x->bytes == y->bytes && !operator_order(x, y))
-            return r->bucket[h] - 1;
+            return roof->bucket[h] - 1;
     }
-    if (an_grow(&r->shape, &r->shape_room, r->shapes + 1, sizeof *r->shape))
+    if (an_grow(&roof->shape, &roof->shape_room, roof->shapes + 1, sizeof *roof->shape))
         return AN_NONE;
-    r->shape[r->shapes] = (struct an_roof_shape){.call = *x};
-    r->bucket[h] = (uint32_t)++r->shapes;
-    return (uint32_t)r->shapes - 1;
+    roof->shape[roof->shapes] = (struct an_roof_shape){.call = *x};
+    roof->bucket[h] = (uint32_t)++roof->shapes;
+    return (uint32_t)roof->shapes - 1;
 }
 
 /* ---- points --------------------------------------------------------------------------------------------------------------- */
 
-static double intensity(const struct an_roof_shape *s)
+static double intensity(const struct an_roof_shape *roof_shape)
 {
-    return (double)s->call.flops / (double)s->call.bytes;
+    return (double)roof_shape->call.flops / (double)roof_shape->call.bytes;
 }
 
 static int shape_order(const void *x, const void *y)
@@ -115,7 +116,7 @@ static size_t points_within(struct an_roof_shape *const *s, size_t n, double fac
 }
 
 /* Gives the shapes of one operator their points. */
-static void join(struct an_roof *r, struct an_roof_shape *const *s, size_t n)
+static void join(struct an_roof *roof, struct an_roof_shape *const *s, size_t n)
 {
     static const double factors[] = {1.02, 1.1, 1.5, 4, 64};
     size_t k = 0;
@@ -125,61 +126,64 @@ static void join(struct an_roof *r, struct an_roof_shape *const *s, size_t n)
         k++;
     for (size_t i = 0; i < n; i++) {
         if (!i || intensity(s[i]) > factors[k] * from) {
-            r->point[r->points++] =
+            roof->point[roof->points++] =
                 (struct an_roof_point){.call = &s[i]->call, .one_cost = true, .place = SIZE_MAX};
             from = intensity(s[i]);
         }
-        struct an_roof_point *p = &r->point[r->points - 1];
-        p->shapes++;
-        p->count += s[i]->count;
-        p->one_cost =
-            p->one_cost && s[i]->call.flops == p->call->flops && s[i]->call.bytes == p->call->bytes;
-        s[i]->point = (uint32_t)r->points - 1;
+        struct an_roof_point *roof_point = &roof->point[roof->points - 1];
+        roof_point->shapes++;
+        roof_point->count += s[i]->count;
+        roof_point->one_cost = roof_point->one_cost &&
+                               s[i]->call.flops == roof_point->call->flops &&
+                               s[i]->call.bytes == roof_point->call->bytes;
+        s[i]->point = (uint32_t)roof->points - 1;
     }
 }
 
-static int make_points(struct an_roof *r)
+static int make_points(struct an_roof *roof)
 {
-    struct an_roof_shape **order = malloc((r->shapes + 1) * sizeof(struct an_roof_shape *));
-    r->point = an_arena_zero(r->c->work, r->shapes + 1, sizeof *r->point);
-    if (!order || !r->point) {
+    struct an_roof_shape **order = malloc((roof->shapes + 1) * sizeof(struct an_roof_shape *));
+    roof->point = an_arena_zero(roof->context->scratch, roof->shapes + 1, sizeof *roof->point);
+    if (!order || !roof->point) {
         free(order);
         return TACHO_ENOMEM;
     }
-    for (size_t i = 0; i < r->shapes; i++)
-        order[i] = &r->shape[i];
-    qsort(order, r->shapes, sizeof *order, shape_order);
-    for (size_t i = 0, n; i < r->shapes; i += n) {
-        for (n = 1; i + n < r->shapes && !operator_order(&order[i]->call, &order[i + n]->call);)
+    for (size_t i = 0; i < roof->shapes; i++)
+        order[i] = &roof->shape[i];
+    qsort(order, roof->shapes, sizeof *order, shape_order);
+    for (size_t i = 0, n; i < roof->shapes; i += n) {
+        for (n = 1; i + n < roof->shapes && !operator_order(&order[i]->call, &order[i + n]->call);)
             n++;
-        join(r, order + i, n);
+        join(roof, order + i, n);
     }
     free(order);
     return 0;
 }
 
 /* Adds the time of a call on device `place`; calls come by device, then by start. */
-static void add_time(struct an_roof_point *p, size_t place, int64_t start, int64_t end)
+static void add_time(struct an_roof_point *roof_point, size_t place, int64_t start, int64_t end)
 {
-    if (p->place != place) {
-        p->place = place;
-        p->until = INT64_MIN;
+    if (roof_point->place != place) {
+        roof_point->place = place;
+        roof_point->until = INT64_MIN;
     }
-    int64_t from = start > p->until ? start : p->until;
+    int64_t from = start > roof_point->until ? start : roof_point->until;
     if (end > from) {
-        p->ns = an_time_add(p->ns, an_time_sub(end, from));
-        p->until = end;
+        roof_point->ns = an_time_add(roof_point->ns, an_time_sub(end, from));
+        roof_point->until = end;
     }
 }
 
-static void add_costs(struct an_roof *r)
+static void add_costs(struct an_roof *roof)
 {
-    for (size_t i = 0; i < r->shapes; i++) {
-        struct an_roof_point *p = &r->point[r->shape[i].point];
-        const struct an_roof_call *x = &r->shape[i].call;
-        int64_t n = r->shape[i].count;
-        p->flops = an_time_add(p->flops, x->flops > INT64_MAX / n ? INT64_MAX : x->flops * n);
-        p->bytes = an_time_add(p->bytes, x->bytes > INT64_MAX / n ? INT64_MAX : x->bytes * n);
+    for (size_t i = 0; i < roof->shapes; i++) {
+        struct an_roof_point *roof_point = &roof->point[roof->shape[i].point];
+        const struct an_roof_call *call = &roof->shape[i].call;
+        int64_t n = roof->shape[i].count;
+        roof_point->flops = an_time_add(roof_point->flops,
+                                        call->flops > INT64_MAX / n ? INT64_MAX : call->flops * n);
+        roof_point->bytes = an_time_add(roof_point->bytes,
+                                        call->bytes > INT64_MAX / n ? INT64_MAX : call->bytes * n);
     }
 }
 
@@ -194,12 +198,13 @@ static const char *cost_kind(enum an_op_kind kind)
     return (size_t)kind < sizeof kinds / sizeof *kinds && kinds[kind] ? kinds[kind] : "";
 }
 
-static int from_calls(struct an_roof *r)
+static int from_calls(struct an_roof *roof)
 {
-    const struct an_context *c = r->c;
-    const struct an_calls *calls = c->calls;
-    bool steps = c->r->steps.detailed > 0;
-    uint32_t *of_call = an_arena_zero(c->work, calls->count, sizeof *of_call); /* shape + 1 */
+    const struct an_context *context = roof->context;
+    const struct an_calls *calls = context->calls;
+    bool steps = context->result->steps.detailed > 0;
+    uint32_t *of_call =
+        an_arena_zero(context->scratch, calls->count, sizeof *of_call); /* shape + 1 */
     if (!of_call)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < calls->count; i++) {
@@ -207,43 +212,44 @@ static int from_calls(struct an_roof *r)
         const struct an_op_cost *cost = &calls->cost[call->cost];
         if ((steps && call->step == AN_NONE) || !(cost->flops > 0) || !(cost->bytes > 0))
             continue;
-        struct an_roof_call x = {.name = an_trace_name(c->t, c->t->slice.name[call->slice]),
-                                 .dtype = *call->dtype ? call->dtype : cost->dtype,
-                                 .pass = call->recompute ? "recompute" : "",
-                                 .kind = cost_kind(cost->kind),
-                                 .product = cost->kind != AN_OP_OTHER,
-                                 .flops = cost->flops,
-                                 .bytes = cost->bytes};
-        uint32_t s = shape_of(r, &x);
+        struct an_roof_call x = {
+            .name = an_trace_name(context->trace, context->trace->slice.name[call->slice]),
+            .dtype = *call->dtype ? call->dtype : cost->dtype,
+            .pass = call->recompute ? "recompute" : "",
+            .kind = cost_kind(cost->kind),
+            .product = cost->kind != AN_OP_OTHER,
+            .flops = cost->flops,
+            .bytes = cost->bytes};
+        uint32_t s = shape_of(roof, &x);
         if (s == AN_NONE)
             return TACHO_ENOMEM;
-        r->shape[s].count++;
+        roof->shape[s].count++;
         of_call[i] = s + 1;
     }
-    if (make_points(r))
+    if (make_points(roof))
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < c->gpu->device_count; d++) {
-        const struct an_device *x = &c->gpu->device[d];
+    for (size_t d = 0; d < context->gpu->device_count; d++) {
+        const struct an_device *x = &context->gpu->device[d];
         for (size_t i = x->first; i < x->first + x->count; i++) {
             uint32_t call = calls->of_op[i], s = call == AN_NONE ? 0 : of_call[call];
             if (s)
-                add_time(&r->point[r->shape[s - 1].point], d, c->gpu->op.start[i],
-                         c->gpu->op.end[i]);
+                add_time(&roof->point[roof->shape[s - 1].point], d, context->gpu->op.start[i],
+                         context->gpu->op.end[i]);
         }
     }
     return 0;
 }
 
 /* Devices of one name share a roof; a run with several kinds has none. */
-static const char *device_name(const struct an_context *c)
+static const char *device_name(const struct an_context *context)
 {
     const char *name = NULL;
-    for (size_t d = 0; d < c->gpu->device_count; d++) {
-        if (!c->gpu->device[d].count)
+    for (size_t d = 0; d < context->gpu->device_count; d++) {
+        if (!context->gpu->device[d].count)
             continue;
-        if (name && strcmp(name, c->gpu->device[d].name))
+        if (name && strcmp(name, context->gpu->device[d].name))
             return NULL;
-        name = c->gpu->device[d].name;
+        name = context->gpu->device[d].name;
     }
     return name ? name : "";
 }
@@ -258,97 +264,105 @@ struct source {
     size_t at; /* next slice of the second pass */
 };
 
-static bool counts(const struct an_context *c, const struct source *s, size_t i,
-                   struct an_roof_call *x)
+static bool counts(const struct an_context *context, const struct source *source, size_t i,
+                   struct an_roof_call *call)
 {
-    const struct an_trace *t = c->t;
-    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    if (!d || d->role != AN_ROLE_WORK || !(d->flops > 0) || t->slice.dur[i] == AN_OPEN)
+    const struct an_trace *trace = context->trace;
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    if (!detail || detail->role != AN_ROLE_WORK || !(detail->flops > 0) ||
+        trace->slice.dur[i] == AN_OPEN)
         return false;
-    const struct an_step *step = s->lane ? an_step_at(c, s->lane, t->slice.start[i]) : NULL;
-    *x = (struct an_roof_call){.name = an_trace_name(t, t->slice.name[i]),
-                               .dtype = d->dtype,
-                               .pass = d->pass,
-                               .kind = d->kind,
-                               .product = d->hardware,
-                               .flops = d->flops,
-                               .bytes = an_time_add(d->bytes_read > 0 ? d->bytes_read : 0,
-                                                    d->bytes_written > 0 ? d->bytes_written : 0)};
-    return x->bytes > 0 && (!s->lane || (step && an_step_detailed(step))) &&
-           !an_slice_in_phase(t, i);
+    const struct an_step *step =
+        source->lane ? an_step_at(context, source->lane, trace->slice.start[i]) : NULL;
+    *call = (struct an_roof_call){
+        .name = an_trace_name(trace, trace->slice.name[i]),
+        .dtype = detail->dtype,
+        .pass = detail->pass,
+        .kind = detail->kind,
+        .product = detail->hardware,
+        .flops = detail->flops,
+        .bytes = an_time_add(detail->bytes_read > 0 ? detail->bytes_read : 0,
+                             detail->bytes_written > 0 ? detail->bytes_written : 0)};
+    return call->bytes > 0 && (!source->lane || (step && an_step_detailed(step))) &&
+           !an_slice_in_phase(trace, i);
 }
 
-static size_t find_sources(const struct an_context *c, struct source *s)
+static size_t find_sources(const struct an_context *context, struct source *source)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     size_t n = 0;
-    if (c->r->steps.detailed)
-        for (size_t l = 0; l < c->lane_count; l++) {
-            const struct an_lane *lane = &c->lane[l];
+    if (context->result->steps.detailed)
+        for (size_t l = 0; l < context->lane_count; l++) {
+            const struct an_lane *lane = &context->lane[l];
             if (lane->track != AN_NONE)
-                s[n++] = (struct source){.track = &t->track[lane->track], .lane = lane};
+                source[n++] = (struct source){.track = &trace->track[lane->track], .lane = lane};
         }
     else
-        for (size_t k = 0; k < t->track_count; k++)
-            if (!strcmp(t->track[k].kind, "thread"))
-                s[n++] = (struct source){.track = &t->track[k]};
+        for (size_t k = 0; k < trace->track_count; k++)
+            if (!strcmp(trace->track[k].kind, "thread"))
+                source[n++] = (struct source){.track = &trace->track[k]};
     for (size_t i = 0; i < n; i++) {
-        s[i].host = s[i].track->process == AN_NONE ? "" : t->process[s[i].track->process].host;
-        s[i].at = s[i].track->slice_first;
+        source[i].host = source[i].track->process == AN_NONE
+                             ? ""
+                             : trace->process[source[i].track->process].host;
+        source[i].at = source[i].track->slice_first;
     }
     return n;
 }
 
 /* The next call in order of start on any thread of a machine, *x says what it is; SIZE_MAX at the
  * end. */
-static size_t next_on(const struct an_context *c, struct source *s, size_t n, const char *host,
-                      struct an_roof_call *x)
+static size_t next_on(const struct an_context *context, struct source *source, size_t n,
+                      const char *host, struct an_roof_call *call)
 {
-    const struct an_trace *t = c->t;
+    const struct an_trace *trace = context->trace;
     for (;;) {
         struct source *first = NULL;
         for (size_t k = 0; k < n; k++) {
-            size_t end = s[k].track->slice_first + s[k].track->slice_count;
-            if (s[k].at < end && (!first || t->slice.start[s[k].at] < t->slice.start[first->at]) &&
-                !strcmp(s[k].host, host))
-                first = &s[k];
+            size_t end = source[k].track->slice_first + source[k].track->slice_count;
+            if (source[k].at < end &&
+                (!first || trace->slice.start[source[k].at] < trace->slice.start[first->at]) &&
+                !strcmp(source[k].host, host))
+                first = &source[k];
         }
         if (!first)
             return SIZE_MAX;
         size_t i = first->at++;
-        if (counts(c, first, i, x))
+        if (counts(context, first, i, call))
             return i;
     }
 }
 
-static int from_ranges(struct an_roof *r)
+static int from_ranges(struct an_roof *roof)
 {
-    const struct an_context *c = r->c;
-    const struct an_trace *t = c->t;
-    struct an_roof_call x;
-    struct source *s = an_arena_zero(c->work, c->lane_count + t->track_count + 1, sizeof *s);
-    if (!s)
+    const struct an_context *context = roof->context;
+    const struct an_trace *trace = context->trace;
+    struct an_roof_call call;
+    struct source *source = an_arena_zero(
+        context->scratch, context->lane_count + trace->track_count + 1, sizeof *source);
+    if (!source)
         return TACHO_ENOMEM;
-    size_t n = find_sources(c, s);
+    size_t n = find_sources(context, source);
     for (size_t k = 0; k < n; k++)
-        for (size_t i = s[k].track->slice_first;
-             i < s[k].track->slice_first + s[k].track->slice_count; i++) {
-            if (!counts(c, &s[k], i, &x))
+        for (size_t i = source[k].track->slice_first;
+             i < source[k].track->slice_first + source[k].track->slice_count; i++) {
+            if (!counts(context, &source[k], i, &call))
                 continue;
-            uint32_t found = shape_of(r, &x);
+            uint32_t found = shape_of(roof, &call);
             if (found == AN_NONE)
                 return TACHO_ENOMEM;
-            r->shape[found].count++;
+            roof->shape[found].count++;
         }
-    if (make_points(r))
+    if (make_points(roof))
         return TACHO_ENOMEM;
     for (size_t k = 0; k < n; k++) {
         bool seen = false;
         for (size_t j = 0; j < k && !seen; j++)
-            seen = !strcmp(s[j].host, s[k].host);
-        for (size_t i; !seen && (i = next_on(c, s, n, s[k].host, &x)) != SIZE_MAX;)
-            add_time(&r->point[r->shape[shape_of(r, &x)].point], k, t->slice.start[i],
-                     an_slice_end(t, i));
+            seen = !strcmp(source[j].host, source[k].host);
+        for (size_t i;
+             !seen && (i = next_on(context, source, n, source[k].host, &call)) != SIZE_MAX;)
+            add_time(&roof->point[roof->shape[shape_of(roof, &call)].point], k,
+                     trace->slice.start[i], an_slice_end(trace, i));
     }
     return 0;
 }
@@ -357,75 +371,77 @@ static int from_ranges(struct an_roof *r)
 
 /* A range of all ranks is a point, with measured FLOPs and bytes; what it has in ranges inside it
  * is theirs. */
-static int add_counted(struct an_roof *r)
+static int add_counted(struct an_roof *roof)
 {
-    const struct an_result *all = r->c->r;
-    size_t n = all->range_counted_count, first = r->points;
+    const struct an_result *all = roof->context->result;
+    size_t n = all->range_counted_count, first = roof->points;
     if (!n)
         return 0;
-    struct an_roof_point *point = an_arena_zero(r->c->work, r->points + n, sizeof *point);
-    struct an_roof_call *call = an_arena_zero(r->c->work, n, sizeof *call);
+    struct an_roof_point *point =
+        an_arena_zero(roof->context->scratch, roof->points + n, sizeof *point);
+    struct an_roof_call *call = an_arena_zero(roof->context->scratch, n, sizeof *call);
     if (!point || !call)
         return TACHO_ENOMEM;
-    if (r->points)
-        memcpy(point, r->point, r->points * sizeof *point);
-    r->point = point;
+    if (roof->points)
+        memcpy(point, roof->point, roof->points * sizeof *point);
+    roof->point = point;
     for (size_t i = 0; i < n; i++) {
-        const struct an_range_counted *x = &all->ranges_counted[i];
-        const struct an_step_counted *s = &x->counted;
+        const struct an_range_counted *range_counted = &all->ranges_counted[i];
+        const struct an_step_counted *counted = &range_counted->counted;
         size_t k = first;
-        if (!s->flops_per_s.valid || !s->dram_bytes.valid || !(s->dram_bytes.value >= 1) ||
-            !(s->time_ms.value > 0))
+        if (!counted->flops_per_s.valid || !counted->dram_bytes.valid ||
+            !(counted->dram_bytes.value >= 1) || !(counted->time_ms.value > 0))
             continue;
-        while (k < r->points && (strcmp(point[k].call->name, x->name) != 0 ||
-                                 strcmp(point[k].call->dtype, x->dtype) != 0))
+        while (k < roof->points && (strcmp(point[k].call->name, range_counted->name) != 0 ||
+                                    strcmp(point[k].call->dtype, range_counted->dtype) != 0))
             k++;
-        if (k == r->points) {
-            call[i] = (struct an_roof_call){.name = x->name,
-                                            .dtype = x->dtype,
+        if (k == roof->points) {
+            call[i] = (struct an_roof_call){.name = range_counted->name,
+                                            .dtype = range_counted->dtype,
                                             .pass = "",
                                             .kind = "range",
-                                            .product = strcmp(x->dtype, "fp32") != 0};
-            point[r->points++] = (struct an_roof_point){
+                                            .product = strcmp(range_counted->dtype, "fp32") != 0};
+            point[roof->points++] = (struct an_roof_point){
                 .call = &call[i], .measured = true, .shapes = 1, .place = SIZE_MAX};
         }
-        point[k].count += x->pieces;
-        point[k].flops += (int64_t)(s->matrix_ops.value + s->fp32_flops.value);
-        point[k].bytes += (int64_t)s->dram_bytes.value;
-        point[k].ns += (int64_t)(s->time_ms.value * 1e6);
+        point[k].count += range_counted->pieces;
+        point[k].flops += (int64_t)(counted->matrix_ops.value + counted->fp32_flops.value);
+        point[k].bytes += (int64_t)counted->dram_bytes.value;
+        point[k].ns += (int64_t)(counted->time_ms.value * 1e6);
     }
     return 0;
 }
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------------ */
 
-static const char *why_empty(const struct an_context *c)
+static const char *why_empty(const struct an_context *context)
 {
-    if (!c->gpu)
+    if (!context->gpu)
         return "no range in the steps says its FLOPs and bytes (tacho.work in "
                "include/tacho_nvtx.h)";
-    if (!c->calls || !c->calls->count)
+    if (!context->calls || !context->calls->count)
         return "no operators recorded that launched device work; record with torch.profiler, "
                "activities CPU and CUDA";
-    return c->calls->shapes ? "no operator in the steps has known FLOPs and bytes"
-                            : "no shapes recorded; record with record_shapes=True";
+    return context->calls->shapes ? "no operator in the steps has known FLOPs and bytes"
+                                  : "no shapes recorded; record with record_shapes=True";
 }
 
-static int roofline_run(struct an_context *c)
+static int roofline_run(struct an_context *context)
 {
-    struct an_roof r = {.c = c, .device = c->gpu ? device_name(c) : "cpu"};
-    int rc = c->gpu ? c->calls ? from_calls(&r) : 0 : from_ranges(&r);
-    if (!rc && r.shapes)
-        add_costs(&r);
-    rc = rc ? rc : add_counted(&r);
-    if (!rc && !r.points)
-        roofline_absent(c, why_empty(c));
-    else if (!rc && !r.device)
-        roofline_absent(c,
+    struct an_roof roof = {.context = context,
+                           .device = context->gpu ? device_name(context) : "cpu"};
+    int rc = context->gpu ? context->calls ? from_calls(&roof) : 0 : from_ranges(&roof);
+    if (!rc && roof.shapes)
+        add_costs(&roof);
+    rc = rc ? rc : add_counted(&roof);
+    if (!rc && !roof.points)
+        roofline_absent(context, why_empty(context));
+    else if (!rc && !roof.device)
+        roofline_absent(context,
                         "the run has devices of several kinds: their points have no common roof");
     else if (!rc)
-        rc = an_roof_place(&r);
-    free(r.shape);
+        rc = an_roof_place(&roof);
+    free(roof.shape);
     return rc;
 }
 

@@ -33,7 +33,7 @@ struct an_roof_point {
 };
 
 struct an_roof {
-    struct an_context *c;
+    struct an_context *context;
     const char *device; /* as ceilings name it; NULL: several kinds */
     struct an_roof_shape *shape;
     size_t shapes, shape_room;
@@ -45,6 +45,6 @@ struct an_roof {
 
 /* Puts the points under their ceilings into the result, or the reason why there are none. 0 or
  * TACHO_ENOMEM. */
-int an_roof_place(struct an_roof *r);
+int an_roof_place(struct an_roof *roof);
 
 #endif

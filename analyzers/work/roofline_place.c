@@ -18,40 +18,42 @@
 
 /* Element type whose peak bounds a call: what is no product does not run on matrix units, short
  * types are computed in fp32. */
-static const char *peak_type(const struct an_roof_call *x)
+static const char *peak_type(const struct an_roof_call *call)
 {
-    return x->product || !strcmp(x->dtype, "fp64") ? x->dtype : "fp32";
+    return call->product || !strcmp(call->dtype, "fp64") ? call->dtype : "fp32";
 }
 
-static bool peak_of(struct an_roof *r, const struct an_roof_call *x, struct an_peak *out)
+static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struct an_peak *out)
 {
-    struct an_context *c = r->c;
-    const struct an_ceiling_row *row = an_ceiling_find(c, r->device, "flops", peak_type(x));
-    if (c->o->peak_flops > 0 && peak_type(x) == x->dtype)
-        *out = (struct an_peak){c->o->peak_flops, "--peak"};
+    struct an_context *context = roof->context;
+    const struct an_ceiling_row *row =
+        an_ceiling_find(context, roof->device, "flops", peak_type(call));
+    if (context->options->peak_flops > 0 && peak_type(call) == call->dtype)
+        *out = (struct an_peak){context->options->peak_flops, "--peak"};
     else if (row)
-        *out = (struct an_peak){row->value, an_arena_text(c->a, row->source)};
+        *out = (struct an_peak){row->value, an_arena_text(context->arena, row->source)};
     else
-        return c->gpu && an_peak_find(c->a, r->device, peak_type(x), out);
+        return context->gpu && an_peak_find(context->arena, roof->device, peak_type(call), out);
     return true;
 }
 
 /* The memory roofs, the slowest first; false: not even that of the DRAM is known. */
-static bool memory_of(struct an_roof *r, struct an_peak level[AN_MEMORY_LEVELS],
+static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVELS],
                       const char *name[AN_MEMORY_LEVELS], size_t *n)
 {
     struct an_memory_level found[AN_MEMORY_LEVELS];
-    struct an_context *c = r->c;
-    *n = an_memory_levels(c, r->device, found);
+    struct an_context *context = roof->context;
+    *n = an_memory_levels(context, roof->device, found);
     for (size_t i = 0; i < *n; i++) {
-        level[i] = (struct an_peak){found[i].row->value, an_arena_text(c->a, found[i].row->source)};
+        level[i] = (struct an_peak){found[i].row->value,
+                                    an_arena_text(context->arena, found[i].row->source)};
         name[i] = found[i].name;
     }
     if (*n && !strcmp(name[0], "dram"))
         return true;
     *n = 1;
     name[0] = "dram";
-    return c->gpu && an_peak_find(c->a, r->device, "bandwidth", &level[0]);
+    return context->gpu && an_peak_find(context->arena, roof->device, "bandwidth", &level[0]);
 }
 
 /* ---- one point -------------------------------------------------------------------------------------------------------------- */
@@ -64,86 +66,93 @@ struct roofs {
 };
 
 /* Which cache the point could have been served by: the slowest level that is fast enough. */
-static void name_level(const struct roofs *m, struct an_roofline_point *p)
+static void name_level(const struct roofs *roofs, struct an_roofline_point *point)
 {
-    for (size_t k = 1; k < m->levels; k++)
-        if (p->achieved_flops <= m->level[k].value * p->intensity) {
-            p->level = m->name[k];
+    for (size_t k = 1; k < roofs->levels; k++)
+        if (point->achieved_flops <= roofs->level[k].value * point->intensity) {
+            point->level = roofs->name[k];
             return;
         }
-    p->level_reason =
-        m->levels > 1
+    point->level_reason =
+        roofs->levels > 1
             ? "above the roof of every cache level: it keeps values in registers, or its bytes are "
               "counted more than once"
             : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
 }
 
-static void impossible(struct an_roof *r, struct roofs *m, struct an_roofline_point *p,
+static void impossible(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,
                        const struct an_peak *peak)
 {
-    p->bound = "impossible";
-    p->level_reason = "above the peak of its arithmetic: a counting error, or a ceiling that is "
-                      "too low (see trust)";
-    if (m->impossible++ < IMPOSSIBLE_TOLD)
-        an_problem(r->c,
+    point->bound = "impossible";
+    point->level_reason =
+        "above the peak of its arithmetic: a counting error, or a ceiling that is "
+        "too low (see trust)";
+    if (roofs->impossible++ < IMPOSSIBLE_TOLD)
+        an_problem(roof->context,
                    "counting error: %.100s (%.20s) would reach %.1f %% of the peak of its "
                    "arithmetic (%.100s): its FLOPs are "
                    "counted twice, or the peak is stale (tacho calibrate)",
-                   p->name, p->dtype, 100 * p->achieved_flops / peak->value, peak->source);
+                   point->name, point->dtype, 100 * point->achieved_flops / peak->value,
+                   peak->source);
 }
 
-static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *p,
+static void place(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,
                   const struct an_peak *peak)
 {
-    double memory = m->level[0].value * p->intensity;
-    p->attainable_flops = NAN;
+    double memory = roofs->level[0].value * point->intensity;
+    point->attainable_flops = NAN;
     if (peak) {
-        p->peak_flops = peak->value;
-        p->attainable_flops = memory < peak->value ? memory : peak->value;
+        point->peak_flops = peak->value;
+        point->attainable_flops = memory < peak->value ? memory : peak->value;
     }
-    if (peak && p->achieved_flops > peak->value) {
-        if (!strcmp(p->kind, "convolution") && p->achieved_flops <= REDUCED_MOST * peak->value) {
-            p->bound = "reduced";
-            p->level_reason = "a convolution that multiplies less than its direct form, whose "
-                              "FLOPs are counted (Winograd)";
+    if (peak && point->achieved_flops > peak->value) {
+        if (!strcmp(point->kind, "convolution") &&
+            point->achieved_flops <= REDUCED_MOST * peak->value) {
+            point->bound = "reduced";
+            point->level_reason = "a convolution that multiplies less than its direct form, whose "
+                                  "FLOPs are counted (Winograd)";
         } else {
-            impossible(r, m, p, peak);
+            impossible(roof, roofs, point, peak);
         }
-    } else if (p->achieved_flops > memory && !p->bytes_measured) {
-        p->bound = "cached";
-        name_level(m, p);
-    } else if (p->achieved_flops > memory || (peak && memory < peak->value)) {
-        p->bound = "memory";
-        p->level = "dram";
+    } else if (point->achieved_flops > memory && !point->bytes_measured) {
+        point->bound = "cached";
+        name_level(roofs, point);
+    } else if (point->achieved_flops > memory || (peak && memory < peak->value)) {
+        point->bound = "memory";
+        point->level = "dram";
     } else if (peak) {
-        p->bound = "compute";
-        p->level_reason = "bound by arithmetic";
+        point->bound = "compute";
+        point->level_reason = "bound by arithmetic";
     } else {
-        p->level_reason = "no peak is known for its type";
+        point->level_reason = "no peak is known for its type";
     }
 }
 
-static struct an_roofline_point describe(struct an_context *c, const struct an_roof_point *p)
+static struct an_roofline_point describe(struct an_context *context,
+                                         const struct an_roof_point *roof_point)
 {
-    const char *several =
-        p->measured ? "counted over the whole range"
-                    : an_arena_format(c->a, "its calls have %" PRId64 " shapes", p->shapes);
+    const char *several = roof_point->measured
+                              ? "counted over the whole range"
+                              : an_arena_format(context->arena, "its calls have %" PRId64 " shapes",
+                                                roof_point->shapes);
     return (struct an_roofline_point){
-        .name = an_arena_text(c->a, p->call->name),
-        .dtype = an_arena_text(c->a, p->call->dtype),
-        .pass = an_arena_text(c->a, p->call->pass),
-        .kind = an_arena_text(c->a, p->call->kind),
-        .product = p->call->product,
-        .count = p->count,
-        .shapes = p->shapes,
-        .flops = p->flops,
-        .bytes = p->bytes,
-        .flops_per_call = p->one_cost ? an_int(p->call->flops) : an_int_none(several),
-        .bytes_per_call = p->one_cost ? an_int(p->call->bytes) : an_int_none(several),
-        .time_ns = p->ns,
-        .bytes_measured = p->measured,
-        .intensity = (double)p->flops / (double)p->bytes,
-        .achieved_flops = (double)p->flops / (double)p->ns * 1e9};
+        .name = an_arena_text(context->arena, roof_point->call->name),
+        .dtype = an_arena_text(context->arena, roof_point->call->dtype),
+        .pass = an_arena_text(context->arena, roof_point->call->pass),
+        .kind = an_arena_text(context->arena, roof_point->call->kind),
+        .product = roof_point->call->product,
+        .count = roof_point->count,
+        .shapes = roof_point->shapes,
+        .flops = roof_point->flops,
+        .bytes = roof_point->bytes,
+        .flops_per_call =
+            roof_point->one_cost ? an_int(roof_point->call->flops) : an_int_none(several),
+        .bytes_per_call =
+            roof_point->one_cost ? an_int(roof_point->call->bytes) : an_int_none(several),
+        .time_ns = roof_point->ns,
+        .bytes_measured = roof_point->measured,
+        .intensity = (double)roof_point->flops / (double)roof_point->bytes,
+        .achieved_flops = (double)roof_point->flops / (double)roof_point->ns * 1e9};
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
@@ -161,69 +170,72 @@ static int point_order(const void *x, const void *y)
 }
 
 /* The ceilings that did not come from the file, for the report. */
-static int list_ceilings(struct an_roof *r, const struct roofs *m)
+static int list_ceilings(struct an_roof *roof, const struct roofs *roofs)
 {
-    struct an_context *c = r->c;
-    struct an_ceiling *rows = an_arena_zero(c->a, r->points + 1, sizeof *rows);
-    const char *device = an_arena_text(c->a, r->device);
+    struct an_context *context = roof->context;
+    struct an_ceiling *rows = an_arena_zero(context->arena, roof->points + 1, sizeof *rows);
+    const char *device = an_arena_text(context->arena, roof->device);
     size_t n = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    if (!an_ceiling_find(c, r->device, "bandwidth", ""))
+    if (!an_ceiling_find(context, roof->device, "bandwidth", ""))
         rows[n++] = (struct an_ceiling){
-            device, "bandwidth", "", m->level[0].source, m->level[0].value, "bytes/s"};
-    for (size_t i = 0; i < r->points; i++) {
-        const struct an_roof_call *x = r->point[i].call;
+            device, "bandwidth", "", roofs->level[0].source, roofs->level[0].value, "bytes/s"};
+    for (size_t i = 0; i < roof->points; i++) {
+        const struct an_roof_call *call = roof->point[i].call;
         struct an_peak peak;
-        bool listed = !peak_of(r, x, &peak) || an_ceiling_find(c, r->device, "flops", peak_type(x));
+        bool listed = !peak_of(roof, call, &peak) ||
+                      an_ceiling_find(context, roof->device, "flops", peak_type(call));
         for (size_t k = 0; k < n && !listed; k++)
-            listed = !strcmp(rows[k].dtype, peak_type(x)) && !strcmp(rows[k].resource, "flops");
+            listed = !strcmp(rows[k].dtype, peak_type(call)) && !strcmp(rows[k].resource, "flops");
         if (!listed)
-            rows[n++] =
-                (struct an_ceiling){device,      "flops",    an_arena_text(c->a, peak_type(x)),
-                                    peak.source, peak.value, "FLOP/s"};
+            rows[n++] = (struct an_ceiling){
+                device,      "flops",    an_arena_text(context->arena, peak_type(call)),
+                peak.source, peak.value, "FLOP/s"};
     }
-    c->r->ceilings = rows; /* the file's own are added to them at the end */
-    c->r->ceiling_count = n;
+    context->result->ceilings = rows; /* the file's own are added to them at the end */
+    context->result->ceiling_count = n;
     return 0;
 }
 
-int an_roof_place(struct an_roof *r)
+int an_roof_place(struct an_roof *roof)
 {
-    struct an_context *c = r->c;
-    struct roofs m = {.levels = 0};
-    struct an_roofline_point *out = an_arena_zero(c->a, r->points + 1, sizeof *out);
+    struct an_context *context = roof->context;
+    struct roofs roofs = {.levels = 0};
+    struct an_roofline_point *out = an_arena_zero(context->arena, roof->points + 1, sizeof *out);
     size_t n = 0, known = 0;
     if (!out)
         return TACHO_ENOMEM;
-    if (!memory_of(r, m.level, m.name, &m.levels)) {
-        c->r->roofline.reason =
-            an_arena_format(c->a, "the memory bandwidth of %s is not known%s",
-                            *r->device ? r->device : "the device", c->gpu ? "" : "; " AN_CALIBRATE);
+    if (!memory_of(roof, roofs.level, roofs.name, &roofs.levels)) {
+        context->result->roofline.reason = an_arena_format(
+            context->arena, "the memory bandwidth of %s is not known%s",
+            *roof->device ? roof->device : "the device", context->gpu ? "" : "; " AN_CALIBRATE);
         return 0;
     }
-    for (size_t i = 0; i < r->points; i++) {
+    for (size_t i = 0; i < roof->points; i++) {
         struct an_peak peak;
-        bool told = peak_of(r, r->point[i].call, &peak);
-        if (r->point[i].ns <= 0)
+        bool told = peak_of(roof, roof->point[i].call, &peak);
+        if (roof->point[i].ns <= 0)
             continue;
-        out[n] = describe(c, &r->point[i]);
-        place(r, &m, &out[n++], told ? &peak : NULL);
+        out[n] = describe(context, &roof->point[i]);
+        place(roof, &roofs, &out[n++], told ? &peak : NULL);
         known += told;
     }
-    if (m.impossible > IMPOSSIBLE_TOLD)
+    if (roofs.impossible > IMPOSSIBLE_TOLD)
         an_problem(
-            c,
+            context,
             "counting error: %d more points of the roofline lie above the peak of their arithmetic",
-            m.impossible - IMPOSSIBLE_TOLD);
+            roofs.impossible - IMPOSSIBLE_TOLD);
     if (!known) {
-        c->r->roofline.reason = an_arena_format(
-            c->a, "no peak of %s is known for the types of its operators; %s", r->device,
-            c->gpu ? "give one with --peak FLOPS" : AN_CALIBRATE ", or give one with --peak FLOPS");
-        return list_ceilings(r, &m);
+        context->result->roofline.reason = an_arena_format(
+            context->arena, "no peak of %s is known for the types of its operators; %s",
+            roof->device,
+            context->gpu ? "give one with --peak FLOPS"
+                         : AN_CALIBRATE ", or give one with --peak FLOPS");
+        return list_ceilings(roof, &roofs);
     }
     qsort(out, n, sizeof *out, point_order);
-    c->r->points = out;
-    c->r->point_count = n;
-    return list_ceilings(r, &m);
+    context->result->points = out;
+    context->result->point_count = n;
+    return list_ceilings(roof, &roofs);
 }

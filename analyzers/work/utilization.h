@@ -28,7 +28,7 @@ struct an_lane_flops {
 };
 
 struct an_flops_gather {
-    struct an_context *c;
+    struct an_context *context;
     struct an_lane_flops *lane;
     struct an_flops *step; /* parallel to c->step */
     const char *dtype[AN_FLOPS_DTYPES];
@@ -52,23 +52,24 @@ static inline void an_flops_add(int64_t *sum, int64_t v)
 }
 
 /* Place of a type in by_dtype; types beyond the last place share it. */
-size_t an_flops_dtype(struct an_flops_gather *g, const char *dtype);
+size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype);
 /* Device of a lane, as ceilings name it. */
-const char *an_flops_device(const struct an_context *c, const struct an_lane *l);
+const char *an_flops_device(const struct an_context *context, const struct an_lane *lane);
 /* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing`
  * says why, or when it is impossible, which is told as a problem. */
-struct an_value an_flops_share(struct an_context *c, const char *name, double device_s,
+struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
                                double at_peak_s, const char *missing);
 /* mfu_measured: the share of what the library's products reach at most on this machine
  * (utilization_roof.c). missing: why the FLOPs are not good enough, or NULL. */
-void an_flops_roof(struct an_flops_gather *g, double device_s, size_t devices, const char *missing);
-void an_flops_roof_absent(struct an_context *c, const char *reason);
+void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devices,
+                   const char *missing);
+void an_flops_roof_absent(struct an_context *context, const char *reason);
 /* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they
  * cover. Needs c->calls. */
-void an_flops_of_calls(struct an_flops_gather *g);
+void an_flops_of_calls(struct an_flops_gather *gather);
 /* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels'
  * names; NULL: none, or several.
  */
-const char *an_flops_kernel_dtype(const struct an_context *c);
+const char *an_flops_kernel_dtype(const struct an_context *context);
 
 #endif

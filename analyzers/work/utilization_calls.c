@@ -10,86 +10,89 @@
 #define PRODUCTS   (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION)
 #define NEARLY_ALL 0.95
 
-static void gather_call(struct an_flops_gather *g, const struct an_call *call)
+static void gather_call(struct an_flops_gather *gather, const struct an_call *call)
 {
-    const struct an_op_cost *cost = &g->c->calls->cost[call->cost];
+    const struct an_op_cost *cost = &gather->context->calls->cost[call->cost];
     bool product = cost->kind != AN_OP_OTHER;
     if (call->step == AN_NONE || (!product && !(cost->model_flops > 0)))
         return;
-    struct an_flops *sum = &g->step[call->step];
-    g->works++;
-    g->hardware += product;
+    struct an_flops *sum = &gather->step[call->step];
+    gather->works++;
+    gather->hardware += product;
     if (cost->flops == STORE_ABSENT)
         return;
-    struct an_flops *by =
-        &g->lane[g->c->step[call->step].lane].by_dtype[an_flops_dtype(g, call->dtype)];
-    struct an_flops x = {call->recompute ? 0 : cost->model_flops, product ? cost->flops : 0,
-                         call->recompute ? 0 : cost->palm_flops,
-                         call->recompute && product ? cost->flops : 0};
-    g->told++;
-    g->model_missing += x.model == STORE_ABSENT;
-    g->palm_missing += x.palm == STORE_ABSENT;
-    g->unclear += product && call->unclear;
-    g->mixed = g->mixed || (product && !*call->dtype && !strcmp(cost->dtype, "fp32"));
+    struct an_flops *by = &gather->lane[gather->context->step[call->step].lane]
+                               .by_dtype[an_flops_dtype(gather, call->dtype)];
+    struct an_flops flops = {call->recompute ? 0 : cost->model_flops, product ? cost->flops : 0,
+                             call->recompute ? 0 : cost->palm_flops,
+                             call->recompute && product ? cost->flops : 0};
+    gather->told++;
+    gather->model_missing += flops.model == STORE_ABSENT;
+    gather->palm_missing += flops.palm == STORE_ABSENT;
+    gather->unclear += product && call->unclear;
+    gather->mixed = gather->mixed || (product && !*call->dtype && !strcmp(cost->dtype, "fp32"));
     struct an_flops *to[] = {sum, by};
     for (int k = 0; k < 2; k++) {
-        an_flops_add(&to[k]->model, x.model);
-        an_flops_add(&to[k]->palm, x.palm);
-        an_flops_add(&to[k]->hardware, x.hardware);
-        an_flops_add(&to[k]->again, x.again);
+        an_flops_add(&to[k]->model, flops.model);
+        an_flops_add(&to[k]->palm, flops.palm);
+        an_flops_add(&to[k]->hardware, flops.hardware);
+        an_flops_add(&to[k]->again, flops.again);
     }
 }
 
 /* Is a kernel part of a counted step? By its launch, where the file has it. */
-static bool kernel_counts(const struct an_flops_gather *g, const struct an_device *d, size_t op)
+static bool kernel_counts(const struct an_flops_gather *gather, const struct an_device *device,
+                          size_t op)
 {
-    const struct an_context *c = g->c;
-    uint32_t call = c->calls->of_op[op];
+    const struct an_context *context = gather->context;
+    uint32_t call = context->calls->of_op[op];
     if (call != AN_NONE)
-        return c->calls->call[call].step != AN_NONE;
-    for (size_t k = 0; k < c->lane_count; k++) {
-        const struct an_step *s = c->lane[k].process == d->process
-                                      ? an_step_at(c, &c->lane[k], c->gpu->op.start[op])
-                                      : NULL;
-        if (s)
-            return an_step_detailed(s);
+        return context->calls->call[call].step != AN_NONE;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_step *step =
+            context->lane[k].process == device->process
+                ? an_step_at(context, &context->lane[k], context->gpu->op.start[op])
+                : NULL;
+        if (step)
+            return an_step_detailed(step);
     }
     return false;
 }
 
-void an_flops_of_calls(struct an_flops_gather *g)
+void an_flops_of_calls(struct an_flops_gather *gather)
 {
-    const struct an_context *c = g->c;
-    for (size_t i = 0; i < c->calls->count; i++)
-        gather_call(g, &c->calls->call[i]);
-    for (size_t d = 0; d < c->gpu->device_count; d++) {
-        const struct an_device *x = &c->gpu->device[d];
-        for (size_t i = x->first; i < x->first + x->count; i++) {
-            if (!(PRODUCTS >> c->gpu->op.class[i] & 1) || !kernel_counts(g, x, i))
+    const struct an_context *context = gather->context;
+    for (size_t i = 0; i < context->calls->count; i++)
+        gather_call(gather, &context->calls->call[i]);
+    for (size_t d = 0; d < context->gpu->device_count; d++) {
+        const struct an_device *device = &context->gpu->device[d];
+        for (size_t i = device->first; i < device->first + device->count; i++) {
+            if (!(PRODUCTS >> context->gpu->op.class[i] & 1) || !kernel_counts(gather, device, i))
                 continue;
             const struct an_op_cost *cost =
-                c->calls->of_op[i] == AN_NONE
+                context->calls->of_op[i] == AN_NONE
                     ? NULL
-                    : &c->calls->cost[c->calls->call[c->calls->of_op[i]].cost];
-            double ns = (double)(c->gpu->op.end[i] - c->gpu->op.start[i]);
-            g->hardware_ns += ns;
-            g->covered_ns +=
+                    : &context->calls->cost[context->calls->call[context->calls->of_op[i]].cost];
+            double ns = (double)(context->gpu->op.end[i] - context->gpu->op.start[i]);
+            gather->hardware_ns += ns;
+            gather->covered_ns +=
                 cost && cost->kind != AN_OP_OTHER && cost->flops != STORE_ABSENT ? ns : 0;
         }
     }
 }
 
-const char *an_flops_kernel_dtype(const struct an_context *c)
+const char *an_flops_kernel_dtype(const struct an_context *context)
 {
     const char *dtype[AN_FLOPS_DTYPES];
     double ns[AN_FLOPS_DTYPES] = {0}, all = 0;
     size_t n = 0;
-    for (size_t i = 0; c->gpu && i < c->gpu->op.count; i++) {
-        uint32_t name = c->t->slice.name[c->gpu->op.slice[i]];
-        if (!(PRODUCTS >> c->gpu->op.class[i] & 1))
+    for (size_t i = 0; context->gpu && i < context->gpu->op.count; i++) {
+        uint32_t name = context->trace->slice.name[context->gpu->op.slice[i]];
+        if (!(PRODUCTS >> context->gpu->op.class[i] & 1))
             continue;
-        double dur = (double)(c->gpu->op.end[i] - c->gpu->op.start[i]);
-        const char *d = name < c->t->string_count ? c->gpu->name_class[name].dtype : NULL;
+        double dur = (double)(context->gpu->op.end[i] - context->gpu->op.start[i]);
+        const char *d =
+            name < context->trace->string_count ? context->gpu->name_class[name].dtype : NULL;
         size_t k = 0;
         all += dur;
         while (d && k < n && strcmp(dtype[k], d))

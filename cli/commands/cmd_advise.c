@@ -74,22 +74,22 @@ static int check_edits(const char *text)
 }
 
 /* An edit that names nothing of this run is the user's mistake. */
-static int check_names(const struct an_result *r)
+static int check_names(const struct an_result *result)
 {
-    for (size_t i = 0; i < r->advice.edit_count; i++) {
-        const struct an_what_if *w = &r->advice.edits[i];
+    for (size_t i = 0; i < result->advice.edit_count; i++) {
+        const struct an_what_if *what_if = &result->advice.edits[i];
         struct tacho_error err = {0};
-        if (!w->unknown)
+        if (!what_if->unknown)
             continue;
         char hint[200];
-        if (w->known)
-            snprintf(hint, sizeof hint, "it has %.190s", w->known);
+        if (what_if->known)
+            snprintf(hint, sizeof hint, "it has %.190s", what_if->known);
         else
             snprintf(hint, sizeof hint,
                      "tacho advise without --what-if lists what its steps consist of");
         tacho_fail(&err, TACHO_EUSAGE, hint,
                    "--what-if: %.100s: the replayed steps have nothing that is called so",
-                   w->unknown);
+                   what_if->unknown);
         return cli_fail(&err);
     }
     return 0;
@@ -98,48 +98,50 @@ static int check_names(const struct an_result *r)
 static int load(const struct values *v, const char *run, struct an_result **result)
 {
     struct col_found found;
-    struct an_options o = {.what_if = v->what_if,
-                           .some_steps = v->steps.set,
-                           .step_from = v->steps.from,
-                           .step_to = v->steps.to};
+    struct an_options settings = {.what_if = v->what_if,
+                                  .some_steps = v->steps.set,
+                                  .step_from = v->steps.from,
+                                  .step_to = v->steps.to};
     char *classes = NULL;
     int code = check_edits(v->what_if);
     if (!code)
         code = cli_classes_load(v->classes, &classes);
     if (!code)
         code = cli_run_find(run, &found);
-    o.classes = classes;
+    settings.classes = classes;
     if (!code)
-        code = cli_run_analyze(&found, &o, result);
+        code = cli_run_analyze(&found, &settings, result);
     free(classes);
     return code ? code : check_names(*result);
 }
 
 /* Nothing could be replayed: the reason, and exit code 4. */
-static int check_replay(const struct an_result *r)
+static int check_replay(const struct an_result *result)
 {
     struct tacho_error err = {0};
-    if (!r->advice.reason)
+    if (!result->advice.reason)
         return 0;
     tacho_fail(&err, TACHO_ENOTSUP, "tacho report says what the file does hold",
-               "%s: nothing to replay: %s", r->run.file, r->advice.reason);
+               "%s: nothing to replay: %s", result->run.file, result->advice.reason);
     return cli_fail(&err);
 }
 
-static int write_advice(const struct values *v, char *const *arguments, const struct an_result *r)
+static int write_advice(const struct values *v, char *const *arguments,
+                        const struct an_result *result)
 {
     struct cli_output out;
     bool to_stdout = !v->output || !strcmp(v->output, "-");
-    struct rep_options o =
+    struct rep_options settings =
         cli_report_options(v->width, v->no_color ? "never" : v->color, to_stdout);
-    o.ops = (int)v->top;
+    settings.ops = (int)v->top;
     int code = cli_output_open(&out, v->output, arguments);
     if (code)
         return code;
     struct tacho_error err = {0};
-    int rc = v->json ? rep_advice_json(r, out.file) : rep_text_section("advice", r, &o, out.file);
+    int rc = v->json ? rep_advice_json(result, out.file)
+                     : rep_text_section("advice", result, &settings, out.file);
     if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-        tacho_fail(&err, rc, NULL, "%s: the advice could not be written: %s", r->run.file,
+        tacho_fail(&err, rc, NULL, "%s: the advice could not be written: %s", result->run.file,
                    tacho_error_text(rc));
         code = cli_fail(&err);
     }

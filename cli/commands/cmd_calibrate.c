@@ -117,7 +117,7 @@ static json_t *run_train(const char *train, const struct values *v, const char *
 
 /* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root
  * may start it (inside a container everybody is root); other launchers do not look at them. */
-static int add_mpi(struct col_calibration *c, const char *train, const struct values *v)
+static int add_mpi(struct col_calibration *calibration, const char *train, const struct values *v)
 {
     static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
     const char *argv[] = {
@@ -130,7 +130,7 @@ static int add_mpi(struct col_calibration *c, const char *train, const struct va
     json_t *out = run_json((char *const *)argv, true, &err);
     int rc = 0;
     if (out)
-        rc = col_calibration_add_json(c, json_object_get(out, "rows"));
+        rc = col_calibration_add_json(calibration, json_object_get(out, "rows"));
     else {
         json_t *absent = json_array();
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -141,7 +141,7 @@ static int add_mpi(struct col_calibration *c, const char *train, const struct va
                                             "install openmpi-bin and libopenmpi-dev, 'make' again, "
                                             "then: mpirun -np 2 train "
                                             "calibrate --mpi"));
-        rc = col_calibration_add_json(c, absent);
+        rc = col_calibration_add_json(calibration, absent);
         json_decref(absent);
     }
     json_decref(out);
@@ -161,21 +161,21 @@ static struct use use_now(void)
     static char text[1 << 16];
     struct col_proc_cpu cpu;
     struct rusage self, children;
-    struct use u = {.at = (double)col_clock_now() * 1e-9};
-    u.known =
+    struct use use = {.at = (double)col_clock_now() * 1e-9};
+    use.known =
         col_proc_read("/proc/stat", text, sizeof text) > 0 && col_proc_parse_cpu(text, &cpu) == 0;
-    if (u.known)
-        u.machine = (double)cpu.busy / (double)sysconf(_SC_CLK_TCK);
+    if (use.known)
+        use.machine = (double)cpu.busy / (double)sysconf(_SC_CLK_TCK);
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     const struct timeval *t[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime,
                                  &children.ru_stime};
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-        u.own += (double)t[i]->tv_sec + 1e-6 * (double)t[i]->tv_usec;
-    return u;
+        use.own += (double)t[i]->tv_sec + 1e-6 * (double)t[i]->tv_usec;
+    return use;
 }
 
-static int measure(struct col_calibration *c, const char *train, const struct values *v,
+static int measure(struct col_calibration *calibration, const char *train, const struct values *v,
                    const char *path, struct tacho_error *err)
 {
     char folder[COL_PATH_MAX];
@@ -187,53 +187,55 @@ static int measure(struct col_calibration *c, const char *train, const struct va
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     cli_say("measuring for about %s; let the machine rest meanwhile", v->quick ? "8 s" : "50 s");
     col_peak_measure_anew(&peak, v->quick ? 0.15 : 1.0, spread);
-    int rc = col_calibration_add_peak(c, &peak, spread);
+    int rc = col_calibration_add_peak(calibration, &peak, spread);
     json_t *out = rc ? NULL : run_train(train, v, NULL, v->disk ? v->disk : folder, err);
     if (!rc && !out)
         return err->code;
     if (!rc)
-        rc = col_calibration_add_json(c, json_object_get(out, "rows"));
+        rc = col_calibration_add_json(calibration, json_object_get(out, "rows"));
     json_decref(out);
     struct use after = use_now(); /* messages between ranks wait by spinning */
     if (before.known && after.known && after.at > before.at)
-        c->busy_cores = fmax(0, (after.machine - before.machine - (after.own - before.own)) /
-                                    (after.at - before.at));
+        calibration->busy_cores =
+            fmax(0, (after.machine - before.machine - (after.own - before.own)) /
+                        (after.at - before.at));
     if (!rc)
-        rc = add_mpi(c, train, v);
+        rc = add_mpi(calibration, train, v);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s: what it measured cannot be read", train);
     gmtime_r(&now, &tm);
-    strftime(c->measured_at, sizeof c->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    c->quick = v->quick;
-    return col_calibration_save(c, path, err);
+    strftime(calibration->measured_at, sizeof calibration->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    calibration->quick = v->quick;
+    return col_calibration_save(calibration, path, err);
 }
 
 /* The kept one if it will do, else a new one. */
-static int obtain(struct col_calibration *c, const char *train, const struct values *v,
+static int obtain(struct col_calibration *calibration, const char *train, const struct values *v,
                   char path[COL_PATH_MAX], struct tacho_error *err)
 {
     json_t *out = run_train(train, &(struct values){0}, "--libraries", NULL, err);
-    char libraries[sizeof c->libraries];
+    char libraries[sizeof calibration->libraries];
     if (!out)
         return err->code;
     const char *text = json_string_value(json_object_get(out, "libraries"));
     snprintf(libraries, sizeof libraries, "%s", text ? text : "");
     json_decref(out);
-    int rc = col_calibration_find(c, libraries, path, err);
+    int rc = col_calibration_find(calibration, libraries, path, err);
     if (v->show || (rc && rc != TACHO_ENOTFOUND && !v->force) || !*path)
         return rc;
     if (rc == 0 && !v->force && v->disk)
         return tacho_fail(
             err, TACHO_EUSAGE, "--force measures again, on that disk",
             "--disk: this machine was calibrated at %s already, with a disk of its own",
-            c->measured_at);
-    if (rc == 0 && !v->force && (v->quick || !c->quick)) {
-        cli_say("measured at %s, kept in %s; --force measures again", c->measured_at, path);
+            calibration->measured_at);
+    if (rc == 0 && !v->force && (v->quick || !calibration->quick)) {
+        cli_say("measured at %s, kept in %s; --force measures again", calibration->measured_at,
+                path);
         return 0;
     }
-    col_calibration_clear(c);
-    col_calibration_init(c, libraries);
-    return measure(c, train, v, path, err);
+    col_calibration_clear(calibration);
+    col_calibration_init(calibration, libraries);
+    return measure(calibration, train, v, path, err);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------------ */
@@ -258,48 +260,49 @@ static void put_value(double value, const char *unit)
     printf("  %13s", text);
 }
 
-static void print_ceilings(const struct col_calibration *c)
+static void print_ceilings(const struct col_calibration *calibration)
 {
-    printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", c->cpu, c->cores,
-           c->cores == 1 ? "" : "s", (double)c->memory_bytes / (1 << 30), c->libraries,
-           c->measured_at, c->quick ? ", quickly" : "");
+    printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", calibration->cpu, calibration->cores,
+           calibration->cores == 1 ? "" : "s", (double)calibration->memory_bytes / (1 << 30),
+           calibration->libraries, calibration->measured_at, calibration->quick ? ", quickly" : "");
     printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
-    for (size_t i = 0; i < c->rows; i++) {
-        const struct col_ceiling *r = &c->row[i];
+    for (size_t i = 0; i < calibration->rows; i++) {
+        const struct col_ceiling *ceiling = &calibration->row[i];
         char name[48];
-        snprintf(name, sizeof name, "%s%s%s", r->resource, *r->dtype ? " " : "", r->dtype);
+        snprintf(name, sizeof name, "%s%s%s", ceiling->resource, *ceiling->dtype ? " " : "",
+                 ceiling->dtype);
         printf("%-23s", name);
-        if (isnan(r->value)) {
-            printf("  absent: %s\n%-23s  hint: %s\n", r->how, "", r->fix);
+        if (isnan(ceiling->value)) {
+            printf("  absent: %s\n%-23s  hint: %s\n", ceiling->how, "", ceiling->fix);
             continue;
         }
-        put_value(r->value, r->unit);
-        put_value(r->median, r->unit);
-        put_value(r->worst, r->unit);
-        printf("  %s\n", r->how);
+        put_value(ceiling->value, ceiling->unit);
+        put_value(ceiling->median, ceiling->unit);
+        put_value(ceiling->worst, ceiling->unit);
+        printf("  %s\n", ceiling->how);
     }
-    if (c->busy_cores > 0.1)
+    if (calibration->busy_cores > 0.1)
         printf("\nother programs used %.1f of the cores meanwhile: what is measured here may be "
                "too low; --force measures again\n",
-               c->busy_cores);
+               calibration->busy_cores);
 }
 
 /* The highest bandwidth of memory: no operation can move more. */
-static double memory_roof(const struct col_calibration *c)
+static double memory_roof(const struct col_calibration *calibration)
 {
     static const char *const rows[] = {"bandwidth", "bandwidth_read", "bandwidth_write",
                                        "bandwidth_update"};
     double best = NAN;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct col_ceiling *r = col_calibration_get(c, rows[i], "");
-        best = r ? fmax(best, r->value) : best;
+        const struct col_ceiling *ceiling = col_calibration_get(calibration, rows[i], "");
+        best = ceiling ? fmax(best, ceiling->value) : best;
     }
     return best;
 }
 
 /* Adds to an operation: gflops, gbps, intensity, bound, attained_pct (null where they are not
  * known). */
-static void place(const struct col_calibration *c, json_t *op)
+static void place(const struct col_calibration *calibration, json_t *op)
 {
     double seconds = json_number_value(json_object_get(op, "seconds"));
     double flops = json_number_value(json_object_get(op, "flops"));
@@ -309,8 +312,8 @@ static void place(const struct col_calibration *c, json_t *op)
                *dtype = json_string_value(json_object_get(op, "dtype"));
     bool product = kind && strcmp(kind, "other") != 0;
     const struct col_ceiling *peak =
-        col_calibration_get(c, "flops", product && dtype ? dtype : "fp32");
-    double memory = memory_roof(c), intensity = bytes > 0 ? flops / bytes : NAN;
+        col_calibration_get(calibration, "flops", product && dtype ? dtype : "fp32");
+    double memory = memory_roof(calibration), intensity = bytes > 0 ? flops / bytes : NAN;
     if (!(seconds > 0))
         return;
     json_object_set_new(op, "gflops", json_real(flops / seconds * 1e-9));
@@ -369,7 +372,7 @@ int cli_calibrate(int argc, char **argv)
 {
     struct values v = {0};
     struct tacho_error err = {0};
-    struct col_calibration c = {0};
+    struct col_calibration calibration = {0};
     char train[PATH_MAX], path[COL_PATH_MAX];
     json_t *out = NULL, *all, *op, *ops = NULL;
     size_t i;
@@ -387,26 +390,26 @@ int cli_calibrate(int argc, char **argv)
                    "train: the program of the reference engine was not found");
         return cli_fail(&err);
     }
-    int rc = obtain(&c, train, &v, path, &err);
+    int rc = obtain(&calibration, train, &v, path, &err);
     if (rc == 0 && v.ops) {
         out = run_train(train, &v, "--only-ops", NULL, &err);
         rc = out ? 0 : err.code;
         ops = json_object_get(out, "ops");
-        json_array_foreach(ops, i, op) place(&c, op);
+        json_array_foreach(ops, i, op) place(&calibration, op);
     }
     if (rc == 0 && v.json) {
-        all = col_calibration_json(&c);
+        all = col_calibration_json(&calibration);
         if (all && ops)
             json_object_set(all, "ops", ops);
         json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(all);
     } else if (rc == 0) {
-        print_ceilings(&c);
+        print_ceilings(&calibration);
         if (ops)
             print_ops(ops);
     }
     json_decref(out);
-    col_calibration_clear(&c);
+    col_calibration_clear(&calibration);
     return rc ? cli_fail(&err) : 0;
 }

@@ -52,15 +52,16 @@ static bool is_folder_of_runs(const char *path)
            (n < m || strncmp(path + n - m, COL_LIVE_SUFFIX, m) != 0);
 }
 
-static void tell(const char *run, const struct col_capture *c, const struct values *v)
+static void tell(const char *run, const struct col_capture *capture, const struct values *v)
 {
-    const char *es = c->processes == 1 ? "" : "es";
-    if (c->from < 0)
+    const char *es = capture->processes == 1 ? "" : "es";
+    if (capture->from < 0)
         cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run,
-                v->no_wait ? "records" : "recorded", v->seconds, c->processes, es);
+                v->no_wait ? "records" : "recorded", v->seconds, capture->processes, es);
     else
-        cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, c->from, c->to,
-                v->no_wait ? "will be recorded" : "are recorded", c->processes, es);
+        cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, capture->from,
+                capture->to, v->no_wait ? "will be recorded" : "are recorded", capture->processes,
+                es);
 }
 
 int cli_capture(int argc, char **argv)
@@ -72,12 +73,12 @@ int cli_capture(int argc, char **argv)
     if (code >= 0)
         return code;
     const char *run = first < argc ? argv[first] : "latest";
-    struct col_capture c = {
+    struct col_capture capture = {
         .steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
     if (is_folder_of_runs(run)) {
-        if (col_capture_job(run, &c, &err))
+        if (col_capture_job(run, &capture, &err))
             return cli_fail(&err);
-        tell(run, &c, &v);
+        tell(run, &capture, &v);
         return 0;
     }
     if (col_find_run(run, false, &found, &err))
@@ -92,8 +93,8 @@ int cli_capture(int argc, char **argv)
                    "%s: the run is over", found.run);
         return cli_fail(&err);
     }
-    if (col_capture(found.run, &c, &err))
+    if (col_capture(found.run, &capture, &err))
         return cli_fail(&err);
-    tell(found.run, &c, &v);
+    tell(found.run, &capture, &v);
     return 0;
 }

@@ -104,7 +104,7 @@ static int compare(const struct values *v, char **run, struct an_diff **d)
 int cli_diff(int argc, char **argv)
 {
     struct values v = {0};
-    struct an_diff *d = NULL;
+    struct an_diff *diff = NULL;
     struct rep_diff_gate gate = {.fail_above_pct = NAN};
     struct cli_output out;
     int first, code = cli_parse(&cli_diff_spec, argc, argv, &v, &first);
@@ -112,17 +112,18 @@ int cli_diff(int argc, char **argv)
         return code;
     code = limit_of(v.fail_above, &gate.fail_above_pct);
     if (!code)
-        code = compare(&v, argv + first, &d);
+        code = compare(&v, argv + first, &diff);
     if (code)
         return code;
-    gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(d, gate.fail_above_pct);
+    gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(diff, gate.fail_above_pct);
     code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
         struct tacho_error err = {0};
         bool to_stdout = !v.output || !strcmp(v.output, "-");
-        struct rep_options o =
+        struct rep_options settings =
             cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
-        int rc = v.json ? rep_diff_json(d, &gate, out.file) : rep_diff_text(d, &gate, &o, out.file);
+        int rc = v.json ? rep_diff_json(diff, &gate, out.file)
+                        : rep_diff_text(diff, &gate, &settings, out.file);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             tacho_fail(&err, rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
             code = cli_fail(&err);
@@ -131,6 +132,6 @@ int cli_diff(int argc, char **argv)
     }
     if (!code && gate.failed)
         code = EXIT_THRESHOLD;
-    an_diff_free(d);
+    an_diff_free(diff);
     return code;
 }

@@ -57,65 +57,68 @@ static const char *color_of(enum col_status s)
     }
 }
 
-static int put(void *ctx, const struct col_probe *p)
+static int put(void *ctx, const struct col_probe *probe)
 {
-    struct checkup *c = ctx;
-    bool vital = !strcmp(p->group, "agent") || !strcmp(p->group, "storage");
-    bool fine = p->status == COL_STATUS_OK || p->status == COL_STATUS_MULTIPLEXED;
-    c->gaps += !fine;
-    c->broken += vital && !fine && p->status != COL_STATUS_WARNING;
-    if (c->rows) {
-        json_t *row =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", p->group, "name", p->name,
-                      "status", col_status_text(p->status), "text", p->text ? p->text : "", "fix",
-                      p->fix ? p->fix : "", "errno", p->error);
-        return row ? json_array_append_new(c->rows, row) : TACHO_ENOMEM;
+    struct checkup *checkup = ctx;
+    bool vital = !strcmp(probe->group, "agent") || !strcmp(probe->group, "storage");
+    bool fine = probe->status == COL_STATUS_OK || probe->status == COL_STATUS_MULTIPLEXED;
+    checkup->gaps += !fine;
+    checkup->broken += vital && !fine && probe->status != COL_STATUS_WARNING;
+    if (checkup->rows) {
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", probe->group, "name",
+                                probe->name, "status", col_status_text(probe->status), "text",
+                                probe->text ? probe->text : "", "fix", probe->fix ? probe->fix : "",
+                                "errno", probe->error);
+        return row ? json_array_append_new(checkup->rows, row) : TACHO_ENOMEM;
     }
-    if (!c->group || strcmp(c->group, p->group))
-        printf("%s%s\n", c->group ? "\n" : "", p->group);
-    c->group = p->group;
-    char *text = cli_printable(p->text ? p->text : "");
+    if (!checkup->group || strcmp(checkup->group, probe->group))
+        printf("%s%s\n", checkup->group ? "\n" : "", probe->group);
+    checkup->group = probe->group;
+    char *text = cli_printable(probe->text ? probe->text : "");
     printf("  %s%-13s%s %-18s %s\n",
-           c->color ? (char[]){'\033', '[', color_of(p->status)[0], color_of(p->status)[1], 'm', 0}
-                    : "",
-           col_status_text(p->status), c->color ? "\033[0m" : "", p->name, text ? text : "");
+           checkup->color ? (char[]){'\033', '[', color_of(probe->status)[0],
+                                     color_of(probe->status)[1], 'm', 0}
+                          : "",
+           col_status_text(probe->status), checkup->color ? "\033[0m" : "", probe->name,
+           text ? text : "");
     free(text);
-    if (!fine && p->fix && *p->fix)
-        printf("  %-13s %-18s hint: %s\n", "", "", p->fix);
+    if (!fine && probe->fix && *probe->fix)
+        printf("  %-13s %-18s hint: %s\n", "", "", probe->fix);
     return 0;
 }
 
 /* What the program itself is made of and talks to; the collector knows the rest. */
-static int put_own(struct checkup *c)
+static int put_own(struct checkup *checkup)
 {
     char text[160], path[PATH_MAX];
     snprintf(text, sizeof text, "tacho %s, SQLite %s", TACHO_VERSION, sqlite3_libversion());
-    int code = put(c, &(struct col_probe){"program", "version", COL_STATUS_OK, 0, text, ""});
+    int code = put(checkup, &(struct col_probe){"program", "version", COL_STATUS_OK, 0, text, ""});
     if (code)
         return code;
     snprintf(text, sizeof text, "%s, %s", nl_langinfo(CODESET),
              isatty(STDOUT_FILENO) ? "a terminal" : "not a terminal");
     bool utf8 = cli_utf8();
-    code = put(c, &(struct col_probe){
-                      "program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0, text,
-                      "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
+    code = put(checkup, &(struct col_probe){
+                            "program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0,
+                            text, "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
     if (code)
         return code;
     code = cli_train_find(path)
-               ? put(c,
+               ? put(checkup,
                      &(struct col_probe){
                          "program", "train", COL_STATUS_WARNING, 0,
                          "the reference engine was not found",
                          "'make' builds it; everything but 'tacho train' works without it"})
-               : put(c, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
+               : put(checkup, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
     if (code)
         return code;
 #ifdef HAVE_PFM
-    code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_OK, 0, "built with it", ""});
+    code = put(checkup,
+               &(struct col_probe){"program", "libpfm4", COL_STATUS_OK, 0, "built with it", ""});
 #else
-    code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_NOT_SUPPORTED, 0,
-                                      "built without it: no hardware counters",
-                                      "install libpfm4-dev, then 'make' again"});
+    code = put(checkup, &(struct col_probe){"program", "libpfm4", COL_STATUS_NOT_SUPPORTED, 0,
+                                            "built without it: no hardware counters",
+                                            "install libpfm4-dev, then 'make' again"});
 #endif
     return code;
 }
@@ -126,31 +129,33 @@ int cli_doctor(int argc, char **argv)
     int first, code = cli_parse(&cli_doctor_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
-    struct checkup c = {.v = &v, .color = cli_color(v.color, STDOUT_FILENO)};
+    struct checkup checkup = {.v = &v, .color = cli_color(v.color, STDOUT_FILENO)};
     if (v.json)
-        c.rows = json_array();
-    code = put_own(&c);
+        checkup.rows = json_array();
+    code = put_own(&checkup);
     if (!code)
-        code = col_probe_each(v.folder, put, &c);
+        code = col_probe_each(v.folder, put, &checkup);
     if (code) {
         struct tacho_error err;
         tacho_fail(&err, code, NULL, "doctor: %s: %s", v.folder, tacho_error_text(code));
-        json_decref(c.rows);
+        json_decref(checkup.rows);
         return cli_fail(&err);
     }
-    if (c.rows) {
-        json_t *all = json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version",
-                                TACHO_VERSION, "recording_works", !c.broken, "checks", c.rows);
+    if (checkup.rows) {
+        json_t *all =
+            json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION,
+                      "recording_works", !checkup.broken, "checks", checkup.rows);
         if (all)
             json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(all);
-    } else if (c.broken)
+    } else if (checkup.broken)
         printf(
             "\nrecording does not work here: %d line%s above, of agent or storage, %s in its way\n",
-            c.broken, c.broken == 1 ? "" : "s", c.broken == 1 ? "stands" : "stand");
+            checkup.broken, checkup.broken == 1 ? "" : "s",
+            checkup.broken == 1 ? "stands" : "stand");
     else
         printf("\nrecording works here%s\n",
-               c.gaps ? "; what is missing above is named in the report" : "");
-    return c.broken ? 4 : 0;
+               checkup.gaps ? "; what is missing above is named in the report" : "");
+    return checkup.broken ? 4 : 0;
 }

@@ -72,7 +72,8 @@ static int first_column(void *ctx, int columns, const struct store_cell *cells)
 }
 
 /* --from and --to count from the first event. */
-static int window_of_times(store_reader *r, const struct values *v, struct store_export_options *o)
+static int window_of_times(store_reader *r, const struct values *v,
+                           struct store_export_options *settings)
 {
     int64_t first[2] = {STORE_ABSENT, STORE_ABSENT}, from = 0, to = 0;
     if (v->from && !parse_time(v->from, &from))
@@ -93,16 +94,16 @@ static int window_of_times(store_reader *r, const struct values *v, struct store
     if (first[0] == STORE_ABSENT)
         return 0;
     if (v->from)
-        o->t0 = first[0] > INT64_MAX - from ? INT64_MAX : first[0] + from;
+        settings->t0 = first[0] > INT64_MAX - from ? INT64_MAX : first[0] + from;
     if (v->to)
-        o->t1 = first[0] > INT64_MAX - to ? INT64_MAX : first[0] + to;
+        settings->t1 = first[0] > INT64_MAX - to ? INT64_MAX : first[0] + to;
     return 0;
 }
 
 /* Steps that the program marked (tacho.step), else those of PyTorch's profiler: both have numbers
  * of their own. */
 static int window_of_steps(store_reader *r, const struct col_found *found, const struct values *v,
-                           struct store_export_options *o)
+                           struct store_export_options *settings)
 {
     static const char *const sources[] = {
         "SELECT min(start), max(\"end\") FROM step WHERE \"index\"",
@@ -118,8 +119,8 @@ static int window_of_steps(store_reader *r, const struct col_found *found, const
         if (store_query(r, sql, NULL, first_column, span) < 0)
             return cli_fail(store_reader_error(r));
         if (span[0] != STORE_ABSENT && span[1] != STORE_ABSENT) {
-            o->t0 = span[0];
-            o->t1 = span[1];
+            settings->t0 = span[0];
+            settings->t1 = span[1];
             return 0;
         }
     }
@@ -132,7 +133,7 @@ static int window_of_steps(store_reader *r, const struct col_found *found, const
 
 /* The stretches of the critical path; their texts belong to *r. */
 static int find_path(const struct col_found *found, struct an_result **r,
-                     struct store_export_options *o)
+                     struct store_export_options *settings)
 {
     static const char *const how[] = {"recorded", "inferred", "gap"};
     struct an_options o_path = {.path = true};
@@ -140,32 +141,33 @@ static int find_path(const struct col_found *found, struct an_result **r,
     int code = cli_run_analyze(found, &o_path, r);
     if (code)
         return code;
-    const struct an_critical_path *x = &(*r)->critical_path;
-    if (x->reason) {
-        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run, x->reason);
+    const struct an_critical_path *path = &(*r)->critical_path;
+    if (path->reason) {
+        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
+                   path->reason);
         return cli_fail(&err);
     }
-    struct store_export_path *p = calloc(x->row_count + 1, sizeof *p);
-    if (!p) {
+    struct store_export_path *export_path = calloc(path->row_count + 1, sizeof *export_path);
+    if (!export_path) {
         tacho_fail(&err, TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
         return cli_fail(&err);
     }
-    for (size_t i = 0; i < x->row_count; i++) {
-        const struct an_path_row *s = &x->rows[i];
-        p[i] = (struct store_export_path){.start = s->start_ns,
-                                          .end = s->end_ns,
-                                          .track = s->track,
-                                          .range_start = s->range_start_ns,
-                                          .range_end = s->range_end_ns,
-                                          .name = s->name,
-                                          .cause = s->cause,
-                                          .how = how[s->how],
-                                          .link = s->link,
-                                          .window = s->window};
+    for (size_t i = 0; i < path->row_count; i++) {
+        const struct an_path_row *path_row = &path->rows[i];
+        export_path[i] = (struct store_export_path){.start = path_row->start_ns,
+                                                    .end = path_row->end_ns,
+                                                    .track = path_row->track,
+                                                    .range_start = path_row->range_start_ns,
+                                                    .range_end = path_row->range_end_ns,
+                                                    .name = path_row->name,
+                                                    .cause = path_row->cause,
+                                                    .how = how[path_row->how],
+                                                    .link = path_row->link,
+                                                    .window = path_row->window};
     }
-    o->with_path = true;
-    o->path = p;
-    o->path_count = x->row_count;
+    settings->with_path = true;
+    settings->path = export_path;
+    settings->path_count = path->row_count;
     return 0;
 }
 
@@ -173,7 +175,7 @@ int cli_export(int argc, char **argv)
 {
     struct an_result *result = NULL;
     struct values v = {.format = "perfetto"};
-    struct store_export_options o = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
+    struct store_export_options settings = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
     struct col_found found;
     struct cli_output out;
     struct tacho_error err = {0};
@@ -188,7 +190,7 @@ int cli_export(int argc, char **argv)
                          "--critical-path is no part of stacks");
     code = cli_run_find(argv[first], &found);
     if (!code && v.path)
-        code = find_path(&found, &result, &o);
+        code = find_path(&found, &result, &settings);
     if (code) {
         an_result_free(result);
         return code;
@@ -197,14 +199,15 @@ int cli_export(int argc, char **argv)
         code = cli_fail(&err);
         goto out;
     }
-    const struct store_export_format *f = store_export_formats;
-    while (strcmp(f->name, v.format) != 0)
-        f++;
-    code = v.steps.set ? window_of_steps(r, &found, &v, &o) : window_of_times(r, &v, &o);
+    const struct store_export_format *export_format = store_export_formats;
+    while (strcmp(export_format->name, v.format) != 0)
+        export_format++;
+    code =
+        v.steps.set ? window_of_steps(r, &found, &v, &settings) : window_of_times(r, &v, &settings);
     if (!code)
         code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
-        int rc = f->write(r, &o, out.file, &err);
+        int rc = export_format->write(r, &settings, out.file, &err);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             char what[sizeof err.what], hint[sizeof err.hint];
             snprintf(what, sizeof what, "%s", err.what);
@@ -216,7 +219,7 @@ int cli_export(int argc, char **argv)
     }
     store_reader_close(r);
 out:
-    free((void *)(uintptr_t)o.path);
+    free((void *)(uintptr_t)settings.path);
     an_result_free(result);
     return code;
 }

@@ -45,17 +45,17 @@ int cli_help(int argc, char **argv)
             cli_help_print(stdout, true);
         return 0;
     }
-    const struct cli_command *c = cli_command_find(argv[first]);
-    if (c) {
+    const struct cli_command *command = cli_command_find(argv[first]);
+    if (command) {
         if (v.scdoc)
-            cli_man_print(stdout, c);
+            cli_man_print(stdout, command);
         else
-            cli_spec_print(stdout, c->name, c->help, c->spec);
+            cli_spec_print(stdout, command->name, command->help, command->spec);
         return 0;
     }
     size_t n = 0;
-    for (c = cli_commands; c->name; c++)
-        words[n++] = c->name;
+    for (command = cli_commands; command->name; command++)
+        words[n++] = command->name;
     words[n] = NULL;
     const char *close = cli_closest(argv[first], words);
     snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'tacho help' lists the commands",

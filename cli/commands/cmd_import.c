@@ -54,7 +54,7 @@ static int check(const struct values *v)
 int cli_import(int argc, char **argv)
 {
     struct values v = {0};
-    struct store_import_result r;
+    struct store_import_result import_result;
     int first, code = cli_parse(&cli_import_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
@@ -64,12 +64,13 @@ int cli_import(int argc, char **argv)
     if (code)
         return code;
     code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
-                            false, &r, NULL);
+                            false, &import_result, NULL);
     if (code)
         return code;
     char *word = cli_shell_word(v.output);
-    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", v.output, r.files,
-            r.files == 1 ? "" : "s", r.events, r.lost, r.truncated ? ", cut off at the end" : "");
+    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", v.output,
+            import_result.files, import_result.files == 1 ? "" : "s", import_result.events,
+            import_result.lost, import_result.truncated ? ", cut off at the end" : "");
     cli_say("next: tacho report %s", word ? word : v.output);
     free(word);
     return 0;

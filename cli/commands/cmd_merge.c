@@ -40,17 +40,18 @@ const struct cli_spec cli_merge_spec = {
     .words_missing = "the runs to merge",
 };
 
-static void say_result(const char *output, const struct store_merge_result *r)
+static void say_result(const char *output, const struct store_merge_result *merge_result)
 {
-    cli_say("%s: %" PRId64 " files of %" PRId64 " machine%s, %" PRId64 " ranks", output, r->files,
-            r->hosts, r->hosts == 1 ? "" : "s", r->ranks);
-    if (r->hosts > 1 && !isnan(r->error))
+    cli_say("%s: %" PRId64 " files of %" PRId64 " machine%s, %" PRId64 " ranks", output,
+            merge_result->files, merge_result->hosts, merge_result->hosts == 1 ? "" : "s",
+            merge_result->ranks);
+    if (merge_result->hosts > 1 && !isnan(merge_result->error))
         cli_say("clocks: aligned by %" PRId64 " or more matched collectives, within %.3g us",
-                r->matched, r->error / 1e3);
-    else if (r->hosts > 1)
+                merge_result->matched, merge_result->error / 1e3);
+    else if (merge_result->hosts > 1)
         cli_say(
             "clocks: %s: times of different machines may be off by as much as their wall clocks",
-            store_merge_how_text(r->how));
+            store_merge_how_text(merge_result->how));
 }
 
 /* Metrics and findings are those of all ranks together. */
@@ -72,7 +73,7 @@ static void analyze(const char *output)
 int cli_merge(int argc, char **argv)
 {
     struct values v = {0};
-    struct store_merge_result r;
+    struct store_merge_result merge_result;
     int first, code = cli_parse(&cli_merge_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
@@ -80,10 +81,10 @@ int cli_merge(int argc, char **argv)
         return cli_usage("merge", "name the file to make: tacho merge RUN RUN -o RUN.tacho",
                          "option '-o' is missing");
     code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
-                           v.force, &r);
+                           v.force, &merge_result);
     if (code)
         return code;
-    say_result(v.output, &r);
+    say_result(v.output, &merge_result);
     analyze(v.output);
     char *word = cli_shell_word(v.output);
     cli_say("next: tacho report %s", word ? word : v.output);

@@ -35,8 +35,8 @@ int cli_recover(int argc, char **argv)
 {
     struct tacho_error err = {0};
     struct col_found found;
-    struct col_options o;
-    struct col_result r = {0};
+    struct col_options settings;
+    struct col_result result = {0};
     int first, code = cli_parse(&cli_recover_spec, argc, argv, NULL, &first);
     if (code >= 0)
         return code;
@@ -51,10 +51,10 @@ int cli_recover(int argc, char **argv)
         cli_say("%s: finished already, nothing to recover", found.run);
         return 0;
     }
-    col_options_init(&o);
-    o.message = say;
-    code = col_recover(found.run, &o, &r, &err);
-    code = code ? cli_fail(&err) : cli_run_conclude(&r, false);
-    col_result_clear(&r);
+    col_options_init(&settings);
+    settings.message = say;
+    code = col_recover(found.run, &settings, &result, &err);
+    code = code ? cli_fail(&err) : cli_run_conclude(&result, false);
+    col_result_clear(&result);
     return code;
 }

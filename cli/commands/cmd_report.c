@@ -89,23 +89,23 @@ static int compat_of(const struct values *v, enum an_compat *compat)
 static int load(const struct values *v, const char *run, struct col_found *found,
                 struct an_result **result)
 {
-    struct an_options o = {.peak_flops = v->peak,
-                           .flops_per_step = v->flops,
-                           .price_per_kwh = v->price,
-                           .some_steps = v->steps.set,
-                           .step_from = v->steps.from,
-                           .step_to = v->steps.to};
+    struct an_options settings = {.peak_flops = v->peak,
+                                  .flops_per_step = v->flops,
+                                  .price_per_kwh = v->price,
+                                  .some_steps = v->steps.set,
+                                  .step_from = v->steps.from,
+                                  .step_to = v->steps.to};
     char *classes = NULL;
-    int code = compat_of(v, &o.compat);
+    int code = compat_of(v, &settings.compat);
     if (!code)
         code = cli_classes_load(v->classes, &classes);
     if (!code)
         code = cli_run_find(run, found);
     if (!code && v->save && cli_run_is_import(found))
         code = cli_run_refuse_import(found, "--save");
-    o.classes = classes;
+    settings.classes = classes;
     if (!code)
-        code = cli_run_analyze(found, &o, result);
+        code = cli_run_analyze(found, &settings, result);
     free(classes);
     return code;
 }
@@ -130,14 +130,15 @@ int cli_report(int argc, char **argv)
     if (code)
         return code;
     bool to_stdout = !v.output || !strcmp(v.output, "-");
-    struct rep_options o = cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
-    o.definitions = v.definitions;
-    o.ops = (int)v.ops;
-    o.by = v.by;
+    struct rep_options settings =
+        cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
+    settings.definitions = v.definitions;
+    settings.ops = (int)v.ops;
+    settings.by = v.by;
     code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
         struct tacho_error err = {0};
-        int rc = rep_write(format_of(&v), result, &o, out.file);
+        int rc = rep_write(format_of(&v), result, &settings, out.file);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run,
                        tacho_error_text(rc));

@@ -95,54 +95,56 @@ static void say(void *ctx, const char *text)
 
 int cli_run(int argc, char **argv)
 {
-    struct col_options o;
+    struct col_options settings;
     struct tacho_error err = {0};
-    struct col_result r = {0};
+    struct col_result result = {0};
     int first;
-    col_options_init(&o);
+    col_options_init(&settings);
     struct values v = {.every = 1,
-                       .max_bytes = o.max_bytes,
-                       .sample_ms = o.sample_ms,
-                       .overhead = o.pause,
-                       .pool_mib = o.pool_mib};
+                       .max_bytes = settings.max_bytes,
+                       .sample_ms = settings.sample_ms,
+                       .overhead = settings.pause,
+                       .pool_mib = settings.pool_mib};
     int code = cli_parse(&cli_run_spec, argc, argv, &v, &first);
     if (code > 0)
         return 125; /* env(1): the command was not started */
     if (code == 0)
         return 0;
-    o.command = argv + first;
-    o.output = v.output;
-    o.steps_from = v.steps.set ? v.steps.from : -1;
-    o.steps_to = v.steps.to;
-    o.every = v.every;
-    o.max_bytes = v.max_bytes;
-    o.sample_ms = (int)v.sample_ms;
-    o.pause = v.overhead;
-    o.pool_mib = (int)v.pool_mib;
-    o.stacks_hz = v.stacks_hz ? (int)v.stacks_hz : v.stacks || v.unwind ? COL_DEFAULT_STACKS_HZ : 0;
-    o.frame_pointers = v.unwind && !strcmp(v.unwind, "frames");
-    o.no_counters = v.no_counters;
-    o.gpu = v.gpu && !strcmp(v.gpu, "off")     ? COL_GPU_OFF
-            : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER
-                                               : COL_GPU_ON;
-    o.duration_ns = (int64_t)(v.duration * 1e9);
-    o.whole_graphs = v.graphs && !strcmp(v.graphs, "whole");
-    o.gpu_memory = v.gpu_memory;
+    settings.command = argv + first;
+    settings.output = v.output;
+    settings.steps_from = v.steps.set ? v.steps.from : -1;
+    settings.steps_to = v.steps.to;
+    settings.every = v.every;
+    settings.max_bytes = v.max_bytes;
+    settings.sample_ms = (int)v.sample_ms;
+    settings.pause = v.overhead;
+    settings.pool_mib = (int)v.pool_mib;
+    settings.stacks_hz = v.stacks_hz            ? (int)v.stacks_hz
+                         : v.stacks || v.unwind ? COL_DEFAULT_STACKS_HZ
+                                                : 0;
+    settings.frame_pointers = v.unwind && !strcmp(v.unwind, "frames");
+    settings.no_counters = v.no_counters;
+    settings.gpu = v.gpu && !strcmp(v.gpu, "off")     ? COL_GPU_OFF
+                   : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER
+                                                      : COL_GPU_ON;
+    settings.duration_ns = (int64_t)(v.duration * 1e9);
+    settings.whole_graphs = v.graphs && !strcmp(v.graphs, "whole");
+    settings.gpu_memory = v.gpu_memory;
     if (v.counters)
-        o.gpu_counters =
+        settings.gpu_counters =
             !strcmp(v.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
-    o.gemm_shapes = v.gemm_shapes;
-    o.no_hook = v.no_hook;
-    o.no_peak = v.no_peak;
-    o.separate = v.separate;
-    o.message = say;
-    code = col_run(&o, &r, &err);
+    settings.gemm_shapes = v.gemm_shapes;
+    settings.no_hook = v.no_hook;
+    settings.no_peak = v.no_peak;
+    settings.separate = v.separate;
+    settings.message = say;
+    code = col_run(&settings, &result, &err);
     if (code)
         cli_fail(&err);
-    if (!code || r.started)
-        code = cli_run_conclude(&r, v.report);
+    if (!code || result.started)
+        code = cli_run_conclude(&result, v.report);
     else
-        code = r.exit_code ? r.exit_code : 125;
-    col_result_clear(&r);
+        code = result.exit_code ? result.exit_code : 125;
+    col_result_clear(&result);
     return code;
 }

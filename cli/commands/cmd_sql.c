@@ -44,12 +44,12 @@ const struct cli_spec cli_sql_spec = {
     .words_missing = "the run",
 };
 
-static char *read_all(FILE *f)
+static char *read_all(FILE *file)
 {
     size_t used = 0, cap = 1 << 16;
     char *text = malloc(cap);
     while (text) {
-        used += fread(text + used, 1, cap - used - 1, f);
+        used += fread(text + used, 1, cap - used - 1, file);
         if (used + 1 < cap)
             break;
         char *bigger = cap < (1u << 30) ? realloc(text, cap *= 2) : NULL;
@@ -110,18 +110,18 @@ static int run_query(const struct col_found *found, const struct values *v, char
 {
     struct tacho_error err = {0};
     struct cli_output out;
-    struct cli_sql_writer w = {.format = &cli_sql_formats[v->json  ? 2
-                                                          : v->csv ? 1
-                                                                   : 0],
-                               .utf8 = cli_utf8()};
+    struct cli_sql_writer writer = {.format = &cli_sql_formats[v->json  ? 2
+                                                               : v->csv ? 1
+                                                                        : 0],
+                                    .utf8 = cli_utf8()};
     store_reader *r = NULL;
     if (store_open(found->path, &r, &err))
         return cli_fail(&err);
     int code = cli_output_open(&out, v->output, arguments);
     if (!code) {
-        w.out = out.file;
-        int rc = store_query(r, sql, cli_sql_head, cli_sql_row, &w);
-        int end = cli_sql_end(&w);
+        writer.out = out.file;
+        int rc = store_query(r, sql, cli_sql_head, cli_sql_row, &writer);
+        int end = cli_sql_end(&writer);
         if (rc && rc == store_reader_error(r)->code)
             code = cli_fail(store_reader_error(r));
         else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO) {

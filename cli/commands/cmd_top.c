@@ -81,27 +81,28 @@ static json_t *number(int64_t v)
     return v == STORE_ABSENT ? json_null() : json_integer(v);
 }
 
-static json_t *series_json(const struct tui_facts *f)
+static json_t *series_json(const struct tui_facts *facts)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < f->series_count; i++) {
-        const struct tui_fact *x = &f->series[i];
-        json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(x->name),
-                                              "unit", text(x->unit), "device", text(x->device),
-                                              "rank", number(x->rank), "process",
-                                              number(x->process), "value", real(x->value)));
+    for (size_t i = 0; i < facts->series_count; i++) {
+        const struct tui_fact *fact = &facts->series[i];
+        json_array_append_new(list,
+                              json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(fact->name),
+                                        "unit", text(fact->unit), "device", text(fact->device),
+                                        "rank", number(fact->rank), "process",
+                                        number(fact->process), "value", real(fact->value)));
     }
     return list;
 }
 
 /* The report without its long tables: those of ops, devices and whatever grows with the program. */
-static json_t *report_json(const struct an_result *r)
+static json_t *report_json(const struct an_result *result)
 {
     static const char *const kept[] = {
         "verdict",          "verdict_class", "caution",     "healthy",  "steps",  "budget",
         "budget_by_device", "phases",        "utilization", "ranks",    "memory", "energy",
         "dataloader",       "communication", "system",      "findings", "trust"};
-    json_t *all = cli_run_json(r), *some = json_object(), *absent = json_object(), *reason;
+    json_t *all = cli_run_json(result), *some = json_object(), *absent = json_object(), *reason;
     const char *pointer;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         json_object_set(some, kept[i], json_object_get(all, kept[i]));
@@ -118,7 +119,7 @@ static json_t *report_json(const struct an_result *r)
     return some;
 }
 
-static int write_line(void *ctx, const struct tui_facts *f, const struct an_result *r)
+static int write_line(void *ctx, const struct tui_facts *facts, const struct an_result *result)
 {
     char stamp[64];
     time_t now = time(NULL);
@@ -127,14 +128,15 @@ static int write_line(void *ctx, const struct tui_facts *f, const struct an_resu
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     json_t *line = json_pack(
         "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema",
-        SCHEMA, "time", stamp, "run", text(f->run), "state", f->state, "message", text(f->message),
-        "now_s", real(f->now_s), "age_s", real(f->age_s), "steps", "seen", (json_int_t)f->steps,
-        "expected", f->expected > 0 ? json_integer(f->expected) : json_null(), "left_s",
-        real(f->left_s), "last_index",
-        f->last_index < 0 ? json_null() : json_integer(f->last_index), "recent_ms",
-        real(f->recent_ms), "recent_tokens_per_s", real(f->recent_tokens_per_s), "slices",
-        (json_int_t)f->slices, "counters", series_json(f), "window", text(f->window), "reason",
-        text(f->reason), "report", r ? report_json(r) : json_null());
+        SCHEMA, "time", stamp, "run", text(facts->run), "state", facts->state, "message",
+        text(facts->message), "now_s", real(facts->now_s), "age_s", real(facts->age_s), "steps",
+        "seen", (json_int_t)facts->steps, "expected",
+        facts->expected > 0 ? json_integer(facts->expected) : json_null(), "left_s",
+        real(facts->left_s), "last_index",
+        facts->last_index < 0 ? json_null() : json_integer(facts->last_index), "recent_ms",
+        real(facts->recent_ms), "recent_tokens_per_s", real(facts->recent_tokens_per_s), "slices",
+        (json_int_t)facts->slices, "counters", series_json(facts), "window", text(facts->window),
+        "reason", text(facts->reason), "report", result ? report_json(result) : json_null());
     char *out = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     json_decref(line);
     if (!out)
@@ -170,58 +172,60 @@ static int check_view(const char *view)
     return cli_usage("top", hint, "--view: no view named '%.60s'", view);
 }
 
-static int parse_size(const char *size, struct tui_options *o)
+static int parse_size(const char *size, struct tui_options *settings)
 {
     char end;
-    if (!size || (sscanf(size, "%dx%d%c", &o->rows, &o->columns, &end) == 2 && o->rows >= 1 &&
-                  o->rows <= 1000 && o->columns >= 1 && o->columns <= 1000))
+    if (!size || (sscanf(size, "%dx%d%c", &settings->rows, &settings->columns, &end) == 2 &&
+                  settings->rows >= 1 && settings->rows <= 1000 && settings->columns >= 1 &&
+                  settings->columns <= 1000))
         return 0;
     return cli_usage("top", "rows and columns, 1 to 1000: --size 24x80",
                      "--size: '%.60s' is no size", size);
 }
 
-static int set_options(const struct values *v, struct tui_options *o)
+static int set_options(const struct values *v, struct tui_options *settings)
 {
     static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {
                                                                              "ascii", "block",
                                                                              "braille", NULL};
-    *o = (struct tui_options){.theme = choice(v->theme, themes),
-                              .glyphs = choice(v->glyphs, glyphs),
-                              .mouse = v->no_mouse ? 0
-                                       : v->mouse  ? 1
-                                                   : -1,
-                              .interval_ms = (int)(v->interval * 1e3),
-                              .color = cli_color(v->no_color ? "never" : v->color, STDOUT_FILENO),
-                              .utf8 = cli_utf8(),
-                              .view = v->view,
-                              .frames = v->frames ? (int)v->frames : -1,
-                              .rows = 24,
-                              .columns = 80};
+    *settings =
+        (struct tui_options){.theme = choice(v->theme, themes),
+                             .glyphs = choice(v->glyphs, glyphs),
+                             .mouse = v->no_mouse ? 0
+                                      : v->mouse  ? 1
+                                                  : -1,
+                             .interval_ms = (int)(v->interval * 1e3),
+                             .color = cli_color(v->no_color ? "never" : v->color, STDOUT_FILENO),
+                             .utf8 = cli_utf8(),
+                             .view = v->view,
+                             .frames = v->frames ? (int)v->frames : -1,
+                             .rows = 24,
+                             .columns = 80};
     int code = check_view(v->view);
-    return code ? code : parse_size(v->size, o);
+    return code ? code : parse_size(v->size, settings);
 }
 
 int cli_top(int argc, char **argv)
 {
     struct values v = {.interval = 1};
     struct cli_top_source source = {.used = false};
-    struct tui_options o;
+    struct tui_options settings;
     struct tacho_error err = {0};
     int first, code = cli_parse(&cli_top_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
     if (v.batch && v.json)
         return cli_usage("top", NULL, "only one of --batch and --json");
-    if ((code = set_options(&v, &o)))
+    if ((code = set_options(&v, &settings)))
         return code;
     source.peak_flops = v.peak;
     source.flops_per_step = v.flops;
     if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL,
                                     v.json || v.batch ? 0 : PATIENCE_MS)))
         return code;
-    int rc = v.json    ? tui_each(&source.source, &o, write_line, NULL, &err)
-             : v.batch ? tui_batch(&source.source, &o, stdout, &err)
-                       : tui_run(&source.source, &o, &err);
+    int rc = v.json    ? tui_each(&source.source, &settings, write_line, NULL, &err)
+             : v.batch ? tui_batch(&source.source, &settings, stdout, &err)
+                       : tui_run(&source.source, &settings, &err);
     if (rc == TACHO_EIO && (v.json || v.batch))
         return 0; /* told when stdout is closed */
     if (rc && !err.code)

@@ -30,9 +30,9 @@ const char *lt_ceiling_unit(enum lt_ceiling_id id)
 
 double lt_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 struct lt_repeats lt_calibrate_repeats(const struct lt_calibrate_options *options)
@@ -65,21 +65,22 @@ void lt_calibrate_fill(void *to, size_t bytes)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
-static struct lt_ceiling *add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype)
+static struct lt_ceiling *add(struct lt_calibration *calibration, enum lt_ceiling_id id,
+                              const char *dtype)
 {
-    struct lt_ceiling *grown = realloc(c->row, (c->rows + 1) * sizeof *grown);
+    struct lt_ceiling *grown = realloc(calibration->row, (calibration->rows + 1) * sizeof *grown);
     if (!grown)
         return NULL;
-    c->row = grown;
-    grown[c->rows] =
+    calibration->row = grown;
+    grown[calibration->rows] =
         (struct lt_ceiling){.id = id, .dtype = dtype, .value = NAN, .median = NAN, .worst = NAN};
-    return &grown[c->rows++];
+    return &grown[calibration->rows++];
 }
 
-int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype,
+int lt_calibration_add(struct lt_calibration *calibration, enum lt_ceiling_id id, const char *dtype,
                        double work, double *seconds, int n, const char *how, ...)
 {
-    struct lt_ceiling *row = add(c, id, dtype);
+    struct lt_ceiling *row = add(calibration, id, dtype);
     va_list ap;
     if (!row)
         return TACHO_ENOMEM;
@@ -94,10 +95,10 @@ int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const ch
     return 0;
 }
 
-int lt_calibration_absent(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype,
-                          const char *fix, const char *reason, ...)
+int lt_calibration_absent(struct lt_calibration *calibration, enum lt_ceiling_id id,
+                          const char *dtype, const char *fix, const char *reason, ...)
 {
-    struct lt_ceiling *row = add(c, id, dtype);
+    struct lt_ceiling *row = add(calibration, id, dtype);
     va_list ap;
     if (!row)
         return TACHO_ENOMEM;
@@ -118,11 +119,11 @@ int lt_calibrate(struct lt_calibration *out, const struct lt_calibrate_options *
     return rc;
 }
 
-void lt_calibration_clear(struct lt_calibration *c)
+void lt_calibration_clear(struct lt_calibration *calibration)
 {
-    free(c->row);
-    free(c->op);
-    *c = (struct lt_calibration){0};
+    free(calibration->row);
+    free(calibration->op);
+    *calibration = (struct lt_calibration){0};
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------------------- */
@@ -141,55 +142,56 @@ static void put_text(FILE *to, const char *key, const char *text)
     fputc('"', to);
 }
 
-static void put_row(FILE *to, const struct lt_ceiling *r)
+static void put_row(FILE *to, const struct lt_ceiling *ceiling)
 {
-    fprintf(to, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",", lt_ceiling_name(r->id),
-            r->dtype, lt_ceiling_unit(r->id));
-    if (isnan(r->value)) {
+    fprintf(to, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
+            lt_ceiling_name(ceiling->id), ceiling->dtype, lt_ceiling_unit(ceiling->id));
+    if (isnan(ceiling->value)) {
         fputs("\"value\":null,", to);
-        put_text(to, "reason", r->how);
+        put_text(to, "reason", ceiling->how);
         fputc(',', to);
-        put_text(to, "fix", r->fix);
+        put_text(to, "fix", ceiling->fix);
     } else {
-        fprintf(to, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,", r->value,
-                r->median, r->worst, r->repeats);
-        put_text(to, "how", r->how);
+        fprintf(to, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,", ceiling->value,
+                ceiling->median, ceiling->worst, ceiling->repeats);
+        put_text(to, "how", ceiling->how);
     }
     fputc('}', to);
 }
 
-static void put_op(FILE *to, const struct lt_op_time *o)
+static void put_op(FILE *to, const struct lt_op_time *op_time)
 {
     fprintf(to,
             "{\"op\":\"%s\",\"pass\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\","
             "\"state\":\"%s\",",
-            o->op, o->pass, o->kind, o->dtype, o->shape, o->cold ? "cold" : "hot");
-    if (o->repeats)
-        fprintf(to, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", o->seconds, o->best,
-                o->repeats);
+            op_time->op, op_time->pass, op_time->kind, op_time->dtype, op_time->shape,
+            op_time->cold ? "cold" : "hot");
+    if (op_time->repeats)
+        fprintf(to, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", op_time->seconds,
+                op_time->best, op_time->repeats);
     else {
         fputs("\"seconds\":null,", to);
-        put_text(to, "reason", o->reason);
+        put_text(to, "reason", op_time->reason);
         fputc(',', to);
     }
     fprintf(to, "\"flops\":%llu,\"bytes_read\":%llu,\"bytes_written\":%llu}",
-            (unsigned long long)o->flops, (unsigned long long)o->bytes_read,
-            (unsigned long long)o->bytes_written);
+            (unsigned long long)op_time->flops, (unsigned long long)op_time->bytes_read,
+            (unsigned long long)op_time->bytes_written);
 }
 
-int lt_calibration_write(const struct lt_calibration *c, FILE *to)
+int lt_calibration_write(const struct lt_calibration *calibration, FILE *to)
 {
     fprintf(to, "{\"schema\":\"libtrain-calibration/1\",\"threads\":%d,", lt_threads());
     put_text(to, "libraries", lt_gemm_library());
     fputs(",\n\"rows\":[", to);
-    for (size_t i = 0; i < c->rows; i++) {
+    for (size_t i = 0; i < calibration->rows; i++) {
         fputs(i ? ",\n " : "\n ", to);
-        put_row(to, &c->row[i]);
+        put_row(to, &calibration->row[i]);
     }
     fputs("],\n\"ops\":[", to);
-    for (size_t i = 0; i < c->ops; i++) {
+    for (size_t i = 0; i < calibration->ops; i++) {
         fputs(i ? ",\n " : "\n ", to);
-        put_op(to, &c->op[i]);
+        put_op(to, &calibration->op[i]);
     }
     fputs("]}\n", to);
     return fflush(to) || ferror(to) ? TACHO_EIO : 0;

@@ -96,10 +96,10 @@ int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_optio
  * TACHO_ENOMEM. */
 int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_options *options);
 
-void lt_calibration_clear(struct lt_calibration *c);
+void lt_calibration_clear(struct lt_calibration *calibration);
 
 /* One JSON object, schema libtrain-calibration/1 (docs/calibrate.md). 0 or TACHO_EIO. */
-int lt_calibration_write(const struct lt_calibration *c, FILE *to);
+int lt_calibration_write(const struct lt_calibration *calibration, FILE *to);
 
 /* ---- between the files calibrate*.c ------------------------------------------------------------------------------------------ */
 
@@ -122,9 +122,9 @@ void lt_calibrate_fill(void *to, size_t bytes);
  * `seconds` of `work` units each (FLOPs, bytes); work == 0: the row is the numbers themselves, and
  * the smallest is the best. Sorts them. */
 __attribute__((format(printf, 7, 8))) int
-lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype, double work,
-                   double *seconds, int n, const char *how, ...);
-__attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibration *c,
+lt_calibration_add(struct lt_calibration *calibration, enum lt_ceiling_id id, const char *dtype,
+                   double work, double *seconds, int n, const char *how, ...);
+__attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibration *calibration,
                                                                 enum lt_ceiling_id id,
                                                                 const char *dtype, const char *fix,
                                                                 const char *reason, ...);
@@ -133,8 +133,11 @@ __attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibr
  * shared; from sysfs, else sysconf. 0: unknown. */
 int64_t lt_cache_bytes(int level, int *cores);
 
-int lt_calibrate_memory(struct lt_calibration *c, const struct lt_calibrate_options *options);
-int lt_calibrate_disk(struct lt_calibration *c, const struct lt_calibrate_options *options);
-int lt_calibrate_gemm(struct lt_calibration *c, const struct lt_calibrate_options *options);
+int lt_calibrate_memory(struct lt_calibration *calibration,
+                        const struct lt_calibrate_options *options);
+int lt_calibrate_disk(struct lt_calibration *calibration,
+                      const struct lt_calibrate_options *options);
+int lt_calibrate_gemm(struct lt_calibration *calibration,
+                      const struct lt_calibrate_options *options);
 
 #endif

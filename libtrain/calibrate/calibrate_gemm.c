@@ -26,7 +26,7 @@ const char *lt_gemm_way_name(enum lt_gemm_way way)
 }
 
 struct lt_gemm_trial {
-    struct lt_gemm_case p;
+    struct lt_gemm_case product;
     enum lt_gemm_way way;
     struct lt_arena arena;
     float *a, *b, *c;
@@ -38,15 +38,16 @@ struct lt_gemm_trial {
 #endif
 };
 
-static int make_operands(struct lt_gemm_trial *r)
+static int make_operands(struct lt_gemm_trial *trial)
 {
-    const struct lt_gemm_case *p = &r->p;
-    size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), c = (size_t)(p->m * p->n);
-    struct lt_tensor table[] = {{"a", a, &r->a}, {"b", b, &r->b}, {"c", c, &r->c}};
-    int rc = lt_arena_create(&r->arena, LT_MEMORY_WORKSPACE, table, 3);
+    const struct lt_gemm_case *product = &trial->product;
+    size_t a = (size_t)(product->m * product->k), b = (size_t)(product->k * product->n),
+           c = (size_t)(product->m * product->n);
+    struct lt_tensor table[] = {{"a", a, &trial->a}, {"b", b, &trial->b}, {"c", c, &trial->c}};
+    int rc = lt_arena_create(&trial->arena, LT_MEMORY_WORKSPACE, table, 3);
     if (rc == 0) {
-        lt_calibrate_fill(r->a, a * sizeof(float));
-        lt_calibrate_fill(r->b, b * sizeof(float));
+        lt_calibrate_fill(trial->a, a * sizeof(float));
+        lt_calibrate_fill(trial->b, b * sizeof(float));
     }
     return rc;
 }
@@ -90,13 +91,13 @@ static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
 }
 
 /* Where the library chose the layout it also gets the memory. */
-static int make_memory(struct lt_gemm_trial *r, int i, descriptor md, int any)
+static int make_memory(struct lt_gemm_trial *trial, int i, descriptor md, int any)
 {
-    float *const at[] = {r->a, r->b, r->c};
-    int rc =
-        (int)dnnl_memory_create(&r->memory[i], md, r->engine, any ? DNNL_MEMORY_ALLOCATE : at[i]);
+    float *const at[] = {trial->a, trial->b, trial->c};
+    int rc = (int)dnnl_memory_create(&trial->memory[i], md, trial->engine,
+                                     any ? DNNL_MEMORY_ALLOCATE : at[i]);
     void *data = NULL;
-    if (rc == 0 && any && dnnl_memory_get_data_handle(r->memory[i], &data) == 0)
+    if (rc == 0 && any && dnnl_memory_get_data_handle(trial->memory[i], &data) == 0)
         lt_calibrate_fill(data, dnnl_memory_desc_get_size(md));
     return rc;
 }
@@ -105,7 +106,7 @@ static int open_matmul(struct lt_gemm_trial *r)
 {
     static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md,
                                            dnnl_query_dst_md};
-    const struct lt_gemm_case *p = &r->p;
+    const struct lt_gemm_case *p = &r->product;
     int packed = r->way == LT_GEMM_WAY_PACKED,
         any[3] = {0, packed && !p->a_turned, packed && p->a_turned};
     dnnl_data_type_t type = p->dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -136,7 +137,7 @@ static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
 static void execute(struct lt_gemm_trial *r)
 {
     if (r->way == LT_GEMM_WAY_SGEMM) {
-        const struct lt_gemm_case *p = &r->p;
+        const struct lt_gemm_case *p = &r->product;
         dnnl_sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->m, p->n, p->k, 1.0f, r->a,
                    p->a_turned ? p->m : p->k, r->b, p->b_turned ? p->k : p->n, 0.0f, r->c, p->n);
         return;
@@ -188,20 +189,22 @@ static void close_matmul(struct lt_gemm_trial *r)
 
 #endif
 
-static void execute_engine(struct lt_gemm_trial *r)
+static void execute_engine(struct lt_gemm_trial *trial)
 {
-    const struct lt_gemm_case *p = &r->p;
-    struct lt_matrix a = {r->a, p->a_turned ? 1 : p->k, p->a_turned ? p->m : 1};
-    struct lt_matrix b = {r->b, p->b_turned ? 1 : p->n, p->b_turned ? p->k : 1};
-    lt_gemm(&(struct lt_product){.m = p->m,
-                                 .n = p->n,
-                                 .k = p->k,
+    const struct lt_gemm_case *product = &trial->product;
+    struct lt_matrix a = {trial->a, product->a_turned ? 1 : product->k,
+                          product->a_turned ? product->m : 1};
+    struct lt_matrix b = {trial->b, product->b_turned ? 1 : product->n,
+                          product->b_turned ? product->k : 1};
+    lt_gemm(&(struct lt_product){.m = product->m,
+                                 .n = product->n,
+                                 .k = product->k,
                                  .a = a,
                                  .b = b,
-                                 .c = r->c,
-                                 .c_row = p->n,
-                                 .in = p->dtype,
-                                 .out = p->c_fp32 ? LT_DTYPE_FP32 : p->dtype});
+                                 .c = trial->c,
+                                 .c_row = product->n,
+                                 .in = product->dtype,
+                                 .out = product->c_fp32 ? LT_DTYPE_FP32 : product->dtype});
 }
 
 int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product,
@@ -210,19 +213,19 @@ int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *pr
     *out = NULL;
     if (way == LT_GEMM_WAY_ENGINE ? !lt_gemm_fast(product->dtype) : !supported(product, way))
         return TACHO_ENOTSUP;
-    struct lt_gemm_trial *r = calloc(1, sizeof *r);
-    if (!r)
+    struct lt_gemm_trial *trial = calloc(1, sizeof *trial);
+    if (!trial)
         return TACHO_ENOMEM;
-    r->p = *product;
-    r->way = way;
-    int rc = make_operands(r);
+    trial->product = *product;
+    trial->way = way;
+    int rc = make_operands(trial);
     if (rc == 0 && (way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED))
-        rc = open_matmul(r);
+        rc = open_matmul(trial);
     if (rc) {
-        lt_gemm_trial_close(r);
+        lt_gemm_trial_close(trial);
         return rc;
     }
-    *out = r;
+    *out = trial;
     return 0;
 }
 
@@ -247,21 +250,22 @@ static double element(const void *x, int64_t at, int bf16)
 
 double lt_gemm_trial_at(const struct lt_gemm_trial *run, int64_t i, int64_t j)
 {
-    const struct lt_gemm_case *p = &run->p;
-    if (run->way == LT_GEMM_WAY_PACKED && p->a_turned)
+    const struct lt_gemm_case *product = &run->product;
+    if (run->way == LT_GEMM_WAY_PACKED && product->a_turned)
         return NAN;
-    return element(run->c, i * p->n + j, p->dtype == LT_DTYPE_BF16 && !p->c_fp32);
+    return element(run->c, i * product->n + j, product->dtype == LT_DTYPE_BF16 && !product->c_fp32);
 }
 
 double lt_gemm_trial_operand(const struct lt_gemm_trial *run, int b, int64_t i, int64_t j)
 {
-    const struct lt_gemm_case *p = &run->p;
-    int turned = b ? p->b_turned : p->a_turned;
-    if (b && run->way == LT_GEMM_WAY_PACKED && !p->a_turned)
+    const struct lt_gemm_case *product = &run->product;
+    int turned = b ? product->b_turned : product->a_turned;
+    if (b && run->way == LT_GEMM_WAY_PACKED && !product->a_turned)
         return NAN;
     return element(b ? run->b : run->a,
-                   turned ? j * (b ? p->k : p->m) + i : i * (b ? p->n : p->k) + j,
-                   p->dtype == LT_DTYPE_BF16);
+                   turned ? j * (b ? product->k : product->m) + i
+                          : i * (b ? product->n : product->k) + j,
+                   product->dtype == LT_DTYPE_BF16);
 }
 
 void lt_gemm_trial_close(struct lt_gemm_trial *run)
@@ -292,18 +296,18 @@ struct roof {
 };
 
 /* A first look: the best of three single calls. */
-static int look(struct roof *best, const struct lt_gemm_case *p, enum lt_gemm_way way,
+static int look(struct roof *best, const struct lt_gemm_case *product, enum lt_gemm_way way,
                 const char *layout)
 {
     struct lt_gemm_trial *run;
-    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    int rc = lt_gemm_trial_open(&run, p, way);
+    double flops = 2.0 * (double)product->m * (double)product->n * (double)product->k;
+    int rc = lt_gemm_trial_open(&run, product, way);
     if (rc)
         return rc == TACHO_ENOMEM ? rc : 0;
     for (int i = 0; i < 3; i++) {
         double seconds = lt_gemm_trial_time(run, 1);
         if (flops / seconds > best->rate)
-            *best = (struct roof){flops / seconds, *p, way, layout};
+            *best = (struct roof){flops / seconds, *product, way, layout};
     }
     lt_gemm_trial_close(run);
     return 0;
@@ -317,19 +321,19 @@ static int find(struct roof *best, enum lt_dtype dtype, int count, double second
     for (s = 0; s < count && rc == 0 && (s == 0 || lt_seconds() - begin < seconds); s++)
         for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
             for (int way = 0; way < LT_GEMM_WAY_COUNT && rc == 0; way++) {
-                struct lt_gemm_case p = {shapes[s][0],
-                                         shapes[s][1],
-                                         shapes[s][2],
-                                         layouts[l].a_turned,
-                                         layouts[l].b_turned,
-                                         dtype,
-                                         0};
-                rc = look(best, &p, (enum lt_gemm_way)way, layouts[l].name);
+                struct lt_gemm_case product = {shapes[s][0],
+                                               shapes[s][1],
+                                               shapes[s][2],
+                                               layouts[l].a_turned,
+                                               layouts[l].b_turned,
+                                               dtype,
+                                               0};
+                rc = look(best, &product, (enum lt_gemm_way)way, layouts[l].name);
             }
     return rc ? rc : s;
 }
 
-static int roof(struct lt_calibration *c, const struct lt_calibrate_options *options,
+static int roof(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
                 enum lt_dtype dtype)
 {
     int count = options->quick ? QUICK_SHAPES : (int)(sizeof shapes / sizeof *shapes);
@@ -341,7 +345,7 @@ static int roof(struct lt_calibration *c, const struct lt_calibrate_options *opt
     if (looked < 0)
         return looked;
     if (best.rate <= 0)
-        return lt_calibration_absent(c, LT_CEILING_GEMM, lt_dtype_name(dtype),
+        return lt_calibration_absent(calibration, LT_CEILING_GEMM, lt_dtype_name(dtype),
                                      "install oneDNN (libdnnl-dev), then 'make' again",
                                      "%s has no product of %s on this CPU", lt_gemm_library(),
                                      lt_dtype_name(dtype));
@@ -352,18 +356,20 @@ static int roof(struct lt_calibration *c, const struct lt_calibrate_options *opt
     for (int i = 0; i < repeats.count; i++)
         seconds[i] = lt_gemm_trial_time(run, calls);
     lt_gemm_trial_close(run);
-    const struct lt_gemm_case *p = &best.product;
+    const struct lt_gemm_case *product = &best.product;
     return lt_calibration_add(
-        c, LT_CEILING_GEMM, lt_dtype_name(dtype), 2.0 * (double)p->m * (double)p->n * (double)p->k,
-        seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
-        lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)p->m,
-        (long long)p->n, (long long)p->k, lt_threads(), looked, looked == 1 ? "" : "s");
+        calibration, LT_CEILING_GEMM, lt_dtype_name(dtype),
+        2.0 * (double)product->m * (double)product->n * (double)product->k, seconds, repeats.count,
+        "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
+        lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)product->m,
+        (long long)product->n, (long long)product->k, lt_threads(), looked, looked == 1 ? "" : "s");
 }
 
-int lt_calibrate_gemm(struct lt_calibration *c, const struct lt_calibrate_options *options)
+int lt_calibrate_gemm(struct lt_calibration *calibration,
+                      const struct lt_calibrate_options *options)
 {
     int rc = 0;
     for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
-        rc = roof(c, options, (enum lt_dtype)dtype);
+        rc = roof(calibration, options, (enum lt_dtype)dtype);
     return rc;
 }

@@ -34,11 +34,11 @@ struct operands {
 
 typedef void (*loop)(const struct operands *o, double s);
 
-static void triad(const struct operands *o, double s)
+static void triad(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    const vector *restrict b = o->b, *restrict c = o->c;
-    for (size_t i = 0; i < o->n; i += UNROLL) {
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    const vector *restrict b = operands->b, *restrict c = operands->c;
+    for (size_t i = 0; i < operands->n; i += UNROLL) {
         a[i] = b[i] + k * c[i];
         a[i + 1] = b[i + 1] + k * c[i + 1];
         a[i + 2] = b[i + 2] + k * c[i + 2];
@@ -47,11 +47,11 @@ static void triad(const struct operands *o, double s)
 }
 
 /* a += k b: reads two, writes one, as the triad does, but what it writes it has read. */
-static void triad_in_place(const struct operands *o, double s)
+static void triad_in_place(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    const vector *restrict b = o->b;
-    for (size_t i = 0; i < o->n; i += UNROLL) {
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    const vector *restrict b = operands->b;
+    for (size_t i = 0; i < operands->n; i += UNROLL) {
         a[i] += k * b[i];
         a[i + 1] += k * b[i + 1];
         a[i + 2] += k * b[i + 2];
@@ -59,10 +59,10 @@ static void triad_in_place(const struct operands *o, double s)
     }
 }
 
-static void update(const struct operands *o, double s)
+static void update(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    for (size_t i = 0; i < o->n; i += UNROLL) {
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    for (size_t i = 0; i < operands->n; i += UNROLL) {
         a[i] *= k;
         a[i + 1] *= k;
         a[i + 2] *= k;
@@ -70,11 +70,11 @@ static void update(const struct operands *o, double s)
     }
 }
 
-static void read_all(const struct operands *o, double s)
+static void read_all(const struct operands *operands, double s)
 {
-    const vector *restrict a = o->a;
+    const vector *restrict a = operands->a;
     vector x[UNROLL] = {{s}, {s}, {s}, {s}};
-    for (size_t i = 0; i < o->n; i += UNROLL) {
+    for (size_t i = 0; i < operands->n; i += UNROLL) {
         x[0] += a[i];
         x[1] += a[i + 1];
         x[2] += a[i + 2];
@@ -84,10 +84,10 @@ static void read_all(const struct operands *o, double s)
     __asm__ volatile("" : : "m"(x[0]));
 }
 
-static void write_all(const struct operands *o, double s)
+static void write_all(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    for (size_t i = 0; i < o->n; i++) {
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    for (size_t i = 0; i < operands->n; i++) {
         a[i] = k;
         __asm__ volatile("" : : : "memory"); /* else it becomes a call of memset */
     }
@@ -105,21 +105,21 @@ static inline void stream(vector *to, const vector *from)
 #endif
 }
 
-static void triad_stream(const struct operands *o, double s)
+static void triad_stream(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    const vector *restrict b = o->b, *restrict c = o->c;
-    for (size_t i = 0; i < o->n; i++) {
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    const vector *restrict b = operands->b, *restrict c = operands->c;
+    for (size_t i = 0; i < operands->n; i++) {
         vector x = b[i] + k * c[i];
         stream(&a[i], &x);
     }
     _mm_sfence();
 }
 
-static void write_stream(const struct operands *o, double s)
+static void write_stream(const struct operands *operands, double s)
 {
-    vector *restrict a = o->a, k = {s, s, s, s, s, s, s, s};
-    for (size_t i = 0; i < o->n; i++)
+    vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
+    for (size_t i = 0; i < operands->n; i++)
         stream(&a[i], &k);
     _mm_sfence();
 }
@@ -150,10 +150,10 @@ static const struct form forms_write[] = {{"write", write_all, 8},
 static int64_t read_number(const char *path, char *unit)
 {
     char text[64];
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-    if (f)
-        fclose(f);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
     text[n] = 0;
     char *end;
     long long value = strtoll(text, &end, 10);
@@ -165,11 +165,11 @@ static int64_t read_number(const char *path, char *unit)
 static int count_list(const char *path)
 {
     char text[1024], *at = text;
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
     int count = 0;
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     text[n] = 0;
     while (*at >= '0' && *at <= '9') {
         long from = strtol(at, &at, 10), to = *at == '-' ? strtol(at + 1, &at, 10) : from;
@@ -189,11 +189,11 @@ int64_t lt_cache_bytes(int level, int *cores)
         if (read_number(path, &unit) != level)
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
-        FILE *f = fopen(path, "re");
-        if (!f || fread(type, 1, 1, f) != 1)
+        FILE *file = fopen(path, "re");
+        if (!file || fread(type, 1, 1, file) != 1)
             type[0] = '?';
-        if (f)
-            fclose(f);
+        if (file)
+            fclose(file);
         if (type[0] == 'I')
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
@@ -217,30 +217,32 @@ struct buffers {
     size_t vectors, stride; /* of one operand: worked on, and from one to the next */
 };
 
-static int buffers_create(struct buffers *b, int64_t bytes, int threads)
+static int buffers_create(struct buffers *buffers, int64_t bytes, int threads)
 {
     float *base;
-    b->vectors = (size_t)bytes / sizeof(vector) / UNROLL * UNROLL;
-    b->stride = b->vectors + LINES_APART;
-    struct lt_tensor table[] = {{"buffers", 3 * (size_t)threads * b->stride * LANES * 2, &base}};
-    return lt_arena_create(&b->arena, LT_MEMORY_WORKSPACE, table, 1);
+    buffers->vectors = (size_t)bytes / sizeof(vector) / UNROLL * UNROLL;
+    buffers->stride = buffers->vectors + LINES_APART;
+    struct lt_tensor table[] = {
+        {"buffers", 3 * (size_t)threads * buffers->stride * LANES * 2, &base}};
+    return lt_arena_create(&buffers->arena, LT_MEMORY_WORKSPACE, table, 1);
 }
 
 /* Seconds of `passes` passes of all threads. */
-static double run(const struct buffers *b, loop body, int64_t passes)
+static double run(const struct buffers *buffers, loop body, int64_t passes)
 {
     double begin = 0;
 #pragma omp parallel
     {
-        vector *base =
-            (vector *)(void *)b->arena.base + 3 * (size_t)omp_get_thread_num() * b->stride;
-        struct operands o = {base, base + b->stride, base + 2 * b->stride, b->vectors};
+        vector *base = (vector *)(void *)buffers->arena.base +
+                       3 * (size_t)omp_get_thread_num() * buffers->stride;
+        struct operands operands = {base, base + buffers->stride, base + 2 * buffers->stride,
+                                    buffers->vectors};
 #pragma omp barrier
 #pragma omp master
         begin = lt_seconds();
 #pragma omp barrier
         for (int64_t i = 0; i < passes; i++) {
-            body(&o, 1e-9);
+            body(&operands, 1e-9);
             __asm__ volatile("" : : : "memory");
         }
     }
@@ -249,11 +251,12 @@ static double run(const struct buffers *b, loop body, int64_t passes)
 
 /* Passes that last that long, judged by the better of two tries: on a busy machine a thread may be
  * off its core in one. */
-static int64_t enough_passes(const struct buffers *b, loop body, double seconds)
+static int64_t enough_passes(const struct buffers *buffers, loop body, double seconds)
 {
     int64_t passes = 1;
     for (;;) {
-        double x = run(b, body, passes), y = run(b, body, passes), least = x < y ? x : y;
+        double x = run(buffers, body, passes), y = run(buffers, body, passes),
+               least = x < y ? x : y;
         if (least >= 0.5 * seconds)
             return passes;
         double more = least > 0 ? 0.8 * seconds / least : 16;
@@ -262,89 +265,90 @@ static int64_t enough_passes(const struct buffers *b, loop body, double seconds)
 }
 
 /* All forms over the buffers; the row is the best of them. */
-static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options,
-                   enum lt_ceiling_id id, const struct buffers *b, const struct form *forms,
+static int measure(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
+                   enum lt_ceiling_id id, const struct buffers *buffers, const struct form *forms,
                    const char *where)
 {
     struct lt_repeats repeats = lt_calibrate_repeats(options);
     double best[LT_CALIBRATE_REPEATS], bytes = 0;
     const struct form *won = NULL;
     int threads = lt_threads();
-    for (const struct form *f = forms; f->run; f++) {
+    for (const struct form *form = forms; form->run; form++) {
         double seconds[LT_CALIBRATE_REPEATS];
-        int64_t passes = enough_passes(b, f->run, repeats.seconds);
+        int64_t passes = enough_passes(buffers, form->run, repeats.seconds);
         for (int i = 0; i < repeats.count; i++)
-            seconds[i] = run(b, f->run, passes) / (double)passes;
+            seconds[i] = run(buffers, form->run, passes) / (double)passes;
         lt_median(seconds, repeats.count);
         if (!won || seconds[0] < best[0]) {
             memcpy(best, seconds, sizeof best);
-            won = f;
+            won = form;
         }
     }
     int operands = won->bytes < 24 ? 1 : won->run == triad_in_place ? 2 : 3;
-    bytes = (double)won->bytes * (double)(b->vectors * LANES) * threads;
-    double kib = (double)(b->vectors * sizeof(vector)) / 1024;
-    return lt_calibration_add(c, id, "", bytes, best, repeats.count,
+    bytes = (double)won->bytes * (double)(buffers->vectors * LANES) * threads;
+    double kib = (double)(buffers->vectors * sizeof(vector)) / 1024;
+    return lt_calibration_add(calibration, id, "", bytes, best, repeats.count,
                               "%s; %d threads, %s, %d operand%s of %.4g %s a thread", won->name,
                               threads, where, operands, operands == 1 ? "" : "s",
                               kib >= 1024 ? kib / 1024 : kib, kib >= 1024 ? "MiB" : "KiB");
 }
 
 /* Bytes of a level that the usable cores have together, as the system tells. */
-static int add_size(struct lt_calibration *c, int level)
+static int add_size(struct lt_calibration *calibration, int level)
 {
     static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_CACHE_L1,
                                              LT_CEILING_CACHE_L2, LT_CEILING_CACHE_L3};
     int cores, threads = lt_threads();
     int64_t size = lt_cache_bytes(level, &cores);
     if (size <= 0)
-        return lt_calibration_absent(c, ids[level], "", "none: this machine does not say",
+        return lt_calibration_absent(calibration, ids[level], "", "none: this machine does not say",
                                      "the size of this cache is not known");
     int caches = cores > 0 ? (threads + cores - 1) / cores : threads;
     double bytes = (double)size * caches;
-    return lt_calibration_add(c, ids[level], "", 0, &bytes, 1,
+    return lt_calibration_add(calibration, ids[level], "", 0, &bytes, 1,
                               "as the system tells: %d of %lld KiB", caches,
                               (long long)(size >> 10));
 }
 
 /* The three operands of a thread fill half of its share of the level. */
-static int measure_level(struct lt_calibration *c, const struct lt_calibrate_options *options,
-                         int level)
+static int measure_level(struct lt_calibration *calibration,
+                         const struct lt_calibrate_options *options, int level)
 {
     static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_BANDWIDTH_L1,
                                              LT_CEILING_BANDWIDTH_L2, LT_CEILING_BANDWIDTH_L3};
-    struct buffers b = {0};
+    struct buffers buffers = {0};
     char where[48];
     int cores, below_cores, threads = lt_threads();
     int64_t size = lt_cache_bytes(level, &cores),
             below = level > 1 ? lt_cache_bytes(level - 1, &below_cores) : 0;
     if (size <= 0)
-        return lt_calibration_absent(c, ids[level], "", "none: this machine does not say",
+        return lt_calibration_absent(calibration, ids[level], "", "none: this machine does not say",
                                      "the size of this cache is not known");
     int64_t share = size / (cores < 1 ? 1 : cores < threads ? cores : threads);
     if (share <= 2 * below)
         return lt_calibration_absent(
-            c, ids[level], "", "none: the level below holds what a core has of it",
+            calibration, ids[level], "", "none: the level below holds what a core has of it",
             "a core's share, %lld KiB, is no more than twice the %lld KiB of the level below",
             (long long)(share >> 10), (long long)(below >> 10));
-    int rc = buffers_create(&b, share / 6, threads);
+    int rc = buffers_create(&buffers, share / 6, threads);
     if (rc)
         return rc;
     snprintf(where, sizeof where, "L%d of %lld KiB, %d core%s", level, (long long)(size >> 10),
              cores, cores == 1 ? "" : "s");
-    rc = measure(c, options, ids[level], &b, forms_triad, where);
-    lt_arena_destroy(&b.arena);
+    rc = measure(calibration, options, ids[level], &buffers, forms_triad, where);
+    lt_arena_destroy(&buffers.arena);
     return rc;
 }
 
-int lt_calibrate_memory(struct lt_calibration *c, const struct lt_calibrate_options *options)
+int lt_calibrate_memory(struct lt_calibration *calibration,
+                        const struct lt_calibrate_options *options)
 {
-    struct buffers b = {0};
+    struct buffers buffers = {0};
     int cores, threads = lt_threads(), rc = 0;
     for (int level = 1; level <= 3 && rc == 0; level++) {
-        rc = add_size(c, level);
+        rc = add_size(calibration, level);
         if (rc == 0)
-            rc = measure_level(c, options, level);
+            rc = measure_level(calibration, options, level);
     }
     /* each operand of all threads together is four times the last cache, as STREAM asks; not more
      * than a tenth of memory */
@@ -352,18 +356,21 @@ int lt_calibrate_memory(struct lt_calibration *c, const struct lt_calibrate_opti
             most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 30;
     int64_t operand = last > (16 << 20) ? 4 * last : 64 << 20;
     operand = operand > most ? most : operand;
-    if (rc == 0 && buffers_create(&b, operand / threads, threads))
-        return lt_calibration_absent(c, LT_CEILING_BANDWIDTH, "", "free some memory",
+    if (rc == 0 && buffers_create(&buffers, operand / threads, threads))
+        return lt_calibration_absent(calibration, LT_CEILING_BANDWIDTH, "", "free some memory",
                                      "no %lld MiB of memory to be had",
                                      (long long)(3 * operand >> 20));
     if (rc == 0)
-        rc = measure(c, options, LT_CEILING_BANDWIDTH, &b, forms_triad, "memory");
+        rc = measure(calibration, options, LT_CEILING_BANDWIDTH, &buffers, forms_triad, "memory");
     if (rc == 0)
-        rc = measure(c, options, LT_CEILING_BANDWIDTH_READ, &b, forms_read, "memory");
+        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_READ, &buffers, forms_read,
+                     "memory");
     if (rc == 0)
-        rc = measure(c, options, LT_CEILING_BANDWIDTH_WRITE, &b, forms_write, "memory");
+        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_WRITE, &buffers, forms_write,
+                     "memory");
     if (rc == 0)
-        rc = measure(c, options, LT_CEILING_BANDWIDTH_UPDATE, &b, forms_update, "memory");
-    lt_arena_destroy(&b.arena);
+        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_UPDATE, &buffers, forms_update,
+                     "memory");
+    lt_arena_destroy(&buffers.arena);
     return rc;
 }

@@ -31,7 +31,8 @@ static double ping_pong(char *buffer, int bytes, int rounds, int rank)
     return (MPI_Wtime() - begin) / (2.0 * rounds);
 }
 
-static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options, int rank)
+static int measure(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
+                   int rank)
 {
     int count = lt_calibrate_repeats(options).count, small = options->quick ? 500 : 2000,
         large = options->quick ? 4 : 10;
@@ -54,12 +55,12 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
         return 0;
     MPI_Get_library_version(name, &length);
     name[strcspn(name, ",\n")] = 0;
-    int rc = lt_calibration_add(c, LT_CEILING_MPI_LATENCY, "", 0, alpha, count,
+    int rc = lt_calibration_add(calibration, LT_CEILING_MPI_LATENCY, "", 0, alpha, count,
                                 "alpha: half a round trip of %d bytes, 2 ranks of this machine, %s",
                                 LEAST, name);
     return rc ? rc
               : lt_calibration_add(
-                    c, LT_CEILING_MPI_BANDWIDTH, "", MOST, beta, count,
+                    calibration, LT_CEILING_MPI_BANDWIDTH, "", MOST, beta, count,
                     "beta: %d MiB by half its round trip less alpha, 2 ranks of this machine, %s",
                     MOST >> 20, name);
 }

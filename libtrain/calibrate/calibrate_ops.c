@@ -26,17 +26,17 @@ struct carver {
     size_t used;
 };
 
-static void *take(struct carver *c, int64_t count, size_t size)
+static void *take(struct carver *carver, int64_t count, size_t size)
 {
-    void *at = c->base ? c->base + c->used : NULL;
-    c->used += ((size_t)count * size + 63) / 64 * 64;
+    void *at = carver->base ? carver->base + carver->used : NULL;
+    carver->used += ((size_t)count * size + 63) / 64 * 64;
     return at;
 }
 
 /* Words that look drawn at random. */
-static int32_t *take_words(struct carver *c, int64_t count)
+static int32_t *take_words(struct carver *carver, int64_t count)
 {
-    int32_t *x = take(c, count, sizeof *x);
+    int32_t *x = take(carver, count, sizeof *x);
     for (int64_t i = 0; x && i < count; i++)
         x[i] = (int32_t)((uint64_t)i * 2654435761u % WORDS);
     return x;
@@ -57,214 +57,218 @@ static const int64_t tokens[] = {64, 256}; /* a sample; four samples */
 #define BATCH  4
 #define SHAPES ((int)(sizeof tokens / sizeof *tokens))
 
-static int make_embedding(void *args, int i, struct making *m)
+static int make_embedding(void *args, int i, struct making *making)
 {
-    struct lt_embedding *a = args;
+    struct lt_embedding *embedding = args;
     if (i >= SHAPES)
         return 0;
     int64_t t = tokens[i], n = BATCH * t * CHANNELS;
-    *a = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
-    a->out = take(&m->carver, n, m->element);
-    a->dout = take(&m->carver, n, m->element);
-    a->word = take(&m->carver, (int64_t)WORDS * CHANNELS, m->element);
-    a->position = take(&m->carver, t * CHANNELS, m->element);
-    a->dword = take(&m->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
-    a->dposition = take(&m->carver, t * CHANNELS, sizeof(float));
-    a->tokens = take_words(&m->carver, BATCH * t);
-    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, C %d", BATCH, (long long)t, CHANNELS);
+    *embedding = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
+    embedding->out = take(&making->carver, n, making->element);
+    embedding->dout = take(&making->carver, n, making->element);
+    embedding->word = take(&making->carver, (int64_t)WORDS * CHANNELS, making->element);
+    embedding->position = take(&making->carver, t * CHANNELS, making->element);
+    embedding->dword = take(&making->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
+    embedding->dposition = take(&making->carver, t * CHANNELS, sizeof(float));
+    embedding->tokens = take_words(&making->carver, BATCH * t);
+    snprintf(making->shape, sizeof making->shape, "%d x %lld tokens, C %d", BATCH, (long long)t,
+             CHANNELS);
     return 1;
 }
 
-static int make_layernorm(void *args, int i, struct making *m)
+static int make_layernorm(void *args, int i, struct making *making)
 {
-    struct lt_layernorm *a = args;
+    struct lt_layernorm *layernorm = args;
     if (i >= SHAPES)
         return 0;
     int64_t rows = BATCH * tokens[i], n = rows * CHANNELS;
-    *a = (struct lt_layernorm){.rows = rows, .c = CHANNELS};
-    a->out = take(&m->carver, n, m->element);
-    a->in = take(&m->carver, n, m->element);
-    a->dout = take(&m->carver, n, m->element);
-    a->din = take(&m->carver, n, m->element);
-    a->mean = take(&m->carver, rows, sizeof(float));
-    a->rstd = take(&m->carver, rows, sizeof(float));
-    a->weight = take(&m->carver, CHANNELS, sizeof(float));
-    a->bias = take(&m->carver, CHANNELS, sizeof(float));
-    a->dweight = take(&m->carver, CHANNELS, sizeof(float));
-    a->dbias = take(&m->carver, CHANNELS, sizeof(float));
-    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)rows, CHANNELS);
+    *layernorm = (struct lt_layernorm){.rows = rows, .c = CHANNELS};
+    layernorm->out = take(&making->carver, n, making->element);
+    layernorm->in = take(&making->carver, n, making->element);
+    layernorm->dout = take(&making->carver, n, making->element);
+    layernorm->din = take(&making->carver, n, making->element);
+    layernorm->mean = take(&making->carver, rows, sizeof(float));
+    layernorm->rstd = take(&making->carver, rows, sizeof(float));
+    layernorm->weight = take(&making->carver, CHANNELS, sizeof(float));
+    layernorm->bias = take(&making->carver, CHANNELS, sizeof(float));
+    layernorm->dweight = take(&making->carver, CHANNELS, sizeof(float));
+    layernorm->dbias = take(&making->carver, CHANNELS, sizeof(float));
+    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)rows, CHANNELS);
     return 1;
 }
 
-static int make_matmul(void *args, int i, struct making *m)
+static int make_matmul(void *args, int i, struct making *making)
 {
     static const int64_t layers[][2] = {{3 * CHANNELS, CHANNELS},
                                         {CHANNELS, CHANNELS},
                                         {4 * CHANNELS, CHANNELS},
                                         {CHANNELS, 4 * CHANNELS},
                                         {WORDS, CHANNELS}};
-    struct lt_matmul *a = args;
+    struct lt_matmul *matmul = args;
     int count = (int)(sizeof layers / sizeof *layers);
     if (i >= SHAPES * count)
         return 0;
     int64_t rows = BATCH * tokens[i / count], n = layers[i % count][0], k = layers[i % count][1];
-    *a = (struct lt_matmul){.rows = rows, .n = n, .k = k};
-    a->out = take(&m->carver, rows * n, m->element);
-    a->in = take(&m->carver, rows * k, m->element);
-    a->weight = take(&m->carver, n * k, m->element);
-    a->bias = take(&m->carver, n, sizeof(float));
-    a->dout = take(&m->carver, rows * n, m->element);
-    a->din = take(&m->carver, rows * k, m->element);
-    a->dweight = take(&m->carver, n * k, sizeof(float));
-    a->dbias = take(&m->carver, n, sizeof(float));
-    snprintf(m->shape, sizeof m->shape, "%lld x %lld x %lld", (long long)rows, (long long)n,
-             (long long)k);
+    *matmul = (struct lt_matmul){.rows = rows, .n = n, .k = k};
+    matmul->out = take(&making->carver, rows * n, making->element);
+    matmul->in = take(&making->carver, rows * k, making->element);
+    matmul->weight = take(&making->carver, n * k, making->element);
+    matmul->bias = take(&making->carver, n, sizeof(float));
+    matmul->dout = take(&making->carver, rows * n, making->element);
+    matmul->din = take(&making->carver, rows * k, making->element);
+    matmul->dweight = take(&making->carver, n * k, sizeof(float));
+    matmul->dbias = take(&making->carver, n, sizeof(float));
+    snprintf(making->shape, sizeof making->shape, "%lld x %lld x %lld", (long long)rows,
+             (long long)n, (long long)k);
     return 1;
 }
 
-static int make_attention(void *args, int i, struct making *m)
+static int make_attention(void *args, int i, struct making *making)
 {
-    struct lt_attention *a = args;
+    struct lt_attention *attention = args;
     if (i >= SHAPES)
         return 0;
     int64_t t = tokens[i], n = BATCH * t * CHANNELS;
-    *a =
+    *attention =
         (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
-    a->out = take(&m->carver, n, m->element);
-    a->qkv = take(&m->carver, 3 * n, m->element);
-    a->dout = take(&m->carver, n, m->element);
-    a->dqkv = take(&m->carver, 3 * n, m->element);
-    a->lse = take(&m->carver, BATCH * HEADS * t, sizeof(float));
-    a->scratch =
-        take(&m->carver, a->slots * (int64_t)lt_attention_scratch(m->dtype, t, CHANNELS / HEADS),
+    attention->out = take(&making->carver, n, making->element);
+    attention->qkv = take(&making->carver, 3 * n, making->element);
+    attention->dout = take(&making->carver, n, making->element);
+    attention->dqkv = take(&making->carver, 3 * n, making->element);
+    attention->lse = take(&making->carver, BATCH * HEADS * t, sizeof(float));
+    attention->scratch =
+        take(&making->carver,
+             attention->slots * (int64_t)lt_attention_scratch(making->dtype, t, CHANNELS / HEADS),
              sizeof(float));
-    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t,
-             HEADS, CHANNELS / HEADS);
+    snprintf(making->shape, sizeof making->shape, "%d x %lld tokens, %d heads of %d", BATCH,
+             (long long)t, HEADS, CHANNELS / HEADS);
     return 1;
 }
 
-static int make_gelu(void *args, int i, struct making *m)
+static int make_gelu(void *args, int i, struct making *making)
 {
-    struct lt_gelu *a = args;
+    struct lt_gelu *gelu = args;
     if (i >= SHAPES)
         return 0;
-    *a = (struct lt_gelu){.count = BATCH * tokens[i] * 4 * CHANNELS};
-    a->out = take(&m->carver, a->count, m->element);
-    a->in = take(&m->carver, a->count, m->element);
-    a->dout = take(&m->carver, a->count, m->element);
-    a->din = take(&m->carver, a->count, m->element);
-    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)(BATCH * tokens[i]), 4 * CHANNELS);
+    *gelu = (struct lt_gelu){.count = BATCH * tokens[i] * 4 * CHANNELS};
+    gelu->out = take(&making->carver, gelu->count, making->element);
+    gelu->in = take(&making->carver, gelu->count, making->element);
+    gelu->dout = take(&making->carver, gelu->count, making->element);
+    gelu->din = take(&making->carver, gelu->count, making->element);
+    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
+             4 * CHANNELS);
     return 1;
 }
 
-static int make_residual(void *args, int i, struct making *m)
+static int make_residual(void *args, int i, struct making *making)
 {
-    struct lt_residual *a = args;
+    struct lt_residual *residual = args;
     if (i >= SHAPES)
         return 0;
-    *a = (struct lt_residual){.count = BATCH * tokens[i] * CHANNELS};
-    a->out = take(&m->carver, a->count, m->element);
-    a->a = take(&m->carver, a->count, m->element);
-    a->b = take(&m->carver, a->count, m->element);
-    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)(BATCH * tokens[i]), CHANNELS);
+    *residual = (struct lt_residual){.count = BATCH * tokens[i] * CHANNELS};
+    residual->out = take(&making->carver, residual->count, making->element);
+    residual->a = take(&making->carver, residual->count, making->element);
+    residual->b = take(&making->carver, residual->count, making->element);
+    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
+             CHANNELS);
     return 1;
 }
 
-static int make_classifier(void *args, int i, struct making *m)
+static int make_classifier(void *args, int i, struct making *making)
 {
-    struct lt_classifier *a = args;
+    struct lt_classifier *classifier = args;
     if (i >= SHAPES)
         return 0;
-    *a =
+    *classifier =
         (struct lt_classifier){.rows = BATCH * tokens[i], .v = WORDS, .scale = 1.0f, .backward = 1};
-    a->logits = take(&m->carver, a->rows * a->v, m->element);
-    a->losses = take(&m->carver, a->rows, sizeof(float));
-    a->targets = take_words(&m->carver, a->rows);
-    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)a->rows, WORDS);
+    classifier->logits = take(&making->carver, classifier->rows * classifier->v, making->element);
+    classifier->losses = take(&making->carver, classifier->rows, sizeof(float));
+    classifier->targets = take_words(&making->carver, classifier->rows);
+    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)classifier->rows, WORDS);
     return 1;
 }
 
 /* A layer's parameters, and as many as leave every cache. */
-static int64_t parameters(int i, struct making *m)
+static int64_t parameters(int i, struct making *making)
 {
     static const int64_t counts[] = {12 * CHANNELS * CHANNELS, (int64_t)32 << 20};
     if (i >= (int)(sizeof counts / sizeof *counts))
         return 0;
-    snprintf(m->shape, sizeof m->shape, "%lld", (long long)counts[i]);
+    snprintf(making->shape, sizeof making->shape, "%lld", (long long)counts[i]);
     return counts[i];
 }
 
-static int make_norm(void *args, int i, struct making *m)
+static int make_norm(void *args, int i, struct making *making)
 {
-    struct lt_norm *a = args;
-    *a = (struct lt_norm){.count = parameters(i, m)};
-    a->x = take(&m->carver, a->count, sizeof(float));
-    a->sum = take(&m->carver, 1, sizeof(double));
-    a->partial = take(&m->carver, (int64_t)lt_norm_partials(a->count), sizeof(double));
-    return a->count > 0;
+    struct lt_norm *norm = args;
+    *norm = (struct lt_norm){.count = parameters(i, making)};
+    norm->x = take(&making->carver, norm->count, sizeof(float));
+    norm->sum = take(&making->carver, 1, sizeof(double));
+    norm->partial = take(&making->carver, (int64_t)lt_norm_partials(norm->count), sizeof(double));
+    return norm->count > 0;
 }
 
-static int make_zero(void *args, int i, struct making *m)
+static int make_zero(void *args, int i, struct making *making)
 {
-    struct lt_zero *a = args;
-    *a = (struct lt_zero){.count = parameters(i, m)};
-    a->x = take(&m->carver, a->count, sizeof(float));
-    return a->count > 0;
+    struct lt_zero *zero = args;
+    *zero = (struct lt_zero){.count = parameters(i, making)};
+    zero->x = take(&making->carver, zero->count, sizeof(float));
+    return zero->count > 0;
 }
 
-static uint16_t *take_shadow(struct making *m, int64_t count)
+static uint16_t *take_shadow(struct making *making, int64_t count)
 {
-    return m->dtype != LT_DTYPE_FP32 ? take(&m->carver, count, sizeof(uint16_t)) : NULL;
+    return making->dtype != LT_DTYPE_FP32 ? take(&making->carver, count, sizeof(uint16_t)) : NULL;
 }
 
-static int make_adamw(void *args, int i, struct making *m)
+static int make_adamw(void *args, int i, struct making *making)
 {
-    struct lt_adamw *a = args;
-    int64_t n = parameters(i, m);
-    *a = (struct lt_adamw){.count = n,
-                           .decayed = n,
-                           .lr = 1e-6f,
-                           .beta1 = 0.9f,
-                           .beta2 = 0.95f,
-                           .eps = 1e-8f,
-                           .weight_decay = 0.1f,
-                           .correction1 = 1.0f,
-                           .correction2 = 1.0f,
-                           .grad_scale = 1.0f};
-    a->param = take(&m->carver, n, sizeof(float));
-    a->m = take(&m->carver, n, sizeof(float));
-    a->v = take(&m->carver, n, sizeof(float));
-    a->grad = take(&m->carver, n, sizeof(float));
-    a->shadow = take_shadow(m, n);
+    struct lt_adamw *adamw = args;
+    int64_t n = parameters(i, making);
+    *adamw = (struct lt_adamw){.count = n,
+                               .decayed = n,
+                               .lr = 1e-6f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.95f,
+                               .eps = 1e-8f,
+                               .weight_decay = 0.1f,
+                               .correction1 = 1.0f,
+                               .correction2 = 1.0f,
+                               .grad_scale = 1.0f};
+    adamw->param = take(&making->carver, n, sizeof(float));
+    adamw->m = take(&making->carver, n, sizeof(float));
+    adamw->v = take(&making->carver, n, sizeof(float));
+    adamw->grad = take(&making->carver, n, sizeof(float));
+    adamw->shadow = take_shadow(making, n);
     return n > 0;
 }
 
-static int make_momentum(void *args, int i, struct making *m)
+static int make_momentum(void *args, int i, struct making *making)
 {
-    struct lt_momentum *a = args;
-    int64_t n = parameters(i, m);
-    *a = (struct lt_momentum){.count = n,
-                              .decayed = n,
-                              .lr = 1e-6f,
-                              .momentum = 0.9f,
-                              .weight_decay = 0.1f,
-                              .grad_scale = 1.0f};
-    a->param = take(&m->carver, n, sizeof(float));
-    a->velocity = take(&m->carver, n, sizeof(float));
-    a->grad = take(&m->carver, n, sizeof(float));
-    a->shadow = take_shadow(m, n);
+    struct lt_momentum *momentum = args;
+    int64_t n = parameters(i, making);
+    *momentum = (struct lt_momentum){.count = n,
+                                     .decayed = n,
+                                     .lr = 1e-6f,
+                                     .momentum = 0.9f,
+                                     .weight_decay = 0.1f,
+                                     .grad_scale = 1.0f};
+    momentum->param = take(&making->carver, n, sizeof(float));
+    momentum->velocity = take(&making->carver, n, sizeof(float));
+    momentum->grad = take(&making->carver, n, sizeof(float));
+    momentum->shadow = take_shadow(making, n);
     return n > 0;
 }
 
-static int make_sgd(void *args, int i, struct making *m)
+static int make_sgd(void *args, int i, struct making *making)
 {
-    struct lt_sgd *a = args;
-    int64_t n = parameters(i, m);
-    *a = (struct lt_sgd){
+    struct lt_sgd *sgd = args;
+    int64_t n = parameters(i, making);
+    *sgd = (struct lt_sgd){
         .count = n, .decayed = n, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
-    a->param = take(&m->carver, n, sizeof(float));
-    a->grad = take(&m->carver, n, sizeof(float));
-    a->shadow = take_shadow(m, n);
+    sgd->param = take(&making->carver, n, sizeof(float));
+    sgd->grad = take(&making->carver, n, sizeof(float));
+    sgd->shadow = take_shadow(making, n);
     return n > 0;
 }
 
@@ -305,51 +309,51 @@ struct subject {
 };
 
 /* Seconds of a call: `rounds` times through the first `sets` sets. */
-static double time_calls(const struct subject *s, int sets, int64_t rounds)
+static double time_calls(const struct subject *subject, int sets, int64_t rounds)
 {
     double begin = lt_seconds();
     for (int64_t r = 0; r < rounds; r++)
         for (int i = 0; i < sets; i++)
-            lt_op(&s->context, s->op, &s->set[i]);
+            lt_op(&subject->context, subject->op, &subject->set[i]);
     return (lt_seconds() - begin) / (double)(rounds * sets);
 }
 
-static void measure(struct lt_op_time *row, const struct subject *s, int sets,
+static void measure(struct lt_op_time *row, const struct subject *subject, int sets,
                     const struct lt_calibrate_options *options)
 {
     double seconds[LT_CALIBRATE_REPEATS], target = options->quick ? 0.004 : 0.012;
-    double once = time_calls(s, sets, 1), again = time_calls(s, sets, 1);
+    double once = time_calls(subject, sets, 1), again = time_calls(subject, sets, 1);
     int64_t rounds = (int64_t)(target / ((once < again ? once : again) * sets)) + 1;
     row->repeats = options->quick || once * sets > 0.1 ? 3 : 7;
     for (int i = 0; i < row->repeats; i++)
-        seconds[i] = time_calls(s, sets, rounds);
+        seconds[i] = time_calls(subject, sets, rounds);
     row->seconds = lt_median(seconds, row->repeats);
     row->best = seconds[0];
 }
 
-static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
-                              const char *shape)
+static struct lt_op_time *add(struct lt_calibration *calibration, enum lt_op_id op,
+                              enum lt_dtype dtype, const char *shape)
 {
     static const char *const passes[][2] = {
         {"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
-    struct lt_op_time *grown = realloc(c->op, (c->ops + 1) * sizeof *grown);
+    struct lt_op_time *grown = realloc(calibration->op, (calibration->ops + 1) * sizeof *grown);
     if (!grown)
         return NULL;
-    c->op = grown;
-    grown[c->ops] =
+    calibration->op = grown;
+    grown[calibration->ops] =
         (struct lt_op_time){.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(table[op].pass, passes[i][0]))
-            grown[c->ops].pass = passes[i][1];
-    snprintf(grown[c->ops].shape, sizeof grown->shape, "%s", shape);
-    return &grown[c->ops++];
+            grown[calibration->ops].pass = passes[i][1];
+    snprintf(grown[calibration->ops].shape, sizeof grown->shape, "%s", shape);
+    return &grown[calibration->ops++];
 }
 
 /* Returns 0 or TACHO_ENOMEM. */
-static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+static int absent(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dtype dtype,
                   const char *reason)
 {
-    struct lt_op_time *row = add(c, op, dtype, "");
+    struct lt_op_time *row = add(calibration, op, dtype, "");
     if (!row)
         return TACHO_ENOMEM;
     row->kind = "other";
@@ -357,14 +361,15 @@ static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtyp
     return 0;
 }
 
-static int add_row(struct lt_calibration *c, const struct subject *s, const struct making *m,
-                   int cold, const struct lt_calibrate_options *options)
+static int add_row(struct lt_calibration *calibration, const struct subject *subject,
+                   const struct making *making, int cold,
+                   const struct lt_calibrate_options *options)
 {
     struct tacho_work work;
-    struct lt_op_time *row = add(c, s->op, s->context.dtype, m->shape);
+    struct lt_op_time *row = add(calibration, subject->op, subject->context.dtype, making->shape);
     if (!row)
         return TACHO_ENOMEM;
-    lt_op_work(s->op, &s->context, &s->set[0], &work);
+    lt_op_work(subject->op, &subject->context, &subject->set[0], &work);
     row->kind = work.kind == TACHO_WORK_MATRIX      ? "matrix"
                 : work.kind == TACHO_WORK_ATTENTION ? "attention"
                                                     : "other";
@@ -372,7 +377,7 @@ static int add_row(struct lt_calibration *c, const struct subject *s, const stru
     row->bytes_read = work.bytes_read;
     row->bytes_written = work.bytes_written;
     row->cold = cold;
-    measure(row, s, cold ? s->sets : 1, options);
+    measure(row, subject, cold ? subject->sets : 1, options);
     return 0;
 }
 
@@ -380,12 +385,12 @@ static int add_row(struct lt_calibration *c, const struct subject *s, const stru
 static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const struct tacho_work *work)
 {
     struct lt_context fp32 = {.backend = LT_BACKEND_CPU, .dtype = LT_DTYPE_FP32};
-    struct making m = {.element = sizeof(float)};
+    struct making making = {.element = sizeof(float)};
     struct tacho_work other;
     union lt_args args;
     memset(&args, 0, sizeof args);
     if (dtype == LT_DTYPE_FP32 || work->pass != TACHO_PASS_OPTIMIZER ||
-        !table[op].make(&args, i, &m))
+        !table[op].make(&args, i, &making))
         return 0;
     lt_op_work(op, &fp32, &args, &other);
     return other.bytes_read == work->bytes_read && other.bytes_written == work->bytes_written;
@@ -393,58 +398,59 @@ static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const stru
 
 /* All calls of one operation at one shape. Returns 1, 0 where there is no such shape, or a negative
  * code. */
-static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, int i,
+static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dtype dtype, int i,
                const struct lt_calibrate_options *options)
 {
-    struct subject s = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
-    struct making m = {.element = lt_dtype_bytes(dtype), .dtype = dtype};
+    struct subject subject = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
+    struct making making = {.element = lt_dtype_bytes(dtype), .dtype = dtype};
     struct lt_arena arena;
     struct tacho_work work;
     union lt_args first;
     float *base;
     int cores, rc;
     memset(&first, 0, sizeof first);
-    if (!table[op].make(&first, i, &m))
+    if (!table[op].make(&first, i, &making))
         return 0;
-    lt_op_work(op, &s.context, &first, &work);
+    lt_op_work(op, &subject.context, &first, &work);
     if (repeats_fp32(op, dtype, i, &work))
         return 0;
     if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
-        return absent(c, op, dtype,
+        return absent(calibration, op, dtype,
                       "the library of matrix products has none of this type on this CPU");
-    size_t size = m.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
+    size_t size = making.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
                   1; /* what it touches may be less than it has */
     int cold = sets <= room || sets == 1;
-    s.sets = cold ? (int)sets : 1;
-    s.set = calloc((size_t)s.sets, sizeof *s.set);
-    struct lt_tensor tensors[] = {{"operands", (size_t)s.sets * size / sizeof(float), &base}};
-    if (!s.set)
+    subject.sets = cold ? (int)sets : 1;
+    subject.set = calloc((size_t)subject.sets, sizeof *subject.set);
+    struct lt_tensor tensors[] = {{"operands", (size_t)subject.sets * size / sizeof(float), &base}};
+    if (!subject.set)
         return TACHO_ENOMEM;
     rc = lt_arena_create(&arena, LT_MEMORY_WORKSPACE, tensors, 1);
     if (rc == 0) {
-        lt_calibrate_fill(base, (size_t)s.sets * size);
-        for (int k = 0; k < s.sets; k++) {
-            m.carver = (struct carver){(char *)base + (size_t)k * size, 0};
-            table[op].make(&s.set[k], i, &m);
+        lt_calibrate_fill(base, (size_t)subject.sets * size);
+        for (int k = 0; k < subject.sets; k++) {
+            making.carver = (struct carver){(char *)base + (size_t)k * size, 0};
+            table[op].make(&subject.set[k], i, &making);
         }
         if (cold)
-            rc = add_row(c, &s, &m, 1, options);
-        if (rc == 0 && (s.sets > 1 || !cold)) /* one set may be colder than any cache by itself */
-            rc = add_row(c, &s, &m, 0, options);
+            rc = add_row(calibration, &subject, &making, 1, options);
+        if (rc == 0 &&
+            (subject.sets > 1 || !cold)) /* one set may be colder than any cache by itself */
+            rc = add_row(calibration, &subject, &making, 0, options);
         lt_arena_destroy(&arena);
     }
-    free(s.set);
+    free(subject.set);
     return rc ? rc : 1;
 }
 
-static int all_shapes(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+static int all_shapes(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dtype dtype,
                       const struct lt_calibrate_options *options)
 {
     int rc = 1;
     for (int i = 0; rc > 0 && !(options->quick && i); i++)
-        rc = one(c, op, dtype, i, options);
+        rc = one(calibration, op, dtype, i, options);
     return rc < 0 ? rc : 0;
 }
 

@@ -83,22 +83,22 @@ static uint64_t pair_key(int32_t left, int32_t right)
 }
 
 /* Number of the merge + 1, or where it would stand (0 there). */
-static int32_t *find(const struct lt_bpe *b, int32_t left, int32_t right)
+static int32_t *find(const struct lt_bpe *bpe, int32_t left, int32_t right)
 {
-    uint64_t i = lt_random_bits(1, pair_key(left, right)) & b->mask;
-    while (b->table[i] &&
-           (b->merge[b->table[i] - 1].left != left || b->merge[b->table[i] - 1].right != right))
-        i = (i + 1) & b->mask;
-    return &b->table[i];
+    uint64_t i = lt_random_bits(1, pair_key(left, right)) & bpe->mask;
+    while (bpe->table[i] && (bpe->merge[bpe->table[i] - 1].left != left ||
+                             bpe->merge[bpe->table[i] - 1].right != right))
+        i = (i + 1) & bpe->mask;
+    return &bpe->table[i];
 }
 
-static size_t token_length(const struct lt_bpe *b, int32_t token)
+static size_t token_length(const struct lt_bpe *bpe, int32_t token)
 {
-    return b->start[token + 1] - b->start[token];
+    return bpe->start[token + 1] - bpe->start[token];
 }
 
 /* Enters merge i; those before it are there. */
-static int add_merge(struct lt_bpe *b, int32_t i, int32_t left, int32_t right,
+static int add_merge(struct lt_bpe *bpe, int32_t i, int32_t left, int32_t right,
                      struct tacho_error *err)
 {
     int32_t token = LT_BPE_BYTES + i;
@@ -106,20 +106,21 @@ static int add_merge(struct lt_bpe *b, int32_t i, int32_t left, int32_t right,
         return tacho_fail(err, TACHO_ECORRUPT, NULL,
                           "merge %ld of %ld and %ld names a token that is not there yet", (long)i,
                           (long)left, (long)right);
-    size_t first = token_length(b, left), second = token_length(b, right), at = b->start[token];
+    size_t first = token_length(bpe, left), second = token_length(bpe, right),
+           at = bpe->start[token];
     if (first + second > LT_BPE_WORD)
         return tacho_fail(err, TACHO_ECORRUPT, NULL,
                           "merge %ld makes a token of %zu bytes, longer than a word", (long)i,
                           first + second);
-    int32_t *place = find(b, left, right);
+    int32_t *place = find(bpe, left, right);
     if (*place)
         return tacho_fail(err, TACHO_ECORRUPT, NULL, "merge %ld is the same as merge %ld", (long)i,
                           (long)*place - 1);
-    b->merge[i] = (struct merge){left, right};
+    bpe->merge[i] = (struct merge){left, right};
     *place = i + 1;
-    memcpy(b->bytes + at, b->bytes + b->start[left], first);
-    memcpy(b->bytes + at + first, b->bytes + b->start[right], second);
-    b->start[token + 1] = at + first + second;
+    memcpy(bpe->bytes + at, bpe->bytes + bpe->start[left], first);
+    memcpy(bpe->bytes + at + first, bpe->bytes + bpe->start[right], second);
+    bpe->start[token + 1] = at + first + second;
     return 0;
 }
 
@@ -132,28 +133,28 @@ int lt_bpe_create(struct lt_bpe **out, const int32_t *pairs, size_t merges, stru
                           LT_BPE_VOCAB - LT_BPE_BYTES);
     while (size < 2 * merges)
         size *= 2;
-    struct lt_bpe *b = calloc(1, sizeof *b);
-    if (!b)
+    struct lt_bpe *bpe = calloc(1, sizeof *bpe);
+    if (!bpe)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    b->merges = (int32_t)merges;
-    b->mask = size - 1;
-    b->merge = calloc(merges ? merges : 1, sizeof *b->merge);
-    b->table = calloc(size, sizeof *b->table);
-    b->bytes = malloc(LT_BPE_BYTES + merges * LT_BPE_WORD);
-    b->start = calloc(vocab + 1, sizeof *b->start);
-    if (!b->merge || !b->table || !b->bytes || !b->start)
+    bpe->merges = (int32_t)merges;
+    bpe->mask = size - 1;
+    bpe->merge = calloc(merges ? merges : 1, sizeof *bpe->merge);
+    bpe->table = calloc(size, sizeof *bpe->table);
+    bpe->bytes = malloc(LT_BPE_BYTES + merges * LT_BPE_WORD);
+    bpe->start = calloc(vocab + 1, sizeof *bpe->start);
+    if (!bpe->merge || !bpe->table || !bpe->bytes || !bpe->start)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     for (size_t i = 0; i < LT_BPE_BYTES && rc == 0; i++) {
-        b->bytes[i] = (unsigned char)i;
-        b->start[i + 1] = i + 1;
+        bpe->bytes[i] = (unsigned char)i;
+        bpe->start[i + 1] = i + 1;
     }
     for (size_t i = 0; i < merges && rc == 0; i++)
-        rc = add_merge(b, (int32_t)i, pairs[2 * i], pairs[2 * i + 1], err);
+        rc = add_merge(bpe, (int32_t)i, pairs[2 * i], pairs[2 * i + 1], err);
     if (rc) {
-        lt_bpe_destroy(b);
+        lt_bpe_destroy(bpe);
         return rc;
     }
-    *out = b;
+    *out = bpe;
     return 0;
 }
 

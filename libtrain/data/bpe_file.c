@@ -19,18 +19,18 @@ int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *
     int rc = lt_output_begin(&out, path, "-o", err);
     if (rc)
         return rc;
-    FILE *f = fdopen(dup(out.fd), "w");
-    if (!f)
+    FILE *file = fdopen(dup(out.fd), "w");
+    if (!file)
         return lt_output_end(&out, errno, err);
-    fprintf(f, "tacho-bpe 1 %ld\n", merges);
+    fprintf(file, "tacho-bpe 1 %ld\n", merges);
     for (long i = 0; i < merges; i++) {
         int32_t pair[2];
         lt_bpe_merge(bpe, (int32_t)i, pair);
-        fprintf(f, "%ld %ld\n", (long)pair[0], (long)pair[1]);
+        fprintf(file, "%ld %ld\n", (long)pair[0], (long)pair[1]);
     }
-    fprintf(f, "sum %016" PRIx64 "\n", lt_bpe_identity(bpe));
-    int failed = fflush(f) ? errno : ferror(f) ? EIO : 0;
-    if (fclose(f) && !failed)
+    fprintf(file, "sum %016" PRIx64 "\n", lt_bpe_identity(bpe));
+    int failed = fflush(file) ? errno : ferror(file) ? EIO : 0;
+    if (fclose(file) && !failed)
         failed = errno;
     return lt_output_end(&out, failed, err);
 }
@@ -103,14 +103,14 @@ static int parse(struct lt_bpe **out, const char *path, const char *text, struct
 int lt_bpe_load(struct lt_bpe **out, const char *path, struct tacho_error *err)
 {
     static const char hint[] = "give --tokenizer a file that train bpe wrote";
-    FILE *f = fopen(path, "re");
-    if (!f)
+    FILE *file = fopen(path, "re");
+    if (!file)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, hint, "%s: %s", path,
                           strerror(errno));
     char *text = malloc(FILE_CAP + 1);
-    size_t n = text ? fread(text, 1, FILE_CAP, f) : 0;
-    int failed = ferror(f) ? errno : 0, more = n == FILE_CAP;
-    fclose(f);
+    size_t n = text ? fread(text, 1, FILE_CAP, file) : 0;
+    int failed = ferror(file) ? errno : 0, more = n == FILE_CAP;
+    fclose(file);
     int rc;
     if (!text)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);

@@ -64,241 +64,244 @@ static int grow(void *array, size_t used, size_t *cap, size_t each)
 
 /* ---- words --------------------------------------------------------------------------------------------------------------- */
 
-static int rehash_words(struct trainer *t)
+static int rehash_words(struct trainer *trainer)
 {
-    size_t slots = t->word_slots ? 2 * t->word_slots : 1024;
+    size_t slots = trainer->word_slots ? 2 * trainer->word_slots : 1024;
     uint32_t *table = calloc(slots, sizeof *table);
     if (!table)
         return TACHO_ENOMEM;
-    for (size_t w = 0; w < t->word_count; w++) {
-        size_t i = t->words[w].hash & (slots - 1);
+    for (size_t w = 0; w < trainer->word_count; w++) {
+        size_t i = trainer->words[w].hash & (slots - 1);
         while (table[i])
             i = (i + 1) & (slots - 1);
         table[i] = (uint32_t)w + 1;
     }
-    free(t->word_table);
-    t->word_table = table;
-    t->word_slots = slots;
+    free(trainer->word_table);
+    trainer->word_table = table;
+    trainer->word_slots = slots;
     return 0;
 }
 
-static int new_word(struct trainer *t, const unsigned char *word, size_t n, uint64_t hash)
+static int new_word(struct trainer *trainer, const unsigned char *word, size_t n, uint64_t hash)
 {
-    if (grow(&t->words, t->word_count, &t->word_cap, sizeof *t->words))
+    if (grow(&trainer->words, trainer->word_count, &trainer->word_cap, sizeof *trainer->words))
         return TACHO_ENOMEM;
-    while (t->text_used + n > t->text_cap)
-        if (grow(&t->text, t->text_cap, &t->text_cap, 1))
+    while (trainer->text_used + n > trainer->text_cap)
+        if (grow(&trainer->text, trainer->text_cap, &trainer->text_cap, 1))
             return TACHO_ENOMEM;
-    memcpy(t->text + t->text_used, word, n);
-    t->words[t->word_count++] = (struct word){.at = t->text_used,
-                                              .length = (uint32_t)n,
-                                              .symbols = (uint32_t)n,
-                                              .count = 1,
-                                              .hash = hash};
-    t->text_used += n;
+    memcpy(trainer->text + trainer->text_used, word, n);
+    trainer->words[trainer->word_count++] = (struct word){.at = trainer->text_used,
+                                                          .length = (uint32_t)n,
+                                                          .symbols = (uint32_t)n,
+                                                          .count = 1,
+                                                          .hash = hash};
+    trainer->text_used += n;
     return 0;
 }
 
 static int count_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
                       struct tacho_error *err)
 {
-    struct trainer *t = arg;
+    struct trainer *trainer = arg;
     uint64_t hash = lt_source_hash(n, word, n);
     (void)at;
-    if (2 * (t->word_count + 1) > t->word_slots && rehash_words(t))
+    if (2 * (trainer->word_count + 1) > trainer->word_slots && rehash_words(trainer))
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    size_t i = hash & (t->word_slots - 1);
-    for (; t->word_table[i]; i = (i + 1) & (t->word_slots - 1)) {
-        struct word *w = &t->words[t->word_table[i] - 1];
-        if (w->hash == hash && w->length == n && memcmp(t->text + w->at, word, n) == 0) {
+    size_t i = hash & (trainer->word_slots - 1);
+    for (; trainer->word_table[i]; i = (i + 1) & (trainer->word_slots - 1)) {
+        struct word *w = &trainer->words[trainer->word_table[i] - 1];
+        if (w->hash == hash && w->length == n && memcmp(trainer->text + w->at, word, n) == 0) {
             w->count++;
             return 0;
         }
     }
-    if (t->word_count >= UINT32_MAX - 1 || new_word(t, word, n, hash))
+    if (trainer->word_count >= UINT32_MAX - 1 || new_word(trainer, word, n, hash))
         return tacho_fail(err, TACHO_ENOMEM, "give less text", "out of memory");
-    t->word_table[i] = (uint32_t)t->word_count;
+    trainer->word_table[i] = (uint32_t)trainer->word_count;
     return 0;
 }
 
 /* ---- pairs --------------------------------------------------------------------------------------------------------------- */
 
-static size_t pair_place(const struct trainer *t, int32_t left, int32_t right)
+static size_t pair_place(const struct trainer *trainer, int32_t left, int32_t right)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t i = lt_random_bits(1, key) & (t->pair_slots - 1);
-    while (t->pair_table[i]) {
-        const struct pair *p = &t->pairs[t->pair_table[i] - 1];
-        if (p->left == left && p->right == right)
+    size_t i = lt_random_bits(1, key) & (trainer->pair_slots - 1);
+    while (trainer->pair_table[i]) {
+        const struct pair *pair = &trainer->pairs[trainer->pair_table[i] - 1];
+        if (pair->left == left && pair->right == right)
             break;
-        i = (i + 1) & (t->pair_slots - 1);
+        i = (i + 1) & (trainer->pair_slots - 1);
     }
     return i;
 }
 
-static int rehash_pairs(struct trainer *t)
+static int rehash_pairs(struct trainer *trainer)
 {
-    size_t slots = t->pair_slots ? 2 * t->pair_slots : 1024;
+    size_t slots = trainer->pair_slots ? 2 * trainer->pair_slots : 1024;
     uint32_t *table = calloc(slots, sizeof *table);
     if (!table)
         return TACHO_ENOMEM;
-    free(t->pair_table);
-    t->pair_table = table;
-    t->pair_slots = slots;
-    for (size_t p = 0; p < t->pair_count; p++)
-        table[pair_place(t, t->pairs[p].left, t->pairs[p].right)] = (uint32_t)p + 1;
+    free(trainer->pair_table);
+    trainer->pair_table = table;
+    trainer->pair_slots = slots;
+    for (size_t p = 0; p < trainer->pair_count; p++)
+        table[pair_place(trainer, trainer->pairs[p].left, trainer->pairs[p].right)] =
+            (uint32_t)p + 1;
     return 0;
 }
 
 /* One occurrence more in that word, for each time that the word occurs. */
-static int pair_add(struct trainer *t, int32_t left, int32_t right, uint32_t word)
+static int pair_add(struct trainer *trainer, int32_t left, int32_t right, uint32_t word)
 {
-    if (2 * (t->pair_count + 1) > t->pair_slots && rehash_pairs(t))
+    if (2 * (trainer->pair_count + 1) > trainer->pair_slots && rehash_pairs(trainer))
         return TACHO_ENOMEM;
-    size_t i = pair_place(t, left, right), cap;
-    if (!t->pair_table[i]) {
-        if (grow(&t->pairs, t->pair_count, &t->pair_cap, sizeof *t->pairs))
+    size_t i = pair_place(trainer, left, right), cap;
+    if (!trainer->pair_table[i]) {
+        if (grow(&trainer->pairs, trainer->pair_count, &trainer->pair_cap, sizeof *trainer->pairs))
             return TACHO_ENOMEM;
-        t->pairs[t->pair_count++] = (struct pair){.left = left, .right = right};
-        t->pair_table[i] = (uint32_t)t->pair_count;
+        trainer->pairs[trainer->pair_count++] = (struct pair){.left = left, .right = right};
+        trainer->pair_table[i] = (uint32_t)trainer->pair_count;
     }
-    struct pair *p = &t->pairs[t->pair_table[i] - 1];
-    p->count += (int64_t)t->words[word].count;
-    if (p->used > 0 && p->where[p->used - 1] == word)
+    struct pair *pair = &trainer->pairs[trainer->pair_table[i] - 1];
+    pair->count += (int64_t)trainer->words[word].count;
+    if (pair->used > 0 && pair->where[pair->used - 1] == word)
         return 0;
-    cap = p->cap;
-    if (grow(&p->where, p->used, &cap, sizeof *p->where))
+    cap = pair->cap;
+    if (grow(&pair->where, pair->used, &cap, sizeof *pair->where))
         return TACHO_ENOMEM;
-    p->cap = (uint32_t)cap;
-    p->where[p->used++] = word;
+    pair->cap = (uint32_t)cap;
+    pair->where[pair->used++] = word;
     return 0;
 }
 
-static void pair_remove(struct trainer *t, int32_t left, int32_t right, uint32_t word)
+static void pair_remove(struct trainer *trainer, int32_t left, int32_t right, uint32_t word)
 {
-    size_t i = pair_place(t, left, right);
-    if (t->pair_table[i])
-        t->pairs[t->pair_table[i] - 1].count -= (int64_t)t->words[word].count;
+    size_t i = pair_place(trainer, left, right);
+    if (trainer->pair_table[i])
+        trainer->pairs[trainer->pair_table[i] - 1].count -= (int64_t)trainer->words[word].count;
 }
 
 /* ---- heap ---------------------------------------------------------------------------------------------------------------- */
 
-static int before(const struct trainer *t, const struct entry *a, const struct entry *b)
+static int before(const struct trainer *trainer, const struct entry *a, const struct entry *b)
 {
-    const struct pair *p = &t->pairs[a->pair], *q = &t->pairs[b->pair];
+    const struct pair *p = &trainer->pairs[a->pair], *q = &trainer->pairs[b->pair];
     if (a->count != b->count)
         return a->count > b->count;
     return p->left != q->left ? p->left < q->left : p->right < q->right;
 }
 
-static int heap_push(struct trainer *t, uint32_t pair)
+static int heap_push(struct trainer *trainer, uint32_t pair)
 {
-    struct entry e = {.count = t->pairs[pair].count, .pair = pair};
-    if (e.count < 2)
+    struct entry entry = {.count = trainer->pairs[pair].count, .pair = pair};
+    if (entry.count < 2)
         return 0;
-    if (grow(&t->heap, t->heap_used, &t->heap_cap, sizeof *t->heap))
+    if (grow(&trainer->heap, trainer->heap_used, &trainer->heap_cap, sizeof *trainer->heap))
         return TACHO_ENOMEM;
-    size_t i = t->heap_used++;
-    for (; i > 0 && before(t, &e, &t->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        t->heap[i] = t->heap[(i - 1) / 2];
-    t->heap[i] = e;
+    size_t i = trainer->heap_used++;
+    for (; i > 0 && before(trainer, &entry, &trainer->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        trainer->heap[i] = trainer->heap[(i - 1) / 2];
+    trainer->heap[i] = entry;
     return 0;
 }
 
-static struct entry heap_pop(struct trainer *t)
+static struct entry heap_pop(struct trainer *trainer)
 {
-    struct entry top = t->heap[0], last = t->heap[--t->heap_used];
+    struct entry top = trainer->heap[0], last = trainer->heap[--trainer->heap_used];
     size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < t->heap_used; i = child) {
-        if (child + 1 < t->heap_used && before(t, &t->heap[child + 1], &t->heap[child]))
+    for (size_t child; (child = 2 * i + 1) < trainer->heap_used; i = child) {
+        if (child + 1 < trainer->heap_used &&
+            before(trainer, &trainer->heap[child + 1], &trainer->heap[child]))
             child++;
-        if (!before(t, &t->heap[child], &last))
+        if (!before(trainer, &trainer->heap[child], &last))
             break;
-        t->heap[i] = t->heap[child];
+        trainer->heap[i] = trainer->heap[child];
     }
-    t->heap[i] = last;
+    trainer->heap[i] = last;
     return top;
 }
 
 /* The pair that occurs most often, or -1. */
-static int64_t next_pair(struct trainer *t)
+static int64_t next_pair(struct trainer *trainer)
 {
-    while (t->heap_used > 0) {
-        struct entry e = heap_pop(t);
-        if (t->pairs[e.pair].count == e.count)
-            return e.pair;
-        heap_push(t, e.pair); /* there is room: one was taken out */
+    while (trainer->heap_used > 0) {
+        struct entry entry = heap_pop(trainer);
+        if (trainer->pairs[entry.pair].count == entry.count)
+            return entry.pair;
+        heap_push(trainer, entry.pair); /* there is room: one was taken out */
     }
     return -1;
 }
 
 /* ---- merging ------------------------------------------------------------------------------------------------------------- */
 
-static int merge_word(struct trainer *t, uint32_t number, int32_t left, int32_t right,
+static int merge_word(struct trainer *trainer, uint32_t number, int32_t left, int32_t right,
                       int32_t token)
 {
-    struct word *w = &t->words[number];
-    int32_t *s = t->symbols + w->at;
-    uint32_t n = w->symbols, to = 0;
+    struct word *word = &trainer->words[number];
+    int32_t *s = trainer->symbols + word->at;
+    uint32_t n = word->symbols, to = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (i + 1 == n || s[i] != left || s[i + 1] != right) {
             s[to++] = s[i];
             continue;
         }
         if (to > 0) {
-            pair_remove(t, s[to - 1], left, number);
-            if (pair_add(t, s[to - 1], token, number))
+            pair_remove(trainer, s[to - 1], left, number);
+            if (pair_add(trainer, s[to - 1], token, number))
                 return TACHO_ENOMEM;
         }
         if (i + 2 < n) {
-            pair_remove(t, right, s[i + 2], number);
-            if (pair_add(t, token, s[i + 2], number))
+            pair_remove(trainer, right, s[i + 2], number);
+            if (pair_add(trainer, token, s[i + 2], number))
                 return TACHO_ENOMEM;
         }
         s[to++] = token;
         i++;
     }
-    w->symbols = to;
+    word->symbols = to;
     return 0;
 }
 
-static int merge_pair(struct trainer *t, uint32_t best, int32_t token)
+static int merge_pair(struct trainer *trainer, uint32_t best, int32_t token)
 {
-    size_t old = t->pair_count;
-    struct pair p = t->pairs[best]; /* the array may move */
-    t->pairs[best].where = NULL;
-    t->pairs[best].used = t->pairs[best].cap = 0;
+    size_t old = trainer->pair_count;
+    struct pair pair = trainer->pairs[best]; /* the array may move */
+    trainer->pairs[best].where = NULL;
+    trainer->pairs[best].used = trainer->pairs[best].cap = 0;
     int rc = 0;
-    for (uint32_t i = 0; i < p.used && rc == 0; i++)
-        rc = merge_word(t, p.where[i], p.left, p.right, token);
-    free(p.where);
-    t->pairs[best].count = 0;
-    for (size_t i = old; i < t->pair_count && rc == 0; i++)
-        rc = heap_push(t, (uint32_t)i);
+    for (uint32_t i = 0; i < pair.used && rc == 0; i++)
+        rc = merge_word(trainer, pair.where[i], pair.left, pair.right, token);
+    free(pair.where);
+    trainer->pairs[best].count = 0;
+    for (size_t i = old; i < trainer->pair_count && rc == 0; i++)
+        rc = heap_push(trainer, (uint32_t)i);
     return rc;
 }
 
-static int learn(struct trainer *t, int32_t *merges, size_t cap, size_t *count)
+static int learn(struct trainer *trainer, int32_t *merges, size_t cap, size_t *count)
 {
     int rc = 0;
-    t->symbols = calloc(t->text_used ? t->text_used : 1, sizeof *t->symbols);
-    if (!t->symbols)
+    trainer->symbols =
+        calloc(trainer->text_used ? trainer->text_used : 1, sizeof *trainer->symbols);
+    if (!trainer->symbols)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < t->text_used; i++)
-        t->symbols[i] = t->text[i];
-    for (size_t w = 0; w < t->word_count; w++)
-        for (uint32_t i = 0; i + 1 < t->words[w].length && rc == 0; i++)
-            rc = pair_add(t, t->symbols[t->words[w].at + i], t->symbols[t->words[w].at + i + 1],
-                          (uint32_t)w);
-    for (size_t i = 0; i < t->pair_count && rc == 0; i++)
-        rc = heap_push(t, (uint32_t)i);
+    for (size_t i = 0; i < trainer->text_used; i++)
+        trainer->symbols[i] = trainer->text[i];
+    for (size_t w = 0; w < trainer->word_count; w++)
+        for (uint32_t i = 0; i + 1 < trainer->words[w].length && rc == 0; i++)
+            rc = pair_add(trainer, trainer->symbols[trainer->words[w].at + i],
+                          trainer->symbols[trainer->words[w].at + i + 1], (uint32_t)w);
+    for (size_t i = 0; i < trainer->pair_count && rc == 0; i++)
+        rc = heap_push(trainer, (uint32_t)i);
     for (*count = 0; *count < cap && rc == 0; ++*count) {
-        int64_t best = next_pair(t);
+        int64_t best = next_pair(trainer);
         if (best < 0)
             break;
-        merges[2 * *count] = t->pairs[best].left;
-        merges[2 * *count + 1] = t->pairs[best].right;
-        rc = merge_pair(t, (uint32_t)best, (int32_t)(LT_BPE_BYTES + *count));
+        merges[2 * *count] = trainer->pairs[best].left;
+        merges[2 * *count + 1] = trainer->pairs[best].right;
+        rc = merge_pair(trainer, (uint32_t)best, (int32_t)(LT_BPE_BYTES + *count));
     }
     return rc;
 }
@@ -306,7 +309,7 @@ static int learn(struct trainer *t, int32_t *merges, size_t cap, size_t *count)
 int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t vocab,
                  struct tacho_error *err)
 {
-    struct trainer t = {0};
+    struct trainer trainer = {0};
     size_t count = 0;
     if (vocab < LT_BPE_BYTES || vocab > LT_BPE_VOCAB)
         return tacho_fail(err, TACHO_EUSAGE, "every byte is a token, and tokens fit 16 bits",
@@ -314,23 +317,23 @@ int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t voc
                           LT_BPE_BYTES, LT_BPE_VOCAB);
     size_t cap = (size_t)(vocab - LT_BPE_BYTES);
     int32_t *merges = calloc(cap ? 2 * cap : 1, sizeof *merges);
-    int rc = merges ? lt_bpe_words(data, count_word, &t, err) : TACHO_ENOMEM;
+    int rc = merges ? lt_bpe_words(data, count_word, &trainer, err) : TACHO_ENOMEM;
     if (rc == 0) {
-        rc = learn(&t, merges, cap, &count);
+        rc = learn(&trainer, merges, cap, &count);
         if (rc)
             tacho_fail(err, rc, "give less text", "out of memory");
         else
             rc = lt_bpe_create(out, merges, count, err);
     }
-    for (size_t i = 0; i < t.pair_count; i++)
-        free(t.pairs[i].where);
-    free(t.words);
-    free(t.word_table);
-    free(t.text);
-    free(t.symbols);
-    free(t.pairs);
-    free(t.pair_table);
-    free(t.heap);
+    for (size_t i = 0; i < trainer.pair_count; i++)
+        free(trainer.pairs[i].where);
+    free(trainer.words);
+    free(trainer.word_table);
+    free(trainer.text);
+    free(trainer.symbols);
+    free(trainer.pairs);
+    free(trainer.pair_table);
+    free(trainer.heap);
     free(merges);
     return rc;
 }

@@ -35,38 +35,38 @@ struct lt_dataset {
 };
 
 /* Takes over the open descriptor. */
-static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t bytes,
+static int add_file(struct lt_dataset *dataset, const char *path, int fd, uint64_t bytes,
                     struct tacho_error *err)
 {
     int rc = 0;
     if (bytes == 0) {
-        d->empty = d->empty ? d->empty : strdup(path);
+        dataset->empty = dataset->empty ? dataset->empty : strdup(path);
         goto out;
     }
-    if (d->count == d->cap) {
-        size_t cap = d->cap ? 2 * d->cap : 16;
-        struct file *more = realloc(d->files, cap * sizeof *more);
+    if (dataset->count == dataset->cap) {
+        size_t cap = dataset->cap ? 2 * dataset->cap : 16;
+        struct file *more = realloc(dataset->files, cap * sizeof *more);
         if (!more) {
             rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
             goto out;
         }
-        d->files = more;
-        d->cap = cap;
+        dataset->files = more;
+        dataset->cap = cap;
     }
     char *copy = strdup(path);
     if (!copy) {
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
         goto out;
     }
-    if (d->count == LT_DATASET_OPEN) /* too many to keep open: then all are treated alike */
-        for (size_t i = 0; i < d->count; i++) {
-            close(d->files[i].fd);
-            d->files[i].fd = -1;
+    if (dataset->count == LT_DATASET_OPEN) /* too many to keep open: then all are treated alike */
+        for (size_t i = 0; i < dataset->count; i++) {
+            close(dataset->files[i].fd);
+            dataset->files[i].fd = -1;
         }
-    int keep = d->count < LT_DATASET_OPEN;
-    d->files[d->count++] =
-        (struct file){.path = copy, .fd = keep ? fd : -1, .start = d->bytes, .bytes = bytes};
-    d->bytes += bytes;
+    int keep = dataset->count < LT_DATASET_OPEN;
+    dataset->files[dataset->count++] =
+        (struct file){.path = copy, .fd = keep ? fd : -1, .start = dataset->bytes, .bytes = bytes};
+    dataset->bytes += bytes;
     if (keep)
         return 0;
 out:
@@ -74,15 +74,16 @@ out:
     return rc;
 }
 
-static int add_path(struct lt_dataset *d, const char *path, int inside, struct tacho_error *err);
+static int add_path(struct lt_dataset *dataset, const char *path, int inside,
+                    struct tacho_error *err);
 
 /* Those that a folder gives: not the hidden ones. */
-static int wanted(const struct dirent *e)
+static int wanted(const struct dirent *entry)
 {
-    return e->d_name[0] != '.';
+    return entry->d_name[0] != '.';
 }
 
-static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error *err)
+static int add_folder(struct lt_dataset *dataset, const char *path, struct tacho_error *err)
 {
     struct dirent **names = NULL;
     int rc = 0, count = scandir(path, &names, wanted, alphasort);
@@ -93,7 +94,7 @@ static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error
         char name[PATH_MAX];
         int n = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
         if (rc == 0 && n > 0 && (size_t)n < sizeof name)
-            rc = add_path(d, name, 1, err);
+            rc = add_path(dataset, name, 1, err);
         free(names[i]);
     }
     free(names);
@@ -102,7 +103,8 @@ static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error
 
 /* Inside a folder links and special files are passed over; what the user named himself may be a
  * link. */
-static int add_path(struct lt_dataset *d, const char *path, int inside, struct tacho_error *err)
+static int add_path(struct lt_dataset *dataset, const char *path, int inside,
+                    struct tacho_error *err)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (inside ? O_NOFOLLOW : 0));
@@ -117,12 +119,12 @@ static int add_path(struct lt_dataset *d, const char *path, int inside, struct t
         return rc;
     }
     if (S_ISREG(st.st_mode))
-        return add_file(d, path, fd, (uint64_t)st.st_size, err);
+        return add_file(dataset, path, fd, (uint64_t)st.st_size, err);
     close(fd);
     if (inside)
         return 0;
     if (S_ISDIR(st.st_mode))
-        return add_folder(d, path, err);
+        return add_folder(dataset, path, err);
     return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from",
                       "%s: neither a file nor a folder", path);
 }
@@ -131,20 +133,20 @@ int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t co
                     struct tacho_error *err)
 {
     int rc = 0;
-    struct lt_dataset *d = calloc(1, sizeof *d);
-    if (!d)
+    struct lt_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = add_path(d, paths[i], 0, err);
-    if (rc == 0 && d->bytes == 0)
+        rc = add_path(dataset, paths[i], 0, err);
+    if (rc == 0 && dataset->bytes == 0)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give --data a file with something in it, or a folder that has some",
                         "%s: no bytes to learn from", count ? paths[0] : "no data");
     if (rc) {
-        lt_dataset_close(d);
+        lt_dataset_close(dataset);
         return rc;
     }
-    *out = d;
+    *out = dataset;
     return 0;
 }
 
@@ -153,11 +155,11 @@ void lt_dataset_close(struct lt_dataset *data)
     if (!data)
         return;
     for (size_t i = 0; i < data->count; i++) {
-        struct file *f = &data->files[i];
-        if (f->map)
-            munmap((void *)(uintptr_t)f->map, f->bytes);
-        if (f->fd >= 0)
-            close(f->fd);
+        struct file *file = &data->files[i];
+        if (file->map)
+            munmap((void *)(uintptr_t)file->map, file->bytes);
+        if (file->fd >= 0)
+            close(file->fd);
         free(data->files[i].path);
     }
     free(data->empty);
@@ -177,8 +179,8 @@ size_t lt_dataset_files(const struct lt_dataset *data)
 
 struct lt_dataset_file lt_dataset_file(const struct lt_dataset *data, size_t i)
 {
-    const struct file *f = &data->files[i];
-    return (struct lt_dataset_file){.path = f->path, .start = f->start, .bytes = f->bytes};
+    const struct file *file = &data->files[i];
+    return (struct lt_dataset_file){.path = file->path, .start = file->start, .bytes = file->bytes};
 }
 
 const char *lt_dataset_empty_file(const struct lt_dataset *data)
@@ -212,11 +214,12 @@ void lt_dataset_map(struct lt_dataset *data)
 {
     pthread_once(&bus_once, catch_bus);
     for (size_t i = 0; i < data->count; i++) {
-        struct file *f = &data->files[i];
-        void *map = f->fd >= 0 && !f->map ? mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0)
-                                          : MAP_FAILED;
+        struct file *file = &data->files[i];
+        void *map = file->fd >= 0 && !file->map
+                        ? mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, file->fd, 0)
+                        : MAP_FAILED;
         if (map != MAP_FAILED)
-            f->map = map;
+            file->map = map;
     }
 }
 
@@ -236,36 +239,36 @@ static int copy_mapped(void *to, const void *from, size_t count)
     return 0;
 }
 
-static int shorter(const struct file *f, struct tacho_error *err)
+static int shorter(const struct file *file, struct tacho_error *err)
 {
     return tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it",
-                      "%s: shorter than when the run began", f->path);
+                      "%s: shorter than when the run began", file->path);
 }
 
 /* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
-static int read_map(const struct file *f, uint64_t at, char *buffer, size_t count,
+static int read_map(const struct file *file, uint64_t at, char *buffer, size_t count,
                     struct tacho_error *err)
 {
     struct stat st;
-    if (copy_mapped(buffer, f->map + at, count) || fstat(f->fd, &st) ||
+    if (copy_mapped(buffer, file->map + at, count) || fstat(file->fd, &st) ||
         (uint64_t)st.st_size < at + count)
-        return shorter(f, err);
+        return shorter(file, err);
     return 0;
 }
 
-static int read_file(const struct file *f, uint64_t at, char *buffer, size_t count,
+static int read_file(const struct file *file, uint64_t at, char *buffer, size_t count,
                      struct tacho_error *err)
 {
-    if (f->map)
-        return read_map(f, at, buffer, count, err);
-    int fd = f->fd >= 0 ? f->fd : open(f->path, O_RDONLY | O_CLOEXEC);
+    if (file->map)
+        return read_map(file, at, buffer, count, err);
+    int fd = file->fd >= 0 ? file->fd : open(file->path, O_RDONLY | O_CLOEXEC);
     int rc = 0;
     while (fd >= 0 && count > 0) {
         ssize_t n = pread(fd, buffer, count, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
-            rc = shorter(f, err);
+            rc = shorter(file, err);
         if (n <= 0)
             break;
         buffer += n;
@@ -274,19 +277,19 @@ static int read_file(const struct file *f, uint64_t at, char *buffer, size_t cou
     }
     if (rc == 0 && count > 0)
         rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s",
-                        f->path, strerror(errno));
-    if (fd >= 0 && f->fd < 0)
+                        file->path, strerror(errno));
+    if (fd >= 0 && file->fd < 0)
         close(fd);
     return rc;
 }
 
 /* The last file that starts at or before `offset`. */
-static size_t find(const struct lt_dataset *d, uint64_t offset)
+static size_t find(const struct lt_dataset *dataset, uint64_t offset)
 {
-    size_t low = 0, high = d->count;
+    size_t low = 0, high = dataset->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (d->files[middle].start <= offset)
+        if (dataset->files[middle].start <= offset)
             low = middle;
         else
             high = middle;
@@ -302,10 +305,10 @@ int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer
         if (i >= data->count)
             return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: read beyond the end",
                               data->files[data->count - 1].path);
-        const struct file *f = &data->files[i];
-        uint64_t left = f->bytes - (offset - f->start);
+        const struct file *file = &data->files[i];
+        uint64_t left = file->bytes - (offset - file->start);
         size_t n = count < left ? count : (size_t)left;
-        int rc = read_file(f, offset - f->start, to, n, err);
+        int rc = read_file(file, offset - file->start, to, n, err);
         if (rc)
             return rc;
         to += n;

@@ -48,9 +48,10 @@ struct dice {
     uint64_t key, counter;
 };
 
-static float between(struct dice *d, float low, float high)
+static float between(struct dice *dice, float low, float high)
 {
-    return low + (high - low) * (float)(lt_random_bits(d->key, d->counter++) >> 40) * 0x1p-24f;
+    return low +
+           (high - low) * (float)(lt_random_bits(dice->key, dice->counter++) >> 40) * 0x1p-24f;
 }
 
 /* How a point of the square becomes a place on the pixels: x' = a x + b y + c, y' = d x + e y + f.
@@ -59,19 +60,19 @@ struct pose {
     float a, b, c, d, e, f;
 };
 
-static struct pose throw_pose(struct dice *d)
+static struct pose throw_pose(struct dice *dice)
 {
-    float angle = between(d, -0.22f, 0.22f), slant = between(d, -0.25f, 0.25f),
-          wide = between(d, 15, 22), high = between(d, 17, 23), x = between(d, -2, 2),
-          y = between(d, -2, 2);
+    float angle = between(dice, -0.22f, 0.22f), slant = between(dice, -0.25f, 0.25f),
+          wide = between(dice, 15, 22), high = between(dice, 17, 23), x = between(dice, -2, 2),
+          y = between(dice, -2, 2);
     float cs = cosf(angle), sn = sinf(angle);
-    struct pose p = {.a = cs * wide,
-                     .b = (cs * slant - sn) * high,
-                     .d = sn * wide,
-                     .e = (sn * slant + cs) * high};
-    p.c = 0.5f * SIDE + x - 0.5f * (p.a + p.b);
-    p.f = 0.5f * SIDE + y - 0.5f * (p.d + p.e);
-    return p;
+    struct pose pose = {.a = cs * wide,
+                        .b = (cs * slant - sn) * high,
+                        .d = sn * wide,
+                        .e = (sn * slant + cs) * high};
+    pose.c = 0.5f * SIDE + x - 0.5f * (pose.a + pose.b);
+    pose.f = 0.5f * SIDE + y - 0.5f * (pose.d + pose.e);
+    return pose;
 }
 
 /* Darkens pixels that are nearer to the segment than `radius`, with a soft edge of one pixel. */
@@ -96,28 +97,31 @@ static void ink(float *canvas, const float *from, const float *to, float radius)
 
 /* A wobble of the ends (and of the middle, for arcs) shared by all points of the stroke, so that it
  * stays smooth. */
-static void draw_stroke(float *canvas, const struct stroke *s, const struct pose *p, float radius,
-                        struct dice *d)
+static void draw_stroke(float *canvas, const struct stroke *stroke, const struct pose *pose,
+                        float radius, struct dice *dice)
 {
     float at[2], last[2] = {0};
     const float w = 0.035f;
-    float shift_x = between(d, -w, w), shift_y = between(d, -w, w),
-          grow_x = between(d, 0.88f, 1.12f), grow_y = between(d, 0.88f, 1.12f),
-          bend = between(d, -w, w), turn = between(d, -8, 8);
-    int line = s->from == s->to, count = line ? 8 : POINTS;
+    float shift_x = between(dice, -w, w), shift_y = between(dice, -w, w),
+          grow_x = between(dice, 0.88f, 1.12f), grow_y = between(dice, 0.88f, 1.12f),
+          bend = between(dice, -w, w), turn = between(dice, -8, 8);
+    int line = stroke->from == stroke->to, count = line ? 8 : POINTS;
     for (int i = 0; i < count; i++) {
         float part = (float)i / (float)(count - 1), x, y;
         if (line) {
             float bow = bend * 4 * part * (1 - part);
-            x = s->x + shift_x + part * (s->u - s->x) + bow * (s->v - s->y);
-            y = s->y + shift_y + part * (s->v - s->y) - bow * (s->u - s->x);
+            x = stroke->x + shift_x + part * (stroke->u - stroke->x) +
+                bow * (stroke->v - stroke->y);
+            y = stroke->y + shift_y + part * (stroke->v - stroke->y) -
+                bow * (stroke->u - stroke->x);
         } else {
-            float angle = (s->from + turn + part * (s->to - s->from)) * 0.0174532925f;
-            x = s->x + shift_x + s->u * grow_x * cosf(angle);
-            y = s->y + shift_y + s->v * grow_y * sinf(angle);
+            float angle =
+                (stroke->from + turn + part * (stroke->to - stroke->from)) * 0.0174532925f;
+            x = stroke->x + shift_x + stroke->u * grow_x * cosf(angle);
+            y = stroke->y + shift_y + stroke->v * grow_y * sinf(angle);
         }
-        at[0] = p->a * x + p->b * y + p->c;
-        at[1] = p->d * x + p->e * y + p->f;
+        at[0] = pose->a * x + pose->b * y + pose->c;
+        at[1] = pose->d * x + pose->e * y + pose->f;
         if (i)
             ink(canvas, last, at, radius);
         memcpy(last, at, sizeof last);
@@ -132,59 +136,59 @@ int lt_digits_label(uint64_t key, uint64_t number)
 void lt_digits_draw(uint64_t key, uint64_t number, uint8_t pixels[PIXELS])
 {
     float canvas[PIXELS] = {0};
-    struct dice d = {.key = lt_random_bits(key, number), .counter = 1};
-    struct pose p = throw_pose(&d);
-    float radius = between(&d, 0.7f, 1.6f), bright = between(&d, 190, 255);
-    const struct stroke *s = shapes[lt_digits_label(key, number)];
-    for (int i = 0; i < STROKES && (s[i].u > 0 || s[i].v > 0); i++)
-        draw_stroke(canvas, &s[i], &p, radius, &d);
+    struct dice dice = {.key = lt_random_bits(key, number), .counter = 1};
+    struct pose pose = throw_pose(&dice);
+    float radius = between(&dice, 0.7f, 1.6f), bright = between(&dice, 190, 255);
+    const struct stroke *stroke = shapes[lt_digits_label(key, number)];
+    for (int i = 0; i < STROKES && (stroke[i].u > 0 || stroke[i].v > 0); i++)
+        draw_stroke(canvas, &stroke[i], &pose, radius, &dice);
     for (int i = 0; i < PIXELS; i++)
         pixels[i] = (uint8_t)(bright * canvas[i]);
 }
 
 /* ---- files --------------------------------------------------------------------------------------------------------------- */
 
-static int put_big_endian(FILE *f, uint32_t value)
+static int put_big_endian(FILE *file, uint32_t value)
 {
     const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
                               (uint8_t)value};
-    return fwrite(bytes, 1, 4, f) == 4 ? 0 : -1;
+    return fwrite(bytes, 1, 4, file) == 4 ? 0 : -1;
 }
 
-static int put_images(FILE *f, uint64_t count, uint64_t key)
+static int put_images(FILE *file, uint64_t count, uint64_t key)
 {
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
-    int failed = !block || put_big_endian(f, 0x803) || put_big_endian(f, (uint32_t)count) ||
-                 put_big_endian(f, SIDE) || put_big_endian(f, SIDE);
+    int failed = !block || put_big_endian(file, 0x803) || put_big_endian(file, (uint32_t)count) ||
+                 put_big_endian(file, SIDE) || put_big_endian(file, SIDE);
     for (uint64_t at = 0; !failed && at < count; at += BLOCK) {
         int64_t n = (int64_t)(count - at < BLOCK ? count - at : BLOCK);
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < n; i++)
             lt_digits_draw(key, at + (uint64_t)i, block + i * PIXELS);
-        failed = fwrite(block, PIXELS, (size_t)n, f) != (size_t)n;
+        failed = fwrite(block, PIXELS, (size_t)n, file) != (size_t)n;
     }
     free(block);
     return failed ? -1 : 0;
 }
 
-static int put_labels(FILE *f, uint64_t count, uint64_t key)
+static int put_labels(FILE *file, uint64_t count, uint64_t key)
 {
-    int failed = put_big_endian(f, 0x801) || put_big_endian(f, (uint32_t)count);
+    int failed = put_big_endian(file, 0x801) || put_big_endian(file, (uint32_t)count);
     for (uint64_t i = 0; !failed && i < count; i++)
-        failed = fputc(lt_digits_label(key, i), f) == EOF;
+        failed = fputc(lt_digits_label(key, i), file) == EOF;
     return failed ? -1 : 0;
 }
 
 static int put_file(const char *folder, const char *name,
-                    int (*put)(FILE *f, uint64_t count, uint64_t key), uint64_t count, uint64_t key,
-                    struct tacho_error *err)
+                    int (*put)(FILE *file, uint64_t count, uint64_t key), uint64_t count,
+                    uint64_t key, struct tacho_error *err)
 {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     errno = 0;
-    FILE *f = fopen(path, "wxe");
-    int failed = !f || put(f, count, key);
-    if (f && fclose(f))
+    FILE *file = fopen(path, "wxe");
+    int failed = !file || put(file, count, key);
+    if (file && fclose(file))
         failed = 1;
     if (!failed)
         return 0;

@@ -27,27 +27,28 @@ struct encoded {
 
 static size_t encoded_bytes(const struct lt_source *source, uint64_t sample)
 {
-    const struct mark *m = &((const struct encoded *)source)->marks[sample];
-    return (size_t)(m[1].word + m[1].length - m->word);
+    const struct mark *mark = &((const struct encoded *)source)->marks[sample];
+    return (size_t)(mark[1].word + mark[1].length - mark->word);
 }
 
 static int encoded_read(const struct lt_source *source, uint64_t sample, void *raw,
                         struct tacho_error *err)
 {
-    const struct encoded *s = (const struct encoded *)source;
-    return lt_dataset_read(s->data, s->marks[sample].word, raw, encoded_bytes(source, sample), err);
+    const struct encoded *encoded = (const struct encoded *)source;
+    return lt_dataset_read(encoded->data, encoded->marks[sample].word, raw,
+                           encoded_bytes(source, sample), err);
 }
 
 static int encoded_decode(const struct lt_source *source, uint64_t sample, const void *raw,
                           void *item, struct tacho_error *err)
 {
-    const struct encoded *s = (const struct encoded *)source;
+    const struct encoded *encoded = (const struct encoded *)source;
     const unsigned char *at = raw;
-    size_t left = encoded_bytes(source, sample), skip = s->marks[sample].skip,
+    size_t left = encoded_bytes(source, sample), skip = encoded->marks[sample].skip,
            need = (size_t)source->t + 1, have = 0;
     int32_t word[LT_BPE_WORD], *to = item;
     while (left > 0 && have < need) {
-        size_t n = lt_bpe_word(at, left), got = lt_bpe_encode_word(s->bpe, at, n, word);
+        size_t n = lt_bpe_word(at, left), got = lt_bpe_encode_word(encoded->bpe, at, n, word);
         size_t from = skip < got ? skip : got,
                take = got - from < need - have ? got - from : need - have;
         memcpy(to + have, word + from, take * sizeof *to);
@@ -66,43 +67,45 @@ static int encoded_decode(const struct lt_source *source, uint64_t sample, const
 
 static void encoded_close(struct lt_source *source)
 {
-    struct encoded *s = (struct encoded *)source;
-    lt_memory_add(LT_MEMORY_LOADER, -(int64_t)(s->cap * sizeof *s->marks));
-    lt_dataset_close(s->data);
-    lt_bpe_destroy(s->bpe);
-    free(s->marks);
-    free(s);
+    struct encoded *encoded = (struct encoded *)source;
+    lt_memory_add(LT_MEMORY_LOADER, -(int64_t)(encoded->cap * sizeof *encoded->marks));
+    lt_dataset_close(encoded->data);
+    lt_bpe_destroy(encoded->bpe);
+    free(encoded->marks);
+    free(encoded);
 }
 
 static const struct lt_source_ops encoded_ops = {
     "bpe", encoded_bytes, encoded_read, encoded_decode, lt_source_collate_tokens, encoded_close};
 
-static int add_mark(struct encoded *s, struct mark mark)
+static int add_mark(struct encoded *encoded, struct mark mark)
 {
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 1024;
-        struct mark *more = realloc(s->marks, cap * sizeof *more);
+    if (encoded->count == encoded->cap) {
+        size_t cap = encoded->cap ? 2 * encoded->cap : 1024;
+        struct mark *more = realloc(encoded->marks, cap * sizeof *more);
         if (!more)
             return TACHO_ENOMEM;
-        lt_memory_add(LT_MEMORY_LOADER, (int64_t)((cap - s->cap) * sizeof *more));
-        s->marks = more;
-        s->cap = cap;
+        lt_memory_add(LT_MEMORY_LOADER, (int64_t)((cap - encoded->cap) * sizeof *more));
+        encoded->marks = more;
+        encoded->cap = cap;
     }
-    s->marks[s->count++] = mark;
+    encoded->marks[encoded->count++] = mark;
     return 0;
 }
 
 static int mark_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
                      struct tacho_error *err)
 {
-    struct encoded *s = arg;
+    struct encoded *encoded = arg;
     int32_t tokens[LT_BPE_WORD];
-    uint64_t t = (uint64_t)s->base.t, end = s->tokens + lt_bpe_encode_word(s->bpe, word, n, tokens);
-    for (uint64_t next = s->count * t; next < end; next += t)
-        if (add_mark(s, (struct mark){
-                            .word = at, .skip = (uint8_t)(next - s->tokens), .length = (uint8_t)n}))
+    uint64_t t = (uint64_t)encoded->base.t,
+             end = encoded->tokens + lt_bpe_encode_word(encoded->bpe, word, n, tokens);
+    for (uint64_t next = encoded->count * t; next < end; next += t)
+        if (add_mark(encoded, (struct mark){.word = at,
+                                            .skip = (uint8_t)(next - encoded->tokens),
+                                            .length = (uint8_t)n}))
             return tacho_fail(err, TACHO_ENOMEM, "give less text, or shards", "out of memory");
-    s->tokens = end;
+    encoded->tokens = end;
     return 0;
 }
 
@@ -110,34 +113,34 @@ int lt_source_open_bpe(struct lt_source **out, struct lt_dataset *data, const ch
                        struct tacho_error *err)
 {
     uint64_t cut[] = {0x627065, (uint64_t)t, 0, 0};
-    struct encoded *s = calloc(1, sizeof *s);
-    if (!s) {
+    struct encoded *encoded = calloc(1, sizeof *encoded);
+    if (!encoded) {
         lt_dataset_close(data);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     }
-    s->data = data;
-    s->base = (struct lt_source){
+    encoded->data = data;
+    encoded->base = (struct lt_source){
         .ops = &encoded_ops, .item_bytes = ((size_t)t + 1) * sizeof(int32_t), .t = t};
-    int rc = lt_bpe_load(&s->bpe, path, err);
+    int rc = lt_bpe_load(&encoded->bpe, path, err);
     if (rc == 0)
-        rc = lt_bpe_words(data, mark_word, s, err);
-    if (rc == 0 && s->count < 2)
+        rc = lt_bpe_words(data, mark_word, encoded, err);
+    if (rc == 0 && encoded->count < 2)
         rc = tacho_fail(err, TACHO_EFORMAT, "give more text with --data, or a shorter --seq",
                         "%llu tokens of text are too few for one sample of %llu",
-                        (unsigned long long)s->tokens, (unsigned long long)t + 1);
+                        (unsigned long long)encoded->tokens, (unsigned long long)t + 1);
     if (rc == 0)
         rc = lt_dataset_identity(data, &cut[2], err);
     if (rc) {
-        lt_source_close(&s->base);
+        lt_source_close(&encoded->base);
         return rc;
     }
-    cut[3] = lt_bpe_identity(s->bpe);
-    s->base.identity = lt_source_hash(0, cut, sizeof cut);
-    s->base.samples = s->count - 1;
-    s->base.classes = lt_bpe_vocab(s->bpe);
-    for (uint64_t i = 0; i < s->base.samples; i++)
-        if (encoded_bytes(&s->base, i) > s->base.raw_bytes)
-            s->base.raw_bytes = encoded_bytes(&s->base, i);
-    *out = &s->base;
+    cut[3] = lt_bpe_identity(encoded->bpe);
+    encoded->base.identity = lt_source_hash(0, cut, sizeof cut);
+    encoded->base.samples = encoded->count - 1;
+    encoded->base.classes = lt_bpe_vocab(encoded->bpe);
+    for (uint64_t i = 0; i < encoded->base.samples; i++)
+        if (encoded_bytes(&encoded->base, i) > encoded->base.raw_bytes)
+            encoded->base.raw_bytes = encoded_bytes(&encoded->base, i);
+    *out = &encoded->base;
     return 0;
 }

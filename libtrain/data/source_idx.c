@@ -24,10 +24,10 @@ static size_t idx_bytes(const struct lt_source *source, uint64_t sample)
 static int idx_read(const struct lt_source *source, uint64_t sample, void *raw,
                     struct tacho_error *err)
 {
-    const struct idx *s = (const struct idx *)source;
+    const struct idx *idx = (const struct idx *)source;
     size_t each = (size_t)source->width;
-    int rc = lt_dataset_read(s->data, s->images + sample * each, raw, each, err);
-    return rc ? rc : lt_dataset_read(s->data, s->labels + sample, (char *)raw + each, 1, err);
+    int rc = lt_dataset_read(idx->data, idx->images + sample * each, raw, each, err);
+    return rc ? rc : lt_dataset_read(idx->data, idx->labels + sample, (char *)raw + each, 1, err);
 }
 
 static int idx_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item,
@@ -48,36 +48,37 @@ static int idx_decode(const struct lt_source *source, uint64_t sample, const voi
 
 static void idx_close(struct lt_source *source)
 {
-    struct idx *s = (struct idx *)source;
-    lt_dataset_close(s->data);
-    free(s);
+    struct idx *idx = (struct idx *)source;
+    lt_dataset_close(idx->data);
+    free(idx);
 }
 
 static const struct lt_source_ops idx_ops = {
     "idx", idx_bytes, idx_read, idx_decode, lt_source_collate_features, idx_close};
 
-static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *x, struct tacho_error *err)
+static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *idx,
+                 struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
-    struct lt_dataset_file f = lt_dataset_file(data, i);
-    size_t n = f.bytes < sizeof head ? (size_t)f.bytes : sizeof head;
-    int rc = lt_dataset_read(data, f.start, head, n, err);
-    return rc ? rc : lt_format_idx(f.path, head, n, f.bytes, x, err);
+    struct lt_dataset_file file = lt_dataset_file(data, i);
+    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
+    int rc = lt_dataset_read(data, file.start, head, n, err);
+    return rc ? rc : lt_format_idx(file.path, head, n, file.bytes, idx, err);
 }
 
 /* One more than the highest label. */
-static int count_classes(struct idx *s, struct tacho_error *err)
+static int count_classes(struct idx *idx, struct tacho_error *err)
 {
     unsigned char block[4096];
-    for (uint64_t at = 0; at < s->base.samples; at += sizeof block) {
+    for (uint64_t at = 0; at < idx->base.samples; at += sizeof block) {
         size_t n =
-            s->base.samples - at < sizeof block ? (size_t)(s->base.samples - at) : sizeof block;
-        int rc = lt_dataset_read(s->data, s->labels + at, block, n, err);
+            idx->base.samples - at < sizeof block ? (size_t)(idx->base.samples - at) : sizeof block;
+        int rc = lt_dataset_read(idx->data, idx->labels + at, block, n, err);
         if (rc)
             return rc;
         for (size_t i = 0; i < n; i++)
-            if (block[i] >= s->base.classes)
-                s->base.classes = block[i] + 1;
+            if (block[i] >= idx->base.classes)
+                idx->base.classes = block[i] + 1;
     }
     return 0;
 }
@@ -104,8 +105,8 @@ int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct t
     struct lt_idx images, labels;
     uint64_t cut[] = {0x696478, 0};
     const char *empty = lt_dataset_empty_file(data);
-    struct idx *s = calloc(1, sizeof *s);
-    int rc = s ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    struct idx *idx = calloc(1, sizeof *idx);
+    int rc = idx ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     if (rc == 0 && empty)
         rc = tacho_fail(err, TACHO_EFORMAT, "fetch the file again", "%s: empty", empty);
     if (rc == 0 && lt_dataset_files(data) != 2)
@@ -122,24 +123,24 @@ int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct t
         rc = lt_dataset_identity(data, &cut[1], err);
     if (rc) {
         lt_dataset_close(data);
-        free(s);
+        free(idx);
         return rc;
     }
-    s->data = data;
-    s->images = images.offset;
-    s->labels = lt_dataset_file(data, 1).start + labels.offset;
-    s->base =
+    idx->data = data;
+    idx->images = images.offset;
+    idx->labels = lt_dataset_file(data, 1).start + labels.offset;
+    idx->base =
         (struct lt_source){.ops = &idx_ops,
                            .samples = images.count,
                            .identity = lt_source_hash(0, cut, sizeof cut),
                            .raw_bytes = (size_t)images.each + 1,
                            .item_bytes = (size_t)images.each * sizeof(float) + sizeof(int32_t),
                            .width = (int64_t)images.each};
-    rc = count_classes(s, err);
+    rc = count_classes(idx, err);
     if (rc) {
-        lt_source_close(&s->base);
+        lt_source_close(&idx->base);
         return rc;
     }
-    *out = &s->base;
+    *out = &idx->base;
     return 0;
 }

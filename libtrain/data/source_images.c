@@ -27,99 +27,100 @@ static size_t images_bytes(const struct lt_source *source, uint64_t sample)
 static int images_read(const struct lt_source *source, uint64_t sample, void *raw,
                        struct tacho_error *err)
 {
-    const struct images *s = (const struct images *)source;
-    struct lt_dataset_file f = lt_dataset_file(s->data, sample);
-    return lt_dataset_read(s->data, f.start, raw, (size_t)f.bytes, err);
+    const struct images *images = (const struct images *)source;
+    struct lt_dataset_file file = lt_dataset_file(images->data, sample);
+    return lt_dataset_read(images->data, file.start, raw, (size_t)file.bytes, err);
 }
 
 static int images_decode(const struct lt_source *source, uint64_t sample, const void *raw,
                          void *item, struct tacho_error *err)
 {
-    const struct images *s = (const struct images *)source;
-    struct lt_dataset_file f = lt_dataset_file(s->data, sample);
-    struct lt_pnm x = {.value_bytes = 1, .highest = 255};
+    const struct images *images = (const struct images *)source;
+    struct lt_dataset_file file = lt_dataset_file(images->data, sample);
+    struct lt_pnm pnm = {.value_bytes = 1, .highest = 255};
     const unsigned char *from = raw;
     float *to = item;
-    if (!s->bare) {
-        size_t n = f.bytes < LT_FORMAT_HEAD ? (size_t)f.bytes : LT_FORMAT_HEAD;
-        int rc = lt_format_pnm(f.path, from, n, f.bytes, &x, err);
+    if (!images->bare) {
+        size_t n = file.bytes < LT_FORMAT_HEAD ? (size_t)file.bytes : LT_FORMAT_HEAD;
+        int rc = lt_format_pnm(file.path, from, n, file.bytes, &pnm, err);
         if (rc)
             return rc;
-        if (x.width != s->columns || x.height != s->rows || x.channels != s->channels)
-            return tacho_fail(err, TACHO_ECORRUPT,
-                              "bring all images to one size; nothing is scaled here",
-                              "%s: %lu x %lu pixels of %d, the first image has %lu x %lu of %d",
-                              f.path, (unsigned long)x.width, (unsigned long)x.height, x.channels,
-                              (unsigned long)s->columns, (unsigned long)s->rows, s->channels);
-        from += x.offset;
+        if (pnm.width != images->columns || pnm.height != images->rows ||
+            pnm.channels != images->channels)
+            return tacho_fail(
+                err, TACHO_ECORRUPT, "bring all images to one size; nothing is scaled here",
+                "%s: %lu x %lu pixels of %d, the first image has %lu x %lu of %d", file.path,
+                (unsigned long)pnm.width, (unsigned long)pnm.height, pnm.channels,
+                (unsigned long)images->columns, (unsigned long)images->rows, images->channels);
+        from += pnm.offset;
     }
     for (int64_t i = 0; i < source->width; i++)
-        to[i] = (float)(x.value_bytes == 1 ? from[i] : from[2 * i] << 8 | from[2 * i + 1]) /
-                (float)x.highest;
-    memcpy(to + source->width, &s->label[sample], sizeof *s->label);
+        to[i] = (float)(pnm.value_bytes == 1 ? from[i] : from[2 * i] << 8 | from[2 * i + 1]) /
+                (float)pnm.highest;
+    memcpy(to + source->width, &images->label[sample], sizeof *images->label);
     return 0;
 }
 
 static void images_close(struct lt_source *source)
 {
-    struct images *s = (struct images *)source;
-    lt_dataset_close(s->data);
-    free(s->label);
-    free(s);
+    struct images *images = (struct images *)source;
+    lt_dataset_close(images->data);
+    free(images->label);
+    free(images);
 }
 
 static const struct lt_source_ops images_ops = {
     "images", images_bytes, images_read, images_decode, lt_source_collate_features, images_close};
 
 /* Files come in the order of the folders, so the folder only ever advances. */
-static int label_files(struct images *s, const char *const *folders, size_t classes,
+static int label_files(struct images *images, const char *const *folders, size_t classes,
                        struct tacho_error *err)
 {
     size_t folder = 0;
-    for (size_t i = 0; i < s->base.samples; i++) {
-        struct lt_dataset_file f = lt_dataset_file(s->data, i);
-        const char *slash = strrchr(f.path, '/');
-        size_t length = slash ? (size_t)(slash - f.path) : 0;
-        while (folder < classes &&
-               (strlen(folders[folder]) != length || strncmp(folders[folder], f.path, length) != 0))
+    for (size_t i = 0; i < images->base.samples; i++) {
+        struct lt_dataset_file file = lt_dataset_file(images->data, i);
+        const char *slash = strrchr(file.path, '/');
+        size_t length = slash ? (size_t)(slash - file.path) : 0;
+        while (folder < classes && (strlen(folders[folder]) != length ||
+                                    strncmp(folders[folder], file.path, length) != 0))
             folder++;
         if (folder == classes)
-            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: of no folder", f.path);
-        s->label[i] = (int32_t)folder;
-        if (f.bytes > s->base.raw_bytes)
-            s->base.raw_bytes = (size_t)f.bytes;
+            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: of no folder", file.path);
+        images->label[i] = (int32_t)folder;
+        if (file.bytes > images->base.raw_bytes)
+            images->base.raw_bytes = (size_t)file.bytes;
     }
     return 0;
 }
 
 /* What all images must be like, from the first of them. */
-static int look_at_first(struct images *s, struct tacho_error *err)
+static int look_at_first(struct images *images, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
-    struct lt_dataset_file f = lt_dataset_file(s->data, 0);
-    size_t n = f.bytes < sizeof head ? (size_t)f.bytes : sizeof head;
-    struct lt_pnm x;
-    int rc = lt_dataset_read(s->data, f.start, head, n, err);
+    struct lt_dataset_file file = lt_dataset_file(images->data, 0);
+    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
+    struct lt_pnm pnm;
+    int rc = lt_dataset_read(images->data, file.start, head, n, err);
     if (rc)
         return rc;
-    s->bare = !lt_format_is_pnm(head, n);
-    if (!s->bare) {
-        rc = lt_format_pnm(f.path, head, n, f.bytes, &x, err);
-        s->columns = x.width;
-        s->rows = x.height;
-        s->channels = x.channels;
-        s->base.width = rc ? 0 : (int64_t)x.width * x.height * x.channels;
+    images->bare = !lt_format_is_pnm(head, n);
+    if (!images->bare) {
+        rc = lt_format_pnm(file.path, head, n, file.bytes, &pnm, err);
+        images->columns = pnm.width;
+        images->rows = pnm.height;
+        images->channels = pnm.channels;
+        images->base.width = rc ? 0 : (int64_t)pnm.width * pnm.height * pnm.channels;
         return rc;
     }
-    s->base.width = (int64_t)f.bytes;
-    for (size_t i = 1; i < s->base.samples; i++) {
-        struct lt_dataset_file other = lt_dataset_file(s->data, i);
-        if (other.bytes != f.bytes)
+    images->base.width = (int64_t)file.bytes;
+    for (size_t i = 1; i < images->base.samples; i++) {
+        struct lt_dataset_file other = lt_dataset_file(images->data, i);
+        if (other.bytes != file.bytes)
             return tacho_fail(
                 err, TACHO_EFORMAT,
                 "bare images have one size; else convert them to raw PGM (P5) or PPM (P6)",
                 "%s: %llu bytes, the first image has %llu", other.path,
-                (unsigned long long)other.bytes, (unsigned long long)f.bytes);
+                (unsigned long long)other.bytes, (unsigned long long)file.bytes);
     }
     return 0;
 }
@@ -129,33 +130,33 @@ int lt_source_open_images(struct lt_source **out, struct lt_dataset *data,
 {
     uint64_t cut[] = {0x696d67, classes, 0};
     const char *empty = lt_dataset_empty_file(data);
-    struct images *s = calloc(1, sizeof *s);
+    struct images *images = calloc(1, sizeof *images);
     int rc = 0;
-    if (!s) {
+    if (!images) {
         lt_dataset_close(data);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     }
-    s->data = data;
-    s->base = (struct lt_source){
+    images->data = data;
+    images->base = (struct lt_source){
         .ops = &images_ops, .samples = lt_dataset_files(data), .classes = (int64_t)classes};
-    s->label = calloc(s->base.samples, sizeof *s->label);
-    if (!s->label)
+    images->label = calloc(images->base.samples, sizeof *images->label);
+    if (!images->label)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     else if (empty)
         rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it anew", "%s: empty", empty);
     if (rc == 0)
-        rc = label_files(s, folders, classes, err);
+        rc = label_files(images, folders, classes, err);
     if (rc == 0)
-        rc = look_at_first(s, err);
+        rc = look_at_first(images, err);
     if (rc == 0)
         rc = lt_dataset_identity(data, &cut[2], err);
     if (rc) {
-        lt_source_close(&s->base);
+        lt_source_close(&images->base);
         return rc;
     }
-    s->base.identity = lt_source_hash(lt_source_hash(0, cut, sizeof cut), s->label,
-                                      s->base.samples * sizeof *s->label);
-    s->base.item_bytes = (size_t)s->base.width * sizeof(float) + sizeof(int32_t);
-    *out = &s->base;
+    images->base.identity = lt_source_hash(lt_source_hash(0, cut, sizeof cut), images->label,
+                                           images->base.samples * sizeof *images->label);
+    images->base.item_bytes = (size_t)images->base.width * sizeof(float) + sizeof(int32_t);
+    *out = &images->base;
     return 0;
 }

@@ -20,8 +20,8 @@ static size_t text_bytes(const struct lt_source *source, uint64_t sample)
 static int text_read(const struct lt_source *source, uint64_t sample, void *raw,
                      struct tacho_error *err)
 {
-    const struct text *s = (const struct text *)source;
-    return lt_dataset_read(s->data, sample * (uint64_t)source->t, raw, source->raw_bytes, err);
+    const struct text *text = (const struct text *)source;
+    return lt_dataset_read(text->data, sample * (uint64_t)source->t, raw, source->raw_bytes, err);
 }
 
 static int text_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item,
@@ -37,9 +37,9 @@ static int text_decode(const struct lt_source *source, uint64_t sample, const vo
 
 static void text_close(struct lt_source *source)
 {
-    struct text *s = (struct text *)source;
-    lt_dataset_close(s->data);
-    free(s);
+    struct text *text = (struct text *)source;
+    lt_dataset_close(text->data);
+    free(text);
 }
 
 static const struct lt_source_ops text_ops = {
@@ -49,9 +49,9 @@ int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t
                         struct tacho_error *err)
 {
     uint64_t bytes = lt_dataset_bytes(data), cut[] = {0x74786574, (uint64_t)t, 0};
-    struct text *s = calloc(1, sizeof *s);
+    struct text *text = calloc(1, sizeof *text);
     int rc = 0;
-    if (!s)
+    if (!text)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     else if (bytes < (uint64_t)t + 1)
         rc = tacho_fail(err, TACHO_EFORMAT, "give more text with --data, or a shorter --seq",
@@ -61,17 +61,17 @@ int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t
         rc = lt_dataset_identity(data, &cut[2], err);
     if (rc) {
         lt_dataset_close(data);
-        free(s);
+        free(text);
         return rc;
     }
-    s->data = data;
-    s->base = (struct lt_source){.ops = &text_ops,
-                                 .samples = (bytes - 1) / (uint64_t)t,
-                                 .identity = lt_source_hash(0, cut, sizeof cut),
-                                 .raw_bytes = (size_t)t + 1,
-                                 .item_bytes = ((size_t)t + 1) * sizeof(int32_t),
-                                 .t = t,
-                                 .classes = 256};
-    *out = &s->base;
+    text->data = data;
+    text->base = (struct lt_source){.ops = &text_ops,
+                                    .samples = (bytes - 1) / (uint64_t)t,
+                                    .identity = lt_source_hash(0, cut, sizeof cut),
+                                    .raw_bytes = (size_t)t + 1,
+                                    .item_bytes = ((size_t)t + 1) * sizeof(int32_t),
+                                    .t = t,
+                                    .classes = 256};
+    *out = &text->base;
     return 0;
 }

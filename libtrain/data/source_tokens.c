@@ -20,17 +20,17 @@ struct tokens {
     struct shard shard[];
 };
 
-static const struct shard *find(const struct tokens *s, uint64_t sample)
+static const struct shard *find(const struct tokens *tokens, uint64_t sample)
 {
-    size_t low = 0, high = s->count;
+    size_t low = 0, high = tokens->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (s->shard[middle].first <= sample)
+        if (tokens->shard[middle].first <= sample)
             low = middle;
         else
             high = middle;
     }
-    return &s->shard[low];
+    return &tokens->shard[low];
 }
 
 static size_t tokens_bytes(const struct lt_source *source, uint64_t sample)
@@ -42,10 +42,10 @@ static size_t tokens_bytes(const struct lt_source *source, uint64_t sample)
 static int tokens_read(const struct lt_source *source, uint64_t sample, void *raw,
                        struct tacho_error *err)
 {
-    const struct tokens *s = (const struct tokens *)source;
-    const struct shard *shard = find(s, sample);
+    const struct tokens *tokens = (const struct tokens *)source;
+    const struct shard *shard = find(tokens, sample);
     uint64_t at = shard->start + 2 * (sample - shard->first) * (uint64_t)source->t;
-    return lt_dataset_read(s->data, at, raw, source->raw_bytes, err);
+    return lt_dataset_read(tokens->data, at, raw, source->raw_bytes, err);
 }
 
 static int tokens_decode(const struct lt_source *source, uint64_t sample, const void *raw,
@@ -70,9 +70,9 @@ static int tokens_decode(const struct lt_source *source, uint64_t sample, const 
 
 static void tokens_close(struct lt_source *source)
 {
-    struct tokens *s = (struct tokens *)source;
-    lt_dataset_close(s->data);
-    free(s);
+    struct tokens *tokens = (struct tokens *)source;
+    lt_dataset_close(tokens->data);
+    free(tokens);
 }
 
 static const struct lt_source_ops tokens_ops = {
@@ -81,20 +81,20 @@ static const struct lt_source_ops tokens_ops = {
 static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
-    struct lt_dataset_file f = lt_dataset_file(s->data, i);
-    size_t n = f.bytes < sizeof head ? (size_t)f.bytes : sizeof head;
+    struct lt_dataset_file file = lt_dataset_file(s->data, i);
+    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
     uint64_t tokens, t = (uint64_t)s->base.t;
-    int rc = lt_dataset_read(s->data, f.start, head, n, err);
+    int rc = lt_dataset_read(s->data, file.start, head, n, err);
     if (rc == 0)
-        rc = lt_format_shard(f.path, head, n, f.bytes, &tokens, err);
+        rc = lt_format_shard(file.path, head, n, file.bytes, &tokens, err);
     if (rc)
         return rc;
     if (tokens < t + 1)
         return tacho_fail(err, TACHO_EFORMAT, "choose a shorter --seq, or larger shards",
-                          "%s: %llu tokens are too few for one sample of %llu", f.path,
+                          "%s: %llu tokens are too few for one sample of %llu", file.path,
                           (unsigned long long)tokens, (unsigned long long)t + 1);
     s->shard[s->count++] = (struct shard){
-        .first = s->base.samples, .start = f.start + LT_SHARD_HEADER, .path = f.path};
+        .first = s->base.samples, .start = file.start + LT_SHARD_HEADER, .path = file.path};
     s->base.samples += (tokens - 1) / t;
     return 0;
 }
@@ -105,29 +105,29 @@ int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64
     size_t files = lt_dataset_files(data);
     const char *empty = lt_dataset_empty_file(data);
     uint64_t cut[] = {0x746f6b656e73, (uint64_t)t, 0};
-    struct tokens *s = calloc(1, sizeof *s + files * sizeof *s->shard);
+    struct tokens *tokens = calloc(1, sizeof *tokens + files * sizeof *tokens->shard);
     int rc = 0;
-    if (!s) {
+    if (!tokens) {
         lt_dataset_close(data);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     }
-    s->data = data;
-    s->base = (struct lt_source){.ops = &tokens_ops,
-                                 .raw_bytes = 2 * ((size_t)t + 1),
-                                 .item_bytes = ((size_t)t + 1) * sizeof(int32_t),
-                                 .t = t,
-                                 .classes = vocab};
+    tokens->data = data;
+    tokens->base = (struct lt_source){.ops = &tokens_ops,
+                                      .raw_bytes = 2 * ((size_t)t + 1),
+                                      .item_bytes = ((size_t)t + 1) * sizeof(int32_t),
+                                      .t = t,
+                                      .classes = vocab};
     if (empty)
         rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it anew", "%s: empty", empty);
     for (size_t i = 0; i < files && rc == 0; i++)
-        rc = add_shard(s, i, err);
+        rc = add_shard(tokens, i, err);
     if (rc == 0)
         rc = lt_dataset_identity(data, &cut[2], err);
     if (rc) {
-        lt_source_close(&s->base);
+        lt_source_close(&tokens->base);
         return rc;
     }
-    s->base.identity = lt_source_hash(0, cut, sizeof cut);
-    *out = &s->base;
+    tokens->base.identity = lt_source_hash(0, cut, sizeof cut);
+    *out = &tokens->base;
     return 0;
 }

@@ -28,48 +28,48 @@ struct lt_loader {
     char warning[160];
 };
 
-static int workers(const struct lt_loader *l)
+static int workers(const struct lt_loader *loader)
 {
-    return l->config.options.workers;
+    return loader->config.options.workers;
 }
 
 /* ---- pinning ------------------------------------------------------------------------------------------------------------- */
 
 /* Copies a batch from the ring into its place in locked memory. */
-static void stage_batch(struct lt_loader *l, uint64_t batch)
+static void stage_batch(struct lt_loader *loader, uint64_t batch)
 {
-    const struct lt_slot *from = lt_ring_slot(l->ring, batch);
-    struct lt_slot *to = lt_ring_slot(l->stage, batch);
-    size_t bytes = lt_ring_slot_bytes(l->ring);
+    const struct lt_slot *from = lt_ring_slot(loader->ring, batch);
+    struct lt_slot *to = lt_ring_slot(loader->stage, batch);
+    size_t bytes = lt_ring_slot_bytes(loader->ring);
     to->code = from->code;
     to->error = from->error;
     if (from->code)
         return;
-    lt_trace_begin(l->trace, LT_RANGE_PIN, bytes, (uint64_t)l->config.b);
+    lt_trace_begin(loader->trace, LT_RANGE_PIN, bytes, (uint64_t)loader->config.b);
     if (from->rows.tokens)
         memcpy(to->rows.tokens, from->rows.tokens, bytes);
     else
         memcpy(to->rows.features, from->rows.features, bytes);
-    lt_trace_end(l->trace);
+    lt_trace_end(loader->trace);
 }
 
 static void *pin_thread(void *arg)
 {
-    struct lt_loader *l = arg;
+    struct lt_loader *loader = arg;
     uint64_t batch;
-    lt_trace_thread(l->trace, "pin-0");
-    while (lt_ring_claim(l->stage, &batch, NULL)) {
+    lt_trace_thread(loader->trace, "pin-0");
+    while (lt_ring_claim(loader->stage, &batch, NULL)) {
         struct tacho_error err = {0};
-        struct lt_slot *to = lt_ring_slot(l->stage, batch);
-        int rc = lt_ring_take(l->ring, batch, lt_crew_check, l->crew, NULL, &err);
+        struct lt_slot *to = lt_ring_slot(loader->stage, batch);
+        int rc = lt_ring_take(loader->ring, batch, lt_crew_check, loader->crew, NULL, &err);
         if (rc == 0) {
-            stage_batch(l, batch);
-            lt_ring_release(l->ring, batch + 1);
+            stage_batch(loader, batch);
+            lt_ring_release(loader->ring, batch + 1);
         } else {
             to->code = rc;
             to->error = err;
         }
-        lt_ring_publish(l->stage, batch);
+        lt_ring_publish(loader->stage, batch);
         if (rc)
             break;
     }
@@ -77,28 +77,28 @@ static void *pin_thread(void *arg)
 }
 
 /* Memory that cannot be locked is used all the same, and said. */
-static int open_stage(struct lt_loader *l, const struct lt_source *source)
+static int open_stage(struct lt_loader *loader, const struct lt_source *source)
 {
     size_t bytes;
-    int rc = lt_ring_create(&l->stage, source, l->config.b, STAGED, 0);
+    int rc = lt_ring_create(&loader->stage, source, loader->config.b, STAGED, 0);
     if (rc)
         return rc;
-    void *memory = lt_ring_memory(l->stage, &bytes);
+    void *memory = lt_ring_memory(loader->stage, &bytes);
     if (mlock2(memory, bytes, 0)) /* mlock does nothing under the sanitizers */
-        snprintf(l->warning, sizeof l->warning,
+        snprintf(loader->warning, sizeof loader->warning,
                  "pin: %zu KiB cannot be locked (%s; ulimit -l raises the limit): not locked",
                  bytes / 1024, strerror(errno));
     return 0;
 }
 
-static int start_pin(struct lt_loader *l, struct tacho_error *err)
+static int start_pin(struct lt_loader *loader, struct tacho_error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&l->pin, NULL, pin_thread, l);
+    int rc = pthread_create(&loader->pin, NULL, pin_thread, loader);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    l->pin_runs = rc == 0;
+    loader->pin_runs = rc == 0;
     return rc ? tacho_fail(err, TACHO_EINTERNAL, NULL, "cannot start the pin thread: %s",
                            strerror(rc))
               : 0;
@@ -107,20 +107,22 @@ static int start_pin(struct lt_loader *l, struct tacho_error *err)
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
 /* The consumer, or the pin thread, holds one slot while it works. */
-static int slots(const struct lt_loader_options *k)
+static int slots(const struct lt_loader_options *loader_options)
 {
-    return k->workers ? (k->prefetch > 1 ? k->prefetch : 1) + 1 : 1;
+    return loader_options->workers
+               ? (loader_options->prefetch > 1 ? loader_options->prefetch : 1) + 1
+               : 1;
 }
 
-static int allocate(struct lt_loader *l, const struct lt_part *part)
+static int allocate(struct lt_loader *loader, const struct lt_part *part)
 {
-    const struct lt_loader_options *k = &l->config.options;
-    int rc = lt_ring_create(&l->ring, part->source, l->config.b, slots(k),
-                            lt_crew_shared_bytes(&l->config, l->trace));
+    const struct lt_loader_options *loader_options = &loader->config.options;
+    int rc = lt_ring_create(&loader->ring, part->source, loader->config.b, slots(loader_options),
+                            lt_crew_shared_bytes(&loader->config, loader->trace));
     if (rc == 0)
-        rc = lt_crew_create(&l->crew, part, &l->config, l->ring, l->trace);
-    if (rc == 0 && k->pin)
-        rc = open_stage(l, part->source);
+        rc = lt_crew_create(&loader->crew, part, &loader->config, loader->ring, loader->trace);
+    if (rc == 0 && loader_options->pin)
+        rc = open_stage(loader, part->source);
     return rc;
 }
 
@@ -128,25 +130,25 @@ int lt_loader_create(struct lt_loader **out, const struct lt_part *part,
                      const struct lt_loader_config *config, struct lt_trace *trace,
                      struct tacho_error *err)
 {
-    struct lt_loader *l = calloc(1, sizeof *l);
-    if (!l)
+    struct lt_loader *loader = calloc(1, sizeof *loader);
+    if (!loader)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "loader: out of memory");
-    l->config = *config;
-    l->config.ranks = config->ranks ? config->ranks : 1;
-    l->trace = trace;
-    l->batch_bytes = part->source->item_bytes * (uint64_t)config->b;
-    int rc = allocate(l, part);
+    loader->config = *config;
+    loader->config.ranks = config->ranks ? config->ranks : 1;
+    loader->trace = trace;
+    loader->batch_bytes = part->source->item_bytes * (uint64_t)config->b;
+    int rc = allocate(loader, part);
     if (rc)
         tacho_fail(err, rc, "choose a smaller --batch or --prefetch", "loader: out of memory");
-    if (rc == 0 && workers(l))
-        rc = lt_crew_start(l->crew, err);
-    if (rc == 0 && workers(l) && l->stage)
-        rc = start_pin(l, err);
+    if (rc == 0 && workers(loader))
+        rc = lt_crew_start(loader->crew, err);
+    if (rc == 0 && workers(loader) && loader->stage)
+        rc = start_pin(loader, err);
     if (rc) {
-        lt_loader_destroy(l);
+        lt_loader_destroy(loader);
         return rc;
     }
-    *out = l;
+    *out = loader;
     return 0;
 }
 
@@ -166,21 +168,22 @@ void lt_loader_destroy(struct lt_loader *loader)
 }
 
 /* Gives back the slot of the batch handed out before, and waits for the next one. */
-static int take(struct lt_loader *l, struct tacho_error *err)
+static int take(struct lt_loader *loader, struct tacho_error *err)
 {
-    struct lt_ring *from = l->stage ? l->stage : l->ring;
-    int depth = 0, behind = l->stage ? lt_ring_depth(l->ring) : 0;
-    lt_ring_release(from, l->taken);
-    int rc = l->stage ? lt_ring_take(from, l->taken, NULL, NULL, &depth, err)
-                      : lt_ring_take(from, l->taken, lt_crew_check, l->crew, &depth, err);
-    lt_trace_count(l->trace, LT_COUNTER_QUEUE_DEPTH, depth + behind);
+    struct lt_ring *from = loader->stage ? loader->stage : loader->ring;
+    int depth = 0, behind = loader->stage ? lt_ring_depth(loader->ring) : 0;
+    lt_ring_release(from, loader->taken);
+    int rc = loader->stage
+                 ? lt_ring_take(from, loader->taken, NULL, NULL, &depth, err)
+                 : lt_ring_take(from, loader->taken, lt_crew_check, loader->crew, &depth, err);
+    lt_trace_count(loader->trace, LT_COUNTER_QUEUE_DEPTH, depth + behind);
     return rc;
 }
 
 int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tacho_error *err)
 {
     struct lt_loader *l = loader;
-    struct lt_slot *s = lt_ring_slot(l->stage ? l->stage : l->ring, l->taken);
+    struct lt_slot *slot = lt_ring_slot(l->stage ? l->stage : l->ring, l->taken);
     if (l->code == 0) {
         lt_trace_begin(l->trace, LT_RANGE_INPUT_WAIT, l->batch_bytes, (uint64_t)l->config.b);
         if (workers(l)) {
@@ -191,16 +194,17 @@ int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tach
                 stage_batch(l, l->taken);
         }
         lt_trace_end(l->trace);
-        if (l->code == 0 && s->code) {
-            l->code = s->code;
-            l->error = s->error;
+        if (l->code == 0 && slot->code) {
+            l->code = slot->code;
+            l->error = slot->error;
         }
     }
     if (l->code)
         return tacho_fail(err, l->code, l->error.hint, "%s", l->error.what);
     l->taken++;
-    *batch = (struct lt_batch){
-        .tokens = s->rows.tokens, .features = s->rows.features, .targets = s->rows.targets};
+    *batch = (struct lt_batch){.tokens = slot->rows.tokens,
+                               .features = slot->rows.features,
+                               .targets = slot->rows.targets};
     return 0;
 }
 
@@ -218,10 +222,14 @@ const char *lt_loader_warning(const struct lt_loader *loader)
 /* Heads of rings, some kilobytes, and times of worker processes are left out. */
 uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_config *config)
 {
-    const struct lt_loader_options *k = &config->options;
-    const struct lt_source *s = part->source;
-    uint64_t row = (uint64_t)(s->t ? 2 * s->t : s->width + 1) * 4, b = (uint64_t)config->b;
-    uint64_t benches = !k->workers ? 1 : k->kind == LT_WORKERS_PROCESSES ? 0 : (uint64_t)k->workers;
-    return b * (row * (uint64_t)(slots(k) + (k->pin ? STAGED : 0)) +
-                benches * (s->raw_bytes + s->item_bytes));
+    const struct lt_loader_options *loader_options = &config->options;
+    const struct lt_source *source = part->source;
+    uint64_t row = (uint64_t)(source->t ? 2 * source->t : source->width + 1) * 4,
+             b = (uint64_t)config->b;
+    uint64_t benches = !loader_options->workers ? 1
+                       : loader_options->kind == LT_WORKERS_PROCESSES
+                           ? 0
+                           : (uint64_t)loader_options->workers;
+    return b * (row * (uint64_t)(slots(loader_options) + (loader_options->pin ? STAGED : 0)) +
+                benches * (source->raw_bytes + source->item_bytes));
 }

@@ -16,8 +16,9 @@
 #include "libtrain/base/memory.h"
 #include "libtrain/ops/random.h"
 
-#define END_MS 5000 /* a worker process that has not ended so long after it was told to is killed \
-                     */
+#define END_MS \
+    5000 /* a worker process that has not ended so long after it was told to is killed \
+          */
 
 /* What one worker needs to make a batch. */
 struct bench {
@@ -44,76 +45,80 @@ struct lt_crew {
 /* ---- stages -------------------------------------------------------------------------------------------------------------- */
 
 /* The sample of the source that row `row` of batch `batch` holds. */
-static uint64_t sample_at(const struct lt_crew *c, uint64_t batch, int64_t row)
+static uint64_t sample_at(const struct lt_crew *crew, uint64_t batch, int64_t row)
 {
-    const struct lt_loader_config *k = &c->config;
-    uint64_t n = k->position + (batch * (uint64_t)k->ranks + (uint64_t)k->rank) * (uint64_t)k->b +
+    const struct lt_loader_config *loader_config = &crew->config;
+    uint64_t n = loader_config->position +
+                 (batch * (uint64_t)loader_config->ranks + (uint64_t)loader_config->rank) *
+                     (uint64_t)loader_config->b +
                  (uint64_t)row;
-    uint64_t epoch = n / c->part.samples, i = n % c->part.samples;
-    if (!k->options.in_order)
-        i = lt_random_permute(lt_random_bits(k->seed, epoch), i, c->part.samples);
-    return c->part.first + i;
+    uint64_t epoch = n / crew->part.samples, i = n % crew->part.samples;
+    if (!loader_config->options.in_order)
+        i = lt_random_permute(lt_random_bits(loader_config->seed, epoch), i, crew->part.samples);
+    return crew->part.first + i;
 }
 
-static void stage_begin(const struct lt_crew *c, enum lt_range range, uint64_t bytes)
+static void stage_begin(const struct lt_crew *crew, enum lt_range range, uint64_t bytes)
 {
-    lt_trace_begin(c->trace, range, bytes, (uint64_t)c->config.b);
+    lt_trace_begin(crew->trace, range, bytes, (uint64_t)crew->config.b);
 }
 
-static void stage_end(const struct lt_crew *c, enum lt_loader_stage stage)
+static void stage_end(const struct lt_crew *crew, enum lt_loader_stage stage)
 {
-    double slow = c->config.options.slow[stage];
+    double slow = crew->config.options.slow[stage];
     if (slow > 0)
-        lt_ring_sleep(c->ring, slow);
-    lt_trace_end(c->trace);
+        lt_ring_sleep(crew->ring, slow);
+    lt_trace_end(crew->trace);
 }
 
-static int stage_read(const struct bench *w, uint64_t batch, struct tacho_error *err)
+static int stage_read(const struct bench *bench, uint64_t batch, struct tacho_error *err)
 {
-    const struct lt_crew *c = w->crew;
-    const struct lt_source *s = c->part.source;
+    const struct lt_crew *crew = bench->crew;
+    const struct lt_source *source = crew->part.source;
     uint64_t bytes = 0;
     int rc = 0;
-    for (int64_t i = 0; i < c->config.b; i++)
-        bytes += s->ops->bytes(s, sample_at(c, batch, i));
-    stage_begin(c, LT_RANGE_READ, bytes);
-    for (int64_t i = 0; i < c->config.b && rc == 0; i++)
-        rc = s->ops->read(s, sample_at(c, batch, i), w->raw + (size_t)i * s->raw_bytes, err);
-    stage_end(c, LT_STAGE_READ);
+    for (int64_t i = 0; i < crew->config.b; i++)
+        bytes += source->ops->bytes(source, sample_at(crew, batch, i));
+    stage_begin(crew, LT_RANGE_READ, bytes);
+    for (int64_t i = 0; i < crew->config.b && rc == 0; i++)
+        rc = source->ops->read(source, sample_at(crew, batch, i),
+                               bench->raw + (size_t)i * source->raw_bytes, err);
+    stage_end(crew, LT_STAGE_READ);
     return rc;
 }
 
-static int stage_decode(const struct bench *w, uint64_t batch, struct tacho_error *err)
+static int stage_decode(const struct bench *bench, uint64_t batch, struct tacho_error *err)
 {
-    const struct lt_crew *c = w->crew;
-    const struct lt_source *s = c->part.source;
+    const struct lt_crew *crew = bench->crew;
+    const struct lt_source *source = crew->part.source;
     int rc = 0;
-    stage_begin(c, LT_RANGE_DECODE, s->item_bytes * (uint64_t)c->config.b);
-    for (int64_t i = 0; i < c->config.b && rc == 0; i++)
-        rc = s->ops->decode(s, sample_at(c, batch, i), w->raw + (size_t)i * s->raw_bytes,
-                            w->items + (size_t)i * s->item_bytes, err);
-    stage_end(c, LT_STAGE_DECODE);
+    stage_begin(crew, LT_RANGE_DECODE, source->item_bytes * (uint64_t)crew->config.b);
+    for (int64_t i = 0; i < crew->config.b && rc == 0; i++)
+        rc = source->ops->decode(source, sample_at(crew, batch, i),
+                                 bench->raw + (size_t)i * source->raw_bytes,
+                                 bench->items + (size_t)i * source->item_bytes, err);
+    stage_end(crew, LT_STAGE_DECODE);
     return rc;
 }
 
-static void stage_collate(const struct bench *w, const struct lt_slot *slot)
+static void stage_collate(const struct bench *bench, const struct lt_slot *slot)
 {
-    const struct lt_crew *c = w->crew;
-    const struct lt_source *s = c->part.source;
-    stage_begin(c, LT_RANGE_COLLATE, lt_ring_slot_bytes(c->ring));
-    for (int64_t i = 0; i < c->config.b; i++)
-        s->ops->collate(s, w->items + (size_t)i * s->item_bytes, i, &slot->rows);
-    stage_end(c, LT_STAGE_COLLATE);
+    const struct lt_crew *crew = bench->crew;
+    const struct lt_source *source = crew->part.source;
+    stage_begin(crew, LT_RANGE_COLLATE, lt_ring_slot_bytes(crew->ring));
+    for (int64_t i = 0; i < crew->config.b; i++)
+        source->ops->collate(source, bench->items + (size_t)i * source->item_bytes, i, &slot->rows);
+    stage_end(crew, LT_STAGE_COLLATE);
 }
 
-static void make_batch(const struct bench *w, uint64_t batch)
+static void make_batch(const struct bench *bench, uint64_t batch)
 {
-    struct lt_slot *s = lt_ring_slot(w->crew->ring, batch);
-    s->code = stage_read(w, batch, &s->error);
-    if (s->code == 0)
-        s->code = stage_decode(w, batch, &s->error);
-    if (s->code == 0)
-        stage_collate(w, s);
+    struct lt_slot *slot = lt_ring_slot(bench->crew->ring, batch);
+    slot->code = stage_read(bench, batch, &slot->error);
+    if (slot->code == 0)
+        slot->code = stage_decode(bench, batch, &slot->error);
+    if (slot->code == 0)
+        stage_collate(bench, slot);
 }
 
 void lt_crew_make(struct lt_crew *crew, uint64_t batch)
@@ -125,56 +130,57 @@ void lt_crew_make(struct lt_crew *crew, uint64_t batch)
 
 static void *worker(void *arg)
 {
-    const struct bench *w = arg;
-    struct lt_crew *c = w->crew;
+    const struct bench *bench = arg;
+    struct lt_crew *crew = bench->crew;
     uint64_t batch;
     char name[16];
-    snprintf(name, sizeof name, "loader-%d", w->number);
-    lt_trace_thread(c->trace, name);
-    while (lt_ring_claim(c->ring, &batch, c->trace)) {
-        make_batch(w, batch);
-        lt_ring_publish(c->ring, batch);
+    snprintf(name, sizeof name, "loader-%d", bench->number);
+    lt_trace_thread(crew->trace, name);
+    while (lt_ring_claim(crew->ring, &batch, crew->trace)) {
+        make_batch(bench, batch);
+        lt_ring_publish(crew->ring, batch);
     }
     return NULL;
 }
 
 /* The room in shared memory where a worker process leaves its times. */
-static char *lane_of(const struct bench *w)
+static char *lane_of(const struct bench *bench)
 {
-    return (char *)lt_ring_extra(w->crew->ring) + (size_t)w->number * w->crew->lane_bytes;
+    return (char *)lt_ring_extra(bench->crew->ring) +
+           (size_t)bench->number * bench->crew->lane_bytes;
 }
 
 /* The child of a fork, in a program that may have had other threads. _exit: exit handlers and
  * buffers are the parent's. */
-static _Noreturn void child(struct bench *w, pid_t parent)
+static _Noreturn void child(struct bench *bench, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    lt_trace_forked(w->crew->trace);
-    worker(w);
-    if (w->crew->lane_bytes)
-        lt_trace_save(w->crew->trace, lane_of(w));
+    lt_trace_forked(bench->crew->trace);
+    worker(bench);
+    if (bench->crew->lane_bytes)
+        lt_trace_save(bench->crew->trace, lane_of(bench));
     _exit(0);
 }
 
-static int start_process(struct bench *w)
+static int start_process(struct bench *bench)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        child(w, parent);
-    w->pid = pid > 0 ? pid : 0;
+        child(bench, parent);
+    bench->pid = pid > 0 ? pid : 0;
     return pid > 0 ? 0 : errno;
 }
 
-static int start_thread(struct bench *w)
+static int start_thread(struct bench *bench)
 {
-    return pthread_create(&w->thread, NULL, worker, w);
+    return pthread_create(&bench->thread, NULL, worker, bench);
 }
 
-static int is_processes(const struct lt_crew *c)
+static int is_processes(const struct lt_crew *crew)
 {
-    return c->config.options.kind == LT_WORKERS_PROCESSES;
+    return crew->config.options.kind == LT_WORKERS_PROCESSES;
 }
 
 /* All signals are blocked in workers but SIGBUS, which says that a mapped file became shorter
@@ -204,58 +210,59 @@ int lt_crew_start(struct lt_crew *crew, struct tacho_error *err)
 
 int lt_crew_check(void *arg, struct tacho_error *err)
 {
-    struct lt_crew *c = arg;
-    for (int i = 0; is_processes(c) && !c->dead && i < c->started; i++) {
-        struct bench *w = &c->bench[i];
-        if (w->pid && waitpid(w->pid, &c->dead_status, WNOHANG) == w->pid) {
-            c->dead = i + 1;
-            c->dead_pid = w->pid;
-            w->pid = 0;
+    struct lt_crew *crew = arg;
+    for (int i = 0; is_processes(crew) && !crew->dead && i < crew->started; i++) {
+        struct bench *bench = &crew->bench[i];
+        if (bench->pid && waitpid(bench->pid, &crew->dead_status, WNOHANG) == bench->pid) {
+            crew->dead = i + 1;
+            crew->dead_pid = bench->pid;
+            bench->pid = 0;
         }
     }
-    if (!c->dead)
+    if (!crew->dead)
         return 0;
-    int signal = WIFSIGNALED(c->dead_status) ? WTERMSIG(c->dead_status) : 0;
+    int signal = WIFSIGNALED(crew->dead_status) ? WTERMSIG(crew->dead_status) : 0;
     tacho_fail(err, TACHO_EINTERNAL,
                signal == SIGKILL ? "if nobody killed it, the kernel did for want of memory "
                                    "(dmesg): fewer --workers, less --prefetch"
                                  : "--worker-kind threads shows whether it is the data",
                signal ? "loader worker %d (process %ld) was killed by signal %d (%s)"
                       : "loader worker %d (process %ld) ended with exit code %d%s",
-               c->dead - 1, (long)c->dead_pid, signal ? signal : WEXITSTATUS(c->dead_status),
-               signal ? strsignal(signal) : "");
+               crew->dead - 1, (long)crew->dead_pid,
+               signal ? signal : WEXITSTATUS(crew->dead_status), signal ? strsignal(signal) : "");
     return TACHO_EINTERNAL;
 }
 
-static void end_process(struct bench *w)
+static void end_process(struct bench *bench)
 {
     int status = 0;
     pid_t got = 0;
     for (int ms = 0; ms < END_MS && got == 0; ms++) {
         const struct timespec pause = {.tv_nsec = 1000000};
-        got = waitpid(w->pid, &status, WNOHANG);
+        got = waitpid(bench->pid, &status, WNOHANG);
         if (got == 0)
             nanosleep(&pause, NULL);
     }
     if (got == 0) {
-        kill(w->pid, SIGKILL);
-        while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
+        kill(bench->pid, SIGKILL);
+        while (waitpid(bench->pid, &status, 0) < 0 && errno == EINTR)
             ;
     }
-    w->pid = 0;
-    if (w->crew->lane_bytes && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        lt_trace_add(w->crew->trace, lane_of(w));
+    bench->pid = 0;
+    if (bench->crew->lane_bytes && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        lt_trace_add(bench->crew->trace, lane_of(bench));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
 /* The buffers of worker processes are theirs: those here are never touched. */
-static int64_t bench_bytes(const struct lt_crew *c)
+static int64_t bench_bytes(const struct lt_crew *crew)
 {
-    const struct lt_source *s = c->part.source;
-    return is_processes(c) && c->config.options.workers
+    const struct lt_source *source = crew->part.source;
+    return is_processes(crew) && crew->config.options.workers
                ? 0
-               : (int64_t)c->benches * c->config.b * (int64_t)(s->raw_bytes + s->item_bytes);
+               : (int64_t)crew->benches * crew->config.b *
+                     (int64_t)(source->raw_bytes + source->item_bytes);
 }
 
 size_t lt_crew_shared_bytes(const struct lt_loader_config *config, const struct lt_trace *trace)
@@ -269,27 +276,28 @@ int lt_crew_create(struct lt_crew **out, const struct lt_part *part,
                    struct lt_trace *trace)
 {
     int n = config->options.workers ? config->options.workers : 1;
-    struct lt_crew *c = calloc(1, sizeof *c + (size_t)n * sizeof *c->bench);
-    if (!c)
+    struct lt_crew *crew = calloc(1, sizeof *crew + (size_t)n * sizeof *crew->bench);
+    if (!crew)
         return TACHO_ENOMEM;
-    c->part = *part;
-    c->config = *config;
-    c->ring = ring;
-    c->trace = trace;
-    c->benches = n;
-    lt_memory_add(LT_MEMORY_LOADER, bench_bytes(c));
-    c->lane_bytes = is_processes(c) ? lt_trace_lane_bytes(trace) : 0;
+    crew->part = *part;
+    crew->config = *config;
+    crew->ring = ring;
+    crew->trace = trace;
+    crew->benches = n;
+    lt_memory_add(LT_MEMORY_LOADER, bench_bytes(crew));
+    crew->lane_bytes = is_processes(crew) ? lt_trace_lane_bytes(trace) : 0;
     for (int i = 0; i < n; i++) {
-        c->bench[i] = (struct bench){.crew = c,
-                                     .number = i,
-                                     .raw = calloc((size_t)config->b, part->source->raw_bytes),
-                                     .items = calloc((size_t)config->b, part->source->item_bytes)};
-        if (!c->bench[i].raw || !c->bench[i].items) {
-            lt_crew_destroy(c);
+        crew->bench[i] =
+            (struct bench){.crew = crew,
+                           .number = i,
+                           .raw = calloc((size_t)config->b, part->source->raw_bytes),
+                           .items = calloc((size_t)config->b, part->source->item_bytes)};
+        if (!crew->bench[i].raw || !crew->bench[i].items) {
+            lt_crew_destroy(crew);
             return TACHO_ENOMEM;
         }
     }
-    *out = c;
+    *out = crew;
     return 0;
 }
 

@@ -55,44 +55,44 @@ static struct timespec later(int64_t ns)
 
 /* A worker that dies between two batches leaves no gap: the taker asks now and then even if it need
  * not wait. */
-static int check_now_and_then(struct lt_ring *r, lt_ring_check *check, void *arg,
+static int check_now_and_then(struct lt_ring *ring, lt_ring_check *check, void *arg,
                               struct tacho_error *err)
 {
     struct timespec ts = later(0);
     int64_t now = ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-    if (!check || now - r->checked < CHECK_NS)
+    if (!check || now - ring->checked < CHECK_NS)
         return 0;
-    r->checked = now;
+    ring->checked = now;
     return check(arg, err);
 }
 
-static void stop(struct lt_ring *r)
+static void stop(struct lt_ring *ring)
 {
-    atomic_store(&r->stopped, 1);
-    atomic_fetch_add(&r->made, 1);
-    atomic_fetch_add(&r->freed, 1);
-    wake(&r->stopped);
-    wake(&r->made);
-    wake(&r->freed);
+    atomic_store(&ring->stopped, 1);
+    atomic_fetch_add(&ring->made, 1);
+    atomic_fetch_add(&ring->freed, 1);
+    wake(&ring->stopped);
+    wake(&ring->made);
+    wake(&ring->freed);
 }
 
-static void lock(struct lt_ring *r)
+static void lock(struct lt_ring *ring)
 {
-    if (pthread_mutex_lock(&r->lock) != EOWNERDEAD)
+    if (pthread_mutex_lock(&ring->lock) != EOWNERDEAD)
         return;
-    pthread_mutex_consistent(&r->lock);
-    r->broken = 1;
-    stop(r);
+    pthread_mutex_consistent(&ring->lock);
+    ring->broken = 1;
+    stop(ring);
 }
 
-static void unlock(struct lt_ring *r)
+static void unlock(struct lt_ring *ring)
 {
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&ring->lock);
 }
 
-static int is_stopped(struct lt_ring *r)
+static int is_stopped(struct lt_ring *ring)
 {
-    return (int)atomic_load(&r->stopped);
+    return (int)atomic_load(&ring->stopped);
 }
 
 static size_t padded(size_t bytes)
@@ -123,25 +123,25 @@ int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t
     if (slot > (SIZE_MAX / 2 - head - extra) / n)
         return TACHO_ENOMEM;
     size_t bytes = head + n * slot + extra;
-    struct lt_ring *r =
+    struct lt_ring *ring =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (r == MAP_FAILED)
+    if (ring == MAP_FAILED)
         return TACHO_ENOMEM;
-    char *at = (char *)r + head;
-    r->slots = slots;
-    r->slot_bytes = slot;
-    r->bytes = bytes;
+    char *at = (char *)ring + head;
+    ring->slots = slots;
+    ring->slot_bytes = slot;
+    ring->bytes = bytes;
     for (size_t i = 0; i < n; i++, at += slot)
-        r->slot[i].rows = (struct lt_rows){.tokens = source->t ? (void *)at : NULL,
-                                           .features = source->t ? NULL : (void *)(at + tokens),
-                                           .targets = (void *)(at + tokens + features)};
-    r->extra = at;
-    if (lock_init(&r->lock)) {
-        munmap(r, bytes);
+        ring->slot[i].rows = (struct lt_rows){.tokens = source->t ? (void *)at : NULL,
+                                              .features = source->t ? NULL : (void *)(at + tokens),
+                                              .targets = (void *)(at + tokens + features)};
+    ring->extra = at;
+    if (lock_init(&ring->lock)) {
+        munmap(ring, bytes);
         return TACHO_ENOMEM;
     }
     lt_memory_add(LT_MEMORY_LOADER, (int64_t)bytes);
-    *out = r;
+    *out = ring;
     return 0;
 }
 
@@ -208,14 +208,14 @@ void lt_ring_publish(struct lt_ring *ring, uint64_t batch)
 int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, void *arg, int *depth,
                  struct tacho_error *err)
 {
-    struct lt_slot *s = lt_ring_slot(ring, batch);
+    struct lt_slot *slot = lt_ring_slot(ring, batch);
     int rc = check_now_and_then(ring, check, arg, err);
     if (rc)
         return rc;
     lock(ring);
     if (depth)
         *depth = ring->depth;
-    while (rc == 0 && !s->ready && !is_stopped(ring)) {
+    while (rc == 0 && !slot->ready && !is_stopped(ring)) {
         uint32_t seen = atomic_load(&ring->made);
         struct timespec until = later(CHECK_NS);
         unlock(ring);
@@ -223,8 +223,8 @@ int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, voi
         rc = check ? check(arg, err) : 0;
         lock(ring);
     }
-    if (s->ready) { /* then what `check` saw does not matter yet */
-        s->ready = 0;
+    if (slot->ready) { /* then what `check` saw does not matter yet */
+        slot->ready = 0;
         ring->depth--;
         rc = 0;
     } else if (rc == 0) {

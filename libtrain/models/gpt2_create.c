@@ -25,19 +25,21 @@ const struct lt_gpt2_config lt_gpt2_configs[] = {
     {0},
 };
 
-static int check(const struct lt_gpt2_config *k, int64_t b, int64_t t, struct tacho_error *err)
+static int check(const struct lt_gpt2_config *gpt2_config, int64_t b, int64_t t,
+                 struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
-    if (k->layers < 1 || k->channels < 1 || k->heads < 1 || k->vocab < 1 || b < 1 || t < 1 ||
-        k->layers > 4096 || k->channels > most || k->vocab > 1 << 24 || b > most || t > most)
+    if (gpt2_config->layers < 1 || gpt2_config->channels < 1 || gpt2_config->heads < 1 ||
+        gpt2_config->vocab < 1 || b < 1 || t < 1 || gpt2_config->layers > 4096 ||
+        gpt2_config->channels > most || gpt2_config->vocab > 1 << 24 || b > most || t > most)
         return tacho_fail(
             err, TACHO_EUSAGE,
             "layers, channels, heads, vocab, seq and batch must be positive and of a sane size",
-            "%s: impossible shape", k->name);
-    if (k->channels % k->heads)
+            "%s: impossible shape", gpt2_config->name);
+    if (gpt2_config->channels % gpt2_config->heads)
         return tacho_fail(err, TACHO_EUSAGE, "choose --channels as a multiple of --heads",
-                          "%s: %lld channels do not divide among %lld heads", k->name,
-                          (long long)k->channels, (long long)k->heads);
+                          "%s: %lld channels do not divide among %lld heads", gpt2_config->name,
+                          (long long)gpt2_config->channels, (long long)gpt2_config->heads);
     return 0;
 }
 
@@ -52,14 +54,14 @@ static void fill(float *x, int64_t count, float deviation, float constant, uint6
         x[i] = constant;
 }
 
-static void initialise(struct gpt2 *g, uint64_t seed)
+static void initialise(struct gpt2 *model, uint64_t seed)
 {
-    int64_t l = g->config.layers, c = g->config.channels, v = g->config.vocab,
-            p = g->config.positions;
+    int64_t l = model->config.layers, c = model->config.channels, v = model->config.vocab,
+            p = model->config.positions;
     float residual = 1.0f / sqrtf(2.0f * (float)l);
     uint64_t tensor = 0;
 #define FILL(name, count, deviation, constant) \
-    fill(g->value.name, (count), (deviation), (constant), lt_random_bits(seed, tensor++));
+    fill(model->value.name, (count), (deviation), (constant), lt_random_bits(seed, tensor++));
     MATRICES(FILL)
     VECTORS(FILL)
 #undef FILL
@@ -118,44 +120,45 @@ static size_t padded(const struct lt_tensor *table, size_t rows)
 }
 
 /* All arenas of the model. */
-static int allocate(struct gpt2 *g)
+static int allocate(struct gpt2 *model)
 {
     struct lt_tensor table[TENSORS];
-    int64_t b = g->model.b, t = g->model.t;
-    size_t rows = parameter_table(table, &g->config, &g->value);
+    int64_t b = model->model.b, t = model->model.t;
+    size_t rows = parameter_table(table, &model->config, &model->value);
     float *copy = NULL;
-    int rc = lt_arena_create(&g->value_arena, LT_MEMORY_PARAMETERS, table, rows);
+    int rc = lt_arena_create(&model->value_arena, LT_MEMORY_PARAMETERS, table, rows);
     struct lt_tensor shadow = {
         .name = "shadow", .count = (padded(table, rows) + 1) / 2, .slot = &copy};
-    if (rc == 0 && g->mode.dtype != LT_DTYPE_FP32)
-        rc = lt_arena_create(&g->shadow_arena, LT_MEMORY_PARAMETERS, &shadow, 1);
-    rows = parameter_table(table, &g->config, &g->grad);
-    rc = rc ? rc : lt_arena_create(&g->grad_arena, LT_MEMORY_GRADIENTS, table, rows);
-    rows = activation_table(table, &g->config, g->mode, b, t, g->slots, 0, &g->act);
-    rc = rc ? rc : lt_arena_create(&g->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
-    rows = activation_table(table, &g->config, g->mode, b, t, g->slots, 1, &g->act);
-    return rc ? rc : lt_arena_create(&g->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
+    if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
+        rc = lt_arena_create(&model->shadow_arena, LT_MEMORY_PARAMETERS, &shadow, 1);
+    rows = parameter_table(table, &model->config, &model->grad);
+    rc = rc ? rc : lt_arena_create(&model->grad_arena, LT_MEMORY_GRADIENTS, table, rows);
+    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 0, &model->act);
+    rc = rc ? rc : lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
+    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 1, &model->act);
+    return rc ? rc : lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
 }
 
-static void describe(struct gpt2 *g)
+static void describe(struct gpt2 *model)
 {
-    const struct lt_gpt2_config *k = &g->config;
-    size_t l = (size_t)k->layers, c = (size_t)k->channels, v = (size_t)k->vocab,
-           p = (size_t)k->positions;
-    struct lt_parameters *q = &g->model.parameters;
-    *q = (struct lt_parameters){.value = g->value_arena.base,
-                                .grad = g->grad_arena.base,
-                                .shadow = (uint16_t *)(void *)g->shadow_arena.base};
-    q->count = g->value_arena.count;
-    q->decayed = (size_t)(g->value.ln1_weight - g->value_arena.base);
-#define ADD(name, size, deviation, constant) q->trainable += (size);
+    const struct lt_gpt2_config *gpt2_config = &model->config;
+    size_t l = (size_t)gpt2_config->layers, c = (size_t)gpt2_config->channels,
+           v = (size_t)gpt2_config->vocab, p = (size_t)gpt2_config->positions;
+    struct lt_parameters *parameters = &model->model.parameters;
+    *parameters = (struct lt_parameters){.value = model->value_arena.base,
+                                         .grad = model->grad_arena.base,
+                                         .shadow = (uint16_t *)(void *)model->shadow_arena.base};
+    parameters->count = model->value_arena.count;
+    parameters->decayed = (size_t)(model->value.ln1_weight - model->value_arena.base);
+#define ADD(name, size, deviation, constant) parameters->trainable += (size);
     MATRICES(ADD)
     VECTORS(ADD)
 #undef ADD
-    q->matrix = 12 * l * c * c + v * c;
-    int64_t shape[LT_SHAPE_CAP] = {k->layers, k->channels, k->heads, k->vocab, k->positions};
+    parameters->matrix = 12 * l * c * c + v * c;
+    int64_t shape[LT_SHAPE_CAP] = {gpt2_config->layers, gpt2_config->channels, gpt2_config->heads,
+                                   gpt2_config->vocab, gpt2_config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
-        g->model.shape[i] = shape[i];
+        model->model.shape[i] = shape[i];
 }
 
 int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
@@ -165,25 +168,25 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
     int rc = check(config, b, t, err);
     if (rc)
         return rc;
-    struct gpt2 *g = calloc(1, sizeof *g);
-    if (!g)
+    struct gpt2 *model = calloc(1, sizeof *model);
+    if (!model)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
-    g->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
-    g->config = *config;
-    g->mode = mode;
-    if (g->config.positions < t)
-        g->config.positions = t;
-    g->slots = lt_threads();
-    rc = allocate(g);
+    model->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
+    model->config = *config;
+    model->mode = mode;
+    if (model->config.positions < t)
+        model->config.positions = t;
+    model->slots = lt_threads();
+    rc = allocate(model);
     if (rc) {
-        lt_model_destroy(&g->model);
+        lt_model_destroy(&model->model);
         return tacho_fail(err, rc, "choose a smaller model, --batch or --seq, or --recompute block",
                           "%s: not enough memory", config->name);
     }
-    describe(g);
-    initialise(g, seed);
-    lt_parameters_refresh(&g->model.parameters);
-    *out = &g->model;
+    describe(model);
+    initialise(model, seed);
+    lt_parameters_refresh(&model->model.parameters);
+    *out = &model->model;
     return 0;
 }
 

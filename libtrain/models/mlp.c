@@ -48,28 +48,32 @@ struct mlp {
 };
 
 /* Layers are numbered from 0; number `layers` leads to the classes. */
-static float *layer_weight(const struct mlp *m, const struct parameters *p, int64_t i)
+static float *layer_weight(const struct mlp *model, const struct parameters *parameters, int64_t i)
 {
-    int64_t w = m->config.hidden;
-    return i == 0 ? p->first : i < m->config.layers ? p->middle + (i - 1) * w * w : p->last;
+    int64_t w = model->config.hidden;
+    return i == 0                     ? parameters->first
+           : i < model->config.layers ? parameters->middle + (i - 1) * w * w
+                                      : parameters->last;
 }
 
-static float *layer_bias(const struct mlp *m, const struct parameters *p, int64_t i)
+static float *layer_bias(const struct mlp *model, const struct parameters *parameters, int64_t i)
 {
-    return i < m->config.layers ? p->hidden_bias + i * m->config.hidden : p->last_bias;
+    return i < model->config.layers ? parameters->hidden_bias + i * model->config.hidden
+                                    : parameters->last_bias;
 }
 
 /* What both directions of layer i share: shapes, weights, input. */
-static struct lt_matmul layer_args(const struct mlp *m, int64_t i, const float *features)
+static struct lt_matmul layer_args(const struct mlp *model, int64_t i, const float *features)
 {
-    const struct lt_mlp_config *c = &m->config;
-    int64_t b = m->model.b;
-    return (struct lt_matmul){.in = i == 0 ? features : m->act.active + (i - 1) * b * c->hidden,
-                              .weight = layer_weight(m, &m->value, i),
-                              .bias = layer_bias(m, &m->value, i),
-                              .rows = b,
-                              .n = i < c->layers ? c->hidden : c->classes,
-                              .k = i == 0 ? c->features : c->hidden};
+    const struct lt_mlp_config *mlp_config = &model->config;
+    int64_t b = model->model.b;
+    return (struct lt_matmul){
+        .in = i == 0 ? features : model->act.active + (i - 1) * b * mlp_config->hidden,
+        .weight = layer_weight(model, &model->value, i),
+        .bias = layer_bias(model, &model->value, i),
+        .rows = b,
+        .n = i < mlp_config->layers ? mlp_config->hidden : mlp_config->classes,
+        .k = i == 0 ? mlp_config->features : mlp_config->hidden};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -85,21 +89,21 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
 {
     struct mlp *m = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
-    const struct activations *s = &m->act;
+    const struct activations *activations = &m->act;
     int64_t b = model->b, width = b * m->config.hidden, layers = m->config.layers;
     for (int64_t i = 0; i <= layers; i++) {
         struct lt_matmul args = layer_args(m, i, batch->features);
-        args.out = i < layers ? s->linear + i * width : s->logits;
+        args.out = i < layers ? activations->linear + i * width : activations->logits;
         lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
         if (i < layers)
             lt_op(x, LT_OP_GELU_FORWARD,
-                  &(union lt_args){.gelu_forward = {.out = s->active + i * width,
-                                                    .in = s->linear + i * width,
+                  &(union lt_args){.gelu_forward = {.out = activations->active + i * width,
+                                                    .in = activations->linear + i * width,
                                                     .count = width}});
     }
     lt_op(x, LT_OP_CLASSIFIER,
-          &(union lt_args){.classifier = {.logits = s->logits,
-                                          .losses = s->losses,
+          &(union lt_args){.classifier = {.logits = activations->logits,
+                                          .losses = activations->losses,
                                           .targets = batch->targets,
                                           .rows = b,
                                           .v = m->config.classes,
@@ -107,7 +111,7 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
                                           .backward = !x->evaluation}});
     double sum = 0;
     for (int64_t i = 0; i < b; i++)
-        sum += (double)s->losses[i];
+        sum += (double)activations->losses[i];
     return sum / (double)b;
 }
 
@@ -116,9 +120,9 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
 {
     struct mlp *m = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
-    const struct activations *s = &m->act;
+    const struct activations *activations = &m->act;
     int64_t width = model->b * m->config.hidden, layers = m->config.layers;
-    float *dout = s->logits, *din = s->below, *spare = s->above;
+    float *dout = activations->logits, *din = activations->below, *spare = activations->above;
     for (int64_t i = layers; i >= 0; i--) {
         struct lt_matmul args = layer_args(m, i, batch->features);
         args.dout = dout;
@@ -132,9 +136,10 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
         if (i == 0)
             break;
         lt_op(x, LT_OP_GELU_BACKWARD,
-              &(union lt_args){
-                  .gelu_backward = {
-                      .in = s->linear + (i - 1) * width, .dout = din, .din = din, .count = width}});
+              &(union lt_args){.gelu_backward = {.in = activations->linear + (i - 1) * width,
+                                                 .dout = din,
+                                                 .din = din,
+                                                 .count = width}});
         dout = din;
         din = spare;
         spare = dout;
@@ -173,11 +178,12 @@ static const struct lt_model_ops mlp_ops = {.name = "mlp",
                                             .correct = mlp_correct,
                                             .destroy = mlp_destroy};
 
-static int check(const struct lt_mlp_config *k, int64_t b, struct tacho_error *err)
+static int check(const struct lt_mlp_config *mlp_config, int64_t b, struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
-    if (k->features < 1 || k->hidden < 1 || k->layers < 1 || k->classes < 1 || b < 1 ||
-        k->features > 1 << 24 || k->hidden > most || k->layers > 4096 || k->classes > 1 << 24 ||
+    if (mlp_config->features < 1 || mlp_config->hidden < 1 || mlp_config->layers < 1 ||
+        mlp_config->classes < 1 || b < 1 || mlp_config->features > 1 << 24 ||
+        mlp_config->hidden > most || mlp_config->layers > 4096 || mlp_config->classes > 1 << 24 ||
         b > most)
         return tacho_fail(
             err, TACHO_EUSAGE,
@@ -187,11 +193,11 @@ static int check(const struct lt_mlp_config *k, int64_t b, struct tacho_error *e
 }
 
 /* One arena with the layout of the parameters. */
-static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_memory_tag tag,
+static int parameter_arena(const struct mlp *model, struct lt_arena *arena, enum lt_memory_tag tag,
                            struct parameters *at)
 {
-    size_t f = (size_t)m->config.features, w = (size_t)m->config.hidden,
-           l = (size_t)m->config.layers, k = (size_t)m->config.classes;
+    size_t f = (size_t)model->config.features, w = (size_t)model->config.hidden,
+           l = (size_t)model->config.layers, k = (size_t)model->config.classes;
     const struct lt_tensor table[] = {
 #define ROW(n, size) {.name = #n, .count = (size), .slot = &at->n},
         WEIGHTS(ROW) BIASES(ROW)
@@ -200,41 +206,43 @@ static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_
     return lt_arena_create(arena, tag, table, sizeof table / sizeof *table);
 }
 
-static int activation_arena(struct mlp *m)
+static int activation_arena(struct mlp *model)
 {
-    size_t b = (size_t)m->model.b, w = (size_t)m->config.hidden, l = (size_t)m->config.layers,
-           k = (size_t)m->config.classes;
+    size_t b = (size_t)model->model.b, w = (size_t)model->config.hidden,
+           l = (size_t)model->config.layers, k = (size_t)model->config.classes;
     const struct lt_tensor table[] = {
-#define ROW(n, size) {.name = #n, .count = (size), .slot = &m->act.n},
+#define ROW(n, size) {.name = #n, .count = (size), .slot = &model->act.n},
         ACTIVATIONS(ROW)
 #undef ROW
     };
-    return lt_arena_create(&m->activation_arena, LT_MEMORY_ACTIVATIONS, table,
+    return lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table,
                            sizeof table / sizeof *table);
 }
 
-static void describe(struct mlp *m)
+static void describe(struct mlp *model)
 {
-    const struct lt_mlp_config *c = &m->config;
-    uint64_t f = (uint64_t)c->features, w = (uint64_t)c->hidden, l = (uint64_t)c->layers,
-             k = (uint64_t)c->classes;
-    struct lt_parameters *q = &m->model.parameters;
-    *q = (struct lt_parameters){
-        .value = m->value_arena.base, .grad = m->grad_arena.base, .count = m->value_arena.count};
-    q->decayed = (size_t)(m->value.hidden_bias - m->value_arena.base);
-    q->matrix = w * f + (l - 1) * w * w + k * w;
-    q->trainable = q->matrix + l * w + k;
-    int64_t shape[LT_SHAPE_CAP] = {c->features, c->hidden, c->layers, c->classes};
+    const struct lt_mlp_config *mlp_config = &model->config;
+    uint64_t f = (uint64_t)mlp_config->features, w = (uint64_t)mlp_config->hidden,
+             l = (uint64_t)mlp_config->layers, k = (uint64_t)mlp_config->classes;
+    struct lt_parameters *parameters = &model->model.parameters;
+    *parameters = (struct lt_parameters){.value = model->value_arena.base,
+                                         .grad = model->grad_arena.base,
+                                         .count = model->value_arena.count};
+    parameters->decayed = (size_t)(model->value.hidden_bias - model->value_arena.base);
+    parameters->matrix = w * f + (l - 1) * w * w + k * w;
+    parameters->trainable = parameters->matrix + l * w + k;
+    int64_t shape[LT_SHAPE_CAP] = {mlp_config->features, mlp_config->hidden, mlp_config->layers,
+                                   mlp_config->classes};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
-        m->model.shape[i] = shape[i];
+        model->model.shape[i] = shape[i];
 }
 
-static void initialise(struct mlp *m, uint64_t seed)
+static void initialise(struct mlp *model, uint64_t seed)
 {
-    for (int64_t i = 0; i <= m->config.layers; i++) {
-        struct lt_matmul args = layer_args(m, i, NULL);
-        lt_random_fill(layer_weight(m, &m->value, i), args.n * args.k, sqrtf(2.0f / (float)args.k),
-                       lt_random_bits(seed, (uint64_t)i));
+    for (int64_t i = 0; i <= model->config.layers; i++) {
+        struct lt_matmul args = layer_args(model, i, NULL);
+        lt_random_fill(layer_weight(model, &model->value, i), args.n * args.k,
+                       sqrtf(2.0f / (float)args.k), lt_random_bits(seed, (uint64_t)i));
     }
 }
 
@@ -244,22 +252,22 @@ int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int
     int rc = check(config, b, err);
     if (rc)
         return rc;
-    struct mlp *m = calloc(1, sizeof *m);
-    if (!m)
+    struct mlp *model = calloc(1, sizeof *model);
+    if (!model)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "mlp: out of memory");
-    m->model = (struct lt_model){.ops = &mlp_ops, .b = b, .vocab = config->classes};
-    m->config = *config;
-    rc = parameter_arena(m, &m->value_arena, LT_MEMORY_PARAMETERS, &m->value);
-    rc = rc ? rc : parameter_arena(m, &m->grad_arena, LT_MEMORY_GRADIENTS, &m->grad);
-    rc = rc ? rc : activation_arena(m);
+    model->model = (struct lt_model){.ops = &mlp_ops, .b = b, .vocab = config->classes};
+    model->config = *config;
+    rc = parameter_arena(model, &model->value_arena, LT_MEMORY_PARAMETERS, &model->value);
+    rc = rc ? rc : parameter_arena(model, &model->grad_arena, LT_MEMORY_GRADIENTS, &model->grad);
+    rc = rc ? rc : activation_arena(model);
     if (rc) {
-        mlp_destroy(&m->model);
+        mlp_destroy(&model->model);
         return tacho_fail(err, rc, "choose a smaller --hidden, --layers or --batch",
                           "mlp: not enough memory");
     }
-    describe(m);
-    initialise(m, seed);
-    *out = &m->model;
+    describe(model);
+    initialise(model, seed);
+    *out = &model->model;
     return 0;
 }
 

@@ -23,12 +23,12 @@ size_t lt_norm_partials(int64_t count)
 
 void lt_cpu_norm(const union lt_args *args)
 {
-    const struct lt_norm *a = &args->norm;
-    int64_t blocks = (int64_t)lt_norm_partials(a->count);
+    const struct lt_norm *norm = &args->norm;
+    int64_t blocks = (int64_t)lt_norm_partials(norm->count);
 #pragma omp parallel for schedule(static)
     for (int64_t b = 0; b < blocks; b++) {
-        const float *x = a->x + b * LT_NORM_BLOCK;
-        int64_t n = min64(LT_NORM_BLOCK, a->count - b * LT_NORM_BLOCK);
+        const float *x = norm->x + b * LT_NORM_BLOCK;
+        int64_t n = min64(LT_NORM_BLOCK, norm->count - b * LT_NORM_BLOCK);
         double block = 0;
         for (int64_t i = 0; i < n;
              i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
@@ -39,12 +39,12 @@ void lt_cpu_norm(const union lt_args *args)
                 sum += x[j] * x[j];
             block += (double)sum;
         }
-        a->partial[b] = block;
+        norm->partial[b] = block;
     }
     double sum = 0;
     for (int64_t b = 0; b < blocks; b++)
-        sum += a->partial[b];
-    *a->sum = sum;
+        sum += norm->partial[b];
+    *norm->sum = sum;
 }
 
 /* Writes the bf16 copy of what was just written, while it is in the cache. */
@@ -64,13 +64,13 @@ static int64_t split_of(int64_t at, int64_t end, int64_t decayed)
     return decayed < at ? at : min64(decayed, end);
 }
 
-static void adamw_range(const struct lt_adamw *a, int64_t from, int64_t to, float weight_decay)
+static void adamw_range(const struct lt_adamw *adamw, int64_t from, int64_t to, float weight_decay)
 {
-    float *restrict param = a->param, *restrict ms = a->m, *restrict vs = a->v;
-    const float *restrict grad = a->grad;
-    float beta1 = a->beta1, beta2 = a->beta2, scale = a->grad_scale, eps = a->eps,
-          shrink = 1.0f - a->lr * weight_decay;
-    float rate = a->lr / a->correction1, inverse2 = 1.0f / a->correction2;
+    float *restrict param = adamw->param, *restrict ms = adamw->m, *restrict vs = adamw->v;
+    const float *restrict grad = adamw->grad;
+    float beta1 = adamw->beta1, beta2 = adamw->beta2, scale = adamw->grad_scale, eps = adamw->eps,
+          shrink = 1.0f - adamw->lr * weight_decay;
+    float rate = adamw->lr / adamw->correction1, inverse2 = 1.0f / adamw->correction2;
 #pragma omp simd
     for (int64_t i = from; i < to; i++) {
         float g = grad[i] * scale;
@@ -84,13 +84,13 @@ static void adamw_range(const struct lt_adamw *a, int64_t from, int64_t to, floa
 
 void lt_cpu_adamw(const union lt_args *args)
 {
-    const struct lt_adamw *a = &args->adamw;
+    const struct lt_adamw *adamw = &args->adamw;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < a->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
-        adamw_range(a, at, split, a->weight_decay);
-        adamw_range(a, split, end, 0.0f);
-        shadow_range(a->shadow, a->param, at, end);
+    for (int64_t at = 0; at < adamw->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, adamw->count), split = split_of(at, end, adamw->decayed);
+        adamw_range(adamw, at, split, adamw->weight_decay);
+        adamw_range(adamw, split, end, 0.0f);
+        shadow_range(adamw->shadow, adamw->param, at, end);
     }
 }
 
@@ -111,21 +111,22 @@ static void momentum_range(const struct lt_momentum *a, int64_t from, int64_t to
 
 void lt_cpu_momentum(const union lt_args *args)
 {
-    const struct lt_momentum *a = &args->momentum;
+    const struct lt_momentum *momentum = &args->momentum;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < a->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
-        momentum_range(a, at, split, a->weight_decay);
-        momentum_range(a, split, end, 0.0f);
-        shadow_range(a->shadow, a->param, at, end);
+    for (int64_t at = 0; at < momentum->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, momentum->count),
+                split = split_of(at, end, momentum->decayed);
+        momentum_range(momentum, at, split, momentum->weight_decay);
+        momentum_range(momentum, split, end, 0.0f);
+        shadow_range(momentum->shadow, momentum->param, at, end);
     }
 }
 
-static void sgd_range(const struct lt_sgd *a, int64_t from, int64_t to, float weight_decay)
+static void sgd_range(const struct lt_sgd *sgd, int64_t from, int64_t to, float weight_decay)
 {
-    float *restrict param = a->param;
-    const float *restrict grad = a->grad;
-    float rate = a->lr, scale = a->grad_scale, shrink = 1.0f - a->lr * weight_decay;
+    float *restrict param = sgd->param;
+    const float *restrict grad = sgd->grad;
+    float rate = sgd->lr, scale = sgd->grad_scale, shrink = 1.0f - sgd->lr * weight_decay;
 #pragma omp simd
     for (int64_t i = from; i < to; i++)
         param[i] = param[i] * shrink - rate * (grad[i] * scale);
@@ -133,21 +134,21 @@ static void sgd_range(const struct lt_sgd *a, int64_t from, int64_t to, float we
 
 void lt_cpu_sgd(const union lt_args *args)
 {
-    const struct lt_sgd *a = &args->sgd;
+    const struct lt_sgd *sgd = &args->sgd;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < a->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
-        sgd_range(a, at, split, a->weight_decay);
-        sgd_range(a, split, end, 0.0f);
-        shadow_range(a->shadow, a->param, at, end);
+    for (int64_t at = 0; at < sgd->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, sgd->count), split = split_of(at, end, sgd->decayed);
+        sgd_range(sgd, at, split, sgd->weight_decay);
+        sgd_range(sgd, split, end, 0.0f);
+        shadow_range(sgd->shadow, sgd->param, at, end);
     }
 }
 
 void lt_cpu_zero(const union lt_args *args)
 {
-    const struct lt_zero *a = &args->zero;
+    const struct lt_zero *zero = &args->zero;
     const int64_t block = 65536;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < a->count; at += block)
-        memset(a->x + at, 0, (size_t)min64(block, a->count - at) * sizeof(float));
+    for (int64_t at = 0; at < zero->count; at += block)
+        memset(zero->x + at, 0, (size_t)min64(block, zero->count - at) * sizeof(float));
 }

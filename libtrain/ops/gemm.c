@@ -5,19 +5,19 @@
 
 /* A stride of 1 between columns is the library's untransposed operand, one between rows its
  * transposed one. */
-static int turned(struct lt_matrix x)
+static int turned(struct lt_matrix matrix)
 {
-    return x.column != 1;
+    return matrix.column != 1;
 }
 
-static struct lt_matrix whole(struct lt_matrix x, int64_t rows, int64_t columns)
+static struct lt_matrix whole(struct lt_matrix matrix, int64_t rows, int64_t columns)
 {
     /* where there is only one row (or column) its stride may be less than the library asks for */
-    if (turned(x))
-        x.column = x.column > rows ? x.column : rows;
+    if (turned(matrix))
+        matrix.column = matrix.column > rows ? matrix.column : rows;
     else
-        x.row = x.row > columns ? x.row : columns;
-    return x;
+        matrix.row = matrix.row > columns ? matrix.row : columns;
+    return matrix;
 }
 
 static float load(const void *x, int64_t i, enum lt_dtype dtype)
@@ -35,24 +35,24 @@ static void store(void *x, int64_t i, enum lt_dtype dtype, float value)
 }
 
 /* One row of c in plain C. */
-static void plain_row(const struct lt_product *p, int64_t i)
+static void plain_row(const struct lt_product *product, int64_t i)
 {
-    for (int64_t j = 0; j < p->n; j++) {
+    for (int64_t j = 0; j < product->n; j++) {
         float sum = 0;
-        for (int64_t q = 0; q < p->k; q++)
-            sum += load(p->a.at, i * p->a.row + q * p->a.column, p->in) *
-                   load(p->b.at, q * p->b.row + j * p->b.column, p->in);
-        sum += p->bias ? p->bias[j] : 0.0f;
-        sum += p->add ? load(p->c, i * p->c_row + j, p->out) : 0.0f;
-        store(p->c, i * p->c_row + j, p->out, sum);
+        for (int64_t q = 0; q < product->k; q++)
+            sum += load(product->a.at, i * product->a.row + q * product->a.column, product->in) *
+                   load(product->b.at, q * product->b.row + j * product->b.column, product->in);
+        sum += product->bias ? product->bias[j] : 0.0f;
+        sum += product->add ? load(product->c, i * product->c_row + j, product->out) : 0.0f;
+        store(product->c, i * product->c_row + j, product->out, sum);
     }
 }
 
-static void plain(const struct lt_product *p)
+static void plain(const struct lt_product *product)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < p->m; i++)
-        plain_row(p, i);
+    for (int64_t i = 0; i < product->m; i++)
+        plain_row(product, i);
 }
 
 void lt_gemm(const struct lt_product *product)

@@ -4,27 +4,27 @@
 
 #include "libtrain/ops/gemm_library.h"
 
-static void add_bias(const struct lt_product *p)
+static void add_bias(const struct lt_product *product)
 {
-    float *c = p->c;
+    float *c = product->c;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++)
-            c[i * p->c_row + j] += p->bias[j];
+    for (int64_t i = 0; i < product->m; i++)
+        for (int64_t j = 0; j < product->n; j++)
+            c[i * product->c_row + j] += product->bias[j];
 }
 
-int lt_gemm_library_run(const struct lt_product *p)
+int lt_gemm_library_run(const struct lt_product *product)
 {
-    int ta = p->a.column != 1, tb = p->b.column != 1;
-    if (p->in != LT_DTYPE_FP32 || p->out != LT_DTYPE_FP32)
+    int ta = product->a.column != 1, tb = product->b.column != 1;
+    if (product->in != LT_DTYPE_FP32 || product->out != LT_DTYPE_FP32)
         return -1;
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
-                (blasint)p->m, (blasint)p->n, (blasint)p->k, 1.0f, p->a.at,
-                (blasint)(ta ? p->a.column : p->a.row), p->b.at,
-                (blasint)(tb ? p->b.column : p->b.row), p->add ? 1.0f : 0.0f, p->c,
-                (blasint)p->c_row);
-    if (p->bias)
-        add_bias(p);
+                (blasint)product->m, (blasint)product->n, (blasint)product->k, 1.0f, product->a.at,
+                (blasint)(ta ? product->a.column : product->a.row), product->b.at,
+                (blasint)(tb ? product->b.column : product->b.row), product->add ? 1.0f : 0.0f,
+                product->c, (blasint)product->c_row);
+    if (product->bias)
+        add_bias(product);
     return 0;
 }
 

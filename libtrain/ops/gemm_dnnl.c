@@ -105,29 +105,29 @@ static int plan_primitive(dnnl_primitive_desc_t *out, description *d, int bias,
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------------- */
 
-static void drop_plan(struct plan *p)
+static void drop_plan(struct plan *plan)
 {
     for (int i = 0; i < OPERANDS; i++)
-        if (p->memory[i])
-            dnnl_memory_destroy(p->memory[i]);
-    if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
-    p->primitive = NULL;
-    memset(p->memory, 0, sizeof p->memory);
+        if (plan->memory[i])
+            dnnl_memory_destroy(plan->memory[i]);
+    if (plan->primitive)
+        dnnl_primitive_destroy(plan->primitive);
+    plan->primitive = NULL;
+    memset(plan->memory, 0, sizeof plan->memory);
 }
 
 static void drop_table(void *arg)
 {
-    struct table *t = arg;
+    struct table *table = arg;
     for (int i = 0; i < BUCKETS; i++)
-        while (t->bucket[i]) {
-            struct plan *p = t->bucket[i];
-            t->bucket[i] = p->next;
-            drop_plan(p);
-            free(p);
+        while (table->bucket[i]) {
+            struct plan *plan = table->bucket[i];
+            table->bucket[i] = plan->next;
+            drop_plan(plan);
+            free(plan);
         }
-    dnnl_stream_destroy(t->stream);
-    free(t);
+    dnnl_stream_destroy(table->stream);
+    free(table);
 }
 
 static void start(void)
@@ -142,52 +142,54 @@ static struct table *own_table(void)
     pthread_once(&once, start);
     if (!engine)
         return NULL;
-    struct table *t = pthread_getspecific(tables);
-    if (t)
-        return t;
-    t = calloc(1, sizeof *t);
-    if (!t || dnnl_stream_create(&t->stream, engine, dnnl_stream_default_flags) != dnnl_success) {
-        free(t);
+    struct table *table = pthread_getspecific(tables);
+    if (table)
+        return table;
+    table = calloc(1, sizeof *table);
+    if (!table ||
+        dnnl_stream_create(&table->stream, engine, dnnl_stream_default_flags) != dnnl_success) {
+        free(table);
         return NULL;
     }
-    if (pthread_setspecific(tables, t)) {
-        drop_table(t);
+    if (pthread_setspecific(tables, table)) {
+        drop_table(table);
         return NULL;
     }
-    return t;
+    return table;
 }
 
-static int make_memory(struct plan *p, description *d)
+static int make_memory(struct plan *plan, description *d)
 {
     for (int i = 0; i < OPERANDS; i++)
-        if ((i != BIAS || p->key.bias) && dnnl_memory_create(&p->memory[i], DESCRIBED(d[i]), engine,
-                                                             DNNL_MEMORY_NONE) != dnnl_success)
+        if ((i != BIAS || plan->key.bias) &&
+            dnnl_memory_create(&plan->memory[i], DESCRIBED(d[i]), engine, DNNL_MEMORY_NONE) !=
+                dnnl_success)
             return -1;
     return 0;
 }
 
-static int make_primitive(struct plan *p, description *d)
+static int make_primitive(struct plan *plan, description *d)
 {
-    const struct key *k = &p->key;
+    const struct key *key = &plan->key;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t ops = NULL;
     dnnl_primitive_desc_t planned = NULL;
     int rc = -1;
-    if (describe(&d[A], k->m, k->k, k->a_row, k->a_column, (enum lt_dtype)k->in) ||
-        describe(&d[B], k->k, k->n, k->b_row, k->b_column, (enum lt_dtype)k->in) ||
-        describe(&d[C], k->m, k->n, k->c_row, 1, (enum lt_dtype)k->out) ||
-        (k->bias && describe(&d[BIAS], 1, k->n, k->n, 1, LT_DTYPE_FP32)))
+    if (describe(&d[A], key->m, key->k, key->a_row, key->a_column, (enum lt_dtype)key->in) ||
+        describe(&d[B], key->k, key->n, key->b_row, key->b_column, (enum lt_dtype)key->in) ||
+        describe(&d[C], key->m, key->n, key->c_row, 1, (enum lt_dtype)key->out) ||
+        (key->bias && describe(&d[BIAS], 1, key->n, key->n, 1, LT_DTYPE_FP32)))
         return -1;
     if (dnnl_primitive_attr_create(&attributes) != dnnl_success ||
         dnnl_post_ops_create(&ops) != dnnl_success)
         goto out;
-    if (k->add && (add_to_destination(ops) ||
-                   dnnl_primitive_attr_set_post_ops(attributes, ops) != dnnl_success))
+    if (key->add && (add_to_destination(ops) ||
+                     dnnl_primitive_attr_set_post_ops(attributes, ops) != dnnl_success))
         goto out;
-    if (plan_primitive(&planned, d, k->bias != 0, attributes))
+    if (plan_primitive(&planned, d, key->bias != 0, attributes))
         goto out;
-    if (dnnl_primitive_create(&p->primitive, planned) == dnnl_success)
-        rc = make_memory(p, d);
+    if (dnnl_primitive_create(&plan->primitive, planned) == dnnl_success)
+        rc = make_memory(plan, d);
 out:
     dnnl_primitive_desc_destroy(planned);
     dnnl_post_ops_destroy(ops);
@@ -195,56 +197,56 @@ out:
     return rc;
 }
 
-static void make_plan(struct plan *p)
+static void make_plan(struct plan *plan)
 {
     description d[OPERANDS];
     memset(d, 0, sizeof d);
     int threads = omp_get_max_threads();
     /* The library divides work among as many threads as there may be when a primitive is made.
      * Within a parallel region it has one, which it must be told. */
-    if (p->key.alone > 0)
+    if (plan->key.alone > 0)
         omp_set_num_threads(1);
-    if (make_primitive(p, d))
-        drop_plan(p);
-    if (p->key.alone > 0)
+    if (make_primitive(plan, d))
+        drop_plan(plan);
+    if (plan->key.alone > 0)
         omp_set_num_threads(threads);
     forget(d, OPERANDS);
 }
 
-static struct plan *find(struct table *t, const struct key *key)
+static struct plan *find(struct table *table, const struct key *key)
 {
     uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;
     memcpy(words, key, sizeof *key);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
-    struct plan **slot = &t->bucket[hash >> 56];
-    for (struct plan *p = *slot; p; p = p->next)
-        if (memcmp(&p->key, key, sizeof *key) == 0)
-            return p;
-    struct plan *p = calloc(1, sizeof *p);
-    if (!p)
+    struct plan **slot = &table->bucket[hash >> 56];
+    for (struct plan *plan = *slot; plan; plan = plan->next)
+        if (memcmp(&plan->key, key, sizeof *key) == 0)
+            return plan;
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
         return NULL;
-    p->key = *key;
-    p->next = *slot;
-    *slot = p;
-    make_plan(p);
-    return p;
+    plan->key = *key;
+    plan->next = *slot;
+    *slot = plan;
+    make_plan(plan);
+    return plan;
 }
 
-static struct key key_of(const struct lt_product *p)
+static struct key key_of(const struct lt_product *product)
 {
-    return (struct key){.m = p->m,
-                        .n = p->n,
-                        .k = p->k,
-                        .a_row = p->a.row,
-                        .a_column = p->a.column,
-                        .b_row = p->b.row,
-                        .b_column = p->b.column,
-                        .c_row = p->c_row,
-                        .in = p->in,
-                        .out = p->out,
-                        .bias = p->bias != NULL,
-                        .add = p->add != 0,
+    return (struct key){.m = product->m,
+                        .n = product->n,
+                        .k = product->k,
+                        .a_row = product->a.row,
+                        .a_column = product->a.column,
+                        .b_row = product->b.row,
+                        .b_column = product->b.column,
+                        .c_row = product->c_row,
+                        .in = product->in,
+                        .out = product->out,
+                        .bias = product->bias != NULL,
+                        .add = product->add != 0,
                         .alone = omp_in_parallel() ? 1 : -omp_get_max_threads()};
 }
 
@@ -255,21 +257,21 @@ static int put(struct plan *plan, int operand, const void *at)
            dnnl_success;
 }
 
-static int run_primitive(const struct lt_product *p)
+static int run_primitive(const struct lt_product *product)
 {
-    struct table *t = own_table();
-    struct key key = key_of(p);
-    struct plan *plan = t ? find(t, &key) : NULL;
-    if (!plan || !plan->primitive || put(plan, A, p->a.at) || put(plan, B, p->b.at) ||
-        put(plan, C, p->c))
+    struct table *table = own_table();
+    struct key key = key_of(product);
+    struct plan *plan = table ? find(table, &key) : NULL;
+    if (!plan || !plan->primitive || put(plan, A, product->a.at) || put(plan, B, product->b.at) ||
+        put(plan, C, product->c))
         return -1;
-    if (p->bias && put(plan, BIAS, p->bias))
+    if (product->bias && put(plan, BIAS, product->bias))
         return -1;
     dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan->memory[A]},
                               {DNNL_ARG_WEIGHTS, plan->memory[B]},
                               {DNNL_ARG_DST, plan->memory[C]},
                               {DNNL_ARG_BIAS, plan->memory[BIAS]}};
-    return dnnl_primitive_execute(plan->primitive, t->stream, p->bias ? 4 : 3, args) !=
+    return dnnl_primitive_execute(plan->primitive, table->stream, product->bias ? 4 : 3, args) !=
            dnnl_success;
 }
 
@@ -277,42 +279,45 @@ static int run_primitive(const struct lt_product *p)
  * prints them): with b as it lies in memory and fp32, dnnl_sgemm, unless a is turned and b narrow;
  * else a primitive. It depends on the shape alone, never on a clock: the two sum in different
  * orders, and a run must repeat itself. */
-static int sgemm_is_faster(const struct lt_product *p)
+static int sgemm_is_faster(const struct lt_product *product)
 {
-    if (p->in != LT_DTYPE_FP32 || p->out != LT_DTYPE_FP32 || p->b.column != 1 || p->bias)
+    if (product->in != LT_DTYPE_FP32 || product->out != LT_DTYPE_FP32 || product->b.column != 1 ||
+        product->bias)
         return 0;
-    return p->a.column == 1 || p->n > NARROW;
+    return product->a.column == 1 || product->n > NARROW;
 }
 
-static int run_sgemm(const struct lt_product *p)
+static int run_sgemm(const struct lt_product *product)
 {
-    int turned = p->a.column != 1;
-    return dnnl_sgemm(turned ? 'T' : 'N', 'N', p->m, p->n, p->k, 1.0f, p->a.at,
-                      turned ? p->a.column : p->a.row, p->b.at, p->b.row, p->add ? 1.0f : 0.0f,
-                      p->c, p->c_row) != dnnl_success;
+    int turned = product->a.column != 1;
+    return dnnl_sgemm(turned ? 'T' : 'N', 'N', product->m, product->n, product->k, 1.0f,
+                      product->a.at, turned ? product->a.column : product->a.row, product->b.at,
+                      product->b.row, product->add ? 1.0f : 0.0f, product->c,
+                      product->c_row) != dnnl_success;
 }
 
 /* A primitive turns all of a before it multiplies; of the gradient of a word embedding that is more
  * than the caches hold. So such a product is made in pieces. */
 static int run_pieces(const struct lt_product *whole)
 {
-    struct lt_product p = *whole;
-    size_t in = lt_dtype_bytes(p.in), out = lt_dtype_bytes(p.out);
+    struct lt_product product = *whole;
+    size_t in = lt_dtype_bytes(product.in), out = lt_dtype_bytes(product.out);
     for (int64_t at = 0; at < whole->m; at += PIECE) {
-        p.m = whole->m - at < PIECE ? whole->m - at : PIECE;
-        p.a.at = (const char *)whole->a.at + (size_t)(at * p.a.row) * in;
-        p.c = (char *)whole->c + (size_t)(at * p.c_row) * out;
-        if (run_primitive(&p))
+        product.m = whole->m - at < PIECE ? whole->m - at : PIECE;
+        product.a.at = (const char *)whole->a.at + (size_t)(at * product.a.row) * in;
+        product.c = (char *)whole->c + (size_t)(at * product.c_row) * out;
+        if (run_primitive(&product))
             return -1;
     }
     return 0;
 }
 
-int lt_gemm_library_run(const struct lt_product *p)
+int lt_gemm_library_run(const struct lt_product *product)
 {
-    if (sgemm_is_faster(p))
-        return run_sgemm(p);
-    return p->a.column != 1 && p->m > 2 * PIECE ? run_pieces(p) : run_primitive(p);
+    if (sgemm_is_faster(product))
+        return run_sgemm(product);
+    return product->a.column != 1 && product->m > 2 * PIECE ? run_pieces(product)
+                                                            : run_primitive(product);
 }
 
 int lt_gemm_library_has(enum lt_dtype dtype)
@@ -328,8 +333,8 @@ int lt_gemm_library_has(enum lt_dtype dtype)
                       .in = dtype,
                       .out = dtype,
                       .alone = 1};
-    struct table *t = own_table();
-    struct plan *plan = t ? find(t, &key) : NULL;
+    struct table *table = own_table();
+    struct plan *plan = table ? find(table, &key) : NULL;
     return plan && plan->primitive;
 }
 

@@ -22,201 +22,214 @@ struct traffic {
     uint64_t elements, words;
 };
 
-static uint64_t bytes(const struct lt_context *x, struct traffic t)
+static uint64_t bytes(const struct lt_context *context, struct traffic traffic)
 {
-    return t.elements * lt_dtype_bytes(x->dtype) + t.words * sizeof(float);
+    return traffic.elements * lt_dtype_bytes(context->dtype) + traffic.words * sizeof(float);
 }
 
-static void work_of(struct tacho_work *w, const struct lt_context *x, uint64_t flops,
+static void work_of(struct tacho_work *tacho_work, const struct lt_context *context, uint64_t flops,
                     struct traffic read, struct traffic written)
 {
-    w->flops = flops;
-    w->bytes_read = bytes(x, read);
-    w->bytes_written = bytes(x, written);
+    tacho_work->flops = flops;
+    tacho_work->bytes_read = bytes(context, read);
+    tacho_work->bytes_written = bytes(context, written);
 }
 
 /* The optimizer's passes: arithmetic, floats read, floats written. */
-static void flat(struct tacho_work *w, uint64_t flops, uint64_t read, uint64_t written)
+static void flat(struct tacho_work *tacho_work, uint64_t flops, uint64_t read, uint64_t written)
 {
-    w->flops = flops;
-    w->bytes_read = read * sizeof(float);
-    w->bytes_written = written * sizeof(float);
+    tacho_work->flops = flops;
+    tacho_work->bytes_read = read * sizeof(float);
+    tacho_work->bytes_written = written * sizeof(float);
 }
 
-void lt_cost_embedding_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_embedding_forward(const struct lt_context *context, const union lt_args *args,
                                struct tacho_work *work)
 {
-    const struct lt_embedding *a = &args->embedding_forward;
-    uint64_t tokens = u(a->b * a->t), n = tokens * u(a->c);
-    (void)x;
-    work_of(work, x, n, (struct traffic){n + u(a->t * a->c), tokens}, (struct traffic){n, 0});
+    const struct lt_embedding *embedding = &args->embedding_forward;
+    uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c);
+    (void)context;
+    work_of(work, context, n, (struct traffic){n + u(embedding->t * embedding->c), tokens},
+            (struct traffic){n, 0});
 }
 
-void lt_cost_embedding_backward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_embedding_backward(const struct lt_context *context, const union lt_args *args,
                                 struct tacho_work *work)
 {
-    const struct lt_embedding *a = &args->embedding_backward;
-    uint64_t tokens = u(a->b * a->t), n = tokens * u(a->c), p = u(a->t * a->c);
-    (void)x;
-    work_of(work, x, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
+    const struct lt_embedding *embedding = &args->embedding_backward;
+    uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c),
+             p = u(embedding->t * embedding->c);
+    (void)context;
+    work_of(work, context, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
 }
 
-void lt_cost_layernorm_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_layernorm_forward(const struct lt_context *context, const union lt_args *args,
                                struct tacho_work *work)
 {
-    const struct lt_layernorm *a = &args->layernorm_forward;
-    uint64_t n = u(a->rows * a->c);
-    (void)x;
+    const struct lt_layernorm *layernorm = &args->layernorm_forward;
+    uint64_t n = u(layernorm->rows * layernorm->c);
+    (void)context;
     /* mean 1, variance 3, normalise 2, scale and shift 2 */
-    work_of(work, x, 8 * n, (struct traffic){n, 2 * u(a->c)}, (struct traffic){n, 2 * u(a->rows)});
+    work_of(work, context, 8 * n, (struct traffic){n, 2 * u(layernorm->c)},
+            (struct traffic){n, 2 * u(layernorm->rows)});
 }
 
-void lt_cost_layernorm_backward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_layernorm_backward(const struct lt_context *context, const union lt_args *args,
                                 struct tacho_work *work)
 {
-    const struct lt_layernorm *a = &args->layernorm_backward;
-    uint64_t n = u(a->rows * a->c);
-    (void)x;
+    const struct lt_layernorm *layernorm = &args->layernorm_backward;
+    uint64_t n = u(layernorm->rows * layernorm->c);
+    (void)context;
     /* normalised value 2, its gradient 1, two sums 3, input gradient 4 and its addition 1, dweight
      * 2, dbias 1 */
-    work_of(work, x, 14 * n, (struct traffic){3 * n, 2 * u(a->rows) + 3 * u(a->c)},
-            (struct traffic){n, 2 * u(a->c)});
+    work_of(work, context, 14 * n,
+            (struct traffic){3 * n, 2 * u(layernorm->rows) + 3 * u(layernorm->c)},
+            (struct traffic){n, 2 * u(layernorm->c)});
 }
 
-void lt_cost_matmul_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_matmul_forward(const struct lt_context *context, const union lt_args *args,
                             struct tacho_work *work)
 {
-    const struct lt_matmul *a = &args->matmul_forward;
-    uint64_t flops = 2 * u(a->rows) * u(a->n) * u(a->k);
-    (void)x;
-    work_of(work, x, flops,
-            (struct traffic){u(a->rows * a->k) + u(a->n * a->k), a->bias ? u(a->n) : 0},
-            (struct traffic){u(a->rows * a->n), 0});
+    const struct lt_matmul *matmul = &args->matmul_forward;
+    uint64_t flops = 2 * u(matmul->rows) * u(matmul->n) * u(matmul->k);
+    (void)context;
+    work_of(work, context, flops,
+            (struct traffic){u(matmul->rows * matmul->k) + u(matmul->n * matmul->k),
+                             matmul->bias ? u(matmul->n) : 0},
+            (struct traffic){u(matmul->rows * matmul->n), 0});
     work->model_flops = work->palm_flops = flops;
 }
 
-void lt_cost_matmul_backward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_matmul_backward(const struct lt_context *context, const union lt_args *args,
                              struct tacho_work *work)
 {
-    const struct lt_matmul *a = &args->matmul_backward;
-    uint64_t products = a->din ? 2 : 1, gradients = u(a->n * a->k) + (a->dbias ? u(a->n) : 0);
-    uint64_t flops = 2 * products * u(a->rows) * u(a->n) * u(a->k),
-             weight = a->din ? u(a->n * a->k) : 0;
-    (void)x;
-    work_of(work, x, flops,
-            (struct traffic){u(a->rows * a->n) + u(a->rows * a->k) + weight,
-                             a->accumulate ? gradients : 0},
-            (struct traffic){a->din ? u(a->rows * a->k) : 0, gradients});
+    const struct lt_matmul *matmul = &args->matmul_backward;
+    uint64_t products = matmul->din ? 2 : 1,
+             gradients = u(matmul->n * matmul->k) + (matmul->dbias ? u(matmul->n) : 0);
+    uint64_t flops = 2 * products * u(matmul->rows) * u(matmul->n) * u(matmul->k),
+             weight = matmul->din ? u(matmul->n * matmul->k) : 0;
+    (void)context;
+    work_of(work, context, flops,
+            (struct traffic){u(matmul->rows * matmul->n) + u(matmul->rows * matmul->k) + weight,
+                             matmul->accumulate ? gradients : 0},
+            (struct traffic){matmul->din ? u(matmul->rows * matmul->k) : 0, gradients});
     work->model_flops = work->palm_flops = flops;
 }
 
 /* One product over all pairs of all heads: 2 * pairs * head channels * heads * sequences. */
-static void attention(struct tacho_work *w, const struct lt_attention *a,
-                      const struct lt_context *x, uint64_t issued, uint64_t needed)
+static void attention(struct tacho_work *tacho_work, const struct lt_attention *a,
+                      const struct lt_context *context, uint64_t issued, uint64_t needed)
 {
     uint64_t bc = u(a->b * a->c), t = u(a->t);
-    w->flops = 2 * issued * bc * lt_attention_pairs(x->backend, a->t);
-    w->model_flops = needed * bc * t * (t + 1);
-    w->palm_flops = 2 * needed * bc * t * t;
+    tacho_work->flops = 2 * issued * bc * lt_attention_pairs(context->backend, a->t);
+    tacho_work->model_flops = needed * bc * t * (t + 1);
+    tacho_work->palm_flops = 2 * needed * bc * t * t;
 }
 
-void lt_cost_attention_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_attention_forward(const struct lt_context *context, const union lt_args *args,
                                struct tacho_work *work)
 {
     const struct lt_attention *a = &args->attention_forward;
     uint64_t n = u(a->b * a->t * a->c);
-    work_of(work, x, 0, (struct traffic){3 * n, 0}, (struct traffic){n, u(a->b * a->h * a->t)});
-    attention(work, a, x, 2, 2); /* QK', PV */
+    work_of(work, context, 0, (struct traffic){3 * n, 0},
+            (struct traffic){n, u(a->b * a->h * a->t)});
+    attention(work, a, context, 2, 2); /* QK', PV */
 }
 
-void lt_cost_attention_backward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_attention_backward(const struct lt_context *context, const union lt_args *args,
                                 struct tacho_work *work)
 {
     const struct lt_attention *a = &args->attention_backward;
     uint64_t n = u(a->b * a->t * a->c);
-    work_of(work, x, 0, (struct traffic){5 * n, u(a->b * a->h * a->t)}, (struct traffic){3 * n, 0});
-    attention(work, a, x, 5, 4); /* dV, dP, dQ, dK, and QK' once more */
+    work_of(work, context, 0, (struct traffic){5 * n, u(a->b * a->h * a->t)},
+            (struct traffic){3 * n, 0});
+    attention(work, a, context, 5, 4); /* dV, dP, dQ, dK, and QK' once more */
 }
 
-void lt_cost_gelu_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_gelu_forward(const struct lt_context *context, const union lt_args *args,
                           struct tacho_work *work)
 {
     uint64_t n = u(args->gelu_forward.count);
-    (void)x;
-    work_of(work, x, 9 * n, (struct traffic){n, 0}, (struct traffic){n, 0});
+    (void)context;
+    work_of(work, context, 9 * n, (struct traffic){n, 0}, (struct traffic){n, 0});
 }
 
-void lt_cost_gelu_backward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_gelu_backward(const struct lt_context *context, const union lt_args *args,
                            struct tacho_work *work)
 {
     uint64_t n = u(args->gelu_backward.count);
-    (void)x;
-    work_of(work, x, 19 * n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
+    (void)context;
+    work_of(work, context, 19 * n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
 }
 
-void lt_cost_residual_forward(const struct lt_context *x, const union lt_args *args,
+void lt_cost_residual_forward(const struct lt_context *context, const union lt_args *args,
                               struct tacho_work *work)
 {
     uint64_t n = u(args->residual_forward.count);
-    (void)x;
-    work_of(work, x, n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
+    (void)context;
+    work_of(work, context, n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
 }
 
-void lt_cost_classifier(const struct lt_context *x, const union lt_args *args,
+void lt_cost_classifier(const struct lt_context *context, const union lt_args *args,
                         struct tacho_work *work)
 {
-    const struct lt_classifier *a = &args->classifier;
-    uint64_t n = u(a->rows * a->v), rows = u(a->rows);
-    (void)x;
+    const struct lt_classifier *classifier = &args->classifier;
+    uint64_t n = u(classifier->rows * classifier->v), rows = u(classifier->rows);
+    (void)context;
     /* maximum 1, subtract, exp, sum 3; log, subtract and add a row; gradient: subtract, exp, scale
      * 3, one correction a row */
-    work_of(work, x, 4 * n + 3 * rows + (a->backward ? 3 * n + rows : 0), (struct traffic){n, rows},
-            (struct traffic){a->backward ? n : 0, rows});
+    work_of(work, context, 4 * n + 3 * rows + (classifier->backward ? 3 * n + rows : 0),
+            (struct traffic){n, rows}, (struct traffic){classifier->backward ? n : 0, rows});
 }
 
-void lt_cost_norm(const struct lt_context *x, const union lt_args *args, struct tacho_work *work)
+void lt_cost_norm(const struct lt_context *context, const union lt_args *args,
+                  struct tacho_work *work)
 {
     uint64_t n = u(args->norm.count);
-    (void)x;
+    (void)context;
     flat(work, 2 * n, n, 0);
 }
 
 /* The bf16 copy that an optimizer writes beside the parameters. */
-static void shadow(struct tacho_work *w, const uint16_t *copy, int64_t count)
+static void shadow(struct tacho_work *tacho_work, const uint16_t *copy, int64_t count)
 {
-    w->bytes_written += copy ? u(count) * sizeof *copy : 0;
+    tacho_work->bytes_written += copy ? u(count) * sizeof *copy : 0;
 }
 
-void lt_cost_adamw(const struct lt_context *x, const union lt_args *args, struct tacho_work *work)
+void lt_cost_adamw(const struct lt_context *context, const union lt_args *args,
+                   struct tacho_work *work)
 {
-    const struct lt_adamw *a = &args->adamw;
-    (void)x;
+    const struct lt_adamw *adamw = &args->adamw;
+    (void)context;
     /* gradient scale 1, m 3, v 4, corrections 2, root, sum, quotient 3, update 2; decay 1 */
-    flat(work, 15 * u(a->count) + u(a->decayed), 4 * u(a->count), 3 * u(a->count));
-    shadow(work, a->shadow, a->count);
+    flat(work, 15 * u(adamw->count) + u(adamw->decayed), 4 * u(adamw->count), 3 * u(adamw->count));
+    shadow(work, adamw->shadow, adamw->count);
 }
 
-void lt_cost_momentum(const struct lt_context *x, const union lt_args *args,
+void lt_cost_momentum(const struct lt_context *context, const union lt_args *args,
                       struct tacho_work *work)
 {
-    const struct lt_momentum *a = &args->momentum;
-    (void)x;
+    const struct lt_momentum *momentum = &args->momentum;
+    (void)context;
     /* gradient scale 1, velocity 2, update 2; decay 1 */
-    flat(work, 5 * u(a->count) + u(a->decayed), 3 * u(a->count), 2 * u(a->count));
-    shadow(work, a->shadow, a->count);
+    flat(work, 5 * u(momentum->count) + u(momentum->decayed), 3 * u(momentum->count),
+         2 * u(momentum->count));
+    shadow(work, momentum->shadow, momentum->count);
 }
 
-void lt_cost_sgd(const struct lt_context *x, const union lt_args *args, struct tacho_work *work)
+void lt_cost_sgd(const struct lt_context *context, const union lt_args *args,
+                 struct tacho_work *work)
 {
-    const struct lt_sgd *a = &args->sgd;
-    (void)x;
+    const struct lt_sgd *sgd = &args->sgd;
+    (void)context;
     /* gradient scale 1, update 2; decay 1 */
-    flat(work, 3 * u(a->count) + u(a->decayed), 2 * u(a->count), u(a->count));
-    shadow(work, a->shadow, a->count);
+    flat(work, 3 * u(sgd->count) + u(sgd->decayed), 2 * u(sgd->count), u(sgd->count));
+    shadow(work, sgd->shadow, sgd->count);
 }
 
-void lt_cost_zero(const struct lt_context *x, const union lt_args *args, struct tacho_work *work)
+void lt_cost_zero(const struct lt_context *context, const union lt_args *args,
+                  struct tacho_work *work)
 {
-    (void)x;
+    (void)context;
     flat(work, 0, 0, u(args->zero.count));
 }

@@ -65,15 +65,15 @@ int64_t lt_timers_now(void)
 
 int lt_timers_create(struct lt_timers **out, const char *const *names, int count)
 {
-    struct lt_timers *t = calloc(1, sizeof *t);
-    if (!t)
+    struct lt_timers *timers = calloc(1, sizeof *timers);
+    if (!timers)
         return TACHO_ENOMEM;
-    t->serial = atomic_fetch_add(&serials, 1) + 1;
-    pthread_mutex_init(&t->lock, NULL);
-    t->lanes_end = &t->lanes;
-    t->names = names;
-    t->name_count = count;
-    *out = t;
+    timers->serial = atomic_fetch_add(&serials, 1) + 1;
+    pthread_mutex_init(&timers->lock, NULL);
+    timers->lanes_end = &timers->lanes;
+    timers->names = names;
+    timers->name_count = count;
+    *out = timers;
     return 0;
 }
 
@@ -81,71 +81,71 @@ void lt_timers_destroy(struct lt_timers *timers)
 {
     if (!timers)
         return;
-    for (struct lane *l = timers->lanes, *next; l; l = next) {
-        next = l->next;
-        free(l);
+    for (struct lane *lane = timers->lanes, *next; lane; lane = next) {
+        next = lane->next;
+        free(lane);
     }
     pthread_mutex_destroy(&timers->lock);
     free(timers->steps);
     free(timers);
 }
 
-static void append(struct lt_timers *t, struct lane *l)
+static void append(struct lt_timers *timers, struct lane *lane)
 {
-    pthread_mutex_lock(&t->lock);
-    *t->lanes_end = l;
-    t->lanes_end = &l->next;
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_lock(&timers->lock);
+    *timers->lanes_end = lane;
+    timers->lanes_end = &lane->next;
+    pthread_mutex_unlock(&timers->lock);
 }
 
 /* The lane of the calling thread, made at its first use; NULL when memory is out. */
-static struct lane *lane_of(struct lt_timers *t)
+static struct lane *lane_of(struct lt_timers *timers)
 {
-    if (mine.serial == t->serial)
+    if (mine.serial == timers->serial)
         return mine.lane;
-    struct lane *l = calloc(1, sizeof *l + (size_t)t->name_count * sizeof *l->totals);
-    if (!l)
+    struct lane *lane = calloc(1, sizeof *lane + (size_t)timers->name_count * sizeof *lane->totals);
+    if (!lane)
         return NULL;
-    l->tid = syscall(SYS_gettid);
-    append(t, l);
-    mine.serial = t->serial;
-    mine.lane = l;
-    return l;
+    lane->tid = syscall(SYS_gettid);
+    append(timers, lane);
+    mine.serial = timers->serial;
+    mine.lane = lane;
+    return lane;
 }
 
 void lt_timers_thread(struct lt_timers *timers, const char *name)
 {
-    struct lane *l = lane_of(timers);
-    if (l)
-        snprintf(l->name, sizeof l->name, "%s", name);
+    struct lane *lane = lane_of(timers);
+    if (lane)
+        snprintf(lane->name, sizeof lane->name, "%s", name);
 }
 
 /* Opens the record of a step. Without memory the step is not recorded; the file says so. */
-static void step_open(struct lt_timers *t, const struct tacho_step *step)
+static void step_open(struct lt_timers *timers, const struct tacho_step *step)
 {
-    if (t->step_count == t->step_cap) {
-        size_t cap = t->step_cap ? 2 * t->step_cap : 1024;
-        struct lt_timers_step *more = realloc(t->steps, cap * sizeof *more);
+    if (timers->step_count == timers->step_cap) {
+        size_t cap = timers->step_cap ? 2 * timers->step_cap : 1024;
+        struct lt_timers_step *more = realloc(timers->steps, cap * sizeof *more);
         if (!more) {
-            t->step_lost++;
+            timers->step_lost++;
             return;
         }
-        t->steps = more;
-        t->step_cap = cap;
+        timers->steps = more;
+        timers->step_cap = cap;
     }
-    t->steps[t->step_count++] = (struct lt_timers_step){.index = step->index};
-    t->in_step = 1;
+    timers->steps[timers->step_count++] = (struct lt_timers_step){.index = step->index};
+    timers->in_step = 1;
 }
 
-static void step_add_work(struct lt_timers_step *s, const struct tacho_work *w)
+static void step_add_work(struct lt_timers_step *timers_step, const struct tacho_work *tacho_work)
 {
-    s->ops++;
-    s->flops += w->flops;
-    s->model_flops += w->model_flops;
-    s->palm_flops += w->palm_flops;
-    s->matrix_flops += w->kind == TACHO_WORK_OTHER ? 0 : w->flops;
-    s->bytes_read += w->bytes_read;
-    s->bytes_written += w->bytes_written;
+    timers_step->ops++;
+    timers_step->flops += tacho_work->flops;
+    timers_step->model_flops += tacho_work->model_flops;
+    timers_step->palm_flops += tacho_work->palm_flops;
+    timers_step->matrix_flops += tacho_work->kind == TACHO_WORK_OTHER ? 0 : tacho_work->flops;
+    timers_step->bytes_read += tacho_work->bytes_read;
+    timers_step->bytes_written += tacho_work->bytes_written;
 }
 
 /* Another thread of the parent may have held the lock. */
@@ -163,65 +163,65 @@ size_t lt_timers_lane_bytes(const struct lt_timers *timers)
 
 void lt_timers_save(struct lt_timers *timers, void *to)
 {
-    const struct lane *l = lane_of(timers);
-    if (l)
-        memcpy(to, l, lt_timers_lane_bytes(timers));
+    const struct lane *lane = lane_of(timers);
+    if (lane)
+        memcpy(to, lane, lt_timers_lane_bytes(timers));
 }
 
 void lt_timers_add(struct lt_timers *timers, const void *from)
 {
-    struct lane *l = malloc(lt_timers_lane_bytes(timers));
-    if (!l)
+    struct lane *lane = malloc(lt_timers_lane_bytes(timers));
+    if (!lane)
         return;
-    memcpy(l, from, lt_timers_lane_bytes(timers));
-    l->next = NULL;
-    append(timers, l);
+    memcpy(lane, from, lt_timers_lane_bytes(timers));
+    lane->next = NULL;
+    append(timers, lane);
 }
 
 void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class,
                      const struct tacho_work *work, const struct tacho_step *step)
 {
-    struct lane *l = lane_of(timers);
-    if (!l)
+    struct lane *lane = lane_of(timers);
+    if (!lane)
         return;
     if (step)
         step_open(timers, step);
-    if (l == timers->lanes && timers->in_step && work)
+    if (lane == timers->lanes && timers->in_step && work)
         step_add_work(&timers->steps[timers->step_count - 1], work);
-    if (l->depth < DEPTH)
-        l->stack[l->depth] =
+    if (lane->depth < DEPTH)
+        lane->stack[lane->depth] =
             (struct open_range){.id = id, .class = class, .start = lt_timers_now()};
-    l->depth++;
+    lane->depth++;
 }
 
 void lt_timers_end(struct lt_timers *timers, int64_t end)
 {
-    struct lane *l = lane_of(timers);
-    if (!l || l->depth == 0 || --l->depth >= DEPTH)
+    struct lane *lane = lane_of(timers);
+    if (!lane || lane->depth == 0 || --lane->depth >= DEPTH)
         return;
-    struct open_range *r = &l->stack[l->depth];
-    int64_t ns = end - r->start;
-    l->ranges++;
-    l->range_ns += ns;
-    l->totals[r->id].count++;
-    l->totals[r->id].ns += ns;
-    if (l->depth > 0)
-        l->stack[l->depth - 1].inside += ns;
-    if (l != timers->lanes || !timers->in_step)
+    struct open_range *open_range = &lane->stack[lane->depth];
+    int64_t ns = end - open_range->start;
+    lane->ranges++;
+    lane->range_ns += ns;
+    lane->totals[open_range->id].count++;
+    lane->totals[open_range->id].ns += ns;
+    if (lane->depth > 0)
+        lane->stack[lane->depth - 1].inside += ns;
+    if (lane != timers->lanes || !timers->in_step)
         return;
-    struct lt_timers_step *s = &timers->steps[timers->step_count - 1];
-    s->class_ns[r->class] += ns - r->inside;
-    if (r->class == LT_CLASS_UNATTRIBUTED) {
-        s->wall_ns = ns;
+    struct lt_timers_step *timers_step = &timers->steps[timers->step_count - 1];
+    timers_step->class_ns[open_range->class] += ns - open_range->inside;
+    if (open_range->class == LT_CLASS_UNATTRIBUTED) {
+        timers_step->wall_ns = ns;
         timers->in_step = 0;
     }
 }
 
 void lt_timers_count(struct lt_timers *timers)
 {
-    struct lane *l = lane_of(timers);
-    if (l)
-        l->counters++;
+    struct lane *lane = lane_of(timers);
+    if (lane)
+        lane->counters++;
 }
 
 const struct lt_timers_step *lt_timers_steps(const struct lt_timers *timers, size_t *count)
@@ -236,67 +236,71 @@ static const char *const class_names[LT_CLASS_COUNT] = {
 #undef ROW
 };
 
-static void write_step(FILE *f, const struct lt_timers_step *s, const char *separator)
+static void write_step(FILE *file, const struct lt_timers_step *timers_step, const char *separator)
 {
-    fprintf(f, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, s->index, s->wall_ns);
+    fprintf(file, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, timers_step->index,
+            timers_step->wall_ns);
     for (int c = 0; c < LT_CLASS_COUNT; c++)
-        fprintf(f, ",\"%s_ns\":%" PRId64, class_names[c], s->class_ns[c]);
-    fprintf(f,
+        fprintf(file, ",\"%s_ns\":%" PRId64, class_names[c], timers_step->class_ns[c]);
+    fprintf(file,
             ",\"ops\":%" PRIu64 ",\"flops\":%" PRIu64 ",\"model_flops\":%" PRIu64
             ",\"palm_flops\":%" PRIu64,
-            s->ops, s->flops, s->model_flops, s->palm_flops);
-    fprintf(f,
+            timers_step->ops, timers_step->flops, timers_step->model_flops,
+            timers_step->palm_flops);
+    fprintf(file,
             ",\"matrix_flops\":%" PRIu64 ",\"bytes_read\":%" PRIu64 ",\"bytes_written\":%" PRIu64
             "}",
-            s->matrix_flops, s->bytes_read, s->bytes_written);
+            timers_step->matrix_flops, timers_step->bytes_read, timers_step->bytes_written);
 }
 
-static void write_lane(FILE *f, const struct lt_timers *t, const struct lane *l)
+static void write_lane(FILE *file, const struct lt_timers *timers, const struct lane *lane)
 {
     const char *separator = "\n";
-    fprintf(f,
+    fprintf(file,
             "%s{\"name\":\"%s\",\"tid\":%ld,\"ranges\":%" PRIu64 ",\"range_ns\":%" PRId64
             ",\"counters\":%" PRIu64 ",\"names\":[",
-            l == t->lanes ? "\n" : ",\n", l->name, l->tid, l->ranges, l->range_ns, l->counters);
-    for (int i = 0; i < t->name_count; i++) {
-        if (l->totals[i].count == 0)
+            lane == timers->lanes ? "\n" : ",\n", lane->name, lane->tid, lane->ranges,
+            lane->range_ns, lane->counters);
+    for (int i = 0; i < timers->name_count; i++) {
+        if (lane->totals[i].count == 0)
             continue;
-        fprintf(f, "%s  {\"name\":\"%s\",\"count\":%" PRIu64 ",\"ns\":%" PRId64 "}", separator,
-                t->names[i], l->totals[i].count, l->totals[i].ns);
+        fprintf(file, "%s  {\"name\":\"%s\",\"count\":%" PRIu64 ",\"ns\":%" PRId64 "}", separator,
+                timers->names[i], lane->totals[i].count, lane->totals[i].ns);
         separator = ",\n";
     }
-    fprintf(f, "]}");
+    fprintf(file, "]}");
 }
 
 /* The highest of each tag and of the total: at the end of a run most of it is given back. */
-static void write_memory(FILE *f)
+static void write_memory(FILE *file)
 {
-    struct lt_memory m;
-    lt_memory_read(&m);
-    fprintf(f, "\"memory\":{");
+    struct lt_memory memory;
+    lt_memory_read(&memory);
+    fprintf(file, "\"memory\":{");
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
-        fprintf(f, "\"%s\":%" PRId64 ",", lt_memory_name((enum lt_memory_tag)i), m.tag_peak[i]);
-    fprintf(f, "\"peak\":%" PRId64 "},\n", m.total_peak);
+        fprintf(file, "\"%s\":%" PRId64 ",", lt_memory_name((enum lt_memory_tag)i),
+                memory.tag_peak[i]);
+    fprintf(file, "\"peak\":%" PRId64 "},\n", memory.total_peak);
 }
 
 int lt_timers_write(const struct lt_timers *timers, const char *path, struct tacho_error *err)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
+    FILE *file = fopen(path, "we");
+    if (!file)
         return tacho_fail(err, TACHO_EIO, "give --timers a file in a folder you may write to",
                           "%s: %s", path, strerror(errno));
-    fprintf(f, "{\"schema\":\"libtrain-timers/1\",\"pid\":%ld,\"steps_lost\":%d,\n\"steps\":[",
+    fprintf(file, "{\"schema\":\"libtrain-timers/1\",\"pid\":%ld,\"steps_lost\":%d,\n\"steps\":[",
             (long)getpid(), timers->step_lost);
     for (size_t i = 0; i < timers->step_count; i++)
-        write_step(f, &timers->steps[i], i ? ",\n" : "\n");
-    fprintf(f, "],\n");
-    write_memory(f);
-    fprintf(f, "\"threads\":[");
-    for (const struct lane *l = timers->lanes; l; l = l->next)
-        write_lane(f, timers, l);
-    fprintf(f, "]}\n");
-    int failed = ferror(f);
-    if (fclose(f) || failed)
+        write_step(file, &timers->steps[i], i ? ",\n" : "\n");
+    fprintf(file, "],\n");
+    write_memory(file);
+    fprintf(file, "\"threads\":[");
+    for (const struct lane *lane = timers->lanes; lane; lane = lane->next)
+        write_lane(file, timers, lane);
+    fprintf(file, "]}\n");
+    int failed = ferror(file);
+    if (fclose(file) || failed)
         return tacho_fail(err, TACHO_EIO, "make room on the disk, or give another place", "%s: %s",
                           path, strerror(errno));
     return 0;

@@ -58,35 +58,35 @@ static enum lt_class range_class(uint32_t kind)
 int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops, int timers)
 {
     int rc = TACHO_ENOMEM;
-    struct lt_trace *t = calloc(1, sizeof *t + (size_t)ops * sizeof *t->op);
-    if (!t)
+    struct lt_trace *trace = calloc(1, sizeof *trace + (size_t)ops * sizeof *trace->op);
+    if (!trace)
         return rc;
-    t->names = calloc((size_t)ops + LT_RANGE_COUNT, sizeof *t->names);
-    if (!t->names)
+    trace->names = calloc((size_t)ops + LT_RANGE_COUNT, sizeof *trace->names);
+    if (!trace->names)
         goto fail;
-    t->ops = ops;
-    tacho_nvtx_open(&t->nvtx, "libtrain");
+    trace->ops = ops;
+    tacho_nvtx_open(&trace->nvtx, "libtrain");
     for (int i = 0; i < ops; i++) {
-        t->names[i] = op_names[i];
-        t->op[i] = tacho_nvtx_name(&t->nvtx, op_names[i]);
+        trace->names[i] = op_names[i];
+        trace->op[i] = tacho_nvtx_name(&trace->nvtx, op_names[i]);
     }
     for (int i = 0; i < LT_RANGE_COUNT; i++) {
-        t->names[ops + i] = range_names[i];
-        t->range[i] = tacho_nvtx_name(&t->nvtx, range_names[i]);
+        trace->names[ops + i] = range_names[i];
+        trace->range[i] = tacho_nvtx_name(&trace->nvtx, range_names[i]);
     }
     for (int i = 0; i < LT_COUNTER_COUNT; i++)
-        t->counter[i] = tacho_nvtx_counter(&t->nvtx, counter_names[i]);
+        trace->counter[i] = tacho_nvtx_counter(&trace->nvtx, counter_names[i]);
     if (timers) {
-        rc = lt_timers_create(&t->timers, t->names, ops + LT_RANGE_COUNT);
+        rc = lt_timers_create(&trace->timers, trace->names, ops + LT_RANGE_COUNT);
         if (rc)
             goto fail;
-        lt_timers_thread(t->timers, "main");
+        lt_timers_thread(trace->timers, "main");
     }
-    *out = t;
+    *out = trace;
     return 0;
 fail:
-    free(t->names);
-    free(t);
+    free(trace->names);
+    free(trace);
     return rc;
 }
 
@@ -146,10 +146,12 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
 {
     if (!trace)
         return;
-    struct tacho_range r = {.bytes = bytes, .samples = samples, .kind = range_kinds[range]};
+    struct tacho_range tacho_range = {
+        .bytes = bytes, .samples = samples, .kind = range_kinds[range]};
     if (trace->timers)
-        lt_timers_begin(trace->timers, trace->ops + (int)range, range_class(r.kind), NULL, NULL);
-    tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &r);
+        lt_timers_begin(trace->timers, trace->ops + (int)range, range_class(tacho_range.kind), NULL,
+                        NULL);
+    tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &tacho_range);
 }
 
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)

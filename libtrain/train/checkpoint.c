@@ -37,36 +37,36 @@ static const struct sum sum_start = {
     {0xcbf29ce484222325ull, 0x84222325cbf29ce4ull, 0x9ce484222325cbf2ull, 0x2325cbf29ce48422ull}};
 
 /* bytes: a multiple of 8 */
-static void sum_add(struct sum *s, const void *data, size_t bytes)
+static void sum_add(struct sum *sum, const void *data, size_t bytes)
 {
     const char *at = data;
     for (size_t i = 0; i < bytes / 8; i++) {
         uint64_t word;
         memcpy(&word, at + 8 * i, sizeof word);
-        s->lane[i % 4] = (s->lane[i % 4] ^ word) * 0x100000001b3ull;
-        s->lane[i % 4] ^= s->lane[i % 4] >> 32;
+        sum->lane[i % 4] = (sum->lane[i % 4] ^ word) * 0x100000001b3ull;
+        sum->lane[i % 4] ^= sum->lane[i % 4] >> 32;
     }
 }
 
-static uint64_t sum_end(const struct sum *s)
+static uint64_t sum_end(const struct sum *sum)
 {
     struct sum folded = sum_start;
-    sum_add(&folded, s, sizeof *s);
+    sum_add(&folded, sum, sizeof *sum);
     return folded.lane[0] ^ folded.lane[1] ^ folded.lane[2] ^ folded.lane[3];
 }
 
-static uint64_t header_sum(const struct header *h)
+static uint64_t header_sum(const struct header *header)
 {
     struct sum s = sum_start;
-    sum_add(&s, h, offsetof(struct header, sum));
+    sum_add(&s, header, offsetof(struct header, sum));
     return sum_end(&s);
 }
 
 uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
 {
-    struct sum s = sum_start;
-    sum_add(&s, data, bytes);
-    return sum_end(&s);
+    struct sum sum = sum_start;
+    sum_add(&sum, data, bytes);
+    return sum_end(&sum);
 }
 
 static int write_all(int fd, const void *data, size_t bytes)
@@ -103,16 +103,16 @@ static int read_all(int fd, void *data, size_t bytes)
 }
 
 /* Both directions go through the arrays the same way: move a chunk, add it to the sum. */
-static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_optimizer *o,
-                       struct sum *s, int writing)
+static int move_arrays(int fd, const struct lt_parameters *parameters,
+                       const struct lt_optimizer *optimizer, struct sum *sum, int writing)
 {
-    for (int i = -1; i < lt_optimizer_states(o->config.kind); i++) {
-        char *at = (char *)(i < 0 ? p->value : o->state[i]);
-        for (size_t left = p->count * sizeof(float); left > 0;) {
+    for (int i = -1; i < lt_optimizer_states(optimizer->config.kind); i++) {
+        char *at = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
+        for (size_t left = parameters->count * sizeof(float); left > 0;) {
             size_t n = left < CHUNK ? left : CHUNK;
             if (writing ? write_all(fd, at, n) : read_all(fd, at, n))
                 return -1;
-            sum_add(s, at, n);
+            sum_add(sum, at, n);
             at += n;
             left -= n;
         }
@@ -129,20 +129,22 @@ uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optim
 static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
                       const struct lt_checkpoint *state)
 {
-    struct header h = {.magic = MAGIC,
-                       .order = ORDER,
-                       .version = VERSION,
-                       .count = model->parameters.count,
-                       .states = (uint64_t)lt_optimizer_states(optimizer->config.kind),
-                       .state = *state};
-    struct sum s = sum_start;
-    snprintf(h.model, sizeof h.model, "%s", model->ops->name);
-    snprintf(h.optimizer, sizeof h.optimizer, "%s", lt_optimizer_name(optimizer->config.kind));
-    memcpy(h.shape, model->shape, sizeof h.shape);
-    h.sum = header_sum(&h);
-    if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, optimizer, &s, 1))
+    struct header header = {.magic = MAGIC,
+                            .order = ORDER,
+                            .version = VERSION,
+                            .count = model->parameters.count,
+                            .states = (uint64_t)lt_optimizer_states(optimizer->config.kind),
+                            .state = *state};
+    struct sum sum = sum_start;
+    snprintf(header.model, sizeof header.model, "%s", model->ops->name);
+    snprintf(header.optimizer, sizeof header.optimizer, "%s",
+             lt_optimizer_name(optimizer->config.kind));
+    memcpy(header.shape, model->shape, sizeof header.shape);
+    header.sum = header_sum(&header);
+    if (write_all(fd, &header, sizeof header) ||
+        move_arrays(fd, &model->parameters, optimizer, &sum, 1))
         return -1;
-    uint64_t end = sum_end(&s);
+    uint64_t end = sum_end(&sum);
     return write_all(fd, &end, sizeof end);
 }
 
@@ -167,37 +169,38 @@ static const char *shape_text(const int64_t *shape, char *text, size_t size)
     return text;
 }
 
-static int check_header(const char *path, const struct header *h, const struct lt_model *model,
+static int check_header(const char *path, const struct header *header, const struct lt_model *model,
                         const struct lt_optimizer *optimizer, struct tacho_error *err)
 {
     char theirs[128], ours[128];
     const char *name = lt_optimizer_name(optimizer->config.kind);
-    if (memcmp(h->magic, MAGIC, sizeof h->magic) || h->order != ORDER)
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) || header->order != ORDER)
         return tacho_fail(err, TACHO_EFORMAT,
                           "give --resume a file that train --checkpoint wrote on such a machine",
                           "%s: not a checkpoint", path);
-    if (h->version != VERSION)
+    if (header->version != VERSION)
         return tacho_fail(err, TACHO_EVERSION,
-                          h->version > VERSION
+                          header->version > VERSION
                               ? "use the newer train"
                               : "continue it with the train that wrote it, or start anew",
                           "%s: checkpoint of version %llu, this program knows %u", path,
-                          (unsigned long long)h->version, VERSION);
-    if (h->sum != header_sum(h))
+                          (unsigned long long)header->version, VERSION);
+    if (header->sum != header_sum(header))
         return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)",
                           path);
-    if (strncmp(h->model, model->ops->name, sizeof h->model) ||
-        memcmp(h->shape, model->shape, sizeof h->shape) || h->count != model->parameters.count)
+    if (strncmp(header->model, model->ops->name, sizeof header->model) ||
+        memcmp(header->shape, model->shape, sizeof header->shape) ||
+        header->count != model->parameters.count)
         return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
                           "%s: holds another model (%.31s of shape %s; here %s of %s)", path,
-                          h->model, shape_text(h->shape, theirs, sizeof theirs), model->ops->name,
-                          shape_text(model->shape, ours, sizeof ours));
-    if (strncmp(h->optimizer, name, sizeof h->optimizer) ||
-        h->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
+                          header->model, shape_text(header->shape, theirs, sizeof theirs),
+                          model->ops->name, shape_text(model->shape, ours, sizeof ours));
+    if (strncmp(header->optimizer, name, sizeof header->optimizer) ||
+        header->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
         char hint[96];
-        snprintf(hint, sizeof hint, "give --optimizer %.31s", h->optimizer);
+        snprintf(hint, sizeof hint, "give --optimizer %.31s", header->optimizer);
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path,
-                          h->optimizer, name);
+                          header->optimizer, name);
     }
     return 0;
 }
@@ -214,8 +217,8 @@ static int failed_read(const char *path, struct tacho_error *err)
 int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer,
                        struct lt_checkpoint *state, struct tacho_error *err)
 {
-    struct header h;
-    struct sum s = sum_start;
+    struct header header;
+    struct sum sum = sum_start;
     uint64_t end;
     char more;
     int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
@@ -223,28 +226,28 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
                           "give --resume the file of an earlier --checkpoint", "%s: %s", path,
                           strerror(errno));
-    if (read_all(fd, &h, sizeof h)) {
+    if (read_all(fd, &header, sizeof header)) {
         rc = errno ? failed_read(path, err)
                    : tacho_fail(err, TACHO_EFORMAT,
                                 "give --resume a file that train --checkpoint wrote",
                                 "%s: not a checkpoint", path);
         goto out;
     }
-    rc = check_header(path, &h, model, optimizer, err);
+    rc = check_header(path, &header, model, optimizer, err);
     if (rc)
         goto out;
-    if (move_arrays(fd, &model->parameters, optimizer, &s, 0) || read_all(fd, &end, sizeof end)) {
+    if (move_arrays(fd, &model->parameters, optimizer, &sum, 0) || read_all(fd, &end, sizeof end)) {
         rc = failed_read(path, err);
         goto out;
     }
     if (read(fd, &more, 1) != 0)
         rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint",
                         "%s: damaged (longer than it says)", path);
-    else if (end != sum_end(&s))
+    else if (end != sum_end(&sum))
         rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)",
                         path);
     else
-        *state = h.state;
+        *state = header.state;
 out:
     close(fd);
     return rc;

@@ -40,55 +40,58 @@ void lt_optimizer_destroy(struct lt_optimizer *optimizer)
     *optimizer = (struct lt_optimizer){0};
 }
 
-static void adamw(struct lt_optimizer *o, const struct lt_context *context,
-                  const struct lt_parameters *p, int64_t made, double rate, double grad_scale)
+static void adamw(struct lt_optimizer *optimizer, const struct lt_context *context,
+                  const struct lt_parameters *parameters, int64_t made, double rate,
+                  double grad_scale)
 {
-    const struct lt_optimizer_config *k = &o->config;
-    lt_op(context, LT_OP_ADAMW,
-          &(union lt_args){.adamw = {.param = p->value,
-                                     .m = o->state[0],
-                                     .v = o->state[1],
-                                     .shadow = p->shadow,
-                                     .grad = p->grad,
-                                     .count = (int64_t)p->count,
-                                     .decayed = (int64_t)p->decayed,
-                                     .lr = (float)rate,
-                                     .beta1 = (float)k->beta1,
-                                     .beta2 = (float)k->beta2,
-                                     .eps = (float)k->eps,
-                                     .weight_decay = (float)k->weight_decay,
-                                     .correction1 = (float)(1 - pow(k->beta1, (double)(made + 1))),
-                                     .correction2 = (float)(1 - pow(k->beta2, (double)(made + 1))),
-                                     .grad_scale = (float)grad_scale}});
+    const struct lt_optimizer_config *optimizer_config = &optimizer->config;
+    lt_op(
+        context, LT_OP_ADAMW,
+        &(union lt_args){
+            .adamw = {.param = parameters->value,
+                      .m = optimizer->state[0],
+                      .v = optimizer->state[1],
+                      .shadow = parameters->shadow,
+                      .grad = parameters->grad,
+                      .count = (int64_t)parameters->count,
+                      .decayed = (int64_t)parameters->decayed,
+                      .lr = (float)rate,
+                      .beta1 = (float)optimizer_config->beta1,
+                      .beta2 = (float)optimizer_config->beta2,
+                      .eps = (float)optimizer_config->eps,
+                      .weight_decay = (float)optimizer_config->weight_decay,
+                      .correction1 = (float)(1 - pow(optimizer_config->beta1, (double)(made + 1))),
+                      .correction2 = (float)(1 - pow(optimizer_config->beta2, (double)(made + 1))),
+                      .grad_scale = (float)grad_scale}});
 }
 
-static void momentum(struct lt_optimizer *o, const struct lt_context *context,
-                     const struct lt_parameters *p, double rate, double grad_scale)
+static void momentum(struct lt_optimizer *optimizer, const struct lt_context *context,
+                     const struct lt_parameters *parameters, double rate, double grad_scale)
 {
     lt_op(context, LT_OP_MOMENTUM,
-          &(union lt_args){.momentum = {.param = p->value,
-                                        .velocity = o->state[0],
-                                        .shadow = p->shadow,
-                                        .grad = p->grad,
-                                        .count = (int64_t)p->count,
-                                        .decayed = (int64_t)p->decayed,
+          &(union lt_args){.momentum = {.param = parameters->value,
+                                        .velocity = optimizer->state[0],
+                                        .shadow = parameters->shadow,
+                                        .grad = parameters->grad,
+                                        .count = (int64_t)parameters->count,
+                                        .decayed = (int64_t)parameters->decayed,
                                         .lr = (float)rate,
-                                        .momentum = (float)o->config.momentum,
-                                        .weight_decay = (float)o->config.weight_decay,
+                                        .momentum = (float)optimizer->config.momentum,
+                                        .weight_decay = (float)optimizer->config.weight_decay,
                                         .grad_scale = (float)grad_scale}});
 }
 
-static void sgd(struct lt_optimizer *o, const struct lt_context *context,
-                const struct lt_parameters *p, double rate, double grad_scale)
+static void sgd(struct lt_optimizer *optimizer, const struct lt_context *context,
+                const struct lt_parameters *parameters, double rate, double grad_scale)
 {
     lt_op(context, LT_OP_SGD,
-          &(union lt_args){.sgd = {.param = p->value,
-                                   .shadow = p->shadow,
-                                   .grad = p->grad,
-                                   .count = (int64_t)p->count,
-                                   .decayed = (int64_t)p->decayed,
+          &(union lt_args){.sgd = {.param = parameters->value,
+                                   .shadow = parameters->shadow,
+                                   .grad = parameters->grad,
+                                   .count = (int64_t)parameters->count,
+                                   .decayed = (int64_t)parameters->decayed,
                                    .lr = (float)rate,
-                                   .weight_decay = (float)o->config.weight_decay,
+                                   .weight_decay = (float)optimizer->config.weight_decay,
                                    .grad_scale = (float)grad_scale}});
 }
 

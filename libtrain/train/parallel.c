@@ -36,23 +36,23 @@ struct lt_parallel {
 int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config,
                      struct tacho_error *err)
 {
-    struct lt_parallel *p = calloc(1, sizeof *p);
-    *out = p;
-    if (!p)
+    struct lt_parallel *parallel = calloc(1, sizeof *parallel);
+    *out = parallel;
+    if (!parallel)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->work, NULL);
-    pthread_cond_init(&p->idle, NULL);
-    int rc = lt_mpi_open(&p->place, err);
+    pthread_mutex_init(&parallel->lock, NULL);
+    pthread_cond_init(&parallel->work, NULL);
+    pthread_cond_init(&parallel->idle, NULL);
+    int rc = lt_mpi_open(&parallel->place, err);
     if (rc)
         return rc;
-    lt_parallel_configure(p, config);
-    if (config->slow_rank >= p->place.ranks)
+    lt_parallel_configure(parallel, config);
+    if (config->slow_rank >= parallel->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,
-                        p->place.ranks == 1 ? "is" : "are", p->place.ranks,
-                        p->place.ranks == 1 ? "" : "s");
-    return lt_parallel_agree(p, rc, err);
+                        parallel->place.ranks == 1 ? "is" : "are", parallel->place.ranks,
+                        parallel->place.ranks == 1 ? "" : "s");
+    return lt_parallel_agree(parallel, rc, err);
 }
 
 void lt_parallel_configure(struct lt_parallel *parallel, const struct lt_parallel_config *config)
@@ -101,25 +101,25 @@ int lt_parallel_threads(const struct lt_parallel *parallel)
 
 /* On the thread that may be inside MPI now: the step's thread, or the progress thread while the
  * former waits for it. */
-static void gather(struct lt_parallel *p, const void *mine, void *all, size_t bytes)
+static void gather(struct lt_parallel *parallel, const void *mine, void *all, size_t bytes)
 {
-    struct tacho_comm comm = {.bytes = bytes * (size_t)p->place.ranks,
+    struct tacho_comm comm = {.bytes = bytes * (size_t)parallel->place.ranks,
                               .communicator = LT_COMMUNICATOR_CONTROL,
-                              .sequence = p->gathers++,
+                              .sequence = parallel->gathers++,
                               .op = TACHO_COMM_ALL_GATHER,
-                              .ranks = (uint32_t)p->place.ranks};
-    lt_trace_comm_begin(p->trace, LT_RANGE_ALL_GATHER, &comm);
+                              .ranks = (uint32_t)parallel->place.ranks};
+    lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_GATHER, &comm);
     lt_mpi_gather(mine, all, bytes);
-    lt_trace_end(p->trace);
+    lt_trace_end(parallel->trace);
 }
 
 /* An array that the step cannot go on without; the other ranks wait for this one, so there is no
  * way back. */
-static void *need(struct lt_parallel *p, size_t bytes)
+static void *need(struct lt_parallel *parallel, size_t bytes)
 {
     void *memory = malloc(bytes);
     if (!memory) {
-        fprintf(stderr, "train: rank %d: out of memory\n", p->place.rank);
+        fprintf(stderr, "train: rank %d: out of memory\n", parallel->place.rank);
         lt_mpi_abort(tacho_error_exit(TACHO_ENOMEM));
     }
     return memory;
@@ -163,8 +163,9 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int ranks = lt_parallel_ranks(parallel), differs = -1;
     if (ranks == 1)
         return 0;
-    const struct lt_parameters *p = parallel->parameters;
-    uint64_t mine = lt_checkpoint_sum(p->value, p->count * sizeof *p->value);
+    const struct lt_parameters *parameters = parallel->parameters;
+    uint64_t mine =
+        lt_checkpoint_sum(parameters->value, parameters->count * sizeof *parameters->value);
     uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &mine, all, sizeof mine);
     for (int i = 1; i < ranks && differs < 0; i++)
@@ -183,86 +184,86 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
 
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
 
-static void send_news(struct lt_parallel *p)
+static void send_news(struct lt_parallel *parallel)
 {
-    size_t ranks = (size_t)p->place.ranks;
-    struct lt_parallel_news *each = need(p, ranks * sizeof *each);
-    gather(p, &p->mine, each, sizeof *each);
-    p->all = (struct lt_parallel_news){0};
+    size_t ranks = (size_t)parallel->place.ranks;
+    struct lt_parallel_news *each = need(parallel, ranks * sizeof *each);
+    gather(parallel, &parallel->mine, each, sizeof *each);
+    parallel->all = (struct lt_parallel_news){0};
     for (size_t i = 0; i < ranks; i++) {
-        p->all.loss += each[i].loss;
-        p->all.code = p->all.code ? p->all.code : each[i].code;
-        p->all.stop = p->all.stop > each[i].stop ? p->all.stop : each[i].stop;
+        parallel->all.loss += each[i].loss;
+        parallel->all.code = parallel->all.code ? parallel->all.code : each[i].code;
+        parallel->all.stop = parallel->all.stop > each[i].stop ? parallel->all.stop : each[i].stop;
     }
-    p->all.loss /= (double)ranks;
+    parallel->all.loss /= (double)ranks;
     free(each);
 }
 
-static void reduce(struct lt_parallel *p, const struct lt_bucket *bucket)
+static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
 {
-    float *grad = p->parameters->grad;
-    void *whole = p->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL,
-         *buffer = whole ? whole : p->buffer;
-    size_t bytes = bucket->count * lt_dtype_bytes(p->dtype);
-    struct tacho_comm comm = {.bytes = bytes * (size_t)p->config.slow_link,
+    float *grad = parallel->parameters->grad;
+    void *whole = parallel->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL,
+         *buffer = whole ? whole : parallel->buffer;
+    size_t bytes = bucket->count * lt_dtype_bytes(parallel->dtype);
+    struct tacho_comm comm = {.bytes = bytes * (size_t)parallel->config.slow_link,
                               .communicator = LT_COMMUNICATOR_GRADIENTS,
-                              .sequence = p->sums++,
+                              .sequence = parallel->sums++,
                               .op = TACHO_COMM_ALL_REDUCE,
-                              .ranks = (uint32_t)p->place.ranks};
+                              .ranks = (uint32_t)parallel->place.ranks};
     if (!whole) {
-        lt_trace_begin(p->trace, LT_RANGE_PACK, bytes, 0);
-        lt_bucket_pack(bucket, grad, p->dtype, buffer);
-        lt_trace_end(p->trace);
+        lt_trace_begin(parallel->trace, LT_RANGE_PACK, bytes, 0);
+        lt_bucket_pack(bucket, grad, parallel->dtype, buffer);
+        lt_trace_end(parallel->trace);
     }
-    lt_trace_comm_begin(p->trace, LT_RANGE_ALL_REDUCE, &comm);
-    for (int i = 1; i < p->config.slow_link; i++)
-        lt_mpi_sum(p->dtype, buffer, p->scratch, bucket->count);
-    lt_mpi_sum(p->dtype, buffer, buffer, bucket->count);
-    lt_trace_end(p->trace);
+    lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_REDUCE, &comm);
+    for (int i = 1; i < parallel->config.slow_link; i++)
+        lt_mpi_sum(parallel->dtype, buffer, parallel->scratch, bucket->count);
+    lt_mpi_sum(parallel->dtype, buffer, buffer, bucket->count);
+    lt_trace_end(parallel->trace);
     if (!whole) {
-        lt_trace_begin(p->trace, LT_RANGE_UNPACK, bytes, 0);
-        lt_bucket_unpack(bucket, grad, p->dtype, buffer);
-        lt_trace_end(p->trace);
+        lt_trace_begin(parallel->trace, LT_RANGE_UNPACK, bytes, 0);
+        lt_bucket_unpack(bucket, grad, parallel->dtype, buffer);
+        lt_trace_end(parallel->trace);
     }
 }
 
-static void job(struct lt_parallel *p, size_t k)
+static void job(struct lt_parallel *parallel, size_t k)
 {
     if (k == 0)
-        send_news(p);
-    else if (!p->all.code) /* a step that failed anywhere is reduced nowhere */
-        reduce(p, &p->buckets.bucket[k - 1]);
+        send_news(parallel);
+    else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
+        reduce(parallel, &parallel->buckets.bucket[k - 1]);
 }
 
 static void *progress(void *arg)
 {
-    struct lt_parallel *p = arg;
-    lt_trace_thread(p->trace, "comm-0");
-    pthread_mutex_lock(&p->lock);
-    while (!p->stop) {
-        if (p->done == p->posted) {
-            pthread_cond_wait(&p->work, &p->lock);
+    struct lt_parallel *parallel = arg;
+    lt_trace_thread(parallel->trace, "comm-0");
+    pthread_mutex_lock(&parallel->lock);
+    while (!parallel->stop) {
+        if (parallel->done == parallel->posted) {
+            pthread_cond_wait(&parallel->work, &parallel->lock);
             continue;
         }
-        pthread_mutex_unlock(&p->lock);
-        job(p, p->done); /* nobody else writes p->done */
-        pthread_mutex_lock(&p->lock);
-        p->done++;
-        pthread_cond_signal(&p->idle);
+        pthread_mutex_unlock(&parallel->lock);
+        job(parallel, parallel->done); /* nobody else writes p->done */
+        pthread_mutex_lock(&parallel->lock);
+        parallel->done++;
+        pthread_cond_signal(&parallel->idle);
     }
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&parallel->lock);
     return NULL;
 }
 
-static void post(struct lt_parallel *p, size_t jobs)
+static void post(struct lt_parallel *parallel, size_t jobs)
 {
-    lt_trace_begin(p->trace, LT_RANGE_COMM_POST, 0,
-                   jobs - p->posted); /* nobody else writes p->posted */
-    pthread_mutex_lock(&p->lock);
-    p->posted = jobs;
-    pthread_cond_signal(&p->work);
-    pthread_mutex_unlock(&p->lock);
-    lt_trace_end(p->trace);
+    lt_trace_begin(parallel->trace, LT_RANGE_COMM_POST, 0,
+                   jobs - parallel->posted); /* nobody else writes p->posted */
+    pthread_mutex_lock(&parallel->lock);
+    parallel->posted = jobs;
+    pthread_cond_signal(&parallel->work);
+    pthread_mutex_unlock(&parallel->lock);
+    lt_trace_end(parallel->trace);
 }
 
 void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine)
@@ -284,16 +285,16 @@ int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage sta
            parallel->config.slow_stage == stage;
 }
 
-void lt_parallel_nap(const struct lt_parallel *p, enum lt_slow_stage stage)
+void lt_parallel_nap(const struct lt_parallel *parallel, enum lt_slow_stage stage)
 {
-    if (!lt_parallel_slows(p, stage))
+    if (!lt_parallel_slows(parallel, stage))
         return;
-    struct timespec t = {.tv_sec = (time_t)p->config.slow_seconds};
-    t.tv_nsec = (long)(1e9 * (p->config.slow_seconds - (double)t.tv_sec));
-    lt_trace_begin(p->trace, LT_RANGE_SLEEP, 0, 0);
-    while (nanosleep(&t, &t)) {
+    struct timespec time = {.tv_sec = (time_t)parallel->config.slow_seconds};
+    time.tv_nsec = (long)(1e9 * (parallel->config.slow_seconds - (double)time.tv_sec));
+    lt_trace_begin(parallel->trace, LT_RANGE_SLEEP, 0, 0);
+    while (nanosleep(&time, &time)) {
     }
-    lt_trace_end(p->trace);
+    lt_trace_end(parallel->trace);
 }
 
 void lt_parallel_ready(void *parallel, size_t first, size_t count)
@@ -309,20 +310,20 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count)
         post(p, 1 + p->buckets.closed);
 }
 
-static void wait_for_jobs(struct lt_parallel *p)
+static void wait_for_jobs(struct lt_parallel *parallel)
 {
-    lt_trace_begin(p->trace, LT_RANGE_COMM_WAIT, 0, 0);
-    if (p->overlap) {
-        pthread_mutex_lock(&p->lock);
-        while (p->done < p->posted)
-            pthread_cond_wait(&p->idle, &p->lock);
-        p->posted = p->done = 0;
-        pthread_mutex_unlock(&p->lock);
+    lt_trace_begin(parallel->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    if (parallel->overlap) {
+        pthread_mutex_lock(&parallel->lock);
+        while (parallel->done < parallel->posted)
+            pthread_cond_wait(&parallel->idle, &parallel->lock);
+        parallel->posted = parallel->done = 0;
+        pthread_mutex_unlock(&parallel->lock);
     } else {
-        for (size_t k = 0; k <= p->buckets.closed; k++)
-            job(p, k);
+        for (size_t k = 0; k <= parallel->buckets.closed; k++)
+            job(parallel, k);
     }
-    lt_trace_end(p->trace);
+    lt_trace_end(parallel->trace);
 }
 
 int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news,
@@ -356,14 +357,14 @@ void lt_parallel_hush(const struct lt_parallel *parallel, struct tacho_error *er
 
 /* ---- what a training run needs ------------------------------------------------------------------------------------------- */
 
-static int start_thread(struct lt_parallel *p, struct tacho_error *err)
+static int start_thread(struct lt_parallel *parallel, struct tacho_error *err)
 {
     sigset_t all, before;
     sigfillset(&all); /* a signal for the program is the main thread's to handle */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&p->thread, NULL, progress, p);
+    int rc = pthread_create(&parallel->thread, NULL, progress, parallel);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    p->started = rc == 0;
+    parallel->started = rc == 0;
     if (rc)
         return tacho_fail(err, TACHO_EINTERNAL, "use --no-overlap",
                           "cannot start the progress thread: %s", strerror(rc));
@@ -371,10 +372,10 @@ static int start_thread(struct lt_parallel *p, struct tacho_error *err)
 }
 
 /* Elements of a bucket. */
-static size_t bucket_size(const struct lt_parallel *p, size_t trainable, enum lt_dtype dtype)
+static size_t bucket_size(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype)
 {
-    double size = p->config.bucket_bytes / (double)lt_dtype_bytes(dtype);
-    if (p->config.bucket_bytes <= 0 || size >= (double)trainable)
+    double size = parallel->config.bucket_bytes / (double)lt_dtype_bytes(dtype);
+    if (parallel->config.bucket_bytes <= 0 || size >= (double)trainable)
         return trainable;
     return size < 1 ? 1 : (size_t)size;
 }

@@ -7,29 +7,29 @@
 
 #include "tacho_error.h"
 
-int lt_buckets_create(struct lt_buckets *b, size_t elements, size_t size)
+int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size)
 {
     if (size == 0 || size > elements)
         size = elements;
-    *b = (struct lt_buckets){
+    *buckets = (struct lt_buckets){
         .size = size, .elements = elements, .buckets = size ? (elements + size - 1) / size : 0};
-    b->bucket = calloc(b->buckets ? b->buckets : 1, sizeof *b->bucket);
-    return b->bucket ? 0 : TACHO_ENOMEM;
+    buckets->bucket = calloc(buckets->buckets ? buckets->buckets : 1, sizeof *buckets->bucket);
+    return buckets->bucket ? 0 : TACHO_ENOMEM;
 }
 
-void lt_buckets_destroy(struct lt_buckets *b)
+void lt_buckets_destroy(struct lt_buckets *buckets)
 {
-    for (size_t i = 0; b->bucket && i < b->buckets; i++)
-        free(b->bucket[i].stretch);
-    free(b->bucket);
-    *b = (struct lt_buckets){0};
+    for (size_t i = 0; buckets->bucket && i < buckets->buckets; i++)
+        free(buckets->bucket[i].stretch);
+    free(buckets->bucket);
+    *buckets = (struct lt_buckets){0};
 }
 
-void lt_buckets_reset(struct lt_buckets *b)
+void lt_buckets_reset(struct lt_buckets *buckets)
 {
-    for (size_t i = 0; i < b->buckets; i++)
-        b->bucket[i].stretches = b->bucket[i].count = 0;
-    b->closed = b->told = 0;
+    for (size_t i = 0; i < buckets->buckets; i++)
+        buckets->bucket[i].stretches = buckets->bucket[i].count = 0;
+    buckets->closed = buckets->told = 0;
 }
 
 static int append(struct lt_bucket *bucket, size_t first, size_t count)
@@ -52,20 +52,20 @@ static int append(struct lt_bucket *bucket, size_t first, size_t count)
     return 0;
 }
 
-int lt_buckets_add(struct lt_buckets *b, size_t first, size_t count)
+int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
 {
-    if (count > b->elements - b->told)
+    if (count > buckets->elements - buckets->told)
         return TACHO_EINTERNAL;
     while (count > 0) {
-        struct lt_bucket *bucket = &b->bucket[b->closed];
-        size_t room = b->size - bucket->count, n = count < room ? count : room;
+        struct lt_bucket *bucket = &buckets->bucket[buckets->closed];
+        size_t room = buckets->size - bucket->count, n = count < room ? count : room;
         int rc = append(bucket, first, n);
         if (rc)
             return rc;
         first += n;
         count -= n;
-        b->told += n;
-        b->closed += bucket->count == b->size || b->told == b->elements;
+        buckets->told += n;
+        buckets->closed += bucket->count == buckets->size || buckets->told == buckets->elements;
     }
     return 0;
 }

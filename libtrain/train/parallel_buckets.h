@@ -34,16 +34,16 @@ struct lt_buckets {
 
 /* For `elements` in a step. size 0 or more than elements: one bucket. Free with lt_buckets_destroy,
  * also after TACHO_ENOMEM. */
-int lt_buckets_create(struct lt_buckets *b, size_t elements, size_t size);
-void lt_buckets_destroy(struct lt_buckets *b);
+int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size);
+void lt_buckets_destroy(struct lt_buckets *buckets);
 
 /* A step begins: nothing has been told. */
-void lt_buckets_reset(struct lt_buckets *b);
+void lt_buckets_reset(struct lt_buckets *buckets);
 
 /* Adds [first, first + count) of the gradient array, and closes what is full; b->closed tells how
  * many are. The last bucket is closed with the last element. TACHO_EINTERNAL when more elements are
  * told than there are, TACHO_ENOMEM. */
-int lt_buckets_add(struct lt_buckets *b, size_t first, size_t count);
+int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count);
 
 /* Where the bucket's elements lie together in the array itself, or NULL if they do not. */
 float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad);

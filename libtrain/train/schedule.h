@@ -15,15 +15,16 @@ struct lt_schedule {
     int64_t warmup, steps;
 };
 
-static inline double lt_schedule_rate(const struct lt_schedule *s, int64_t step)
+static inline double lt_schedule_rate(const struct lt_schedule *schedule, int64_t step)
 {
-    if (step < s->warmup)
-        return s->peak * (double)(step + 1) / (double)s->warmup;
-    int64_t last = s->steps - 1;
-    if (step >= last || last <= s->warmup)
-        return step > s->warmup ? s->floor : s->peak;
-    double progress = (double)(step - s->warmup) / (double)(last - s->warmup);
-    return s->floor + (s->peak - s->floor) * 0.5 * (1.0 + cos(3.14159265358979323846 * progress));
+    if (step < schedule->warmup)
+        return schedule->peak * (double)(step + 1) / (double)schedule->warmup;
+    int64_t last = schedule->steps - 1;
+    if (step >= last || last <= schedule->warmup)
+        return step > schedule->warmup ? schedule->floor : schedule->peak;
+    double progress = (double)(step - schedule->warmup) / (double)(last - schedule->warmup);
+    return schedule->floor + (schedule->peak - schedule->floor) * 0.5 *
+                                 (1.0 + cos(3.14159265358979323846 * progress));
 }
 
 #endif

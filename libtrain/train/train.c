@@ -33,82 +33,85 @@ static double seconds(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-static void tell(const struct run *r, const struct lt_progress *p)
+static void tell(const struct run *run, const struct lt_progress *progress)
 {
-    if (r->hooks->progress)
-        r->hooks->progress(r->hooks->arg, p);
+    if (run->hooks->progress)
+        run->hooks->progress(run->hooks->arg, progress);
 }
 
-static int signalled(const struct run *r)
+static int signalled(const struct run *run)
 {
-    return r->hooks->stop ? *r->hooks->stop : 0;
+    return run->hooks->stop ? *run->hooks->stop : 0;
 }
 
 /* Several ranks stop for what they told each other in the last step, not for what one of them knows
  * now. */
-static int stopping(const struct run *r)
+static int stopping(const struct run *run)
 {
-    return lt_parallel_ranks(r->parallel) > 1 ? r->news.stop : signalled(r);
+    return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
 
-static void say(struct run *r, double loss, int code)
+static void say(struct run *run, double loss, int code)
 {
-    r->news = (struct lt_parallel_news){.loss = loss, .code = code, .stop = signalled(r)};
-    lt_parallel_tell(r->parallel, &r->news);
+    run->news = (struct lt_parallel_news){.loss = loss, .code = code, .stop = signalled(run)};
+    lt_parallel_tell(run->parallel, &run->news);
 }
 
-static int micro_step(struct run *r, int index, double *loss, struct tacho_error *err)
+static int micro_step(struct run *run, int index, double *loss, struct tacho_error *err)
 {
-    struct lt_context context = r->context;
+    struct lt_context context = run->context;
     struct lt_batch batch;
-    int ranks = lt_parallel_ranks(r->parallel), last = index + 1 == r->config->micro_steps;
-    if (!index && lt_parallel_slows(r->parallel, LT_SLOW_INPUT)) {
-        lt_trace_begin(r->trace, LT_RANGE_INPUT_WAIT, 0, 0);
-        lt_parallel_nap(r->parallel, LT_SLOW_INPUT);
-        lt_trace_end(r->trace);
+    int ranks = lt_parallel_ranks(run->parallel), last = index + 1 == run->config->micro_steps;
+    if (!index && lt_parallel_slows(run->parallel, LT_SLOW_INPUT)) {
+        lt_trace_begin(run->trace, LT_RANGE_INPUT_WAIT, 0, 0);
+        lt_parallel_nap(run->parallel, LT_SLOW_INPUT);
+        lt_trace_end(run->trace);
     }
-    int rc = lt_loader_next(r->loader, &batch, err);
+    int rc = lt_loader_next(run->loader, &batch, err);
     if (rc)
         return rc;
-    lt_trace_begin(r->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)r->model->b);
-    lt_trace_begin(r->trace, LT_RANGE_FORWARD, 0, 0);
+    lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
+    lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
-        lt_parallel_nap(r->parallel, LT_SLOW_FORWARD);
-    *loss += r->model->ops->forward(r->model, &r->context, &batch, r->config->micro_steps * ranks);
-    lt_trace_end(r->trace);
+        lt_parallel_nap(run->parallel, LT_SLOW_FORWARD);
+    *loss += run->model->ops->forward(run->model, &run->context, &batch,
+                                      run->config->micro_steps * ranks);
+    lt_trace_end(run->trace);
     if (last)
-        say(r, *loss / (double)r->config->micro_steps, 0);
+        say(run, *loss / (double)run->config->micro_steps, 0);
     if (last && ranks > 1) {
         context.ready = lt_parallel_ready;
-        context.ready_arg = r->parallel;
+        context.ready_arg = run->parallel;
     }
-    lt_trace_begin(r->trace, LT_RANGE_BACKWARD, 0, 0);
+    lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
     if (!index)
-        lt_parallel_nap(r->parallel, LT_SLOW_BACKWARD);
-    r->model->ops->backward(r->model, &context, &batch, index == 0);
-    lt_trace_end(r->trace);
-    lt_trace_end(r->trace);
+        lt_parallel_nap(run->parallel, LT_SLOW_BACKWARD);
+    run->model->ops->backward(run->model, &context, &batch, index == 0);
+    lt_trace_end(run->trace);
+    lt_trace_end(run->trace);
     return 0;
 }
 
 /* Returns the norm of the gradient before clipping. */
-static double update(struct run *r, double rate)
+static double update(struct run *run, double rate)
 {
-    const struct lt_train_config *k = r->config;
-    const struct lt_parameters *p = &r->model->parameters;
+    const struct lt_train_config *train_config = run->config;
+    const struct lt_parameters *parameters = &run->model->parameters;
     double sum = 0, norm;
-    lt_trace_begin(r->trace, LT_RANGE_OPTIMIZER, 0, 0);
-    lt_parallel_nap(r->parallel, LT_SLOW_OPTIMIZER);
-    lt_op(&r->context, LT_OP_NORM,
-          &(union lt_args){
-              .norm = {
-                  .x = p->grad, .sum = &sum, .partial = r->partial, .count = (int64_t)p->count}});
+    lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
+    lt_parallel_nap(run->parallel, LT_SLOW_OPTIMIZER);
+    lt_op(&run->context, LT_OP_NORM,
+          &(union lt_args){.norm = {.x = parameters->grad,
+                                    .sum = &sum,
+                                    .partial = run->partial,
+                                    .count = (int64_t)parameters->count}});
     norm = sqrt(sum);
-    lt_optimizer_update(&r->optimizer, &r->context, p, r->step, rate,
-                        k->clip > 0 && norm > k->clip ? k->clip / norm : 1);
-    lt_trace_end(r->trace);
+    lt_optimizer_update(
+        &run->optimizer, &run->context, parameters, run->step, rate,
+        train_config->clip > 0 && norm > train_config->clip ? train_config->clip / norm : 1);
+    lt_trace_end(run->trace);
     return norm;
 }
 
@@ -119,73 +122,76 @@ static const enum lt_counter memory_counters[LT_MEMORY_COUNT] = {
 };
 
 /* All of it after the first step, then what has changed. */
-static void count_memory(struct run *r)
+static void count_memory(struct run *run)
 {
     struct lt_memory now;
-    const struct lt_memory *last = &r->memory;
-    int first = !r->memory_told;
+    const struct lt_memory *last = &run->memory;
+    int first = !run->memory_told;
     lt_memory_read(&now);
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
         if (first || now.tag[i] != last->tag[i])
-            lt_trace_count(r->trace, memory_counters[i], (double)now.tag[i]);
+            lt_trace_count(run->trace, memory_counters[i], (double)now.tag[i]);
     if (first || now.total != last->total)
-        lt_trace_count(r->trace, LT_COUNTER_MEMORY_TOTAL, (double)now.total);
+        lt_trace_count(run->trace, LT_COUNTER_MEMORY_TOTAL, (double)now.total);
     if (first || now.total_peak != last->total_peak)
-        lt_trace_count(r->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
-    r->memory = now;
-    r->memory_told = 1;
+        lt_trace_count(run->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
+    run->memory = now;
+    run->memory_told = 1;
 }
 
-static void log_step(struct run *r, struct lt_progress *p, double start)
+static void log_step(struct run *run, struct lt_progress *progress, double start)
 {
-    lt_trace_begin(r->trace, LT_RANGE_LOG, 0, 0);
-    p->seconds = seconds() - start;
-    lt_trace_count(r->trace, LT_COUNTER_LOSS, p->loss);
-    lt_trace_count(r->trace, LT_COUNTER_LEARNING_RATE, p->rate);
-    lt_trace_count(r->trace, LT_COUNTER_GRAD_NORM, p->grad_norm);
-    if (p->tokens)
-        lt_trace_count(r->trace, LT_COUNTER_TOKENS_PER_SECOND, (double)p->tokens / p->seconds);
+    lt_trace_begin(run->trace, LT_RANGE_LOG, 0, 0);
+    progress->seconds = seconds() - start;
+    lt_trace_count(run->trace, LT_COUNTER_LOSS, progress->loss);
+    lt_trace_count(run->trace, LT_COUNTER_LEARNING_RATE, progress->rate);
+    lt_trace_count(run->trace, LT_COUNTER_GRAD_NORM, progress->grad_norm);
+    if (progress->tokens)
+        lt_trace_count(run->trace, LT_COUNTER_TOKENS_PER_SECOND,
+                       (double)progress->tokens / progress->seconds);
     else
-        lt_trace_count(r->trace, LT_COUNTER_SAMPLES_PER_SECOND, (double)p->samples / p->seconds);
-    count_memory(r);
-    if (r->config->log_every > 0 &&
-        (p->step % r->config->log_every == 0 || p->step + 1 == r->config->schedule.steps))
-        tell(r, p);
-    lt_trace_end(r->trace);
+        lt_trace_count(run->trace, LT_COUNTER_SAMPLES_PER_SECOND,
+                       (double)progress->samples / progress->seconds);
+    count_memory(run);
+    if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
+                                       progress->step + 1 == run->config->schedule.steps))
+        tell(run, progress);
+    lt_trace_end(run->trace);
 }
 
-static int train_step(struct run *r, struct tacho_error *err)
+static int train_step(struct run *run, struct tacho_error *err)
 {
-    uint64_t samples = (uint64_t)(r->model->b * r->config->micro_steps);
-    struct tacho_step step = {
-        .index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
-    int64_t each = (int64_t)lt_parallel_ranks(r->parallel) * r->config->micro_steps,
-            micro = r->config->micro_steps_all;
-    uint64_t all = (uint64_t)(r->model->b * (micro ? micro : each));
-    struct lt_progress p = {.event = LT_EVENT_STEP,
-                            .step = r->step,
-                            .tokens = all * (uint64_t)r->model->t,
-                            .samples = all};
+    uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
+    struct tacho_step step = {.index = (uint64_t)run->step,
+                              .tokens = samples * (uint64_t)run->model->t,
+                              .samples = samples};
+    int64_t each = (int64_t)lt_parallel_ranks(run->parallel) * run->config->micro_steps,
+            micro = run->config->micro_steps_all;
+    uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
+    struct lt_progress progress = {.event = LT_EVENT_STEP,
+                                   .step = run->step,
+                                   .tokens = all * (uint64_t)run->model->t,
+                                   .samples = all};
     double start = seconds();
     int rc = 0;
-    lt_trace_step_begin(r->trace, &step);
-    for (int i = 0; i < r->config->micro_steps && rc == 0; i++)
-        rc = micro_step(r, i, &p.loss, err);
+    lt_trace_step_begin(run->trace, &step);
+    for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
+        rc = micro_step(run, i, &progress.loss, err);
     if (rc)
-        say(r, 0, rc);
-    rc = lt_parallel_finish(r->parallel, rc, &r->news, err);
-    p.loss = r->news.loss;
-    if (rc == 0 && !isfinite(p.loss)) {
+        say(run, 0, rc);
+    rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
+    progress.loss = run->news.loss;
+    if (rc == 0 && !isfinite(progress.loss)) {
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
-                        "step %lld: the loss is not finite", (long long)r->step);
-        lt_parallel_hush(r->parallel, err);
+                        "step %lld: the loss is not finite", (long long)run->step);
+        lt_parallel_hush(run->parallel, err);
     }
     if (rc == 0) {
-        p.rate = lt_schedule_rate(&r->config->schedule, r->step);
-        p.grad_norm = update(r, p.rate);
-        log_step(r, &p, start);
+        progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
+        progress.grad_norm = update(run, progress.rate);
+        log_step(run, &progress, start);
     }
-    lt_trace_step_end(r->trace);
+    lt_trace_step_end(run->trace);
     return rc;
 }
 
@@ -197,151 +203,154 @@ struct seen {
 };
 
 /* This rank's share of the batches: with R ranks every R-th, from its own number on. */
-static int evaluate_share(struct run *r, struct seen *seen, int64_t *made, struct tacho_error *err)
+static int evaluate_share(struct run *run, struct seen *seen, int64_t *made,
+                          struct tacho_error *err)
 {
-    const struct lt_model_ops *ops = r->model->ops;
-    int rank = lt_parallel_rank(r->parallel), ranks = lt_parallel_ranks(r->parallel);
+    const struct lt_model_ops *ops = run->model->ops;
+    int rank = lt_parallel_rank(run->parallel), ranks = lt_parallel_ranks(run->parallel);
     struct lt_loader_config config = {
-        .options = {.in_order = 1}, .b = r->model->b, .rank = rank, .ranks = ranks};
+        .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
-    int rc = lt_loader_create(&loader, r->held_out, &config, r->trace, err);
-    for (int64_t i = rank; rc == 0 && i < r->config->eval_batches && !stopping(r); i += ranks) {
+    int rc = lt_loader_create(&loader, run->held_out, &config, run->trace, err);
+    for (int64_t i = rank; rc == 0 && i < run->config->eval_batches && !stopping(run); i += ranks) {
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
         struct seen *s = &seen[(*made)++];
-        s->loss = ops->forward(r->model, &r->evaluation, &batch, 1);
-        s->correct = ops->correct ? (double)ops->correct(r->model, &batch) : 0;
+        s->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
+        s->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
     return rc;
 }
 
 /* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
-static void mean_of(const struct run *r, struct lt_progress *p, const struct seen *all,
+static void mean_of(const struct run *run, struct lt_progress *progress, const struct seen *all,
                     int64_t share, int64_t ranks)
 {
     double correct = 0;
-    for (int64_t i = 0; i < p->evaluated; i++) {
-        p->loss += all[i % ranks * share + i / ranks].loss;
+    for (int64_t i = 0; i < progress->evaluated; i++) {
+        progress->loss += all[i % ranks * share + i / ranks].loss;
         correct += all[i % ranks * share + i / ranks].correct;
     }
-    p->loss /= (double)p->evaluated;
-    p->accuracy =
-        r->model->ops->correct ? correct / (double)(p->evaluated * r->model->b) : (double)NAN;
+    progress->loss /= (double)progress->evaluated;
+    progress->accuracy = run->model->ops->correct
+                             ? correct / (double)(progress->evaluated * run->model->b)
+                             : (double)NAN;
 }
 
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
-static int evaluate(struct run *r, struct tacho_error *err)
+static int evaluate(struct run *run, struct tacho_error *err)
 {
-    int64_t ranks = lt_parallel_ranks(r->parallel),
-            share = (r->config->eval_batches + ranks - 1) / ranks;
-    struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
+    int64_t ranks = lt_parallel_ranks(run->parallel),
+            share = (run->config->eval_batches + ranks - 1) / ranks;
+    struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
     double start = seconds();
     struct seen *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen), *all = seen + share;
-    lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * r->model->b));
-    int rc = seen ? evaluate_share(r, seen, &p.evaluated, err)
+    lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
+    int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err)
                   : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    rc = lt_parallel_agree(r->parallel, rc, err);
+    rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
-        lt_parallel_gather(r->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
-        p.evaluated = ranks > 1 ? r->config->eval_batches : p.evaluated;
+        lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
+        progress.evaluated = ranks > 1 ? run->config->eval_batches : progress.evaluated;
     }
-    if (rc == 0 && p.evaluated > 0) {
-        mean_of(r, &p, all, share, ranks);
-        p.seconds = seconds() - start;
-        lt_trace_count(r->trace, LT_COUNTER_EVAL_LOSS, p.loss);
-        if (!isnan(p.accuracy))
-            lt_trace_count(r->trace, LT_COUNTER_EVAL_ACCURACY, p.accuracy);
-        tell(r, &p);
+    if (rc == 0 && progress.evaluated > 0) {
+        mean_of(run, &progress, all, share, ranks);
+        progress.seconds = seconds() - start;
+        lt_trace_count(run->trace, LT_COUNTER_EVAL_LOSS, progress.loss);
+        if (!isnan(progress.accuracy))
+            lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress.accuracy);
+        tell(run, &progress);
     }
     free(seen);
-    lt_trace_end(r->trace);
+    lt_trace_end(run->trace);
     return rc;
 }
 
-static int checkpoint(struct run *r, struct tacho_error *err)
+static int checkpoint(struct run *run, struct tacho_error *err)
 {
-    struct lt_checkpoint state = {.seed = r->seed,
-                                  .step = (uint64_t)r->step,
-                                  .position = lt_loader_position(r->loader),
-                                  .data = lt_part_identity(r->train),
-                                  .dtype = (uint64_t)r->context.dtype};
-    struct lt_progress p = {.event = LT_EVENT_CHECKPOINT, .step = r->step - 1};
+    struct lt_checkpoint state = {.seed = run->seed,
+                                  .step = (uint64_t)run->step,
+                                  .position = lt_loader_position(run->loader),
+                                  .data = lt_part_identity(run->train),
+                                  .dtype = (uint64_t)run->context.dtype};
+    struct lt_progress progress = {.event = LT_EVENT_CHECKPOINT, .step = run->step - 1};
     double start = seconds();
-    lt_trace_begin(r->trace, LT_RANGE_CHECKPOINT, lt_checkpoint_bytes(r->model, &r->optimizer), 0);
-    int rc = lt_parallel_check(r->parallel, r->step - 1, err);
-    if (rc == 0 && lt_parallel_rank(r->parallel) == 0)
-        rc = lt_checkpoint_write(r->config->checkpoint, r->model, &r->optimizer, &state, err);
-    rc = lt_parallel_agree(r->parallel, rc, err);
-    p.seconds = seconds() - start;
+    lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
+                   lt_checkpoint_bytes(run->model, &run->optimizer), 0);
+    int rc = lt_parallel_check(run->parallel, run->step - 1, err);
+    if (rc == 0 && lt_parallel_rank(run->parallel) == 0)
+        rc = lt_checkpoint_write(run->config->checkpoint, run->model, &run->optimizer, &state, err);
+    rc = lt_parallel_agree(run->parallel, rc, err);
+    progress.seconds = seconds() - start;
     if (rc == 0)
-        tell(r, &p);
-    lt_trace_end(r->trace);
+        tell(run, &progress);
+    lt_trace_end(run->trace);
     return rc;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------- */
 
-static int due(int64_t every, const struct run *r)
+static int due(int64_t every, const struct run *run)
 {
-    return every > 0 && (r->step % every == 0 || r->step == r->config->schedule.steps);
+    return every > 0 && (run->step % every == 0 || run->step == run->config->schedule.steps);
 }
 
-static int loop(struct run *r, struct tacho_error *err)
+static int loop(struct run *run, struct tacho_error *err)
 {
-    int rc = 0, last = r->step >= r->config->schedule.steps || stopping(r);
+    int rc = 0, last = run->step >= run->config->schedule.steps || stopping(run);
     while (rc == 0 && !last) {
-        rc = train_step(r, err);
+        rc = train_step(run, err);
         if (rc)
             return rc;
-        r->step++;
-        if (r->held_out && due(r->config->eval_every, r))
-            rc = evaluate(r, err);
+        run->step++;
+        if (run->held_out && due(run->config->eval_every, run))
+            rc = evaluate(run, err);
         /* asked once a step: a signal that comes later ends the run behind the next step, with its
          * checkpoint */
-        last = r->step == r->config->schedule.steps || stopping(r);
-        if (rc == 0 && r->config->checkpoint && (last || due(r->config->checkpoint_every, r)))
-            rc = checkpoint(r, err);
+        last = run->step == run->config->schedule.steps || stopping(run);
+        if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
+            rc = checkpoint(run, err);
     }
-    return rc ? rc : lt_parallel_check(r->parallel, r->step - 1, err);
+    return rc ? rc : lt_parallel_check(run->parallel, run->step - 1, err);
 }
 
-static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
+static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
 {
     struct lt_checkpoint state;
-    int rc = lt_checkpoint_read(r->config->resume, r->model, &r->optimizer, &state, err);
+    int rc = lt_checkpoint_read(run->config->resume, run->model, &run->optimizer, &state, err);
     if (rc)
         return rc;
-    lt_parameters_refresh(&r->model->parameters);
-    if (state.dtype != (uint64_t)r->context.dtype)
+    lt_parameters_refresh(&run->model->parameters);
+    if (state.dtype != (uint64_t)run->context.dtype)
         return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it",
-                          "%s: written by a run in %s, not %s", r->config->resume,
+                          "%s: written by a run in %s, not %s", run->config->resume,
                           state.dtype < LT_DTYPE_COUNT ? lt_dtype_name((enum lt_dtype)state.dtype)
                                                        : "?",
-                          lt_dtype_name(r->context.dtype));
-    if (state.data != lt_part_identity(r->train))
+                          lt_dtype_name(run->context.dtype));
+    if (state.data != lt_part_identity(run->train))
         return tacho_fail(
             err, TACHO_EFORMAT,
             "give the same --data, --tokenizer and --eval options as the run that wrote it",
-            "%s: written while learning from other data", r->config->resume);
-    r->seed = state.seed;
-    r->step = (int64_t)state.step;
+            "%s: written while learning from other data", run->config->resume);
+    run->seed = state.seed;
+    run->step = (int64_t)state.step;
     *position = state.position;
     return 0;
 }
 
-static int open_input(struct run *r, uint64_t position, struct tacho_error *err)
+static int open_input(struct run *run, uint64_t position, struct tacho_error *err)
 {
-    struct lt_loader_config config = {.options = r->config->loader,
-                                      .b = r->model->b,
-                                      .seed = r->seed,
+    struct lt_loader_config config = {.options = run->config->loader,
+                                      .b = run->model->b,
+                                      .seed = run->seed,
                                       .position = position,
-                                      .rank = lt_parallel_rank(r->parallel),
-                                      .ranks = lt_parallel_ranks(r->parallel)};
-    return lt_loader_create(&r->loader, r->train, &config, r->trace, err);
+                                      .rank = lt_parallel_rank(run->parallel),
+                                      .ranks = lt_parallel_ranks(run->parallel)};
+    return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
 }
 
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
@@ -351,42 +360,43 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     static const struct lt_train_hooks none;
     uint64_t position = 0;
     int rc = 0;
-    struct run r = {.model = model,
-                    .train = train,
-                    .held_out = held_out,
-                    .config = config,
-                    .hooks = hooks ? hooks : &none,
-                    .context = *context,
-                    .evaluation = *context,
-                    .trace = context->trace,
-                    .seed = config->seed,
-                    .parallel = config->parallel};
-    r.evaluation.evaluation = 1;
-    r.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *r.partial);
-    if (!r.partial)
+    struct run run = {.model = model,
+                      .train = train,
+                      .held_out = held_out,
+                      .config = config,
+                      .hooks = hooks ? hooks : &none,
+                      .context = *context,
+                      .evaluation = *context,
+                      .trace = context->trace,
+                      .seed = config->seed,
+                      .parallel = config->parallel};
+    run.evaluation.evaluation = 1;
+    run.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *run.partial);
+    if (!run.partial)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     if (rc == 0)
-        rc = lt_optimizer_create(&r.optimizer, &config->optimizer, &model->parameters, err);
+        rc = lt_optimizer_create(&run.optimizer, &config->optimizer, &model->parameters, err);
     if (rc == 0 && config->resume)
-        rc = resume(&r, &position, err);
+        rc = resume(&run, &position, err);
     if (rc == 0)
-        rc = open_input(&r, position, err);
+        rc = open_input(&run, position, err);
     if (rc == 0)
-        rc = lt_parallel_attach(r.parallel, &model->parameters, r.context.dtype, r.trace, err);
-    rc = lt_parallel_agree(r.parallel, rc, err);
+        rc =
+            lt_parallel_attach(run.parallel, &model->parameters, run.context.dtype, run.trace, err);
+    rc = lt_parallel_agree(run.parallel, rc, err);
     if (rc == 0) {
-        struct lt_progress p = {.event = LT_EVENT_START,
-                                .step = r.step,
-                                .train_samples = train->samples,
-                                .eval_samples = held_out ? held_out->samples : 0,
-                                .warning = lt_loader_warning(r.loader)};
-        lt_trace_count(r.trace, LT_COUNTER_STEPS_PLANNED, (double)config->schedule.steps);
-        tell(&r, &p);
-        rc = loop(&r, err);
+        struct lt_progress progress = {.event = LT_EVENT_START,
+                                       .step = run.step,
+                                       .train_samples = train->samples,
+                                       .eval_samples = held_out ? held_out->samples : 0,
+                                       .warning = lt_loader_warning(run.loader)};
+        lt_trace_count(run.trace, LT_COUNTER_STEPS_PLANNED, (double)config->schedule.steps);
+        tell(&run, &progress);
+        rc = loop(&run, err);
     }
-    lt_parallel_detach(r.parallel);
-    lt_loader_destroy(r.loader);
-    lt_optimizer_destroy(&r.optimizer);
-    free(r.partial);
+    lt_parallel_detach(run.parallel);
+    lt_loader_destroy(run.loader);
+    lt_optimizer_destroy(&run.optimizer);
+    free(run.partial);
     return rc;
 }

@@ -76,7 +76,7 @@ struct col_options {
 };
 
 /* Sets every field to its default. */
-void col_options_init(struct col_options *o);
+void col_options_init(struct col_options *options);
 
 struct col_result {
     int exit_code; /* what the command line program should return, see col_run */
@@ -98,7 +98,7 @@ struct col_result {
     double collector_cpu_seconds;
     char *warnings; /* lines, '\n' after each; "" if none. Owned by the result */
 };
-void col_result_clear(struct col_result *r); /* frees what the result owns */
+void col_result_clear(struct col_result *result); /* frees what the result owns */
 
 /* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them
  * on this node, the first one records the targets of all, and the others return with r->attached
@@ -114,7 +114,7 @@ void col_result_clear(struct col_result *r); /* frees what the result owns */
  * are forwarded when a process sent them, not when the kernel sent them to the whole foreground
  * group. TSTP and CONT keep their default action. A target is never stopped or killed by the
  * collector. */
-int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err);
+int col_run(const struct col_options *options, struct col_result *result, struct tacho_error *err);
 
 /* ---- recover, find ------------------------------------------------------------------------------------------------------ */
 
@@ -124,7 +124,7 @@ int col_run(const struct col_options *o, struct col_result *r, struct tacho_erro
  * at once. After a reboot it finishes from what is in run.db and says what is missing as a loss. r
  * is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock,
  * TACHO_EDENIED it is not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
-int col_recover(const char *live, const struct col_options *o, struct col_result *r,
+int col_recover(const char *live, const struct col_options *options, struct col_result *result,
                 struct tacho_error *err);
 
 struct col_found {
@@ -143,10 +143,10 @@ struct col_found {
  * of its processes is alive any more (otherwise what it recorded so far is drained and `live` is
  * set). Another user's run is never finished: `live` is set, and `refused`. Errors: TACHO_ENOTFOUND
  * with a hint, or those of col_recover. */
-int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
+int col_find_run(const char *arg, bool finish, struct col_found *found, struct tacho_error *err);
 /* The run that was begun last of those that this user's processes record on this machine now, in
  * any folder. Errors: TACHO_ENOTFOUND. */
-int col_find_live(struct col_found *f, struct tacho_error *err);
+int col_find_live(struct col_found *found, struct tacho_error *err);
 
 /* ---- capture ------------------------------------------------------------------------------------------------------------ */
 
@@ -164,10 +164,10 @@ struct col_capture {
  * folder. All processes of the run see the same steps, on all machines that write their runs of the
  * job to the same folder. Errors: TACHO_ENOTFOUND (nobody records device work), TACHO_EUSAGE (all
  * of it is recorded anyway), TACHO_EIO. */
-int col_capture(const char *live, struct col_capture *c, struct tacho_error *err);
+int col_capture(const char *live, struct col_capture *capture, struct tacho_error *err);
 /* The same for the job whose runs of several machines are written to `folder`, from any machine
  * that sees it. TACHO_ENOTFOUND: there is none, or there are several. */
-int col_capture_job(const char *folder, struct col_capture *c, struct tacho_error *err);
+int col_capture_job(const char *folder, struct col_capture *capture, struct tacho_error *err);
 
 /* ---- doctor ------------------------------------------------------------------------------------------------------------- */
 

@@ -28,19 +28,20 @@ struct layout {
     int32_t batch;
 };
 
-static bool read_layout(get_attribute *get, const void *descriptor, struct layout *l)
+static bool read_layout(get_attribute *get, const void *descriptor, struct layout *layout)
 {
     size_t n;
-    return descriptor && get(descriptor, LAYOUT_TYPE, &l->type, sizeof l->type, &n) == 0 &&
-           get(descriptor, LAYOUT_ROWS, &l->rows, sizeof l->rows, &n) == 0 &&
-           get(descriptor, LAYOUT_COLS, &l->cols, sizeof l->cols, &n) == 0 &&
-           get(descriptor, LAYOUT_BATCH, &l->batch, sizeof l->batch, &n) == 0;
+    return descriptor &&
+           get(descriptor, LAYOUT_TYPE, &layout->type, sizeof layout->type, &n) == 0 &&
+           get(descriptor, LAYOUT_ROWS, &layout->rows, sizeof layout->rows, &n) == 0 &&
+           get(descriptor, LAYOUT_COLS, &layout->cols, sizeof layout->cols, &n) == 0 &&
+           get(descriptor, LAYOUT_BATCH, &layout->batch, sizeof layout->batch, &n) == 0;
 }
 
 /* m and n are D's, k is the other side of A. The order of a layout (rows or columns first, tiles)
  * does not change its shape. */
 static bool read_call(const void *desc, const void *a, const void *b, const void *d,
-                      const void *beta, struct gemm_call *c)
+                      const void *beta, struct gemm_call *gemm_call)
 {
     get_attribute *layout = (get_attribute *)gemm_real(GEMM_cublasLtMatrixLayoutGetAttribute);
     get_attribute *of = (get_attribute *)gemm_real(GEMM_cublasLtMatmulDescGetAttribute);
@@ -53,20 +54,20 @@ static bool read_call(const void *desc, const void *a, const void *b, const void
         of(desc, DESC_TRANSB, &transb, sizeof transb, &n) != 0 || z.rows > INT64_MAX ||
         z.cols > INT64_MAX || x.rows > INT64_MAX || x.cols > INT64_MAX)
         return false;
-    *c = (struct gemm_call){.transa = transa,
-                            .transb = transb,
-                            .m = (int64_t)z.rows,
-                            .n = (int64_t)z.cols,
-                            .k = (int64_t)(transa == 0 ? x.cols : x.rows),
-                            .batch = z.batch,
-                            .a = (int)x.type,
-                            .b = (int)y.type,
-                            .c = (int)z.type,
-                            .compute = compute};
-    c->reads_c = beta && of(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &n) == 0 &&
-                 (pointer == POINTER_HOST || pointer == POINTER_BETA_HOST) &&
-                 of(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &n) == 0 &&
-                 gemm_scalar_is_set(beta, scale);
+    *gemm_call = (struct gemm_call){.transa = transa,
+                                    .transb = transb,
+                                    .m = (int64_t)z.rows,
+                                    .n = (int64_t)z.cols,
+                                    .k = (int64_t)(transa == 0 ? x.cols : x.rows),
+                                    .batch = z.batch,
+                                    .a = (int)x.type,
+                                    .b = (int)y.type,
+                                    .c = (int)z.type,
+                                    .compute = compute};
+    gemm_call->reads_c = beta && of(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &n) == 0 &&
+                         (pointer == POINTER_HOST || pointer == POINTER_BETA_HOST) &&
+                         of(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &n) == 0 &&
+                         gemm_scalar_is_set(beta, scale);
     return true;
 }
 

@@ -31,11 +31,11 @@ struct object {
 
 static int name_of_object(struct dl_phdr_info *info, size_t size, void *ctx)
 {
-    struct object *o = ctx;
+    struct object *object = ctx;
     (void)size;
-    if (o->at++ < o->number)
+    if (object->at++ < object->number)
         return 0;
-    snprintf(o->name, sizeof o->name, "%s", info->dlpi_name ? info->dlpi_name : "");
+    snprintf(object->name, sizeof object->name, "%s", info->dlpi_name ? info->dlpi_name : "");
     return 1;
 }
 
@@ -57,14 +57,14 @@ static bool is_own(const void *address)
  */
 static void *in_loaded(const char *name, bool cublas)
 {
-    struct object o;
-    for (o.number = 0; o.number < OBJECTS_MAX; o.number++) {
-        o.at = 0;
-        if (!dl_iterate_phdr(name_of_object, &o))
+    struct object object;
+    for (object.number = 0; object.number < OBJECTS_MAX; object.number++) {
+        object.at = 0;
+        if (!dl_iterate_phdr(name_of_object, &object))
             break;
-        if (!o.name[0] || is_cublas(o.name) != cublas)
+        if (!object.name[0] || is_cublas(object.name) != cublas)
             continue;
-        void *handle = dlopen(o.name, RTLD_LAZY | RTLD_NOLOAD);
+        void *handle = dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
         void *p = handle ? dlsym(handle, name) : NULL;
         if (p && !is_own(p))
             return p; /* the handle is kept: so is the library */

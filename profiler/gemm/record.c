@@ -155,12 +155,12 @@ static bool type_is_complex(int type)
 }
 
 /* What fp32 operands run in, by the math mode of their handle (cublasMath_t): 3 allows tf32. */
-static enum tacho_dtype fp32_dtype(const struct gemm_call *c)
+static enum tacho_dtype fp32_dtype(const struct gemm_call *gemm_call)
 {
     int (*ask)(void *, int *) =
-        c->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
+        gemm_call->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
     int mode = 0;
-    if (no_tf32 || !ask || ask(c->handle, &mode) != 0)
+    if (no_tf32 || !ask || ask(gemm_call->handle, &mode) != 0)
         return TACHO_DTYPE_FP32;
     mode &= 15; /* above: flags of reductions */
     return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32
@@ -170,11 +170,12 @@ static enum tacho_dtype fp32_dtype(const struct gemm_call *c)
 
 /* Type that the products are computed in; NONE: there is no word for it, or the arguments do not
  * tell. */
-static enum tacho_dtype arithmetic(const struct gemm_call *c)
+static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
 {
-    switch (c->a) {
+    switch (gemm_call->a) {
     case GEMM_R_64F:
-        return c->compute == GEMM_COMPUTE_64F_EMULATED ? TACHO_DTYPE_NONE : TACHO_DTYPE_FP64;
+        return gemm_call->compute == GEMM_COMPUTE_64F_EMULATED ? TACHO_DTYPE_NONE
+                                                               : TACHO_DTYPE_FP64;
     case GEMM_R_16F:
         return TACHO_DTYPE_FP16;
     case GEMM_R_16BF:
@@ -184,8 +185,9 @@ static enum tacho_dtype arithmetic(const struct gemm_call *c)
         return TACHO_DTYPE_FP8;
     case GEMM_R_8I:
     case GEMM_R_8U:
-        return c->compute == GEMM_COMPUTE_32I || c->compute == GEMM_COMPUTE_32I_PEDANTIC ||
-                       c->compute == GEMM_R_32I
+        return gemm_call->compute == GEMM_COMPUTE_32I ||
+                       gemm_call->compute == GEMM_COMPUTE_32I_PEDANTIC ||
+                       gemm_call->compute == GEMM_R_32I
                    ? TACHO_DTYPE_INT8
                    : TACHO_DTYPE_FP32;
     case GEMM_R_32F:
@@ -193,7 +195,7 @@ static enum tacho_dtype arithmetic(const struct gemm_call *c)
     default:
         return TACHO_DTYPE_NONE;
     }
-    switch (c->compute) {
+    switch (gemm_call->compute) {
     case GEMM_COMPUTE_32F_FAST_16F:
         return TACHO_DTYPE_FP16;
     case GEMM_COMPUTE_32F_FAST_16BF:
@@ -204,7 +206,7 @@ static enum tacho_dtype arithmetic(const struct gemm_call *c)
         return TACHO_DTYPE_FP32;
     case GEMM_COMPUTE_32F:
     case GEMM_R_32F:
-        return fp32_dtype(c);
+        return fp32_dtype(gemm_call);
     default:
         return TACHO_DTYPE_NONE;
     }
@@ -224,14 +226,14 @@ bool gemm_scalar_is_set(const void *p, int compute)
 }
 
 /* Is C read? Where beta is in the device's memory nobody can look. */
-static bool reads_c(const struct gemm_call *c)
+static bool reads_c(const struct gemm_call *gemm_call)
 {
     int mode = 1; /* cublasPointerMode_t: 0 is the host */
-    if (!c->beta || !c->handle)
-        return c->reads_c;
+    if (!gemm_call->beta || !gemm_call->handle)
+        return gemm_call->reads_c;
     int (*ask)(void *, int *) = (int (*)(void *, int *))gemm_real(GEMM_cublasGetPointerMode_v2);
-    return ask && ask(c->handle, &mode) == 0 && mode == 0 &&
-           gemm_scalar_is_set(c->beta, c->compute);
+    return ask && ask(gemm_call->handle, &mode) == 0 && mode == 0 &&
+           gemm_scalar_is_set(gemm_call->beta, gemm_call->compute);
 }
 
 /* ---- the range ----------------------------------------------------------------------------------------------------------- */
@@ -249,36 +251,38 @@ static uint64_t bytes_of(uint64_t elements, int type)
 }
 
 /* Fills p; returns what is known beside its FLOPs. */
-static unsigned describe(const struct gemm_call *c, struct product *p)
+static unsigned describe(const struct gemm_call *gemm_call, struct product *product)
 {
-    uint64_t batch = (uint64_t)c->batch, m = (uint64_t)c->m, n = (uint64_t)c->n, k = (uint64_t)c->k;
+    uint64_t batch = (uint64_t)gemm_call->batch, m = (uint64_t)gemm_call->m,
+             n = (uint64_t)gemm_call->n, k = (uint64_t)gemm_call->k;
     struct gemm_sum one = {gemm_times(gemm_times(m, n), gemm_times(k, batch)),
                            gemm_times(gemm_times(m, k), batch), gemm_times(gemm_times(k, n), batch),
                            gemm_times(gemm_times(m, n), batch)};
-    const struct gemm_sum *s = c->sum ? c->sum : &one;
-    bool sized = type_bits(c->a) && type_bits(c->b) && type_bits(c->c);
-    memset(p, 0, sizeof *p);
-    p->flops = gemm_times(s->multiplies, type_is_complex(c->a) ? 8 : 2);
+    const struct gemm_sum *gemm_sum = gemm_call->sum ? gemm_call->sum : &one;
+    bool sized = type_bits(gemm_call->a) && type_bits(gemm_call->b) && type_bits(gemm_call->c);
+    memset(product, 0, sizeof *product);
+    product->flops = gemm_times(gemm_sum->multiplies, type_is_complex(gemm_call->a) ? 8 : 2);
     if (sized) {
-        p->bytes_written = bytes_of(s->c, c->c);
-        p->bytes_read = gemm_plus(gemm_plus(bytes_of(s->a, c->a), bytes_of(s->b, c->b)),
-                                  reads_c(c) ? p->bytes_written : 0);
+        product->bytes_written = bytes_of(gemm_sum->c, gemm_call->c);
+        product->bytes_read = gemm_plus(
+            gemm_plus(bytes_of(gemm_sum->a, gemm_call->a), bytes_of(gemm_sum->b, gemm_call->b)),
+            reads_c(gemm_call) ? product->bytes_written : 0);
     }
-    if (!c->sum) {
-        p->m = narrow(c->m);
-        p->n = narrow(c->n);
-        p->k = narrow(c->k);
-        p->transa = (uint8_t)c->transa;
-        p->transb = (uint8_t)c->transb;
+    if (!gemm_call->sum) {
+        product->m = narrow(gemm_call->m);
+        product->n = narrow(gemm_call->n);
+        product->k = narrow(gemm_call->k);
+        product->transa = (uint8_t)gemm_call->transa;
+        product->transb = (uint8_t)gemm_call->transb;
     }
-    p->batch = narrow(c->batch);
-    p->dtype = (uint8_t)arithmetic(c);
-    p->kind = TACHO_WORK_MATRIX;
-    p->compute = (uint8_t)c->compute;
-    p->a_type = (uint8_t)c->a;
-    p->b_type = (uint8_t)c->b;
-    p->c_type = (uint8_t)c->c;
-    return (c->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
+    product->batch = narrow(gemm_call->batch);
+    product->dtype = (uint8_t)arithmetic(gemm_call);
+    product->kind = TACHO_WORK_MATRIX;
+    product->compute = (uint8_t)gemm_call->compute;
+    product->a_type = (uint8_t)gemm_call->a;
+    product->b_type = (uint8_t)gemm_call->b;
+    product->c_type = (uint8_t)gemm_call->c;
+    return (gemm_call->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
 }
 
 static const char *dtype_text(unsigned dtype, int type)
@@ -293,24 +297,24 @@ static const char *dtype_text(unsigned dtype, int type)
 
 /* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch.
  */
-static nvtxStringHandle_t register_name(enum gemm_function f, const struct product *p)
+static nvtxStringHandle_t register_name(enum gemm_function f, const struct product *product)
 {
     static const char op[] = "NTC?";
     char text[160];
-    int n = snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32,
-                     gemm_function_name[f], dtype_text(p->dtype, p->a_type),
-                     op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3], p->m,
-                     p->n, p->k);
-    if (p->batch != 1)
-        snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, p->batch);
+    int n = snprintf(
+        text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f],
+        dtype_text(product->dtype, product->a_type), op[product->transa < 3 ? product->transa : 3],
+        op[product->transb < 3 ? product->transb : 3], product->m, product->n, product->k);
+    if (product->batch != 1)
+        snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, product->batch);
     return tacho_nvtx_name(&cublas, text);
 }
 
-static uint32_t hash(enum gemm_function f, const struct product *p)
+static uint32_t hash(enum gemm_function f, const struct product *product)
 {
-    const unsigned char *byte = (const unsigned char *)p;
+    const unsigned char *byte = (const unsigned char *)product;
     uint64_t h = 0x9e3779b97f4a7c15u * ((unsigned)f + 1u), word;
-    for (size_t i = 0; i < sizeof *p; i += sizeof word) {
+    for (size_t i = 0; i < sizeof *product; i += sizeof word) {
         memcpy(&word, byte + i, sizeof word);
         h = (h ^ word) * 0x9fb21c651e98df25u;
         h ^= h >> 32;
@@ -321,42 +325,42 @@ _Static_assert(sizeof(struct product) == 48, "padding would be hashed and compar
 
 /* The name of a product, registered at its first call. A place that a thread is writing (or was,
  * when its process forked) is passed over; the shape gets another one then. */
-static nvtxStringHandle_t name_of(enum gemm_function f, const struct product *p)
+static nvtxStringHandle_t name_of(enum gemm_function f, const struct product *product)
 {
-    uint32_t at = hash(f, p);
+    uint32_t at = hash(f, product);
     for (unsigned i = 0; i < PROBES; i++) {
-        struct name *x = &names[(at + i) % NAMES];
-        uint32_t state = atomic_load_explicit(&x->state, memory_order_acquire);
-        if (state == 2 && x->function == f && !memcmp(&x->product, p, sizeof *p))
-            return x->handle;
-        if (state != 0 || !atomic_compare_exchange_strong(&x->state, &state, 1))
+        struct name *name = &names[(at + i) % NAMES];
+        uint32_t state = atomic_load_explicit(&name->state, memory_order_acquire);
+        if (state == 2 && name->function == f && !memcmp(&name->product, product, sizeof *product))
+            return name->handle;
+        if (state != 0 || !atomic_compare_exchange_strong(&name->state, &state, 1))
             continue;
-        x->function = f;
-        x->product = *p;
-        x->handle = register_name(f, p);
-        atomic_store_explicit(&x->state, 2, memory_order_release);
-        return x->handle;
+        name->function = f;
+        name->product = *product;
+        name->handle = register_name(f, product);
+        atomic_store_explicit(&name->state, 2, memory_order_release);
+        return name->handle;
     }
     return plain[f];
 }
 
-void gemm_push(enum gemm_function f, const struct gemm_call *c)
+void gemm_push(enum gemm_function f, const struct gemm_call *gemm_call)
 {
-    struct product p;
-    if (c->m < 0 || c->n < 0 || c->k < 0 || c->batch < 0) {
+    struct product product;
+    if (gemm_call->m < 0 || gemm_call->n < 0 || gemm_call->k < 0 || gemm_call->batch < 0) {
         gemm_push_unknown(f);
         return;
     }
-    unsigned known = describe(c, &p);
-    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &p) : plain[f], schema[known], &p,
-                    sizeof p);
+    unsigned known = describe(gemm_call, &product);
+    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &product) : plain[f], schema[known],
+                    &product, sizeof product);
 }
 
 void gemm_push_unknown(enum gemm_function f)
 {
-    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
-                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-                               .message.registered = plain[f]};
-    nvtxDomainRangePushEx(cublas.domain, &a);
+    nvtxEventAttributes_t attributes = {.version = NVTX_VERSION,
+                                        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                        .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                                        .message.registered = plain[f]};
+    nvtxDomainRangePushEx(cublas.domain, &attributes);
 }

@@ -87,31 +87,31 @@ void *tacho_hook_name(const char *text)
 /* A range that says nothing but its name. */
 void tacho_hook_push(void *name)
 {
-    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
-                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-                               .message.registered = name};
-    nvtxDomainRangePushEx(torch.domain, &a);
+    nvtxEventAttributes_t attributes = {.version = NVTX_VERSION,
+                                        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                        .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                                        .message.registered = name};
+    nvtxDomainRangePushEx(torch.domain, &attributes);
 }
 
 /* kind: enum tacho_range_kind */
 void tacho_hook_push_role(void *name, unsigned kind)
 {
-    struct tacho_range r = {.kind = kind};
-    tacho_nvtx_push_range(&torch, name, &r);
+    struct tacho_range tacho_range = {.kind = kind};
+    tacho_nvtx_push_range(&torch, name, &tacho_range);
 }
 
 /* Work of the CPU: pass is an enum tacho_pass. */
 void tacho_hook_push_work(void *name, unsigned pass)
 {
-    struct work_pass w = {.pass = (uint8_t)pass};
-    tacho_nvtx_push(&torch, name, work_schema, &w, sizeof w);
+    struct work_pass work_pass = {.pass = (uint8_t)pass};
+    tacho_nvtx_push(&torch, name, work_schema, &work_pass, sizeof work_pass);
 }
 
 void tacho_hook_push_step(void *name, uint64_t index)
 {
-    struct step_index s = {.index = index};
-    tacho_nvtx_push(&torch, name, step_schema, &s, sizeof s);
+    struct step_index step_index = {.index = index};
+    tacho_nvtx_push(&torch, name, step_schema, &step_index, sizeof step_index);
 }
 
 /* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes
@@ -119,18 +119,18 @@ void tacho_hook_push_step(void *name, uint64_t index)
 void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator,
                           uint64_t sequence, unsigned ranks)
 {
-    struct unsized_comm u = {
+    struct unsized_comm unsized_comm = {
         .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
     if (bytes == UINT64_MAX) {
-        tacho_nvtx_push(&torch, name, comm_schema, &u, sizeof u);
+        tacho_nvtx_push(&torch, name, comm_schema, &unsized_comm, sizeof unsized_comm);
         return;
     }
-    struct tacho_comm c = {.bytes = bytes,
-                           .communicator = communicator,
-                           .sequence = sequence,
-                           .op = op,
-                           .ranks = ranks};
-    tacho_nvtx_push_comm(&torch, name, &c);
+    struct tacho_comm tacho_comm = {.bytes = bytes,
+                                    .communicator = communicator,
+                                    .sequence = sequence,
+                                    .op = op,
+                                    .ranks = ranks};
+    tacho_nvtx_push_comm(&torch, name, &tacho_comm);
 }
 
 void tacho_hook_pop(void)

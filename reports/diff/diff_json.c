@@ -7,133 +7,136 @@
 #include "reports/diff/diff_write.h"
 #include "reports/json/json_writer.h"
 
-static void put_side(struct rep_writer *w, const char *key, const struct an_diff_side *s)
+static void put_side(struct rep_writer *writer, const char *key,
+                     const struct an_diff_side *diff_side)
 {
-    rep_open(w, key);
-    rep_put_text_or(w, "file", s->file, "the caller did not name the file");
-    rep_put_text_or(w, "step_source", s->source, "no steps were found");
-    rep_put_int(w, "steps", s->steps);
-    rep_put_int(w, "detailed", s->detailed);
-    rep_put_real(w, "ms", s->step, "the run holds no time");
-    rep_put_real(w, "tokens_per_step", s->tokens_per_step,
+    rep_open(writer, key);
+    rep_put_text_or(writer, "file", diff_side->file, "the caller did not name the file");
+    rep_put_text_or(writer, "step_source", diff_side->source, "no steps were found");
+    rep_put_int(writer, "steps", diff_side->steps);
+    rep_put_int(writer, "detailed", diff_side->detailed);
+    rep_put_real(writer, "ms", diff_side->step, "the run holds no time");
+    rep_put_real(writer, "tokens_per_step", diff_side->tokens_per_step,
                  "not every step says how many tokens it holds");
-    rep_close(w);
+    rep_close(writer);
 }
 
-static void put_row(struct rep_writer *w, const char *key, const struct an_diff *d,
-                    const struct an_diff_row *r)
+static void put_row(struct rep_writer *writer, const char *key, const struct an_diff *diff,
+                    const struct an_diff_row *row)
 {
-    const char *why = d->significance ? d->significance
-                                      : "values of each step are kept for the largest names only";
-    bool counted = r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL || r->kind == AN_DIFF_LOADER;
+    const char *why = diff->significance
+                          ? diff->significance
+                          : "values of each step are kept for the largest names only";
+    bool counted =
+        row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL || row->kind == AN_DIFF_LOADER;
     const char *no_calls = "it is no call";
-    rep_open(w, key);
-    rep_put_text(w, "name", r->name);
-    if (r->class < AN_CLASS_COUNT)
-        rep_put_text(w, "class", an_class_key(r->class));
+    rep_open(writer, key);
+    rep_put_text(writer, "name", row->name);
+    if (row->class < AN_CLASS_COUNT)
+        rep_put_text(writer, "class", an_class_key(row->class));
     else
-        rep_put_null(w, "class", "all classes");
-    rep_put_bool(w, "in_good", r->in_good);
-    rep_put_bool(w, "in_bad", r->in_bad);
-    rep_put_bool(w, "merged", r->merged);
-    rep_put_real(w, "good_ms", r->good, "the run holds no time");
-    rep_put_real(w, "bad_ms", r->bad, "the run holds no time");
-    rep_put_real(w, "delta_ms", r->delta, "one of the runs holds no time");
-    rep_put_real(w, "delta_pct", r->delta_pct, "GOOD holds no time");
-    rep_put_real(w, "good_calls", r->good_calls,
+        rep_put_null(writer, "class", "all classes");
+    rep_put_bool(writer, "in_good", row->in_good);
+    rep_put_bool(writer, "in_bad", row->in_bad);
+    rep_put_bool(writer, "merged", row->merged);
+    rep_put_real(writer, "good_ms", row->good, "the run holds no time");
+    rep_put_real(writer, "bad_ms", row->bad, "the run holds no time");
+    rep_put_real(writer, "delta_ms", row->delta, "one of the runs holds no time");
+    rep_put_real(writer, "delta_pct", row->delta_pct, "GOOD holds no time");
+    rep_put_real(writer, "good_calls", row->good_calls,
                  counted ? "no step has all its parts in the file" : no_calls);
-    rep_put_real(w, "bad_calls", r->bad_calls,
+    rep_put_real(writer, "bad_calls", row->bad_calls,
                  counted ? "no step has all its parts in the file" : no_calls);
-    rep_put_real(w, "low_ms", r->low, why);
-    rep_put_real(w, "high_ms", r->high, why);
-    rep_put_real(w, "p", r->p, why);
-    rep_put_real(w, "drift_ms", r->floor, why);
-    if (isnan(r->p))
-        rep_put_null(w, "significant", why);
+    rep_put_real(writer, "low_ms", row->low, why);
+    rep_put_real(writer, "high_ms", row->high, why);
+    rep_put_real(writer, "p", row->p, why);
+    rep_put_real(writer, "drift_ms", row->floor, why);
+    if (isnan(row->p))
+        rep_put_null(writer, "significant", why);
     else
-        rep_put_bool(w, "significant", r->significant);
-    rep_close(w);
+        rep_put_bool(writer, "significant", row->significant);
+    rep_close(writer);
 }
 
-static void put_rows(struct rep_writer *w, const char *key, const struct an_diff *d,
+static void put_rows(struct rep_writer *writer, const char *key, const struct an_diff *diff,
                      const struct an_diff_row *rows, size_t n, enum an_diff_kind kind)
 {
-    rep_open_list(w, key);
+    rep_open_list(writer, key);
     for (size_t i = 0; i < n; i++)
         if (kind == AN_DIFF_KIND_COUNT || rows[i].kind == kind)
-            put_row(w, NULL, d, &rows[i]);
-    rep_close(w);
+            put_row(writer, NULL, diff, &rows[i]);
+    rep_close(writer);
 }
 
-static void put_gate(struct rep_writer *w, const struct rep_diff_gate *g)
+static void put_gate(struct rep_writer *writer, const struct rep_diff_gate *diff_gate)
 {
-    if (isnan(g->fail_above_pct)) {
-        rep_put_null(w, "gate", "no limit was given: --fail-above");
+    if (isnan(diff_gate->fail_above_pct)) {
+        rep_put_null(writer, "gate", "no limit was given: --fail-above");
         return;
     }
-    rep_open(w, "gate");
-    rep_put_real(w, "fail_above_pct", g->fail_above_pct, "");
-    rep_put_bool(w, "failed", g->failed);
-    rep_close(w);
+    rep_open(writer, "gate");
+    rep_put_real(writer, "fail_above_pct", diff_gate->fail_above_pct, "");
+    rep_put_bool(writer, "failed", diff_gate->failed);
+    rep_close(writer);
 }
 
-static void put_scaling(struct rep_writer *w, const struct an_scaling *s)
+static void put_scaling(struct rep_writer *writer, const struct an_scaling *scaling)
 {
-    if (s->reason) {
-        rep_put_null(w, "scaling", s->reason);
+    if (scaling->reason) {
+        rep_put_null(writer, "scaling", scaling->reason);
         return;
     }
-    rep_open(w, "scaling");
-    rep_put_text(w, "kind", s->kind);
-    rep_put_text(w, "of", s->of);
-    rep_put_int(w, "good_ranks", s->good_ranks);
-    rep_put_int(w, "bad_ranks", s->bad_ranks);
-    rep_put_value(w, "good_global_batch", s->good_batch);
-    rep_put_value(w, "bad_global_batch", s->bad_batch);
-    rep_put_value(w, "good_per_s", s->good_rate);
-    rep_put_value(w, "bad_per_s", s->bad_rate);
-    rep_put_value(w, "speed_up", s->speed_up);
-    rep_put_value(w, "efficiency", s->efficiency);
-    rep_put_value(w, "efficiency_low", s->low);
-    rep_put_value(w, "efficiency_high", s->high);
-    rep_open(w, "lost_pct");
+    rep_open(writer, "scaling");
+    rep_put_text(writer, "kind", scaling->kind);
+    rep_put_text(writer, "of", scaling->of);
+    rep_put_int(writer, "good_ranks", scaling->good_ranks);
+    rep_put_int(writer, "bad_ranks", scaling->bad_ranks);
+    rep_put_value(writer, "good_global_batch", scaling->good_batch);
+    rep_put_value(writer, "bad_global_batch", scaling->bad_batch);
+    rep_put_value(writer, "good_per_s", scaling->good_rate);
+    rep_put_value(writer, "bad_per_s", scaling->bad_rate);
+    rep_put_value(writer, "speed_up", scaling->speed_up);
+    rep_put_value(writer, "efficiency", scaling->efficiency);
+    rep_put_value(writer, "efficiency_low", scaling->low);
+    rep_put_value(writer, "efficiency_high", scaling->high);
+    rep_open(writer, "lost_pct");
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        rep_put_value(w, an_class_key((enum an_class)k), s->lost_pct[k]);
-    rep_close(w);
-    rep_close(w);
+        rep_put_value(writer, an_class_key((enum an_class)k), scaling->lost_pct[k]);
+    rep_close(writer);
+    rep_close(writer);
 }
 
-int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FILE *out)
+int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, FILE *out)
 {
     static const char *const units[] = {[AN_DIFF_PER_STEP] = "step",
                                         [AN_DIFF_PER_TOKENS] = "tokens",
                                         [AN_DIFF_PER_SAMPLES] = "samples",
                                         [AN_DIFF_CAPTURE] = "capture"};
-    struct rep_writer w;
-    int rc = rep_writer_begin(&w, out);
+    struct rep_writer writer;
+    int rc = rep_writer_begin(&writer, out);
     if (rc)
         return rc;
-    rep_put_text(&w, "schema", "tacho-diff/1");
-    rep_put_text(&w, "verdict", d->verdict);
-    rep_put_text(&w, "unit", units[d->unit]);
-    rep_put_real(&w, "unit_size", d->unit_size, "a step is a step");
-    rep_put_text_or(&w, "note", d->note, "nothing to note");
-    rep_put_text_or(&w, "not_tested", d->significance, "significance was tested");
-    rep_put_int(&w, "compared", (int64_t)d->compared);
-    rep_put_bool(&w, "differs", d->differs);
-    rep_put_bool(&w, "slower", d->slower);
-    put_gate(&w, gate);
-    put_side(&w, "good", &d->good);
-    put_side(&w, "bad", &d->bad);
-    put_scaling(&w, &d->scaling);
-    put_row(&w, "step", d, &d->step);
+    rep_put_text(&writer, "schema", "tacho-diff/1");
+    rep_put_text(&writer, "verdict", diff->verdict);
+    rep_put_text(&writer, "unit", units[diff->unit]);
+    rep_put_real(&writer, "unit_size", diff->unit_size, "a step is a step");
+    rep_put_text_or(&writer, "note", diff->note, "nothing to note");
+    rep_put_text_or(&writer, "not_tested", diff->significance, "significance was tested");
+    rep_put_int(&writer, "compared", (int64_t)diff->compared);
+    rep_put_bool(&writer, "differs", diff->differs);
+    rep_put_bool(&writer, "slower", diff->slower);
+    put_gate(&writer, gate);
+    put_side(&writer, "good", &diff->good);
+    put_side(&writer, "bad", &diff->bad);
+    put_scaling(&writer, &diff->scaling);
+    put_row(&writer, "step", diff, &diff->step);
     for (int k = AN_DIFF_STEP + 1; k < AN_DIFF_KIND_COUNT; k++)
-        put_rows(&w, an_diff_kind_key((enum an_diff_kind)k), d, d->rows, d->row_count,
+        put_rows(&writer, an_diff_kind_key((enum an_diff_kind)k), diff, diff->rows, diff->row_count,
                  (enum an_diff_kind)k);
-    put_rows(&w, "added", d, d->added, d->added_count, AN_DIFF_KIND_COUNT);
-    rep_put_int(&w, "added_omitted", (int64_t)(d->added_total - d->added_count));
-    put_rows(&w, "removed", d, d->removed, d->removed_count, AN_DIFF_KIND_COUNT);
-    rep_put_int(&w, "removed_omitted", (int64_t)(d->removed_total - d->removed_count));
-    rc = rep_writer_end(&w);
+    put_rows(&writer, "added", diff, diff->added, diff->added_count, AN_DIFF_KIND_COUNT);
+    rep_put_int(&writer, "added_omitted", (int64_t)(diff->added_total - diff->added_count));
+    put_rows(&writer, "removed", diff, diff->removed, diff->removed_count, AN_DIFF_KIND_COUNT);
+    rep_put_int(&writer, "removed_omitted", (int64_t)(diff->removed_total - diff->removed_count));
+    rc = rep_writer_end(&writer);
     return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
 }

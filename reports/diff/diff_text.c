@@ -103,160 +103,164 @@ static const struct rep_column columns_added[] = {
 static const struct rep_column columns_removed[] = {
     {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
 
-static void side(struct page *p, const char *label, const struct an_diff_side *s,
-                 const struct an_diff *d)
+static void side(struct page *page, const char *label, const struct an_diff_side *diff_side,
+                 const struct an_diff *diff)
 {
     char t[32];
-    page_label(p, label);
-    if (!isnan(s->step))
-        page_time(t, s->step * 1e6);
+    page_label(page, label);
+    if (!isnan(diff_side->step))
+        page_time(t, diff_side->step * 1e6);
     else
         snprintf(t, sizeof t, "unknown");
-    if (d->unit == AN_DIFF_CAPTURE)
-        page_item(p, "capture of %s", t);
-    if (s->source)
-        page_item(p, "%" PRId64 " counted steps%s%s (%.60s)", s->steps,
-                  d->unit == AN_DIFF_CAPTURE ? "" : ", median ",
-                  d->unit == AN_DIFF_CAPTURE ? "" : t, s->source);
+    if (diff->unit == AN_DIFF_CAPTURE)
+        page_item(page, "capture of %s", t);
+    if (diff_side->source)
+        page_item(page, "%" PRId64 " counted steps%s%s (%.60s)", diff_side->steps,
+                  diff->unit == AN_DIFF_CAPTURE ? "" : ", median ",
+                  diff->unit == AN_DIFF_CAPTURE ? "" : t, diff_side->source);
     else
-        page_item(p, "no steps");
-    if (!isnan(s->tokens_per_step))
-        page_item(p, "%.0f tokens a step", s->tokens_per_step);
-    page_item(p, "%.1000s", s->file);
-    page_end(p);
+        page_item(page, "no steps");
+    if (!isnan(diff_side->tokens_per_step))
+        page_item(page, "%.0f tokens a step", diff_side->tokens_per_step);
+    page_item(page, "%.1000s", diff_side->file);
+    page_end(page);
 }
 
-static void gate_line(struct page *p, const struct rep_diff_gate *g, const struct an_diff *d)
+static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
+                      const struct an_diff *diff)
 {
-    if (isnan(g->fail_above_pct))
+    if (isnan(diff_gate->fail_above_pct))
         return;
     char a[32], b[32];
-    page_label(p, "Limit");
-    page_item(p, "%s: the step may be %s %% longer, it is %s%s %%%s",
-              g->failed ? "FAILED" : "passed", page_number(a, g->fail_above_pct),
-              d->step.delta_pct > 0 ? "+" : "", page_number(b, d->step.delta_pct),
-              !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant"
-                                                                  : "");
-    page_end(p);
+    page_label(page, "Limit");
+    page_item(page, "%s: the step may be %s %% longer, it is %s%s %%%s",
+              diff_gate->failed ? "FAILED" : "passed", page_number(a, diff_gate->fail_above_pct),
+              diff->step.delta_pct > 0 ? "+" : "", page_number(b, diff->step.delta_pct),
+              !diff_gate->failed && diff->step.delta_pct > diff_gate->fail_above_pct
+                  ? ", which is not significant"
+                  : "");
+    page_end(page);
 }
 
 /* Classes that neither run spent time in are no news; JSON has them. */
-static bool is_news(const struct an_diff_row *r)
+static bool is_news(const struct an_diff_row *row)
 {
-    return r->kind != AN_DIFF_CLASS || r->good != 0 || r->bad != 0;
+    return row->kind != AN_DIFF_CLASS || row->good != 0 || row->bad != 0;
 }
 
 /* Runs with different numbers of ranks: how well the second uses them, and which classes cost more
  * of a rank's time. */
-static void scaling(struct page *p, const struct an_diff *d)
+static void scaling(struct page *page, const struct an_diff *diff)
 {
-    const struct an_scaling *s = &d->scaling;
+    const struct an_scaling *s = &diff->scaling;
     char a[32], b[32], c[32], e[32];
     if (s->reason && s->good_ranks == s->bad_ranks)
         return;
-    page_label(p, "Scaling");
+    page_label(page, "Scaling");
     if (s->reason) {
-        page_item(p, "not known: %.300s", s->reason);
-        page_end(p);
+        page_item(page, "not known: %.300s", s->reason);
+        page_end(page);
         return;
     }
     if (s->low.valid)
-        page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value,
+        page_item(page, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value,
                   100 * s->low.value, 100 * s->high.value);
     else
-        page_item(p, "efficiency %.1f %%", 100 * s->efficiency.value);
-    page_item(p,
+        page_item(page, "efficiency %.1f %%", 100 * s->efficiency.value);
+    page_item(page,
               "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64
               " instead of %" PRId64 ")",
               page_digits(c, s->speed_up.value, 3), s->of, page_number(a, s->bad_rate.value),
               page_number(b, s->good_rate.value),
               page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
               s->good_ranks);
-    page_item(p, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
+    page_item(page, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
               page_number(b, s->bad_batch.value), s->of);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
-            page_item(p, "%s %+.1f %%", an_class_label((enum an_class)k),
+            page_item(page, "%s %+.1f %%", an_class_label((enum an_class)k),
                       s->lost_pct[k].value > 0 ? -s->lost_pct[k].value
                                                : fabs(s->lost_pct[k].value));
-    page_end(p);
+    page_end(page);
 }
 
-static void head(struct page *p, const struct an_diff *d, const struct rep_diff_gate *g)
+static void head(struct page *page, const struct an_diff *diff,
+                 const struct rep_diff_gate *diff_gate)
 {
-    page_head(p, d->verdict);
-    page_blank(p);
-    side(p, "GOOD", &d->good, d);
-    side(p, "BAD", &d->bad, d);
-    if (d->note) {
-        page_label(p, "Note");
-        page_item(p, "%s", d->note);
-        page_end(p);
+    page_head(page, diff->verdict);
+    page_blank(page);
+    side(page, "GOOD", &diff->good, diff);
+    side(page, "BAD", &diff->bad, diff);
+    if (diff->note) {
+        page_label(page, "Note");
+        page_item(page, "%s", diff->note);
+        page_end(page);
     }
-    scaling(p, d);
-    page_label(p, "Sure");
-    if (d->significance)
-        page_item(p, "%s", d->significance);
+    scaling(page, diff);
+    page_label(page, "Sure");
+    if (diff->significance)
+        page_item(page, "%s", diff->significance);
     else
-        page_item(p,
+        page_item(page,
                   "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), "
                   "more than the runs drift in "
                   "themselves, and 1 %% of the step at least",
-                  d->compared);
-    page_end(p);
-    gate_line(p, g, d);
+                  diff->compared);
+    page_end(page);
+    gate_line(page, diff_gate, diff);
 }
 
-static void write_table(struct page *p, const char *title, const struct an_diff_row *rows, size_t n,
-                        const struct rep_column *column, size_t count)
+static void write_table(struct page *page, const char *title, const struct an_diff_row *rows,
+                        size_t n, const struct rep_column *column, size_t count)
 {
     struct an_diff_row *news = malloc((n + 1) * sizeof *news);
-    struct rep_table t = {.title = title,
-                          .name = name_row,
-                          .column = column,
-                          .columns = count,
-                          .rows = news ? news : rows,
-                          .size = sizeof *rows,
-                          .count = news ? 0 : n,
-                          .most = n,
-                          .name_least = 30};
+    struct rep_table table = {.title = title,
+                              .name = name_row,
+                              .column = column,
+                              .columns = count,
+                              .rows = news ? news : rows,
+                              .size = sizeof *rows,
+                              .count = news ? 0 : n,
+                              .most = n,
+                              .name_least = 30};
     for (size_t i = 0; news && i < n; i++)
         if (is_news(&rows[i]))
-            news[t.count++] = rows[i];
-    if (t.count)
-        rep_table_write(p, &t);
+            news[table.count++] = rows[i];
+    if (table.count)
+        rep_table_write(page, &table);
     free(news);
 }
 
 #define TABLE(p, title, rows, n, list) \
     write_table(p, title, rows, n, list, sizeof list / sizeof *list)
 
-int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate,
-                  const struct rep_options *o, FILE *out)
+int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
+                  const struct rep_options *options, FILE *out)
 {
-    int width = o->width ? o->width : WIDTH_DEFAULT;
+    int width = options->width ? options->width : WIDTH_DEFAULT;
     struct page page = {.out = out,
                         .ops = &page_lines,
                         .width = width < WIDTH_LEAST  ? WIDTH_LEAST
                                  : width > WIDTH_MOST ? WIDTH_MOST
                                                       : width,
-                        .utf8 = o->utf8,
-                        .color = o->color},
+                        .utf8 = options->utf8,
+                        .color = options->color},
                 *p = &page;
     bool merged = false;
     char title[120];
-    head(p, d, gate);
-    TABLE(p, d->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step", &d->step,
-          isnan(d->step.delta) ? 0u : 1u, columns);
-    for (size_t i = 0, next; i < d->row_count; i = next) {
-        for (next = i; next < d->row_count && d->rows[next].kind == d->rows[i].kind; next++)
-            merged = merged || d->rows[next].merged;
-        TABLE(p, an_diff_kind_text(d->rows[i].kind), &d->rows[i], next - i, columns);
+    head(p, diff, gate);
+    TABLE(p, diff->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step",
+          &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
+    for (size_t i = 0, next; i < diff->row_count; i = next) {
+        for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;
+             next++)
+            merged = merged || diff->rows[next].merged;
+        TABLE(p, an_diff_kind_text(diff->rows[i].kind), &diff->rows[i], next - i, columns);
     }
-    snprintf(title, sizeof title, "Only in BAD (%zu names)", d->added_total);
-    TABLE(p, title, d->added, d->added_count, columns_added);
-    snprintf(title, sizeof title, "Only in GOOD (%zu names)", d->removed_total);
-    TABLE(p, title, d->removed, d->removed_count, columns_removed);
+    snprintf(title, sizeof title, "Only in BAD (%zu names)", diff->added_total);
+    TABLE(p, title, diff->added, diff->added_count, columns_added);
+    snprintf(title, sizeof title, "Only in GOOD (%zu names)", diff->removed_total);
+    TABLE(p, title, diff->removed, diff->removed_count, columns_removed);
     if (merged) {
         page_blank(p);
         page_text(p, 0,

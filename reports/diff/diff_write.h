@@ -18,8 +18,8 @@ struct rep_diff_gate {
 };
 
 /* 0, TACHO_EIO (the stream failed) or TACHO_ENOMEM. */
-int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate,
-                  const struct rep_options *o, FILE *out);
-int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FILE *out);
+int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
+                  const struct rep_options *options, FILE *out);
+int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, FILE *out);
 
 #endif

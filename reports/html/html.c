@@ -101,257 +101,258 @@ static void sentence(FILE *out, const char *text)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
-static void close_list(struct page *p)
+static void close_list(struct page *page)
 {
     static const char *const ends[] = {"", "</dl>\n", "</ol>\n"};
-    struct html *h = p->format;
-    fputs(ends[h->list], p->out);
-    h->list = NO_LIST;
+    struct html *html = page->format;
+    fputs(ends[html->list], page->out);
+    html->list = NO_LIST;
 }
 
-static void close_section(struct page *p)
+static void close_section(struct page *page)
 {
-    struct html *h = p->format;
-    close_list(p);
-    if (h->details)
-        fputs("</details>\n", p->out);
-    if (h->open)
-        fputs("</section>\n", p->out);
-    if (h->header)
-        fputs("</header>\n", p->out);
-    h->details = h->open = h->header = false;
+    struct html *html = page->format;
+    close_list(page);
+    if (html->details)
+        fputs("</details>\n", page->out);
+    if (html->open)
+        fputs("</section>\n", page->out);
+    if (html->header)
+        fputs("</header>\n", page->out);
+    html->details = html->open = html->header = false;
 }
 
-static void begin(struct page *p)
+static void begin(struct page *page)
 {
-    struct html *h = p->format;
-    if (!h->waiting)
+    struct html *html = page->format;
+    if (!html->waiting)
         return;
-    fprintf(p->out, "<section id=\"%s\">\n<h2>%s</h2>\n", h->id, h->heading);
-    fprintf(h->nav, "<li><a href=\"#%s\">%s</a></li>\n", h->id, h->heading);
-    h->open = true;
-    h->waiting = h->drawn = false;
-    h->details = h->folded;
-    if (h->folded)
-        fprintf(p->out, "<details>\n<summary>Show: %s</summary>\n", h->heading);
+    fprintf(page->out, "<section id=\"%s\">\n<h2>%s</h2>\n", html->id, html->heading);
+    fprintf(html->nav, "<li><a href=\"#%s\">%s</a></li>\n", html->id, html->heading);
+    html->open = true;
+    html->waiting = html->drawn = false;
+    html->details = html->folded;
+    if (html->folded)
+        fprintf(page->out, "<details>\n<summary>Show: %s</summary>\n", html->heading);
 }
 
-void html_block(struct page *p)
+void html_block(struct page *page)
 {
-    begin(p);
-    close_list(p);
+    begin(page);
+    close_list(page);
 }
 
 /* Begins a list, unless the one that is open is of its kind. */
-static void list(struct page *p, int kind)
+static void list(struct page *page, int kind)
 {
-    struct html *h = p->format;
-    begin(p);
-    if (h->list == kind)
+    struct html *html = page->format;
+    begin(page);
+    if (html->list == kind)
         return;
-    close_list(p);
-    fputs(kind == TERMS ? "<dl>\n" : "<ol class=\"entries\">\n", p->out);
-    h->list = kind;
+    close_list(page);
+    fputs(kind == TERMS ? "<dl>\n" : "<ol class=\"entries\">\n", page->out);
+    html->list = kind;
 }
 
-static void title(struct page *p, const char *text)
+static void title(struct page *page, const char *text)
 {
-    html_block(p);
-    fputs("<h1>", p->out);
-    sentence(p->out, text);
-    fputs("</h1>\n", p->out);
+    html_block(page);
+    fputs("<h1>", page->out);
+    sentence(page->out, text);
+    fputs("</h1>\n", page->out);
 }
 
-static void section(struct page *p, const char *id, const char *heading, bool folded)
+static void section(struct page *page, const char *id, const char *heading, bool folded)
 {
-    struct html *h = p->format;
-    close_section(p);
-    h->id = id;
-    h->heading = heading;
-    h->folded = folded;
-    h->waiting = true;
+    struct html *html = page->format;
+    close_section(page);
+    html->id = id;
+    html->heading = heading;
+    html->folded = folded;
+    html->waiting = true;
 }
 
-static void head(struct page *p, const char *text)
+static void head(struct page *page, const char *text)
 {
-    struct html *h = p->format;
-    if (h->heading && !strcmp(h->heading, text))
+    struct html *html = page->format;
+    if (html->heading && !strcmp(html->heading, text))
         return;
-    html_block(p);
-    fprintf(p->out, "<h3 id=\"part-%d\">", ++h->numbers);
-    sentence(p->out, text);
-    fputs("</h3>\n", p->out);
+    html_block(page);
+    fprintf(page->out, "<h3 id=\"part-%d\">", ++html->numbers);
+    sentence(page->out, text);
+    fputs("</h3>\n", page->out);
 }
 
-static void card(struct page *p, const char *id, const char *text)
+static void card(struct page *page, const char *id, const char *text)
 {
-    html_block(p);
-    fputs("<h3 id=\"finding-", p->out);
-    html_text(p->out, id, NAME_COLUMNS);
-    fputs("\">", p->out);
-    sentence(p->out, text);
-    fputs("</h3>\n", p->out);
+    html_block(page);
+    fputs("<h3 id=\"finding-", page->out);
+    html_text(page->out, id, NAME_COLUMNS);
+    fputs("\">", page->out);
+    sentence(page->out, text);
+    fputs("</h3>\n", page->out);
 }
 
-static void text_block(struct page *p, int indent, const char *text)
+static void text_block(struct page *page, int indent, const char *text)
 {
     (void)indent;
-    html_block(p);
-    fputs("<p>", p->out);
-    sentence(p->out, text);
-    fputs("</p>\n", p->out);
+    html_block(page);
+    fputs("<p>", page->out);
+    sentence(page->out, text);
+    fputs("</p>\n", page->out);
 }
 
-static void blank(struct page *p)
+static void blank(struct page *page)
 {
-    (void)p; /* the style parts blocks */
+    (void)page; /* the style parts blocks */
 }
 
-static void label(struct page *p, const char *text)
+static void label(struct page *page, const char *text)
 {
     if (!text) {
-        html_block(p);
-        fputs("<p class=\"run\">", p->out);
-        p->indent = 0;
+        html_block(page);
+        fputs("<p class=\"run\">", page->out);
+        page->indent = 0;
         return;
     }
-    list(p, TERMS);
+    list(page, TERMS);
     while (*text == ' ')
         text++;
     if (*text) {
-        fputs("<dt>", p->out);
-        sentence(p->out, text);
-        fputs("</dt>", p->out);
+        fputs("<dt>", page->out);
+        sentence(page->out, text);
+        fputs("</dt>", page->out);
     }
-    fputs("<dd>", p->out);
-    p->indent = 1;
+    fputs("<dd>", page->out);
+    page->indent = 1;
 }
 
-static void item(struct page *p, const char *text)
+static void item(struct page *page, const char *text)
 {
-    if (p->joined)
-        fputs(" \xc2\xb7 ", p->out);
-    sentence(p->out, text);
+    if (page->joined)
+        fputs(" \xc2\xb7 ", page->out);
+    sentence(page->out, text);
 }
 
-static void end(struct page *p)
+static void end(struct page *page)
 {
-    fputs(p->indent ? "</dd>\n" : "</p>\n", p->out);
+    fputs(page->indent ? "</dd>\n" : "</p>\n", page->out);
 }
 
-static void entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
+static void entry(struct page *page, size_t number, const char *id, const char *gain,
+                  const char *text)
 {
-    list(p, ENTRIES);
-    fprintf(p->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
-    html_text(p->out, id, NAME_COLUMNS);
-    fputs("\">", p->out);
-    html_text(p->out, id, NAME_COLUMNS);
-    fputs("</a></strong> <span class=\"gain\">", p->out);
-    html_text(p->out, gain, NAME_COLUMNS);
-    fputs("</span> ", p->out);
-    sentence(p->out, text);
-    fputs("</li>\n", p->out);
+    list(page, ENTRIES);
+    fprintf(page->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
+    html_text(page->out, id, NAME_COLUMNS);
+    fputs("\">", page->out);
+    html_text(page->out, id, NAME_COLUMNS);
+    fputs("</a></strong> <span class=\"gain\">", page->out);
+    html_text(page->out, gain, NAME_COLUMNS);
+    fputs("</span> ", page->out);
+    sentence(page->out, text);
+    fputs("</li>\n", page->out);
 }
 
-static void term(struct page *p, const char *word, const char *unit, const char *text)
+static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
-    list(p, TERMS);
-    fputs("<dt><code>", p->out);
-    html_text(p->out, word, NAME_COLUMNS);
-    fputs("</code>", p->out);
+    list(page, TERMS);
+    fputs("<dt><code>", page->out);
+    html_text(page->out, word, NAME_COLUMNS);
+    fputs("</code>", page->out);
     if (*unit) {
-        fputs(" <span class=\"unit\">", p->out);
-        html_text(p->out, unit, NAME_COLUMNS);
-        fputs("</span>", p->out);
+        fputs(" <span class=\"unit\">", page->out);
+        html_text(page->out, unit, NAME_COLUMNS);
+        fputs("</span>", page->out);
     }
-    fputs("</dt><dd>", p->out);
-    sentence(p->out, text);
-    fputs("</dd>\n", p->out);
+    fputs("</dt><dd>", page->out);
+    sentence(page->out, text);
+    fputs("</dd>\n", page->out);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------- */
 
-static void table_row(struct page *p, const struct rep_table *t, const void *row)
+static void table_row(struct page *page, const struct rep_table *table, const void *row)
 {
     char name[REP_NAME] = "", cell[REP_CELL];
-    t->name(name, row);
-    fputs(*name ? "<tr><th scope=\"row\">" : "<tr class=\"sum\"><th scope=\"row\">", p->out);
-    html_text(p->out, *name ? name : "together", NAME_COLUMNS);
-    fputs("</th>", p->out);
-    for (size_t k = 0; k < t->columns; k++) {
+    table->name(name, row);
+    fputs(*name ? "<tr><th scope=\"row\">" : "<tr class=\"sum\"><th scope=\"row\">", page->out);
+    html_text(page->out, *name ? name : "together", NAME_COLUMNS);
+    fputs("</th>", page->out);
+    for (size_t k = 0; k < table->columns; k++) {
         cell[0] = 0;
-        t->column[k].cell(cell, row);
-        fputs("<td>", p->out);
-        html_text(p->out, cell, REP_CELL);
-        fputs("</td>", p->out);
+        table->column[k].cell(cell, row);
+        fputs("<td>", page->out);
+        html_text(page->out, cell, REP_CELL);
+        fputs("</td>", page->out);
     }
-    fputs("</tr>\n", p->out);
+    fputs("</tr>\n", page->out);
 }
 
-static void table(struct page *p, const struct rep_table *t)
+static void table(struct page *page, const struct rep_table *t)
 {
-    struct html *h = p->format;
-    size_t most = rep_table_most(p, t);
-    html_block(p);
-    int id = ++h->numbers;
-    bool fold = h->drawn && !h->details && most > ROWS_OPEN;
+    struct html *html = page->format;
+    size_t most = rep_table_most(page, t);
+    html_block(page);
+    int id = ++html->numbers;
+    bool fold = html->drawn && !html->details && most > ROWS_OPEN;
     if (fold)
-        fprintf(p->out, "<details>\n<summary>Table of %zu rows: ", most);
+        fprintf(page->out, "<details>\n<summary>Table of %zu rows: ", most);
     if (fold) {
-        html_text(p->out, t->title, NAME_COLUMNS);
-        fputs("</summary>\n", p->out);
+        html_text(page->out, t->title, NAME_COLUMNS);
+        fputs("</summary>\n", page->out);
     }
-    fprintf(p->out,
+    fprintf(page->out,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
             "aria-labelledby=\"table-%d\">\n<table>\n<caption "
             "id=\"table-%d\">",
             id, id);
-    html_text(p->out, t->title, NAME_COLUMNS);
-    fputs("</caption>\n<thead><tr><th scope=\"col\">Name</th>", p->out);
+    html_text(page->out, t->title, NAME_COLUMNS);
+    fputs("</caption>\n<thead><tr><th scope=\"col\">Name</th>", page->out);
     for (size_t k = 0; k < t->columns; k++) {
-        fputs("<th scope=\"col\">", p->out);
-        html_text(p->out, t->column[k].head, REP_CELL);
-        fputs("</th>", p->out);
+        fputs("<th scope=\"col\">", page->out);
+        html_text(page->out, t->column[k].head, REP_CELL);
+        fputs("</th>", page->out);
     }
-    fputs("</tr></thead>\n<tbody>\n", p->out);
+    fputs("</tr></thead>\n<tbody>\n", page->out);
     for (size_t i = 0; i < most; i++)
-        table_row(p, t, (const char *)t->rows + i * t->size);
-    fputs("</tbody>\n</table>\n</div>\n", p->out);
+        table_row(page, t, (const char *)t->rows + i * t->size);
+    fputs("</tbody>\n</table>\n</div>\n", page->out);
     if (t->count > most)
-        fprintf(p->out,
+        fprintf(page->out,
                 "<p class=\"more\">%zu more rows: <code>--top N</code>, or <code>tacho report "
                 "--json</code></p>\n",
                 t->count - most);
     if (fold)
-        fputs("</details>\n", p->out);
+        fputs("</details>\n", page->out);
 }
 
-static void picture(struct page *p, enum page_picture which, const struct an_result *r)
+static void picture(struct page *page, enum page_picture which, const struct an_result *result)
 {
     switch (which) {
     case PAGE_BUDGET:
-        html_budget(p, r);
+        html_budget(page, result);
         break;
     case PAGE_TREND:
-        html_trend(p, r);
+        html_trend(page, result);
         break;
     case PAGE_ROOFLINE:
-        html_roofline(p, r);
+        html_roofline(page, result);
         break;
     case PAGE_TIMELINE:
-        html_timeline(p, r);
+        html_timeline(page, result);
         break;
     case PAGE_FLAME:
-        html_flame(p, &r->flame, "Ranges of a step");
+        html_flame(page, &result->flame, "Ranges of a step");
         break;
     case PAGE_STACKS:
-        html_flame(p, &r->stacks.flame, "Call stacks");
+        html_flame(page, &result->stacks.flame, "Call stacks");
         break;
     case PAGE_HEAT:
-        html_heat(p, r);
+        html_heat(page, result);
         break;
     case PAGE_PATH:
-        html_path(p, r);
+        html_path(page, result);
         break;
     }
 }
@@ -372,7 +373,7 @@ static const struct page_ops ops = {.title = title,
 
 /* ---- the document ------------------------------------------------------------------------------------------------------- */
 
-static void document_head(const struct an_result *r, FILE *out)
+static void document_head(const struct an_result *result, FILE *out)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri "
@@ -386,9 +387,9 @@ static void document_head(const struct an_result *r, FILE *out)
           "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
           "href=\"data:,\">\n<title>",
           out);
-    html_text(out, r->verdict_class ? r->verdict_class : "report", TEXT_COLUMNS);
+    html_text(out, result->verdict_class ? result->verdict_class : "report", TEXT_COLUMNS);
     fputs(" \xc2\xb7 ", out);
-    html_text(out, *r->run.file ? r->run.file : r->run.program, TEXT_COLUMNS);
+    html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
     fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
     /* patterns: a fill tells its class without its colour */
     fputs("<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\" "
@@ -432,42 +433,43 @@ struct parts {
     size_t body_size, nav_size, data_size;
 };
 
-static int write_parts(struct parts *x, const struct an_result *r, const struct rep_options *o)
+static int write_parts(struct parts *parts, const struct an_result *result,
+                       const struct rep_options *options)
 {
-    struct html h = {.header = true, .nav = open_memstream(&x->nav, &x->nav_size)};
-    struct page p = {.out = open_memstream(&x->body, &x->body_size),
-                     .ops = &ops,
-                     .format = &h,
-                     .utf8 = true,
-                     .rows = o->ops ? o->ops : ROWS,
-                     .by = o->by};
-    h.data = open_memstream(&x->data, &x->data_size);
-    bool ok = h.nav && h.data && p.out;
+    struct html html = {.header = true, .nav = open_memstream(&parts->nav, &parts->nav_size)};
+    struct page page = {.out = open_memstream(&parts->body, &parts->body_size),
+                        .ops = &ops,
+                        .format = &html,
+                        .utf8 = true,
+                        .rows = options->ops ? options->ops : ROWS,
+                        .by = options->by};
+    html.data = open_memstream(&parts->data, &parts->data_size);
+    bool ok = html.nav && html.data && page.out;
     if (ok) {
-        fputs("<main id=\"main\">\n<header>\n", p.out);
-        rep_sections_write(&p, r, true);
-        close_section(&p);
+        fputs("<main id=\"main\">\n<header>\n", page.out);
+        rep_sections_write(&page, result, true);
+        close_section(&page);
     }
-    FILE *all[] = {h.nav, h.data, p.out};
+    FILE *all[] = {html.nav, html.data, page.out};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] && (ferror(all[i]) | fclose(all[i])))
             ok = false;
     return ok ? 0 : TACHO_ENOMEM;
 }
 
-int rep_html_write(const struct an_result *r, const struct rep_options *o, FILE *out)
+int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
-    struct parts x = {0};
-    int rc = write_parts(&x, r, o);
+    struct parts parts = {0};
+    int rc = write_parts(&parts, result, options);
     if (!rc) {
-        document_head(r, out);
-        fprintf(out, "<nav aria-label=\"Sections\">\n<ul>\n%s</ul>\n</nav>\n", x.nav);
-        fputs(x.body, out);
-        document_end(x.data, out);
+        document_head(result, out);
+        fprintf(out, "<nav aria-label=\"Sections\">\n<ul>\n%s</ul>\n</nav>\n", parts.nav);
+        fputs(parts.body, out);
+        document_end(parts.data, out);
         rc = ferror(out) ? TACHO_EIO : 0;
     }
-    free(x.body);
-    free(x.nav);
-    free(x.data);
+    free(parts.body);
+    free(parts.nav);
+    free(parts.data);
     return rc;
 }

@@ -16,8 +16,8 @@
 #define NAME_WIDTH  28  /* from here on a frame has its name in it */
 
 struct flame {
-    struct page *p;
-    const struct an_flame *x;
+    struct page *page;
+    const struct an_flame *flame;
     double *left; /* of every row; -1: not drawn */
     double *next; /* where its next child begins */
     int *depth;
@@ -32,9 +32,9 @@ static unsigned hue(const char *name)
     return h % 6;
 }
 
-static double width_of(const struct flame *f, size_t i)
+static double width_of(const struct flame *flame, size_t i)
 {
-    return WIDTH * (double)f->x->row[i].total_ns / (double)f->x->row[0].total_ns;
+    return WIDTH * (double)flame->flame->row[i].total_ns / (double)flame->flame->row[0].total_ns;
 }
 
 static int descending(const void *x, const void *y)
@@ -45,14 +45,14 @@ static int descending(const void *x, const void *y)
 
 /* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand.
  */
-static int64_t least_of(const struct an_flame *x)
+static int64_t least_of(const struct an_flame *flame)
 {
-    int64_t *total = x->row_count > ROWS_MOST ? malloc(x->row_count * sizeof *total) : NULL,
+    int64_t *total = flame->row_count > ROWS_MOST ? malloc(flame->row_count * sizeof *total) : NULL,
             least = 0;
-    for (size_t i = 0; total && i < x->row_count; i++)
-        total[i] = x->row[i].total_ns;
+    for (size_t i = 0; total && i < flame->row_count; i++)
+        total[i] = flame->row[i].total_ns;
     if (total) {
-        qsort(total, x->row_count, sizeof *total, descending);
+        qsort(total, flame->row_count, sizeof *total, descending);
         least = total[ROWS_MOST - 1];
     }
     free(total);
@@ -60,51 +60,52 @@ static int64_t least_of(const struct an_flame *x)
 }
 
 /* Places of the rows; returns the deepest row that is drawn. */
-static int layout(struct flame *f)
+static int layout(struct flame *flame)
 {
     int deepest = 0;
     size_t drawn = 0;
-    int64_t least = least_of(f->x);
-    for (size_t i = 0; i < f->x->row_count; i++) {
-        uint32_t up = f->x->row[i].parent;
-        f->left[i] = -1;
-        f->depth[i] = i ? f->depth[up] + 1 : 0;
-        if (i && (f->left[up] < 0 || f->depth[i] >= DEPTH_MOST || f->x->row[i].total_ns < least ||
-                  width_of(f, i) < WIDTH_LEAST || drawn >= ROWS_MOST))
+    int64_t least = least_of(flame->flame);
+    for (size_t i = 0; i < flame->flame->row_count; i++) {
+        uint32_t up = flame->flame->row[i].parent;
+        flame->left[i] = -1;
+        flame->depth[i] = i ? flame->depth[up] + 1 : 0;
+        if (i && (flame->left[up] < 0 || flame->depth[i] >= DEPTH_MOST ||
+                  flame->flame->row[i].total_ns < least || width_of(flame, i) < WIDTH_LEAST ||
+                  drawn >= ROWS_MOST))
             continue;
-        f->left[i] = f->next[i] = i ? f->next[up] : 0;
+        flame->left[i] = flame->next[i] = i ? flame->next[up] : 0;
         if (i)
-            f->next[up] += width_of(f, i);
-        deepest = f->depth[i] > deepest ? f->depth[i] : deepest;
+            flame->next[up] += width_of(flame, i);
+        deepest = flame->depth[i] > deepest ? flame->depth[i] : deepest;
         drawn++;
     }
     return deepest;
 }
 
-static void draw_row(const struct flame *f, size_t i)
+static void draw_row(const struct flame *flame, size_t i)
 {
-    const struct an_flame_row *row = &f->x->row[i];
+    const struct an_flame_row *row = &flame->flame->row[i];
     const char *name = *row->name ? row->name : "(unnamed)";
     char a[32];
-    double x = f->left[i], width = width_of(f, i), y = ROW * f->depth[i];
-    fprintf(f->p->out,
+    double x = flame->left[i], width = width_of(flame, i), y = ROW * flame->depth[i];
+    fprintf(flame->page->out,
             "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
             x, y + 1, width, hue(row->name));
-    html_text(f->p->out, name, 80);
-    fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",
+    html_text(flame->page->out, name, 80);
+    fprintf(flame->page->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",
             page_time(a, (double)row->total_ns), 100 * width / WIDTH, row->count);
     int letters = svg_letters(name, width - 6);
     if (width >= NAME_WIDTH && letters) {
-        fprintf(f->p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.4g\">", x + 3, y + ROW - 5);
-        html_text(f->p->out, name, letters);
-        fputs("</text>", f->p->out);
+        fprintf(flame->page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.4g\">", x + 3, y + ROW - 5);
+        html_text(flame->page->out, name, letters);
+        fputs("</text>", flame->page->out);
     }
-    fputs("</g>\n", f->p->out);
+    fputs("</g>\n", flame->page->out);
 }
 
-void html_flame(struct page *p, const struct an_flame *x, const char *caption)
+void html_flame(struct page *page, const struct an_flame *x, const char *caption)
 {
-    struct flame f = {.p = p, .x = x};
+    struct flame f = {.page = page, .flame = x};
     size_t n = x->row_count, largest = 0;
     char text[200];
     if (x->reason || n < 2 || x->row[0].total_ns <= 0)
@@ -119,14 +120,14 @@ void html_flame(struct page *p, const struct an_flame *x, const char *caption)
                 largest = i;
         snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
                  x->source ? x->source : "");
-        svg_begin(p, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
+        svg_begin(page, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
                   "Below the root the widest is %.80s with %.1f %%.",
                   largest ? x->row[largest].name : "nothing",
                   largest ? 100 * width_of(&f, largest) / WIDTH : 0);
         for (size_t i = 0; i < n; i++)
             if (f.left[i] >= 0)
                 draw_row(&f, i);
-        svg_end(p);
+        svg_end(page);
     }
     free(f.left);
     free(f.next);

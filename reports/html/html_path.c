@@ -24,9 +24,9 @@ struct drawing {
     double scale; /* of a ns */
 };
 
-static double x_of(const struct drawing *d, int64_t ns)
+static double x_of(const struct drawing *drawing, int64_t ns)
 {
-    return LEFT + (double)ns * d->scale;
+    return LEFT + (double)ns * drawing->scale;
 }
 static double y_of(int lane)
 {
@@ -34,156 +34,158 @@ static double y_of(int lane)
 }
 
 /* Where a stretch is drawn: a gap stands where the path was before it, or goes on. */
-static int row_of(const struct an_path_step *x, size_t i)
+static int row_of(const struct an_path_step *step, size_t i)
 {
     size_t k = i;
-    while (k && x->stretch[k].lane < 0)
+    while (k && step->stretch[k].lane < 0)
         k--;
-    while (k < x->stretch_count && x->stretch[k].lane < 0)
+    while (k < step->stretch_count && step->stretch[k].lane < 0)
         k++;
-    return k < x->stretch_count ? x->stretch[k].lane : 0;
+    return k < step->stretch_count ? step->stretch[k].lane : 0;
 }
 
-static void axis(struct page *p, const struct drawing *d, double height)
+static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     char a[32];
-    double step = svg_tick(d->step->ms, 8);
-    for (double v = 0; v <= d->step->ms; v += step) {
-        double x = LEFT + v * 1e6 * d->scale;
-        svg_line(p, x, 4, x, height - 22, "grid");
+    double step = svg_tick(drawing->step->ms, 8);
+    for (double v = 0; v <= drawing->step->ms; v += step) {
+        double x = LEFT + v * 1e6 * drawing->scale;
+        svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
-        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
+        svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
                  page_time(a, v * 1e6));
     }
 }
 
-static void lanes(struct page *p, const struct an_path_step *x)
+static void lanes(struct page *page, const struct an_path_step *step)
 {
     bool ranks = false;
-    for (size_t k = 0; k < x->lane_count; k++)
-        ranks = ranks || x->lane[k].rank != x->lane[0].rank;
-    for (size_t k = 0; k < x->lane_count; k++) {
+    for (size_t k = 0; k < step->lane_count; k++)
+        ranks = ranks || step->lane[k].rank != step->lane[0].rank;
+    for (size_t k = 0; k < step->lane_count; k++) {
         double y = y_of((int)k);
         char label[40] = "";
         if (ranks)
-            snprintf(label, sizeof label, "%" PRId64 ": ", x->lane[k].rank);
-        svg_rect(p, LEFT, y, PLOT, BAR, "lane", NULL);
-        fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6, y + BAR - 7,
-                label);
-        html_text(p->out, x->lane[k].name, ranks ? 22 : 26);
-        fputs("</text>\n", p->out);
+            snprintf(label, sizeof label, "%" PRId64 ": ", step->lane[k].rank);
+        svg_rect(page, LEFT, y, PLOT, BAR, "lane", NULL);
+        fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
+                y + BAR - 7, label);
+        html_text(page->out, step->lane[k].name, ranks ? 22 : 26);
+        fputs("</text>\n", page->out);
     }
 }
 
-static void bar(struct page *p, const struct drawing *d, size_t i)
+static void bar(struct page *page, const struct drawing *drawing, size_t i)
 {
-    const struct an_path_stretch *s = &d->step->stretch[i];
-    const struct an_path_reason *why = &d->step->reason[s->reason];
-    bool hands = an_path_hands_over(d->step, i);
+    const struct an_path_stretch *stretch = &drawing->step->stretch[i];
+    const struct an_path_reason *why = &drawing->step->reason[stretch->reason];
+    bool hands = an_path_hands_over(drawing->step, i);
     char class[16], title[300], a[32], b[32], more[40] = "";
-    double x = x_of(d, s->start_ns), y = y_of(row_of(d->step, i)),
-           width = (double)s->dur_ns * d->scale;
-    if (s->merged > 1)
-        snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", s->merged);
-    snprintf(class, sizeof class, "c%d%s", why->what, s->lane < 0 ? " gap" : "");
+    double x = x_of(drawing, stretch->start_ns), y = y_of(row_of(drawing->step, i)),
+           width = (double)stretch->dur_ns * drawing->scale;
+    if (stretch->merged > 1)
+        snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", stretch->merged);
+    snprintf(class, sizeof class, "c%d%s", why->what, stretch->lane < 0 ? " gap" : "");
     snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s",
-             *s->name ? s->name : why->key, more, page_time(a, (double)s->dur_ns),
-             page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
-             hands ? s->link : "", hands && s->inferred ? " (inferred)" : "");
-    svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
+             *stretch->name ? stretch->name : why->key, more, page_time(a, (double)stretch->dur_ns),
+             page_time(b, (double)stretch->start_ns), why->text, hands ? "; hands over by " : "",
+             hands ? stretch->link : "", hands && stretch->inferred ? " (inferred)" : "");
+    svg_rect(page, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
     if (width >= NAME_WIDTH) {
-        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
-                s->reason + 1);
-        html_text(p->out, *s->name ? s->name : why->key,
-                  svg_letters(*s->name ? s->name : why->key, width - 28));
-        fputs("</text>\n", p->out);
+        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
+                stretch->reason + 1);
+        html_text(page->out, *stretch->name ? stretch->name : why->key,
+                  svg_letters(*stretch->name ? stretch->name : why->key, width - 28));
+        fputs("</text>\n", page->out);
     } else if (width >= 18) {
-        svg_text(p, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", s->reason + 1);
+        svg_text(page, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", stretch->reason + 1);
     }
 }
 
-static size_t edges(struct page *p, const struct drawing *d, bool inferred)
+static size_t edges(struct page *page, const struct drawing *drawing, bool inferred)
 {
     size_t n = 0;
-    for (size_t i = 0; i < d->step->stretch_count; i++) {
-        const struct an_path_stretch *s = &d->step->stretch[i];
-        if (!an_path_hands_over(d->step, i) || s->inferred != inferred)
+    for (size_t i = 0; i < drawing->step->stretch_count; i++) {
+        const struct an_path_stretch *stretch = &drawing->step->stretch[i];
+        if (!an_path_hands_over(drawing->step, i) || stretch->inferred != inferred)
             continue;
-        bool down = s[1].lane > s->lane;
-        double x = x_of(d, s[1].start_ns), from = y_of(s->lane) + (down ? BAR : 0),
-               to = y_of(s[1].lane) + (down ? 0 : BAR);
+        bool down = stretch[1].lane > stretch->lane;
+        double x = x_of(drawing, stretch[1].start_ns),
+               from = y_of(stretch->lane) + (down ? BAR : 0),
+               to = y_of(stretch[1].lane) + (down ? 0 : BAR);
         if (!n++)
-            fprintf(p->out, "<path class=\"edge%s\" d=\"", inferred ? " inferred" : "");
-        fprintf(p->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5,
+            fprintf(page->out, "<path class=\"edge%s\" d=\"", inferred ? " inferred" : "");
+        fprintf(page->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5,
                 down ? 5 : -5, down ? -5 : 5);
     }
     if (n)
-        fputs("\"/>\n", p->out);
+        fputs("\"/>\n", page->out);
     return n;
 }
 
 /* What the arrows are, where there is room: each stands beside the head of its arrow, in the space
  * before that track. */
-static void edge_names(struct page *p, const struct drawing *d)
+static void edge_names(struct page *page, const struct drawing *drawing)
 {
     double free_from[AN_PATH_LANES_MOST + 1] = {0};
-    for (size_t i = 0; i < d->step->stretch_count; i++) {
-        const struct an_path_stretch *s = &d->step->stretch[i];
-        if (!an_path_hands_over(d->step, i))
+    for (size_t i = 0; i < drawing->step->stretch_count; i++) {
+        const struct an_path_stretch *stretch = &drawing->step->stretch[i];
+        if (!an_path_hands_over(drawing->step, i))
             continue;
-        int space = s[1].lane > s->lane ? s[1].lane : s[1].lane + 1;
-        double x = x_of(d, s[1].start_ns) + 4, width = EDGE_CHAR * (double)strlen(s->link);
+        int space = stretch[1].lane > stretch->lane ? stretch[1].lane : stretch[1].lane + 1;
+        double x = x_of(drawing, stretch[1].start_ns) + 4,
+               width = EDGE_CHAR * (double)strlen(stretch->link);
         if (space > AN_PATH_LANES_MOST || x < free_from[space])
             continue;
         bool left = x + width > WIDTH;
-        svg_text(p, left ? x - 8 : x, y_of(space) - 7, left ? SVG_END : SVG_START, "edge-name",
-                 "%s", s->link);
+        svg_text(page, left ? x - 8 : x, y_of(space) - 7, left ? SVG_END : SVG_START, "edge-name",
+                 "%s", stretch->link);
         free_from[space] = x + width + 4;
     }
 }
 
-static void legend(struct page *p, const struct an_path_step *x)
+static void legend(struct page *page, const struct an_path_step *step)
 {
     char a[32];
-    fputs("<ul class=\"legend\">\n", p->out);
-    for (size_t i = 0; i < x->reason_count; i++) {
-        fprintf(p->out,
+    fputs("<ul class=\"legend\">\n", page->out);
+    for (size_t i = 0; i < step->reason_count; i++) {
+        fprintf(page->out,
                 "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
                 "focusable=\"false\"><rect "
                 "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %zu ",
-                x->reason[i].what, i + 1);
-        html_text(p->out, x->reason[i].text, 100);
-        fprintf(p->out, ", %s</li>\n", page_time(a, (double)x->reason[i].ns));
+                step->reason[i].what, i + 1);
+        html_text(page->out, step->reason[i].text, 100);
+        fprintf(page->out, ", %s</li>\n", page_time(a, (double)step->reason[i].ns));
     }
-    fputs("</ul>\n", p->out);
+    fputs("</ul>\n", page->out);
 }
 
-void html_path(struct page *p, const struct an_result *r)
+void html_path(struct page *page, const struct an_result *result)
 {
-    const struct an_path_step *x = &r->critical_path.step;
-    if (!x->stretch_count || x->lane_count > AN_PATH_LANES_MOST || !(x->ms > 0))
+    const struct an_path_step *step = &result->critical_path.step;
+    if (!step->stretch_count || step->lane_count > AN_PATH_LANES_MOST || !(step->ms > 0))
         return;
-    struct drawing d = {.step = x, .scale = PLOT / (x->ms * 1e6)};
-    double height = TOP + (double)(x->lane_count ? x->lane_count : 1) * ROW + 20;
+    struct drawing drawing = {.step = step, .scale = PLOT / (step->ms * 1e6)};
+    double height = TOP + (double)(step->lane_count ? step->lane_count : 1) * ROW + 20;
     char caption[200], a[32], b[32];
     snprintf(caption, sizeof caption,
-             "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", x->index,
-             x->rank, page_time(a, x->ms * 1e6));
-    svg_begin(p, "path", caption, WIDTH, height,
+             "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", step->index,
+             step->rank, page_time(a, step->ms * 1e6));
+    svg_begin(page, "path", caption, WIDTH, height,
               "The critical path goes over %zu tracks. It spends most of the step, %s, with: %s. "
               "The tables below have every "
               "hand-over and the longest stretches.",
-              x->lane_count, page_time(b, (double)x->reason[0].ns), x->reason[0].text);
-    axis(p, &d, height);
-    lanes(p, x);
-    for (size_t i = 0; i < x->stretch_count; i++)
-        bar(p, &d, i);
-    size_t recorded = edges(p, &d, false), inferred = edges(p, &d, true);
-    edge_names(p, &d);
-    svg_end(p);
-    legend(p, x);
+              step->lane_count, page_time(b, (double)step->reason[0].ns), step->reason[0].text);
+    axis(page, &drawing, height);
+    lanes(page, step);
+    for (size_t i = 0; i < step->stretch_count; i++)
+        bar(page, &drawing, i);
+    size_t recorded = edges(page, &drawing, false), inferred = edges(page, &drawing, true);
+    edge_names(page, &drawing);
+    svg_end(page);
+    legend(page, step);
     if (recorded + inferred)
-        fprintf(p->out, "<p>An arrow: one track hands over to another%s.</p>\n",
+        fprintf(page->out, "<p>An arrow: one track hands over to another%s.</p>\n",
                 !inferred   ? ", as the file says"
                 : !recorded ? "; dashed, as only times tell"
                             : ", as the file says; dashed: only times tell");

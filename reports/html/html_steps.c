@@ -19,39 +19,40 @@
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
 
-static void bar(struct page *p, const struct an_result *r, const struct an_budget *b, double y,
-                double height)
+static void bar(struct page *page, const struct an_result *result, const struct an_budget *budget,
+                double y, double height)
 {
     double x = LABEL, width = WIDTH - LABEL - 10;
     char title[100];
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         char class[8];
-        double w = b->pct[k].valid ? width * b->pct[k].value / 100 : 0;
+        double w = budget->pct[k].valid ? width * budget->pct[k].value / 100 : 0;
         if (w <= 0)
             continue;
         snprintf(class, sizeof class, "c%d", k);
-        snprintf(title, sizeof title, "%s %.1f %%", rep_class_name(r, k), b->pct[k].value);
-        svg_rect(p, x, y, w, height, class, title);
+        snprintf(title, sizeof title, "%s %.1f %%", rep_class_name(result, k),
+                 budget->pct[k].value);
+        svg_rect(page, x, y, w, height, class, title);
         /* a telephone shows the picture at a third of its size: letters are larger there, and fewer
          */
         if (w >= 60)
-            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c %.1f %%",
-                     svg_class_letter(k), b->pct[k].value);
+            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c %.1f %%",
+                     svg_class_letter(k), budget->pct[k].value);
         if (w >= 30)
-            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, w >= 60 ? "on small" : "on",
+            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, w >= 60 ? "on small" : "on",
                      "%c", svg_class_letter(k));
         else if (w >= 16)
-            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c",
+            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c",
                      svg_class_letter(k));
         x += w;
     }
 }
 
-static unsigned used_classes(const struct an_budget *b)
+static unsigned used_classes(const struct an_budget *budget)
 {
     unsigned used = 0;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        used |= (unsigned)(b->pct[k].valid && b->pct[k].value > 0) << k;
+        used |= (unsigned)(budget->pct[k].valid && budget->pct[k].value > 0) << k;
     return used;
 }
 
@@ -61,12 +62,12 @@ struct distance {
     double points; /* sum over the classes */
 };
 
-static double distance(const struct an_budget *x, const struct an_budget *mean)
+static double distance(const struct an_budget *budget, const struct an_budget *mean)
 {
     double sum = 0;
-    for (int k = 0; k < AN_CLASS_COUNT && !x->reason; k++)
-        if (x->pct[k].valid && mean->pct[k].valid)
-            sum += fabs(x->pct[k].value - mean->pct[k].value);
+    for (int k = 0; k < AN_CLASS_COUNT && !budget->reason; k++)
+        if (budget->pct[k].valid && mean->pct[k].valid)
+            sum += fabs(budget->pct[k].value - mean->pct[k].value);
     return sum;
 }
 
@@ -86,15 +87,16 @@ static int in_order(const void *x, const void *y)
 
 /* The devices that have a bar, by their order: all of a few, of many those that differ most from
  * the mean. Returns how many. */
-static size_t chosen(const struct an_result *r, size_t device[BARS_MOST])
+static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
 {
-    size_t n = r->device_count < BARS_MOST ? r->device_count : BARS_MOST;
-    struct distance *all = r->device_count > 1 ? malloc(r->device_count * sizeof *all) : NULL;
+    size_t n = result->device_count < BARS_MOST ? result->device_count : BARS_MOST;
+    struct distance *all =
+        result->device_count > 1 ? malloc(result->device_count * sizeof *all) : NULL;
     if (!all)
         return 0;
-    for (size_t i = 0; i < r->device_count; i++)
-        all[i] = (struct distance){i, distance(&r->devices[i].budget, &r->budget)};
-    qsort(all, r->device_count, sizeof *all, farthest);
+    for (size_t i = 0; i < result->device_count; i++)
+        all[i] = (struct distance){i, distance(&result->devices[i].budget, &result->budget)};
+    qsort(all, result->device_count, sizeof *all, farthest);
     qsort(all, n, sizeof *all, in_order);
     for (size_t i = 0; i < n; i++)
         device[i] = all[i].device;
@@ -102,41 +104,42 @@ static size_t chosen(const struct an_result *r, size_t device[BARS_MOST])
     return n;
 }
 
-void html_budget(struct page *p, const struct an_result *r)
+void html_budget(struct page *page, const struct an_result *result)
 {
-    size_t device[BARS_MOST], devices = chosen(r, device);
+    size_t device[BARS_MOST], devices = chosen(result, device);
     const char *name[AN_CLASS_COUNT];
-    if (r->budget.reason)
+    if (result->budget.reason)
         return;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        name[k] = rep_class_name(r, k);
+        name[k] = rep_class_name(result, k);
     int largest = 0;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (r->budget.pct[k].valid && (!r->budget.pct[largest].valid ||
-                                       r->budget.pct[k].value > r->budget.pct[largest].value))
+        if (result->budget.pct[k].valid &&
+            (!result->budget.pct[largest].valid ||
+             result->budget.pct[k].value > result->budget.pct[largest].value))
             largest = k;
-    svg_begin(p, "budget", "Step budget: 100 % of a step by class", WIDTH,
+    svg_begin(page, "budget", "Step budget: 100 % of a step by class", WIDTH,
               BAR + 30 + 24 * (double)devices,
               "The largest part of a step is %s, %.1f %%. The table below has every class.",
-              name[largest], r->budget.pct[largest].value);
-    svg_text(p, LABEL - 8, 28, SVG_END, "", devices ? "mean" : "a step");
-    bar(p, r, &r->budget, 6, BAR);
+              name[largest], result->budget.pct[largest].value);
+    svg_text(page, LABEL - 8, 28, SVG_END, "", devices ? "mean" : "a step");
+    bar(page, result, &result->budget, 6, BAR);
     for (size_t i = 0; i < devices; i++) {
         double y = BAR + 16 + 24 * (double)i;
-        const struct an_device_budget *d = &r->devices[device[i]];
-        svg_text(p, LABEL - 8, y + 14, SVG_END, "large", "rank %" PRId64 " %.12s", d->rank,
-                 d->device);
-        svg_text(p, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, d->rank);
-        if (!d->budget.reason)
-            bar(p, r, &d->budget, y, 20);
+        const struct an_device_budget *budget = &result->devices[device[i]];
+        svg_text(page, LABEL - 8, y + 14, SVG_END, "large", "rank %" PRId64 " %.12s", budget->rank,
+                 budget->device);
+        svg_text(page, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, budget->rank);
+        if (!budget->budget.reason)
+            bar(page, result, &budget->budget, y, 20);
     }
-    svg_end(p);
-    svg_legend(p, used_classes(&r->budget), name);
-    if (devices && r->device_count > devices)
-        fprintf(p->out,
+    svg_end(page);
+    svg_legend(page, used_classes(&result->budget), name);
+    if (devices && result->device_count > devices)
+        fprintf(page->out,
                 "<p class=\"more\">%zu of %zu %s have a bar: those that differ most from the "
                 "mean.</p>\n",
-                devices, r->device_count, r->gpu.reason ? "ranks" : "devices");
+                devices, result->device_count, result->gpu.reason ? "ranks" : "devices");
 }
 
 /* ---- trend -------------------------------------------------------------------------------------------------------------- */
@@ -146,182 +149,192 @@ struct trend {
     int64_t first, last;                      /* indexes */
 };
 
-static double at_x(const struct trend *t, double index)
+static double at_x(const struct trend *trend, double index)
 {
-    double range = (double)t->last - (double)t->first;
-    return t->left + (range > 0 ? (index - (double)t->first) / range : 0.5) * t->width;
+    double range = (double)trend->last - (double)trend->first;
+    return trend->left + (range > 0 ? (index - (double)trend->first) / range : 0.5) * trend->width;
 }
-static double at_y(const struct trend *t, double ms)
+static double at_y(const struct trend *trend, double ms)
 {
-    return t->top + t->height * (1 - (ms < t->most_ms ? ms / t->most_ms : 1));
+    return trend->top + trend->height * (1 - (ms < trend->most_ms ? ms / trend->most_ms : 1));
 }
 
-static void axes(struct page *p, const struct trend *t)
+static void axes(struct page *page, const struct trend *trend)
 {
     char a[32];
-    double step = svg_tick(t->most_ms, 5);
-    for (double v = 0; v <= t->most_ms * 1.0001; v += step) {
-        svg_line(p, t->left, at_y(t, v), t->left + t->width, at_y(t, v), "grid");
-        svg_text(p, t->left - 6, at_y(t, v) + 4, SVG_END, "", "%s", page_time(a, v * 1e6));
+    double step = svg_tick(trend->most_ms, 5);
+    for (double v = 0; v <= trend->most_ms * 1.0001; v += step) {
+        svg_line(page, trend->left, at_y(trend, v), trend->left + trend->width, at_y(trend, v),
+                 "grid");
+        svg_text(page, trend->left - 6, at_y(trend, v) + 4, SVG_END, "", "%s",
+                 page_time(a, v * 1e6));
     }
-    double wide = fmax(1, svg_tick((double)t->last - (double)t->first, 8));
+    double wide = fmax(1, svg_tick((double)trend->last - (double)trend->first, 8));
     /* indexes of a damaged file may be so large that one more is the same number */
-    for (double v = ceil((double)t->first / wide) * wide; v <= (double)t->last && v + wide > v;
-         v += wide)
-        svg_text(p, at_x(t, v), t->top + t->height + 18, SVG_MIDDLE, "", "%.0f", v);
-    svg_text(p, t->left + t->width, t->top + t->height + 36, SVG_END, "", "step");
+    for (double v = ceil((double)trend->first / wide) * wide;
+         v <= (double)trend->last && v + wide > v; v += wide)
+        svg_text(page, at_x(trend, v), trend->top + trend->height + 18, SVG_MIDDLE, "", "%.0f", v);
+    svg_text(page, trend->left + trend->width, trend->top + trend->height + 36, SVG_END, "",
+             "step");
 }
 
 /* The points of a rank as a line; those that do not count are squares. Returns the first point of
  * the next rank. */
-static size_t line(struct page *p, const struct trend *t, const struct an_result *r, size_t from,
-                   int series)
+static size_t line(struct page *page, const struct trend *trend, const struct an_result *result,
+                   size_t from, int series)
 {
     size_t to = from, each, n;
-    while (to < r->step_point_count && r->step_points[to].rank == r->step_points[from].rank)
+    while (to < result->step_point_count &&
+           result->step_points[to].rank == result->step_points[from].rank)
         to++;
     n = to - from;
     each = (n + POINTS_MOST - 1) / POINTS_MOST;
-    fprintf(p->out, "<path class=\"line s%d\" d=\"", series);
+    fprintf(page->out, "<path class=\"line s%d\" d=\"", series);
     bool up = true;
     for (size_t i = from; i < to; i += each) {
         double ms = 0;
         size_t k = i, with = 0;
         for (; k < to && k < i + each; k++)
-            if (!r->step_points[k].excluded) {
-                ms += r->step_points[k].ms;
+            if (!result->step_points[k].excluded) {
+                ms += result->step_points[k].ms;
                 with++;
             }
         if (with)
-            fprintf(p->out, "%s%.5g %.5g", up ? "M" : "L", at_x(t, (double)r->step_points[i].index),
-                    at_y(t, ms / (double)with));
+            fprintf(page->out, "%s%.5g %.5g", up ? "M" : "L",
+                    at_x(trend, (double)result->step_points[i].index),
+                    at_y(trend, ms / (double)with));
         up = up && !with;
     }
-    fputs("\"/>\n", p->out);
+    fputs("\"/>\n", page->out);
     for (size_t i = from, shown = 0; i < to && shown < 20; i++)
-        if (r->step_points[i].excluded) {
-            const struct an_step_point *x = &r->step_points[i];
+        if (result->step_points[i].excluded) {
+            const struct an_step_point *point = &result->step_points[i];
             char title[100], a[32];
-            snprintf(title, sizeof title, "step %" PRId64 ", %s, left out: %.40s", x->index,
-                     page_time(a, x->ms * 1e6), x->excluded);
-            svg_rect(p, at_x(t, (double)x->index) - 3, at_y(t, x->ms) - 3, 6, 6, "excluded", title);
+            snprintf(title, sizeof title, "step %" PRId64 ", %s, left out: %.40s", point->index,
+                     page_time(a, point->ms * 1e6), point->excluded);
+            svg_rect(page, at_x(trend, (double)point->index) - 3, at_y(trend, point->ms) - 3, 6, 6,
+                     "excluded", title);
             shown++;
         }
     return to;
 }
 
 /* The number of a slow step above its circle; at the top edge beside it. */
-static void outlier_name(struct page *p, const struct trend *t, double x, double y, int64_t index)
+static void outlier_name(struct page *page, const struct trend *trend, double x, double y,
+                         int64_t index)
 {
-    bool above = y > t->top + 14, right = x > t->left + t->width - 60;
-    enum svg_anchor at = right ? SVG_END : above && x > t->left + 60 ? SVG_MIDDLE : SVG_START;
+    bool above = y > trend->top + 14, right = x > trend->left + trend->width - 60;
+    enum svg_anchor at = right ? SVG_END : above && x > trend->left + 60 ? SVG_MIDDLE : SVG_START;
     double aside = above ? 0 : right ? -8 : 8;
-    svg_text(p, x + aside, above ? y - 8 : y + 4, at, "", "%" PRId64, index);
+    svg_text(page, x + aside, above ? y - 8 : y + 4, at, "", "%" PRId64, index);
 }
 
-static void outliers(struct page *p, const struct trend *t, const struct an_result *r)
+static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
 {
     char a[32];
-    for (size_t i = 0; i < r->steps.outlier_count && i < 50; i++) {
-        const struct an_step_outlier *x = &r->steps.outliers[i];
-        double cx = at_x(t, (double)x->index), cy = at_y(t, x->ms);
-        fprintf(p->out,
+    for (size_t i = 0; i < result->steps.outlier_count && i < 50; i++) {
+        const struct an_step_outlier *step_outlier = &result->steps.outliers[i];
+        double cx = at_x(trend, (double)step_outlier->index), cy = at_y(trend, step_outlier->ms);
+        fprintf(page->out,
                 "<circle class=\"outlier\" cx=\"%.5g\" cy=\"%.5g\" r=\"4\"><title>step %" PRId64
                 ", %s</title></circle>\n",
-                cx, cy, x->index, page_time(a, x->ms * 1e6));
+                cx, cy, step_outlier->index, page_time(a, step_outlier->ms * 1e6));
         if (i < NAMED_MOST)
-            outlier_name(p, t, cx, cy, x->index);
+            outlier_name(page, trend, cx, cy, step_outlier->index);
     }
 }
 
-static void level(struct page *p, const struct trend *t, const char *name, struct an_value ms,
-                  double below)
+static void level(struct page *page, const struct trend *trend, const char *name,
+                  struct an_value ms, double below)
 {
     char a[32];
-    if (!ms.valid || ms.value > t->most_ms)
+    if (!ms.valid || ms.value > trend->most_ms)
         return;
-    svg_line(p, t->left, at_y(t, ms.value), t->left + t->width, at_y(t, ms.value), "level");
-    svg_text(p, t->left + t->width + 6, at_y(t, ms.value) + below, SVG_START, "", "%s %s", name,
-             page_time(a, ms.value * 1e6));
+    svg_line(page, trend->left, at_y(trend, ms.value), trend->left + trend->width,
+             at_y(trend, ms.value), "level");
+    svg_text(page, trend->left + trend->width + 6, at_y(trend, ms.value) + below, SVG_START, "",
+             "%s %s", name, page_time(a, ms.value * 1e6));
 }
 
 /* The same points for the chart that scripts draw: index, ms; excluded ones left out. */
-static void trend_data(struct html *h, const struct an_result *r)
+static void trend_data(struct html *html, const struct an_result *result)
 {
-    const struct an_step_point *x = r->step_points;
+    const struct an_step_point *point = result->step_points;
     size_t n = 0;
-    while (n < r->step_point_count && x[n].rank == x[0].rank)
+    while (n < result->step_point_count && point[n].rank == point[0].rank)
         n++;
     size_t each = (n + POINTS_MOST - 1) / POINTS_MOST, some = 0;
-    fputs("\"trend\":[", h->data);
+    fputs("\"trend\":[", html->data);
     for (size_t i = 0; i < n; i++) {
-        bool slow = each > 1 && x[i].worst_ms > 1.5 * r->steps.median_ms.value;
-        if (!x[i].excluded && (i % each == 0 || slow))
-            fprintf(h->data, "%s[%" PRId64 ",%.6g]", some++ ? "," : "", x[i].index,
-                    slow ? x[i].worst_ms : x[i].ms);
+        bool slow = each > 1 && point[i].worst_ms > 1.5 * result->steps.median_ms.value;
+        if (!point[i].excluded && (i % each == 0 || slow))
+            fprintf(html->data, "%s[%" PRId64 ",%.6g]", some++ ? "," : "", point[i].index,
+                    slow ? point[i].worst_ms : point[i].ms);
     }
-    fputs("],", h->data);
+    fputs("],", html->data);
 }
 
 /* Which line is which rank. */
-static void trend_legend(struct page *p, const struct an_result *r)
+static void trend_legend(struct page *page, const struct an_result *result)
 {
-    const struct an_step_point *x = r->step_points;
+    const struct an_step_point *point = result->step_points;
     size_t ranks = 0;
-    for (size_t i = 0; i < r->step_point_count; i++)
-        ranks += !i || x[i].rank != x[i - 1].rank;
+    for (size_t i = 0; i < result->step_point_count; i++)
+        ranks += !i || point[i].rank != point[i - 1].rank;
     if (ranks < 2)
         return;
-    fputs("<ul class=\"legend\">\n", p->out);
-    for (size_t i = 0, k = 0; i < r->step_point_count && k < RANKS_MOST; i++)
-        if (!i || x[i].rank != x[i - 1].rank)
-            fprintf(p->out,
+    fputs("<ul class=\"legend\">\n", page->out);
+    for (size_t i = 0, k = 0; i < result->step_point_count && k < RANKS_MOST; i++)
+        if (!i || point[i].rank != point[i - 1].rank)
+            fprintf(page->out,
                     "<li><svg class=\"key\" width=\"36\" height=\"16\" aria-hidden=\"true\" "
                     "focusable=\"false\"><path class=\"line "
                     "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "</li>\n",
-                    k++, x[i].rank);
-    fputs("</ul>\n", p->out);
+                    k++, point[i].rank);
+    fputs("</ul>\n", page->out);
     if (ranks > RANKS_MOST)
-        fprintf(p->out, "<p class=\"more\">%zu more ranks have no line.</p>\n", ranks - RANKS_MOST);
+        fprintf(page->out, "<p class=\"more\">%zu more ranks have no line.</p>\n",
+                ranks - RANKS_MOST);
 }
 
-void html_trend(struct page *p, const struct an_result *r)
+void html_trend(struct page *page, const struct an_result *result)
 {
-    struct trend t = {.left = 80,
-                      .top = 10,
-                      .width = WIDTH - 80 - 150,
-                      .height = 220,
-                      .first = INT64_MAX,
-                      .last = INT64_MIN};
-    const struct an_steps *s = &r->steps;
+    struct trend trend = {.left = 80,
+                          .top = 10,
+                          .width = WIDTH - 80 - 150,
+                          .height = 220,
+                          .first = INT64_MAX,
+                          .last = INT64_MIN};
+    const struct an_steps *steps = &result->steps;
     char a[32], b[32];
-    for (size_t i = 0; i < r->step_point_count; i++) {
-        const struct an_step_point *x = &r->step_points[i];
-        t.first = x->index < t.first ? x->index : t.first;
-        t.last = x->index > t.last ? x->index : t.last;
-        if (!x->excluded && x->worst_ms > t.most_ms)
-            t.most_ms = x->worst_ms;
+    for (size_t i = 0; i < result->step_point_count; i++) {
+        const struct an_step_point *point = &result->step_points[i];
+        trend.first = point->index < trend.first ? point->index : trend.first;
+        trend.last = point->index > trend.last ? point->index : trend.last;
+        if (!point->excluded && point->worst_ms > trend.most_ms)
+            trend.most_ms = point->worst_ms;
     }
-    if (r->step_point_count < 2 || !s->median_ms.valid || !(t.most_ms > 0))
+    if (result->step_point_count < 2 || !steps->median_ms.valid || !(trend.most_ms > 0))
         return;
-    if (t.most_ms > 4 * s->p95_ms.value) /* one stall must not press the rest to the floor; it
-                                            stands at the top edge */
-        t.most_ms = 4 * s->p95_ms.value;
-    t.most_ms *= 1.05;
-    svg_begin(p, "trend",
+    if (trend.most_ms > 4 * steps->p95_ms.value) /* one stall must not press the rest to the floor;
+                                            it stands at the top edge */
+        trend.most_ms = 4 * steps->p95_ms.value;
+    trend.most_ms *= 1.05;
+    svg_begin(page, "trend",
               "Step time over the run; circles: slow steps, squares: left out of statistics", WIDTH,
               280, "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
-              page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6),
-              s->outlier_count);
-    axes(p, &t);
+              page_time(a, steps->median_ms.value * 1e6), page_time(b, steps->p95_ms.value * 1e6),
+              steps->outlier_count);
+    axes(page, &trend);
     size_t at = 0;
-    for (int k = 0; k < RANKS_MOST && at < r->step_point_count; k++)
-        at = line(p, &t, r, at, k);
-    double close = at_y(&t, s->median_ms.value) - at_y(&t, s->p95_ms.value) < 16 ? 12 : 4;
-    level(p, &t, "median", s->median_ms, close);
-    level(p, &t, "p95", s->p95_ms, close > 4 ? -4 : 4);
-    outliers(p, &t, r);
-    svg_end(p);
-    trend_legend(p, r);
-    trend_data(p->format, r);
+    for (int k = 0; k < RANKS_MOST && at < result->step_point_count; k++)
+        at = line(page, &trend, result, at, k);
+    double close =
+        at_y(&trend, steps->median_ms.value) - at_y(&trend, steps->p95_ms.value) < 16 ? 12 : 4;
+    level(page, &trend, "median", steps->median_ms, close);
+    level(page, &trend, "p95", steps->p95_ms, close > 4 ? -4 : 4);
+    outliers(page, &trend, result);
+    svg_end(page);
+    trend_legend(page, result);
+    trend_data(page->format, result);
 }

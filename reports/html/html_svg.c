@@ -9,40 +9,40 @@
 
 #define TEXT_COLUMNS 200
 
-void svg_begin(struct page *p, const char *kind, const char *caption, double width, double height,
-               const char *about, ...)
+void svg_begin(struct page *page, const char *kind, const char *caption, double width,
+               double height, const char *about, ...)
 {
-    struct html *h = p->format;
+    struct html *html = page->format;
     char text[PAGE_TEXT];
     va_list ap;
     va_start(ap, about);
     vsnprintf(text, sizeof text, about, ap);
     va_end(ap);
-    html_block(p);
-    h->drawn = true;
-    int id = ++h->numbers;
-    fprintf(p->out,
+    html_block(page);
+    html->drawn = true;
+    int id = ++html->numbers;
+    fprintf(page->out,
             "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption "
             "id=\"caption-%d\">",
             id, kind, id);
-    html_text(p->out, caption, TEXT_COLUMNS);
-    fprintf(p->out,
+    html_text(page->out, caption, TEXT_COLUMNS);
+    fprintf(page->out,
             "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
             "aria-labelledby=\"caption-%d\">\n"
             "<svg viewBox=\"0 0 %.6g %.6g\" width=\"%.6g\" height=\"%.6g\" role=\"img\" "
             "aria-labelledby=\"about-%d\">\n<title "
             "id=\"about-%d\">",
             id, width, height, width, height, id, id);
-    html_text(p->out, text, 1000);
-    fputs("</title>\n", p->out);
+    html_text(page->out, text, 1000);
+    fputs("</title>\n", page->out);
 }
 
-void svg_end(struct page *p)
+void svg_end(struct page *page)
 {
-    fputs("</svg>\n</div>\n</figure>\n", p->out);
+    fputs("</svg>\n</div>\n</figure>\n", page->out);
 }
 
-void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class,
+void svg_text(struct page *page, double x, double y, enum svg_anchor at, const char *class,
               const char *format, ...)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
@@ -51,12 +51,12 @@ void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    fprintf(p->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[at]);
+    fprintf(page->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[at]);
     if (*class)
-        fprintf(p->out, " class=\"%s\"", class);
-    fputc('>', p->out);
-    html_text(p->out, text, TEXT_COLUMNS);
-    fputs("</text>\n", p->out);
+        fprintf(page->out, " class=\"%s\"", class);
+    fputc('>', page->out);
+    html_text(page->out, text, TEXT_COLUMNS);
+    fputs("</text>\n", page->out);
 }
 
 /* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans,
@@ -95,23 +95,23 @@ int svg_letters(const char *text, double width)
     return columns;
 }
 
-void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class)
+void svg_line(struct page *page, double x1, double y1, double x2, double y2, const char *class)
 {
-    fprintf(p->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
+    fprintf(page->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
 }
 
-void svg_rect(struct page *p, double x, double y, double width, double height, const char *class,
+void svg_rect(struct page *page, double x, double y, double width, double height, const char *class,
               const char *title)
 {
-    fprintf(p->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x, y,
-            width, height, class);
+    fprintf(page->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x,
+            y, width, height, class);
     if (!title) {
-        fputs("/>\n", p->out);
+        fputs("/>\n", page->out);
         return;
     }
-    fputs("><title>", p->out);
-    html_text(p->out, title, TEXT_COLUMNS);
-    fputs("</title></rect>\n", p->out);
+    fputs("><title>", page->out);
+    html_text(page->out, title, TEXT_COLUMNS);
+    fputs("</title></rect>\n", page->out);
 }
 
 /* "12.5", ".07", "-3". */
@@ -125,18 +125,18 @@ static void put_hundredths(FILE *out, long v)
         fprintf(out, rest % 10 ? ".%02ld" : ".%ld", rest % 10 ? rest : rest / 10);
 }
 
-void svg_dash(struct page *p, struct svg_pen *pen, double x, double y, double width)
+void svg_dash(struct page *page, struct svg_pen *pen, double x, double y, double width)
 {
     long from = lround(x * 100), across = lround(width * 100);
     if (pen->down) {
-        fputc('m', p->out);
-        put_hundredths(p->out, from - pen->x);
-        fputs(" 0h", p->out);
+        fputc('m', page->out);
+        put_hundredths(page->out, from - pen->x);
+        fputs(" 0h", page->out);
     } else {
-        fprintf(p->out, "M%.5g %.4gh", (double)from / 100, y);
+        fprintf(page->out, "M%.5g %.4gh", (double)from / 100, y);
     }
     across = across > 0 ? across : 1;
-    put_hundredths(p->out, across);
+    put_hundredths(page->out, across);
     *pen = (struct svg_pen){true, from + across};
 }
 
@@ -149,20 +149,20 @@ char svg_class_letter(int class)
     return letters[class];
 }
 
-void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_COUNT])
+void svg_legend(struct page *page, unsigned used, const char *const name[AN_CLASS_COUNT])
 {
-    fputs("<ul class=\"legend\">\n", p->out);
+    fputs("<ul class=\"legend\">\n", page->out);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (used >> k & 1) {
-            fprintf(p->out,
+            fprintf(page->out,
                     "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
                     "focusable=\"false\"><rect "
                     "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
                     k, svg_class_letter(k));
-            html_text(p->out, name[k], TEXT_COLUMNS);
-            fputs("</li>\n", p->out);
+            html_text(page->out, name[k], TEXT_COLUMNS);
+            fputs("</li>\n", page->out);
         }
-    fputs("</ul>\n", p->out);
+    fputs("</ul>\n", page->out);
 }
 
 double svg_tick(double most, int ticks)

@@ -32,180 +32,187 @@ static int longest(const void *x, const void *y)
 }
 
 /* How long a stretch must be to be one of the longest `most`; 0 or -1 (no memory). */
-static int threshold(const struct an_timeline_step *s, size_t most, int64_t *out)
+static int threshold(const struct an_timeline_step *timeline_step, size_t most, int64_t *out)
 {
     size_t n = 0;
     *out = 0;
-    for (size_t k = 0; k < s->track_count; k++)
-        n += s->track[k].span_count;
+    for (size_t k = 0; k < timeline_step->track_count; k++)
+        n += timeline_step->track[k].span_count;
     if (n <= most)
         return 0;
     int64_t *all = malloc(n * sizeof *all);
     if (!all)
         return -1;
     n = 0;
-    for (size_t k = 0; k < s->track_count; k++)
-        for (size_t i = 0; i < s->track[k].span_count; i++)
-            all[n++] = s->track[k].span[i].dur_ns;
+    for (size_t k = 0; k < timeline_step->track_count; k++)
+        for (size_t i = 0; i < timeline_step->track[k].span_count; i++)
+            all[n++] = timeline_step->track[k].span[i].dur_ns;
     qsort(all, n, sizeof *all, longest);
     *out = all[most] + 1;
     free(all);
     return 0;
 }
 
-static double scale(const struct drawing *s)
+static double scale(const struct drawing *drawing)
 {
-    return PLOT / (s->step->ms > 0 ? s->step->ms * 1e6 : 1);
+    return PLOT / (drawing->step->ms > 0 ? drawing->step->ms * 1e6 : 1);
 }
 
-static void named(struct page *p, const struct drawing *s, const struct an_timeline_span *x,
-                  double y, double height)
+static void named(struct page *page, const struct drawing *drawing,
+                  const struct an_timeline_span *timeline_span, double y, double height)
 {
     char class[16], title[400], a[32], b[32];
-    double from = LEFT + (double)x->start_ns * scale(s), width = (double)x->dur_ns * scale(s);
-    snprintf(class, sizeof class, "c%d", x->what);
-    if (x->merged > 1)
+    double from = LEFT + (double)timeline_span->start_ns * scale(drawing),
+           width = (double)timeline_span->dur_ns * scale(drawing);
+    snprintf(class, sizeof class, "c%d", timeline_span->what);
+    if (timeline_span->merged > 1)
         snprintf(title, sizeof title,
                  "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
-                 page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns), x->merged,
-                 100 * (double)x->busy, x->name);
+                 page_time(a, (double)timeline_span->dur_ns),
+                 page_time(b, (double)timeline_span->start_ns), timeline_span->merged,
+                 100 * (double)timeline_span->busy, timeline_span->name);
     else
-        snprintf(title, sizeof title, "%.80s: %s at %s%s", *x->name ? x->name : "(unnamed)",
-                 page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns),
-                 x->critical ? ", on the critical path" : "");
-    svg_rect(p, from, y, width, height, class, title);
+        snprintf(title, sizeof title, "%.80s: %s at %s%s",
+                 *timeline_span->name ? timeline_span->name : "(unnamed)",
+                 page_time(a, (double)timeline_span->dur_ns),
+                 page_time(b, (double)timeline_span->start_ns),
+                 timeline_span->critical ? ", on the critical path" : "");
+    svg_rect(page, from, y, width, height, class, title);
     if (width >= NAME_WIDTH && height > 12) {
-        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
-                svg_class_letter(x->what));
-        html_text(p->out, x->name, svg_letters(x->name, width - 24));
-        fputs("</text>\n", p->out);
+        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
+                svg_class_letter(timeline_span->what));
+        html_text(page->out, timeline_span->name, svg_letters(timeline_span->name, width - 24));
+        fputs("</text>\n", page->out);
     } else if (width >= 12) {
-        svg_text(p, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
-                 svg_class_letter(x->what));
+        svg_text(page, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
+                 svg_class_letter(timeline_span->what));
     }
 }
 
 /* Stretches of a class that are busy to one of four degrees, as strokes from the bottom of the row.
  */
-static void strokes(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
-                    int class, int degree, double bottom, double height)
+static void strokes(struct page *page, const struct drawing *drawing,
+                    const struct an_timeline_track *track, int class, int degree, double bottom,
+                    double height)
 {
     double tall = height * degree / 4;
     struct svg_pen pen = {0};
-    for (size_t i = 0; i < k->span_count; i++) {
-        const struct an_timeline_span *x = &k->span[i];
-        int busy = 1 + (int)(x->busy * 3.99f);
-        if (x->what != class || x->dur_ns >= s->named_ns || x->dur_ns < s->least_ns ||
-            busy != degree)
+    for (size_t i = 0; i < track->span_count; i++) {
+        const struct an_timeline_span *timeline_span = &track->span[i];
+        int busy = 1 + (int)(timeline_span->busy * 3.99f);
+        if (timeline_span->what != class || timeline_span->dur_ns >= drawing->named_ns ||
+            timeline_span->dur_ns < drawing->least_ns || busy != degree)
             continue;
         if (!pen.down)
-            fprintf(p->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
-        svg_dash(p, &pen, LEFT + (double)x->start_ns * scale(s), bottom - tall / 2,
-                 (double)x->dur_ns * scale(s));
+            fprintf(page->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
+        svg_dash(page, &pen, LEFT + (double)timeline_span->start_ns * scale(drawing),
+                 bottom - tall / 2, (double)timeline_span->dur_ns * scale(drawing));
     }
     if (pen.down)
-        fputs("\"/>\n", p->out);
+        fputs("\"/>\n", page->out);
 }
 
 /* The stretches of a track that are too short for a name of their own. */
-static void outlines(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
-                     double y, double height)
+static void outlines(struct page *page, const struct drawing *drawing,
+                     const struct an_timeline_track *track, double y, double height)
 {
     for (int class = 0; class < AN_CLASS_COUNT; class ++)
         for (int degree = 1; degree <= 4; degree++)
-            strokes(p, s, k, class, degree, y + height, height);
+            strokes(page, drawing, track, class, degree, y + height, height);
 }
 
 /* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may
  * still have. */
-static void critical(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
-                     double y, int *left)
+static void critical(struct page *page, const struct drawing *drawing,
+                     const struct an_timeline_track *track, double y, int *left)
 {
     struct svg_pen pen = {0};
-    for (size_t i = 0; i<k->span_count && * left> 0; i++) {
-        if (!k->span[i].critical)
+    for (size_t i = 0; i<track->span_count && * left> 0; i++) {
+        if (!track->span[i].critical)
             continue;
         --*left;
-        int64_t from = k->span[i].start_ns, to = from + k->span[i].dur_ns;
-        for (; i + 1 < k->span_count && k->span[i + 1].critical; i++) {
-            if ((double)(k->span[i + 1].start_ns - to) * scale(s) >= 1)
+        int64_t from = track->span[i].start_ns, to = from + track->span[i].dur_ns;
+        for (; i + 1 < track->span_count && track->span[i + 1].critical; i++) {
+            if ((double)(track->span[i + 1].start_ns - to) * scale(drawing) >= 1)
                 break;
-            to = k->span[i + 1].start_ns + k->span[i + 1].dur_ns;
+            to = track->span[i + 1].start_ns + track->span[i + 1].dur_ns;
         }
         if (!pen.down)
-            fputs("<path class=\"critical\" d=\"", p->out);
-        svg_dash(p, &pen, LEFT + (double)from * scale(s), y, (double)(to - from) * scale(s));
+            fputs("<path class=\"critical\" d=\"", page->out);
+        svg_dash(page, &pen, LEFT + (double)from * scale(drawing), y,
+                 (double)(to - from) * scale(drawing));
     }
     if (pen.down)
-        fputs("\"/>\n", p->out);
+        fputs("\"/>\n", page->out);
 }
 
-static void axis(struct page *p, const struct drawing *s, double height)
+static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     char a[32];
-    double step = svg_tick(s->step->ms, 8);
-    for (double v = 0; v <= s->step->ms; v += step) {
-        double x = LEFT + v * 1e6 * scale(s);
-        svg_line(p, x, 4, x, height - 22, "grid");
+    double step = svg_tick(drawing->step->ms, 8);
+    for (double v = 0; v <= drawing->step->ms; v += step) {
+        double x = LEFT + v * 1e6 * scale(drawing);
+        svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
-        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
+        svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
                  page_time(a, v * 1e6));
     }
 }
 
-static double row_height(const struct an_timeline_track *k)
+static double row_height(const struct an_timeline_track *track)
 {
-    return k->depth ? ROW_NESTED : ROW;
+    return track->depth ? ROW_NESTED : ROW;
 }
 
-static unsigned draw(struct page *p, const struct an_timeline_step *s, bool ranks)
+static unsigned draw(struct page *page, const struct an_timeline_step *timeline_step, bool ranks)
 {
     double height = 34, y = 6;
-    struct drawing x = {.step = s};
+    struct drawing drawing = {.step = timeline_step};
     unsigned used = 0;
     int left = PIECES_MOST;
     char caption[200], rank[40], a[32];
-    for (size_t k = 0; k < s->track_count; k++)
-        height += row_height(&s->track[k]);
-    if (threshold(s, NAMED_MOST, &x.named_ns) || threshold(s, NAMED_MOST + SMALL_MOST, &x.least_ns))
+    for (size_t k = 0; k < timeline_step->track_count; k++)
+        height += row_height(&timeline_step->track[k]);
+    if (threshold(timeline_step, NAMED_MOST, &drawing.named_ns) ||
+        threshold(timeline_step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
         return 0;
-    snprintf(rank, sizeof rank, " of rank %" PRId64, s->rank);
+    snprintf(rank, sizeof rank, " of rank %" PRId64, timeline_step->rank);
     snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
-             s->which[0] == 't' ? "Typical" : "Worst", s->index, ranks ? rank : "",
-             page_time(a, s->ms * 1e6));
-    svg_begin(p, "timeline", caption, WIDTH, height,
+             timeline_step->which[0] == 't' ? "Typical" : "Worst", timeline_step->index,
+             ranks ? rank : "", page_time(a, timeline_step->ms * 1e6));
+    svg_begin(page, "timeline", caption, WIDTH, height,
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
-              page_time(a, s->ms * 1e6));
-    axis(p, &x, height);
-    for (size_t k = 0; k < s->track_count; k++) {
-        const struct an_timeline_track *t = &s->track[k];
-        double tall = row_height(t) - 4;
-        if (!t->depth) {
+              page_time(a, timeline_step->ms * 1e6));
+    axis(page, &drawing, height);
+    for (size_t k = 0; k < timeline_step->track_count; k++) {
+        const struct an_timeline_track *track = &timeline_step->track[k];
+        double tall = row_height(track) - 4;
+        if (!track->depth) {
             char label[80] = "";
             if (ranks)
-                snprintf(label, sizeof label, "%" PRId64 ": ", t->rank);
-            fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
+                snprintf(label, sizeof label, "%" PRId64 ": ", track->rank);
+            fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
                     y + tall - 4, label);
-            html_text(p->out, t->name, ranks ? 22 : 26);
-            fputs("</text>\n", p->out);
+            html_text(page->out, track->name, ranks ? 22 : 26);
+            fputs("</text>\n", page->out);
         }
-        outlines(p, &x, t, y, tall);
-        for (size_t i = 0; i < t->span_count; i++) {
-            used |= 1u << t->span[i].what;
-            if (t->span[i].dur_ns >= x.named_ns)
-                named(p, &x, &t->span[i], y, tall);
+        outlines(page, &drawing, track, y, tall);
+        for (size_t i = 0; i < track->span_count; i++) {
+            used |= 1u << track->span[i].what;
+            if (track->span[i].dur_ns >= drawing.named_ns)
+                named(page, &drawing, &track->span[i], y, tall);
         }
-        critical(p, &x, t, y + tall + 1.5, &left);
-        y += row_height(t);
+        critical(page, &drawing, track, y + tall + 1.5, &left);
+        y += row_height(track);
     }
-    svg_end(p);
+    svg_end(page);
     return used;
 }
 
-void html_timeline(struct page *p, const struct an_result *r)
+void html_timeline(struct page *page, const struct an_result *result)
 {
-    const struct an_timeline *t = &r->timeline;
+    const struct an_timeline *timeline = &result->timeline;
     static const char *const name[AN_CLASS_COUNT] = {
         [AN_CLASS_COMPUTE] = "compute",
         [AN_CLASS_COMM] = "communication",
@@ -217,18 +224,18 @@ void html_timeline(struct page *p, const struct an_result *r)
         [AN_CLASS_UNATTRIBUTED] = "ranges that do not say what they are"};
     unsigned used = 0;
     bool ranks = false, path = false;
-    for (size_t i = 0; i < t->step_count; i++)
-        for (size_t k = 0; k < t->step[i].track_count; k++) {
-            const struct an_timeline_track *x = &t->step[i].track[k];
-            ranks = ranks || x->rank != t->step[i].rank;
-            for (size_t j = 0; j < x->span_count; j++)
-                path = path || x->span[j].critical;
+    for (size_t i = 0; i < timeline->step_count; i++)
+        for (size_t k = 0; k < timeline->step[i].track_count; k++) {
+            const struct an_timeline_track *track = &timeline->step[i].track[k];
+            ranks = ranks || track->rank != timeline->step[i].rank;
+            for (size_t j = 0; j < track->span_count; j++)
+                path = path || track->span[j].critical;
         }
-    for (size_t i = 0; i < t->step_count && !t->reason; i++)
-        used |= draw(p, &t->step[i], ranks);
+    for (size_t i = 0; i < timeline->step_count && !timeline->reason; i++)
+        used |= draw(page, &timeline->step[i], ranks);
     if (!used)
         return;
-    svg_legend(p, used, name);
+    svg_legend(page, used, name);
     if (path)
-        fputs("<p>A line below a row: on the critical path.</p>\n", p->out);
+        fputs("<p>A line below a row: on the critical path.</p>\n", page->out);
 }

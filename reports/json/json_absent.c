@@ -17,65 +17,65 @@ static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "cop
                                                         "nothing_us"};
 static const char *const blocking_keys[AN_BLOCKING_COUNT] = {"proven", "inferred", "unknown"};
 
-static void put_causes(struct rep_writer *w, const struct an_absent *x)
+static void put_causes(struct rep_writer *writer, const struct an_absent *absent)
 {
-    if (x->causes_reason) {
-        rep_put_null(w, "causes", x->causes_reason);
+    if (absent->causes_reason) {
+        rep_put_null(writer, "causes", absent->causes_reason);
         return;
     }
-    size_t n = x->cause_count < CAUSES_MOST ? x->cause_count : CAUSES_MOST;
+    size_t n = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
     int64_t rest = 0;
-    rep_open_list(w, "causes");
+    rep_open_list(writer, "causes");
     for (size_t i = 0; i < n; i++) {
-        rep_open(w, NULL);
-        rep_put_text(w, "cause", x->causes[i].cause);
-        rep_put_text_or(w, "name", x->causes[i].name, "no range was open");
-        rep_put_us(w, "us", x->causes[i].ns);
-        rep_close(w);
+        rep_open(writer, NULL);
+        rep_put_text(writer, "cause", absent->causes[i].cause);
+        rep_put_text_or(writer, "name", absent->causes[i].name, "no range was open");
+        rep_put_us(writer, "us", absent->causes[i].ns);
+        rep_close(writer);
     }
-    rep_close(w);
-    for (size_t i = n; i < x->cause_count; i++)
-        rest += x->causes[i].ns;
-    rep_put_us(w, "other_causes_us", rest);
+    rep_close(writer);
+    for (size_t i = n; i < absent->cause_count; i++)
+        rest += absent->causes[i].ns;
+    rep_put_us(writer, "other_causes_us", rest);
 }
 
-static void put_row(struct rep_writer *w, const struct an_absent *x)
+static void put_row(struct rep_writer *writer, const struct an_absent *absent)
 {
-    rep_open(w, NULL);
-    rep_put_int(w, "rank", x->rank);
-    rep_put_count(w, "device", x->device);
-    rep_put_text(w, "window", x->window);
-    rep_put_int(w, "steps", x->steps);
-    rep_put_us(w, "window_us", x->window_ns);
-    rep_put_us(w, "absent_us", x->absent_ns);
+    rep_open(writer, NULL);
+    rep_put_int(writer, "rank", absent->rank);
+    rep_put_count(writer, "device", absent->device);
+    rep_put_text(writer, "window", absent->window);
+    rep_put_int(writer, "steps", absent->steps);
+    rep_put_us(writer, "window_us", absent->window_ns);
+    rep_put_us(writer, "absent_us", absent->absent_ns);
     for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        rep_put_us_or(w, part_keys[k], x->part_ns[k]);
-    rep_put_us_or(w, "unlinked_us", x->unlinked_ns);
-    rep_put_us_or(w, "after_wait_us", x->after_wait_ns);
-    rep_open(w, "occupied");
+        rep_put_us_or(writer, part_keys[k], absent->part_ns[k]);
+    rep_put_us_or(writer, "unlinked_us", absent->unlinked_ns);
+    rep_put_us_or(writer, "after_wait_us", absent->after_wait_ns);
+    rep_open(writer, "occupied");
     for (int k = 0; k < AN_ABSENT_PARTS; k++) {
-        rep_open(w, occupied_keys[k]);
+        rep_open(writer, occupied_keys[k]);
         for (int i = 0; i < AN_OCCUPANTS; i++)
-            rep_put_us_or(w, occupant_keys[i], x->occupied_ns[k][i]);
-        rep_close(w);
+            rep_put_us_or(writer, occupant_keys[i], absent->occupied_ns[k][i]);
+        rep_close(writer);
     }
-    rep_close(w);
-    rep_open(w, "blocking_comm_us");
+    rep_close(writer);
+    rep_open(writer, "blocking_comm_us");
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        rep_put_us_or(w, blocking_keys[k], x->blocking_ns[k]);
-    rep_close(w);
-    put_causes(w, x);
-    rep_close(w);
+        rep_put_us_or(writer, blocking_keys[k], absent->blocking_ns[k]);
+    rep_close(writer);
+    put_causes(writer, absent);
+    rep_close(writer);
 }
 
-void rep_json_compute_absent(struct rep_writer *w, const struct an_result *r)
+void rep_json_compute_absent(struct rep_writer *writer, const struct an_result *result)
 {
-    if (r->absence.reason) {
-        rep_put_null(w, "compute_absent", r->absence.reason);
+    if (result->absence.reason) {
+        rep_put_null(writer, "compute_absent", result->absence.reason);
         return;
     }
-    rep_open_list(w, "compute_absent");
-    for (size_t i = 0; i < r->absent_count; i++)
-        put_row(w, &r->absent[i]);
-    rep_close(w);
+    rep_open_list(writer, "compute_absent");
+    for (size_t i = 0; i < result->absent_count; i++)
+        put_row(writer, &result->absent[i]);
+    rep_close(writer);
 }

@@ -6,100 +6,100 @@
 #include "reports/advice_write.h"
 #include "reports/json/json_parts.h"
 
-static void put_edit(struct rep_writer *w, const char *key, const struct an_what_if *x)
+static void put_edit(struct rep_writer *writer, const char *key, const struct an_what_if *what_if)
 {
-    rep_open(w, key);
-    rep_put_text(w, "edit", x->edit);
-    rep_put_text_or(w, "finding", x->of, "it comes from no finding");
-    rep_put_text_or(w, "none", x->reason, "there is a prediction");
-    rep_put_value(w, "step_ms", x->step_ms);
-    rep_put_value(w, "step_low_ms", x->step_low_ms);
-    rep_put_value(w, "step_high_ms", x->step_high_ms);
-    rep_open(w, "gain_pct");
-    rep_put_value(w, "low", x->gain.low);
-    rep_put_value(w, "expected", x->gain.expected);
-    rep_put_value(w, "high", x->gain.high);
-    rep_put_bool(w, "ceiling", x->gain.ceiling);
-    rep_close(w);
-    rep_put_text_or(w, "ceiling_because", x->ceiling, "it is no ceiling");
-    rep_put_text_or(w, "takes_for_granted", x->condition, "nothing");
-    rep_close(w);
+    rep_open(writer, key);
+    rep_put_text(writer, "edit", what_if->edit);
+    rep_put_text_or(writer, "finding", what_if->of, "it comes from no finding");
+    rep_put_text_or(writer, "none", what_if->reason, "there is a prediction");
+    rep_put_value(writer, "step_ms", what_if->step_ms);
+    rep_put_value(writer, "step_low_ms", what_if->step_low_ms);
+    rep_put_value(writer, "step_high_ms", what_if->step_high_ms);
+    rep_open(writer, "gain_pct");
+    rep_put_value(writer, "low", what_if->gain.low);
+    rep_put_value(writer, "expected", what_if->gain.expected);
+    rep_put_value(writer, "high", what_if->gain.high);
+    rep_put_bool(writer, "ceiling", what_if->gain.ceiling);
+    rep_close(writer);
+    rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is no ceiling");
+    rep_put_text_or(writer, "takes_for_granted", what_if->condition, "nothing");
+    rep_close(writer);
 }
 
-static void put_cores(struct rep_writer *w, const struct an_core_use *x)
+static void put_cores(struct rep_writer *writer, const struct an_core_use *core_use)
 {
-    rep_open(w, "cores");
-    rep_put_value(w, "usable", x->cores);
-    rep_put_value(w, "wanted", x->wanted);
-    rep_put_value(w, "used", x->used);
-    rep_put_value(w, "wanted_by_others", x->others);
-    rep_put_value(w, "short_pct", x->short_pct);
-    rep_put_value(w, "slowdown_pct", x->slowdown_pct);
-    rep_close(w);
+    rep_open(writer, "cores");
+    rep_put_value(writer, "usable", core_use->cores);
+    rep_put_value(writer, "wanted", core_use->wanted);
+    rep_put_value(writer, "used", core_use->used);
+    rep_put_value(writer, "wanted_by_others", core_use->others);
+    rep_put_value(writer, "short_pct", core_use->short_pct);
+    rep_put_value(writer, "slowdown_pct", core_use->slowdown_pct);
+    rep_close(writer);
 }
 
-static void put_sensitivity(struct rep_writer *w, const struct an_advice *a)
+static void put_sensitivity(struct rep_writer *writer, const struct an_advice *advice)
 {
-    rep_open_list(w, "sensitivity");
-    for (size_t i = 0; i < a->row_count; i++) {
-        const struct an_sensitivity_row *r = &a->rows[i];
-        rep_open(w, NULL);
-        rep_put_text(w, "key", r->key);
-        rep_put_real(w, "gain_pct_per_pct", r->gain_pct, "");
-        rep_put_real(w, "path_ms_per_step", r->path_ms, "");
-        rep_put_real(w, "path_pct", r->path_pct, "");
-        rep_put_value(w, "work_ms_per_step", r->work_ms);
-        rep_close(w);
+    rep_open_list(writer, "sensitivity");
+    for (size_t i = 0; i < advice->row_count; i++) {
+        const struct an_sensitivity_row *sensitivity_row = &advice->rows[i];
+        rep_open(writer, NULL);
+        rep_put_text(writer, "key", sensitivity_row->key);
+        rep_put_real(writer, "gain_pct_per_pct", sensitivity_row->gain_pct, "");
+        rep_put_real(writer, "path_ms_per_step", sensitivity_row->path_ms, "");
+        rep_put_real(writer, "path_pct", sensitivity_row->path_pct, "");
+        rep_put_value(writer, "work_ms_per_step", sensitivity_row->work_ms);
+        rep_close(writer);
     }
-    rep_close(w);
+    rep_close(writer);
 }
 
-static void put_body(struct rep_writer *w, const struct an_result *r)
+static void put_body(struct rep_writer *writer, const struct an_result *result)
 {
-    const struct an_advice *a = &r->advice;
-    rep_put_text_or(w, "none", a->reason, "the graph was replayed");
-    rep_put_value(w, "step_ms", a->step_ms);
-    rep_put_value(w, "replay_error_pct", r->trust.replay_error_pct);
-    rep_put_text_or(w, "replay_error_because", r->trust.replay_error_because,
+    const struct an_advice *advice = &result->advice;
+    rep_put_text_or(writer, "none", advice->reason, "the graph was replayed");
+    rep_put_value(writer, "step_ms", advice->step_ms);
+    rep_put_value(writer, "replay_error_pct", result->trust.replay_error_pct);
+    rep_put_text_or(writer, "replay_error_because", result->trust.replay_error_because,
                     "nothing is known to disturb it");
-    rep_put_value(w, "base_error_pct", a->base_error_pct);
-    rep_put_value(w, "unmatched_pct", a->unmatched_pct);
-    rep_put_value(w, "think_pct", a->think_pct);
-    rep_put_value(w, "held_pct", a->held_pct);
-    rep_put_int(w, "stretch_steps", a->stretch_steps);
-    rep_put_value(w, "stretch_low_pct", a->stretch_low_pct);
-    rep_put_value(w, "stretch_high_pct", a->stretch_high_pct);
-    put_cores(w, &a->cores);
-    rep_put_int(w, "steps", a->steps);
-    rep_put_int(w, "nodes", a->nodes);
-    rep_open_list(w, "what_if");
-    for (size_t i = 0; i < a->edit_count; i++)
-        put_edit(w, NULL, &a->edits[i]);
-    rep_close(w);
-    if (a->together.edit)
-        put_edit(w, "together", &a->together);
+    rep_put_value(writer, "base_error_pct", advice->base_error_pct);
+    rep_put_value(writer, "unmatched_pct", advice->unmatched_pct);
+    rep_put_value(writer, "think_pct", advice->think_pct);
+    rep_put_value(writer, "held_pct", advice->held_pct);
+    rep_put_int(writer, "stretch_steps", advice->stretch_steps);
+    rep_put_value(writer, "stretch_low_pct", advice->stretch_low_pct);
+    rep_put_value(writer, "stretch_high_pct", advice->stretch_high_pct);
+    put_cores(writer, &advice->cores);
+    rep_put_int(writer, "steps", advice->steps);
+    rep_put_int(writer, "nodes", advice->nodes);
+    rep_open_list(writer, "what_if");
+    for (size_t i = 0; i < advice->edit_count; i++)
+        put_edit(writer, NULL, &advice->edits[i]);
+    rep_close(writer);
+    if (advice->together.edit)
+        put_edit(writer, "together", &advice->together);
     else
-        rep_put_null(w, "together", "fewer than two edits");
-    put_sensitivity(w, a);
+        rep_put_null(writer, "together", "fewer than two edits");
+    put_sensitivity(writer, advice);
 }
 
-void rep_json_advice(struct rep_writer *w, const struct an_result *r)
+void rep_json_advice(struct rep_writer *writer, const struct an_result *result)
 {
-    rep_open(w, "advice");
-    put_body(w, r);
-    rep_close(w);
+    rep_open(writer, "advice");
+    put_body(writer, result);
+    rep_close(writer);
 }
 
-int rep_advice_json(const struct an_result *r, FILE *out)
+int rep_advice_json(const struct an_result *result, FILE *out)
 {
-    struct rep_writer w;
-    int rc = rep_writer_begin(&w, out);
+    struct rep_writer writer;
+    int rc = rep_writer_begin(&writer, out);
     if (rc)
         return rc;
-    rep_put_text(&w, "schema", "tacho-advice/1");
-    rep_put_text(&w, "file", r->run.file);
-    rep_put_text(&w, "verdict", r->verdict);
-    put_body(&w, r);
-    rc = rep_writer_end(&w);
+    rep_put_text(&writer, "schema", "tacho-advice/1");
+    rep_put_text(&writer, "file", result->run.file);
+    rep_put_text(&writer, "verdict", result->verdict);
+    put_body(&writer, result);
+    rc = rep_writer_end(&writer);
     return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
 }

@@ -1,74 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/json/json_parts.h"
 
-static void put_collective(struct rep_writer *w, const struct an_collective *k)
+static void put_collective(struct rep_writer *writer, const struct an_collective *collective)
 {
-    rep_open(w, NULL);
-    rep_put_text(w, "name", k->name);
-    rep_put_count(w, "communicator", k->communicator);
-    rep_put_count(w, "ranks", k->ranks);
-    rep_put_int(w, "count", k->count);
-    rep_put_int(w, "matched", k->matched);
-    rep_put_value(w, "calls_per_step", k->calls_per_step);
-    rep_put_value(w, "bytes_per_step", k->bytes_per_step);
-    rep_put_value(w, "bytes_per_call", k->bytes_per_call);
-    rep_put_value(w, "bytes_max_over_mean", k->bytes_max_over_mean);
-    rep_put_value(w, "mean_ms", k->mean_ms);
-    rep_put_value(w, "transfer_ms", k->transfer_ms);
-    rep_put_value(w, "waiting_ms", k->waiting_ms);
-    rep_put_value(w, "algorithm_bytes_per_s", k->algorithm_bytes_per_s);
-    rep_put_value(w, "bus_bytes_per_s", k->bus_bytes_per_s);
-    rep_put_text_or(w, "bandwidth_of", k->bandwidth_of, "no bandwidth is known");
-    rep_close(w);
+    rep_open(writer, NULL);
+    rep_put_text(writer, "name", collective->name);
+    rep_put_count(writer, "communicator", collective->communicator);
+    rep_put_count(writer, "ranks", collective->ranks);
+    rep_put_int(writer, "count", collective->count);
+    rep_put_int(writer, "matched", collective->matched);
+    rep_put_value(writer, "calls_per_step", collective->calls_per_step);
+    rep_put_value(writer, "bytes_per_step", collective->bytes_per_step);
+    rep_put_value(writer, "bytes_per_call", collective->bytes_per_call);
+    rep_put_value(writer, "bytes_max_over_mean", collective->bytes_max_over_mean);
+    rep_put_value(writer, "mean_ms", collective->mean_ms);
+    rep_put_value(writer, "transfer_ms", collective->transfer_ms);
+    rep_put_value(writer, "waiting_ms", collective->waiting_ms);
+    rep_put_value(writer, "algorithm_bytes_per_s", collective->algorithm_bytes_per_s);
+    rep_put_value(writer, "bus_bytes_per_s", collective->bus_bytes_per_s);
+    rep_put_text_or(writer, "bandwidth_of", collective->bandwidth_of, "no bandwidth is known");
+    rep_close(writer);
 }
 
-static void put_rank(struct rep_writer *w, const struct an_comm_rank *k)
+static void put_rank(struct rep_writer *writer, const struct an_comm_rank *comm_rank)
 {
-    rep_open(w, NULL);
-    rep_put_int(w, "rank", k->rank);
-    rep_put_value(w, "total_ms", k->total_ms);
-    rep_put_value(w, "exposed_ms", k->exposed_ms);
-    rep_put_value(w, "overlap_pct", k->overlap_pct);
-    rep_put_value(w, "transfer_ms", k->transfer_ms);
-    rep_put_value(w, "waiting_ms", k->waiting_ms);
-    rep_put_value(w, "exposed_transfer_ms", k->exposed_transfer_ms);
-    rep_put_value(w, "exposed_waiting_ms", k->exposed_waiting_ms);
-    rep_put_value(w, "last_pct", k->last_pct);
-    rep_put_value(w, "caused_ms", k->caused_ms);
-    rep_close(w);
+    rep_open(writer, NULL);
+    rep_put_int(writer, "rank", comm_rank->rank);
+    rep_put_value(writer, "total_ms", comm_rank->total_ms);
+    rep_put_value(writer, "exposed_ms", comm_rank->exposed_ms);
+    rep_put_value(writer, "overlap_pct", comm_rank->overlap_pct);
+    rep_put_value(writer, "transfer_ms", comm_rank->transfer_ms);
+    rep_put_value(writer, "waiting_ms", comm_rank->waiting_ms);
+    rep_put_value(writer, "exposed_transfer_ms", comm_rank->exposed_transfer_ms);
+    rep_put_value(writer, "exposed_waiting_ms", comm_rank->exposed_waiting_ms);
+    rep_put_value(writer, "last_pct", comm_rank->last_pct);
+    rep_put_value(writer, "caused_ms", comm_rank->caused_ms);
+    rep_close(writer);
 }
 
-void rep_json_communication(struct rep_writer *w, const struct an_communication *x)
+void rep_json_communication(struct rep_writer *writer, const struct an_communication *communication)
 {
-    if (x->reason) {
-        rep_put_null(w, "communication", x->reason);
+    if (communication->reason) {
+        rep_put_null(writer, "communication", communication->reason);
         return;
     }
-    rep_open(w, "communication");
-    rep_put_value(w, "bytes_per_step", x->bytes_per_step);
-    rep_put_value(w, "total_ms", x->total_ms);
-    rep_put_value(w, "exposed_ms", x->exposed_ms);
-    rep_put_value(w, "overlap_pct", x->overlap_pct);
-    rep_put_value(w, "transfer_ms", x->transfer_ms);
-    rep_put_value(w, "waiting_ms", x->waiting_ms);
-    rep_put_value(w, "exposed_transfer_ms", x->exposed_transfer_ms);
-    rep_put_value(w, "exposed_waiting_ms", x->exposed_waiting_ms);
-    rep_open(w, "blocking_ms");
-    rep_put_value(w, "proven", x->blocking_proven_ms);
-    rep_put_value(w, "inferred", x->blocking_inferred_ms);
-    rep_put_value(w, "unknown", x->blocking_unknown_ms);
-    rep_close(w);
-    rep_put_value(w, "skew_ms", x->skew_ms);
-    rep_put_int(w, "calls", x->calls);
-    rep_put_int(w, "matched", x->matched);
-    rep_put_text_or(w, "missing", x->missing, "no rank is known to be missing");
-    rep_open_list(w, "collectives");
-    for (size_t i = 0; i < x->collective_count; i++)
-        put_collective(w, &x->collectives[i]);
-    rep_close(w);
-    rep_open_list(w, "ranks");
-    for (size_t i = 0; i < x->rank_count; i++)
-        put_rank(w, &x->ranks[i]);
-    rep_close(w);
-    rep_close(w);
+    rep_open(writer, "communication");
+    rep_put_value(writer, "bytes_per_step", communication->bytes_per_step);
+    rep_put_value(writer, "total_ms", communication->total_ms);
+    rep_put_value(writer, "exposed_ms", communication->exposed_ms);
+    rep_put_value(writer, "overlap_pct", communication->overlap_pct);
+    rep_put_value(writer, "transfer_ms", communication->transfer_ms);
+    rep_put_value(writer, "waiting_ms", communication->waiting_ms);
+    rep_put_value(writer, "exposed_transfer_ms", communication->exposed_transfer_ms);
+    rep_put_value(writer, "exposed_waiting_ms", communication->exposed_waiting_ms);
+    rep_open(writer, "blocking_ms");
+    rep_put_value(writer, "proven", communication->blocking_proven_ms);
+    rep_put_value(writer, "inferred", communication->blocking_inferred_ms);
+    rep_put_value(writer, "unknown", communication->blocking_unknown_ms);
+    rep_close(writer);
+    rep_put_value(writer, "skew_ms", communication->skew_ms);
+    rep_put_int(writer, "calls", communication->calls);
+    rep_put_int(writer, "matched", communication->matched);
+    rep_put_text_or(writer, "missing", communication->missing, "no rank is known to be missing");
+    rep_open_list(writer, "collectives");
+    for (size_t i = 0; i < communication->collective_count; i++)
+        put_collective(writer, &communication->collectives[i]);
+    rep_close(writer);
+    rep_open_list(writer, "ranks");
+    for (size_t i = 0; i < communication->rank_count; i++)
+        put_rank(writer, &communication->ranks[i]);
+    rep_close(writer);
+    rep_close(writer);
 }

@@ -8,16 +8,17 @@
 
 #include "reports/json/json_writer.h"
 
-void rep_json_devices(struct rep_writer *w, const struct an_result *r);
-void rep_json_energy(struct rep_writer *w, const struct an_energy *e);
-void rep_json_counted(struct rep_writer *w, const struct an_result *r);
-void rep_json_hardware(struct rep_writer *w, const struct an_result *r);
-void rep_json_roofline(struct rep_writer *w, const struct an_result *r);
-void rep_json_compute_absent(struct rep_writer *w, const struct an_result *r);
-void rep_json_host_to_device(struct rep_writer *w,
-                             const struct an_result *r); /* launches, copies, syncs, precision */
-void rep_json_attribution(struct rep_writer *w, const struct an_attribution *a);
-void rep_json_compat(struct rep_writer *w, const struct an_compat_table *t);
-void rep_json_capture(struct rep_writer *w, const struct an_quality *q);
+void rep_json_devices(struct rep_writer *writer, const struct an_result *result);
+void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy);
+void rep_json_counted(struct rep_writer *writer, const struct an_result *result);
+void rep_json_hardware(struct rep_writer *writer, const struct an_result *result);
+void rep_json_roofline(struct rep_writer *writer, const struct an_result *result);
+void rep_json_compute_absent(struct rep_writer *writer, const struct an_result *result);
+void rep_json_host_to_device(
+    struct rep_writer *writer,
+    const struct an_result *result); /* launches, copies, syncs, precision */
+void rep_json_attribution(struct rep_writer *writer, const struct an_attribution *attribution);
+void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *compat_table);
+void rep_json_capture(struct rep_writer *writer, const struct an_quality *quality);
 
 #endif

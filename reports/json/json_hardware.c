@@ -1,114 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/json/json_gpu.h"
 
-void rep_json_energy(struct rep_writer *w, const struct an_energy *e)
+void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy)
 {
-    if (e->reason) {
-        rep_put_null(w, "energy", e->reason);
+    if (energy->reason) {
+        rep_put_null(writer, "energy", energy->reason);
         return;
     }
-    rep_open(w, "energy");
-    rep_put_value(w, "energy_j", e->energy_j);
-    rep_put_value(w, "power_w", e->power_w);
-    rep_put_int(w, "steps", e->steps);
-    rep_put_value(w, "per_step_j", e->per_step_j);
-    rep_put_value(w, "per_token_j", e->per_token_j);
-    rep_put_value(w, "per_sample_j", e->per_sample_j);
-    rep_put_value(w, "cost", e->cost);
-    rep_close(w);
+    rep_open(writer, "energy");
+    rep_put_value(writer, "energy_j", energy->energy_j);
+    rep_put_value(writer, "power_w", energy->power_w);
+    rep_put_int(writer, "steps", energy->steps);
+    rep_put_value(writer, "per_step_j", energy->per_step_j);
+    rep_put_value(writer, "per_token_j", energy->per_token_j);
+    rep_put_value(writer, "per_sample_j", energy->per_sample_j);
+    rep_put_value(writer, "cost", energy->cost);
+    rep_close(writer);
 }
 
-static void put_counted(struct rep_writer *w, const struct an_step_counted *s)
+static void put_counted(struct rep_writer *writer, const struct an_step_counted *counted)
 {
-    rep_put_value(w, "matrix_ops", s->matrix_ops);
-    rep_put_value(w, "fp32_flops", s->fp32_flops);
-    rep_put_value(w, "dram_bytes", s->dram_bytes);
-    rep_put_value(w, "l2_bytes", s->l2_bytes);
-    rep_put_value(w, "l1_bytes", s->l1_bytes);
-    rep_put_value(w, "time_ms", s->time_ms);
-    rep_put_value(w, "intensity", s->intensity);
-    rep_put_value(w, "flops_per_s", s->flops_per_s);
-    rep_put_value(w, "dram_bytes_per_s", s->dram_bytes_per_s);
-    rep_put_value(w, "occupancy_pct", s->occupancy_pct);
-    rep_put_value(w, "stall_memory", s->stall_memory);
-    rep_put_value(w, "stall_barrier", s->stall_barrier);
-    rep_put_value(w, "stall_math", s->stall_math);
-    rep_put_value(w, "stall_wait", s->stall_wait);
+    rep_put_value(writer, "matrix_ops", counted->matrix_ops);
+    rep_put_value(writer, "fp32_flops", counted->fp32_flops);
+    rep_put_value(writer, "dram_bytes", counted->dram_bytes);
+    rep_put_value(writer, "l2_bytes", counted->l2_bytes);
+    rep_put_value(writer, "l1_bytes", counted->l1_bytes);
+    rep_put_value(writer, "time_ms", counted->time_ms);
+    rep_put_value(writer, "intensity", counted->intensity);
+    rep_put_value(writer, "flops_per_s", counted->flops_per_s);
+    rep_put_value(writer, "dram_bytes_per_s", counted->dram_bytes_per_s);
+    rep_put_value(writer, "occupancy_pct", counted->occupancy_pct);
+    rep_put_value(writer, "stall_memory", counted->stall_memory);
+    rep_put_value(writer, "stall_barrier", counted->stall_barrier);
+    rep_put_value(writer, "stall_math", counted->stall_math);
+    rep_put_value(writer, "stall_wait", counted->stall_wait);
 }
 
-void rep_json_counted(struct rep_writer *w, const struct an_result *r)
+void rep_json_counted(struct rep_writer *writer, const struct an_result *result)
 {
-    if (r->counted.reason) {
-        rep_put_null(w, "ranges_counted", r->counted.reason);
+    if (result->counted.reason) {
+        rep_put_null(writer, "ranges_counted", result->counted.reason);
         return;
     }
-    rep_open_list(w, "ranges_counted");
-    for (size_t i = 0; i < r->range_counted_count; i++) {
-        const struct an_range_counted *x = &r->ranges_counted[i];
-        rep_open(w, NULL);
-        rep_put_count(w, "rank",
-                      x->rank >= 0 ? an_int(x->rank) : an_int_none("the process has no rank"));
-        rep_put_int(w, "device", x->device);
-        rep_put_text(w, "name", x->name);
-        rep_put_text(w, "dtype", x->dtype);
-        rep_put_int(w, "pieces", x->pieces);
-        put_counted(w, &x->counted);
-        rep_close(w);
+    rep_open_list(writer, "ranges_counted");
+    for (size_t i = 0; i < result->range_counted_count; i++) {
+        const struct an_range_counted *range_counted = &result->ranges_counted[i];
+        rep_open(writer, NULL);
+        rep_put_count(writer, "rank",
+                      range_counted->rank >= 0 ? an_int(range_counted->rank)
+                                               : an_int_none("the process has no rank"));
+        rep_put_int(writer, "device", range_counted->device);
+        rep_put_text(writer, "name", range_counted->name);
+        rep_put_text(writer, "dtype", range_counted->dtype);
+        rep_put_int(writer, "pieces", range_counted->pieces);
+        put_counted(writer, &range_counted->counted);
+        rep_close(writer);
     }
-    rep_close(w);
+    rep_close(writer);
 }
 
-static void put_throttling(struct rep_writer *w, const struct an_gpu_hardware *g)
+static void put_throttling(struct rep_writer *writer, const struct an_gpu_hardware *hardware)
 {
-    rep_put_value(w, "throttled_pct", g->throttled_pct);
-    rep_open_list(w, "throttle_reasons");
-    for (size_t i = 0; i < g->reason_count; i++) {
-        rep_open(w, NULL);
-        rep_put_text(w, "name", g->reasons[i].name);
-        rep_put_real(w, "pct", g->reasons[i].pct, "");
-        rep_put_bool(w, "fault", g->reasons[i].fault);
-        rep_close(w);
+    rep_put_value(writer, "throttled_pct", hardware->throttled_pct);
+    rep_open_list(writer, "throttle_reasons");
+    for (size_t i = 0; i < hardware->reason_count; i++) {
+        rep_open(writer, NULL);
+        rep_put_text(writer, "name", hardware->reasons[i].name);
+        rep_put_real(writer, "pct", hardware->reasons[i].pct, "");
+        rep_put_bool(writer, "fault", hardware->reasons[i].fault);
+        rep_close(writer);
     }
-    rep_close(w);
+    rep_close(writer);
 }
 
-void rep_json_hardware(struct rep_writer *w, const struct an_result *r)
+void rep_json_hardware(struct rep_writer *writer, const struct an_result *result)
 {
-    if (r->hardware.reason) {
-        rep_put_null(w, "hardware", r->hardware.reason);
+    if (result->hardware.reason) {
+        rep_put_null(writer, "hardware", result->hardware.reason);
         return;
     }
-    rep_open_list(w, "hardware");
-    for (size_t i = 0; i < r->hardware_gpu_count; i++) {
-        const struct an_gpu_hardware *g = &r->hardware_gpus[i];
-        rep_open(w, NULL);
-        rep_put_int(w, "gpu", g->gpu);
-        rep_put_text(w, "name", g->name);
-        rep_put_text(w, "uuid", g->uuid);
-        rep_put_value(w, "power_w", g->power_w);
-        rep_put_value(w, "power_limit_w", g->power_limit_w);
-        rep_put_value(w, "energy_j", g->energy_j);
-        rep_put_text_or(w, "energy_source", g->energy_source, "energy is not known");
-        rep_put_value(w, "clock_sm_mhz", g->clock_sm_mhz);
-        rep_put_value(w, "clock_sm_max_mhz", g->clock_sm_max_mhz);
-        rep_put_value(w, "temperature_max_c", g->temperature_max_c);
-        rep_put_value(w, "memory_used_bytes", g->memory_used_bytes);
-        rep_put_value(w, "sm_active_pct", g->sm_active_pct);
-        rep_put_value(w, "sm_occupancy_pct", g->sm_occupancy_pct);
-        rep_put_value(w, "tensor_active_pct", g->tensor_active_pct);
-        rep_put_value(w, "dram_active_pct", g->dram_active_pct);
-        rep_put_value(w, "fp32_active_pct", g->fp32_active_pct);
-        rep_put_value(w, "fp16_active_pct", g->fp16_active_pct);
-        rep_put_value(w, "fp64_active_pct", g->fp64_active_pct);
-        rep_put_value(w, "pm_sm_active_pct", g->pm_sm_active_pct);
-        rep_put_value(w, "pm_tensor_active_pct", g->pm_tensor_active_pct);
-        rep_put_value(w, "pm_dram_read_pct", g->pm_dram_read_pct);
-        rep_put_value(w, "pm_dram_write_pct", g->pm_dram_write_pct);
-        rep_open(w, "step");
-        put_counted(w, &g->step);
-        rep_close(w);
-        put_throttling(w, g);
-        rep_close(w);
+    rep_open_list(writer, "hardware");
+    for (size_t i = 0; i < result->hardware_gpu_count; i++) {
+        const struct an_gpu_hardware *hardware = &result->hardware_gpus[i];
+        rep_open(writer, NULL);
+        rep_put_int(writer, "gpu", hardware->gpu);
+        rep_put_text(writer, "name", hardware->name);
+        rep_put_text(writer, "uuid", hardware->uuid);
+        rep_put_value(writer, "power_w", hardware->power_w);
+        rep_put_value(writer, "power_limit_w", hardware->power_limit_w);
+        rep_put_value(writer, "energy_j", hardware->energy_j);
+        rep_put_text_or(writer, "energy_source", hardware->energy_source, "energy is not known");
+        rep_put_value(writer, "clock_sm_mhz", hardware->clock_sm_mhz);
+        rep_put_value(writer, "clock_sm_max_mhz", hardware->clock_sm_max_mhz);
+        rep_put_value(writer, "temperature_max_c", hardware->temperature_max_c);
+        rep_put_value(writer, "memory_used_bytes", hardware->memory_used_bytes);
+        rep_put_value(writer, "sm_active_pct", hardware->sm_active_pct);
+        rep_put_value(writer, "sm_occupancy_pct", hardware->sm_occupancy_pct);
+        rep_put_value(writer, "tensor_active_pct", hardware->tensor_active_pct);
+        rep_put_value(writer, "dram_active_pct", hardware->dram_active_pct);
+        rep_put_value(writer, "fp32_active_pct", hardware->fp32_active_pct);
+        rep_put_value(writer, "fp16_active_pct", hardware->fp16_active_pct);
+        rep_put_value(writer, "fp64_active_pct", hardware->fp64_active_pct);
+        rep_put_value(writer, "pm_sm_active_pct", hardware->pm_sm_active_pct);
+        rep_put_value(writer, "pm_tensor_active_pct", hardware->pm_tensor_active_pct);
+        rep_put_value(writer, "pm_dram_read_pct", hardware->pm_dram_read_pct);
+        rep_put_value(writer, "pm_dram_write_pct", hardware->pm_dram_write_pct);
+        rep_open(writer, "step");
+        put_counted(writer, &hardware->step);
+        rep_close(writer);
+        put_throttling(writer, hardware);
+        rep_close(writer);
     }
-    rep_close(w);
+    rep_close(writer);
 }

@@ -8,10 +8,11 @@
 
 #include "reports/json/json_writer.h"
 
-void rep_json_loader(struct rep_writer *w, const struct an_loader *l);
-void rep_json_critical_path(struct rep_writer *w, const struct an_critical_path *x);
-void rep_json_advice(struct rep_writer *w, const struct an_result *r);
-void rep_json_ranks(struct rep_writer *w, const struct an_ranks *r);
-void rep_json_communication(struct rep_writer *w, const struct an_communication *x);
+void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader);
+void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_path *path);
+void rep_json_advice(struct rep_writer *writer, const struct an_result *result);
+void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks);
+void rep_json_communication(struct rep_writer *writer,
+                            const struct an_communication *communication);
 
 #endif

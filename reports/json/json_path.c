@@ -6,54 +6,54 @@
 
 #define OPS_MOST 50
 
-static void put_causes(struct rep_writer *w, const struct an_critical_path *x)
+static void put_causes(struct rep_writer *writer, const struct an_critical_path *path)
 {
-    rep_open(w, "by_cause_us");
-    for (size_t i = 0; i < x->cause_count; i++)
-        rep_put_us(w, x->causes[i].key, x->causes[i].ns);
-    rep_close(w);
-    rep_open(w, "by_cause_step_median_ms");
-    for (size_t i = 0; i < x->cause_count; i++)
-        rep_put_value(w, x->causes[i].key, x->causes[i].step_median_ms);
-    rep_close(w);
+    rep_open(writer, "by_cause_us");
+    for (size_t i = 0; i < path->cause_count; i++)
+        rep_put_us(writer, path->causes[i].key, path->causes[i].ns);
+    rep_close(writer);
+    rep_open(writer, "by_cause_step_median_ms");
+    for (size_t i = 0; i < path->cause_count; i++)
+        rep_put_value(writer, path->causes[i].key, path->causes[i].step_median_ms);
+    rep_close(writer);
 }
 
-static void put_op(struct rep_writer *w, const struct an_path_op *o)
+static void put_op(struct rep_writer *writer, const struct an_path_op *path_op)
 {
-    rep_open(w, NULL);
-    rep_put_text(w, "name", o->name);
-    rep_put_text(w, "cause", o->cause);
-    rep_put_text(w, "where", o->where);
-    rep_put_int(w, "count", o->count);
-    rep_put_us(w, "us", o->ns);
-    rep_put_value(w, "pct", o->pct);
-    rep_close(w);
+    rep_open(writer, NULL);
+    rep_put_text(writer, "name", path_op->name);
+    rep_put_text(writer, "cause", path_op->cause);
+    rep_put_text(writer, "where", path_op->where);
+    rep_put_int(writer, "count", path_op->count);
+    rep_put_us(writer, "us", path_op->ns);
+    rep_put_value(writer, "pct", path_op->pct);
+    rep_close(writer);
 }
 
-void rep_json_critical_path(struct rep_writer *w, const struct an_critical_path *x)
+void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_path *path)
 {
-    rep_open(w, "critical_path");
-    rep_put_us_or(w, "window_us", x->window_ns);
-    rep_put_us_or(w, "length_us", x->length_ns);
-    rep_put_value(w, "explained_pct", x->explained_pct);
-    rep_put_value(w, "recorded_pct", x->recorded_pct);
-    rep_put_value(w, "inferred_pct", x->inferred_pct);
-    rep_put_value(w, "gap_pct", x->gap_pct);
-    rep_put_value(w, "think_pct", x->think_pct);
-    if (x->reason) {
-        rep_put_null(w, "by_cause_us", x->reason);
-        rep_close(w);
+    rep_open(writer, "critical_path");
+    rep_put_us_or(writer, "window_us", path->window_ns);
+    rep_put_us_or(writer, "length_us", path->length_ns);
+    rep_put_value(writer, "explained_pct", path->explained_pct);
+    rep_put_value(writer, "recorded_pct", path->recorded_pct);
+    rep_put_value(writer, "inferred_pct", path->inferred_pct);
+    rep_put_value(writer, "gap_pct", path->gap_pct);
+    rep_put_value(writer, "think_pct", path->think_pct);
+    if (path->reason) {
+        rep_put_null(writer, "by_cause_us", path->reason);
+        rep_close(writer);
         return;
     }
-    rep_put_int(w, "rank", x->rank);
-    rep_put_text(w, "device", x->device);
-    rep_put_int(w, "windows", x->windows);
-    rep_put_int(w, "steps", x->steps);
-    rep_put_text_or(w, "doubt", x->doubt, "none: the path may be read as the cause");
-    put_causes(w, x);
-    rep_open_list(w, "by_op");
-    for (size_t i = 0; i < x->op_count && i < OPS_MOST; i++)
-        put_op(w, &x->ops[i]);
-    rep_close(w);
-    rep_close(w);
+    rep_put_int(writer, "rank", path->rank);
+    rep_put_text(writer, "device", path->device);
+    rep_put_int(writer, "windows", path->windows);
+    rep_put_int(writer, "steps", path->steps);
+    rep_put_text_or(writer, "doubt", path->doubt, "none: the path may be read as the cause");
+    put_causes(writer, path);
+    rep_open_list(writer, "by_op");
+    for (size_t i = 0; i < path->op_count && i < OPS_MOST; i++)
+        put_op(writer, &path->ops[i]);
+    rep_close(writer);
+    rep_close(writer);
 }

@@ -1,187 +1,188 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/json/json_parts.h"
 
-static void put_row(struct rep_writer *w, const struct an_rank_row *k)
+static void put_row(struct rep_writer *writer, const struct an_rank_row *rank_row)
 {
-    rep_open(w, NULL);
-    rep_put_int(w, "rank", k->rank);
-    rep_put_text_or(w, "host", k->host, "not known");
-    rep_put_text(w, "verdict", k->verdict);
-    rep_put_int(w, "steps", k->steps);
-    rep_put_value(w, "step_ms", k->step_ms);
-    rep_put_value(w, "own_ms", k->own_ms);
-    rep_put_value(w, "waiting_ms", k->waiting_ms);
-    rep_put_value(w, "transfer_ms", k->transfer_ms);
-    rep_put_value(w, "input_ms", k->input_ms);
-    rep_put_value(w, "compute_ms", k->compute_ms);
-    rep_open(w, "stage_ms");
+    rep_open(writer, NULL);
+    rep_put_int(writer, "rank", rank_row->rank);
+    rep_put_text_or(writer, "host", rank_row->host, "not known");
+    rep_put_text(writer, "verdict", rank_row->verdict);
+    rep_put_int(writer, "steps", rank_row->steps);
+    rep_put_value(writer, "step_ms", rank_row->step_ms);
+    rep_put_value(writer, "own_ms", rank_row->own_ms);
+    rep_put_value(writer, "waiting_ms", rank_row->waiting_ms);
+    rep_put_value(writer, "transfer_ms", rank_row->transfer_ms);
+    rep_put_value(writer, "input_ms", rank_row->input_ms);
+    rep_put_value(writer, "compute_ms", rank_row->compute_ms);
+    rep_open(writer, "stage_ms");
     for (int i = 0; i < AN_STAGE_COUNT; i++)
-        rep_put_value(w, an_stage_key((enum an_step_stage)i), k->stage_ms[i]);
-    rep_close(w);
-    rep_put_value(w, "tokens_per_step", k->tokens_per_step);
-    rep_put_value(w, "samples_per_step", k->samples_per_step);
-    rep_put_value(w, "all_to_all_bytes", k->all_to_all_bytes);
-    rep_put_value(w, "excess_pct", k->excess_pct);
-    rep_put_value(w, "excess_low_pct", k->excess_low_pct);
-    rep_put_value(w, "excess_high_pct", k->excess_high_pct);
-    rep_close(w);
+        rep_put_value(writer, an_stage_key((enum an_step_stage)i), rank_row->stage_ms[i]);
+    rep_close(writer);
+    rep_put_value(writer, "tokens_per_step", rank_row->tokens_per_step);
+    rep_put_value(writer, "samples_per_step", rank_row->samples_per_step);
+    rep_put_value(writer, "all_to_all_bytes", rank_row->all_to_all_bytes);
+    rep_put_value(writer, "excess_pct", rank_row->excess_pct);
+    rep_put_value(writer, "excess_low_pct", rank_row->excess_low_pct);
+    rep_put_value(writer, "excess_high_pct", rank_row->excess_high_pct);
+    rep_close(writer);
 }
 
-static void put_straggler(struct rep_writer *w, const struct an_straggler *s)
+static void put_straggler(struct rep_writer *writer, const struct an_straggler *straggler)
 {
-    if (s->reason) {
-        rep_put_null(w, "straggler", s->reason);
+    if (straggler->reason) {
+        rep_put_null(writer, "straggler", straggler->reason);
         return;
     }
-    rep_open(w, "straggler");
-    rep_put_text(w, "says", s->says);
-    rep_put_int(w, "count", (int64_t)s->count);
-    if (s->count)
-        rep_put_int(w, "rank", s->rank);
+    rep_open(writer, "straggler");
+    rep_put_text(writer, "says", straggler->says);
+    rep_put_int(writer, "count", (int64_t)straggler->count);
+    if (straggler->count)
+        rep_put_int(writer, "rank", straggler->rank);
     else
-        rep_put_null(w, "rank", "none");
-    rep_put_value(w, "excess_pct", s->excess_pct);
-    rep_put_value(w, "excess_low_pct", s->excess_low_pct);
-    rep_put_value(w, "excess_high_pct", s->excess_high_pct);
-    rep_open(w, "gain_pct");
-    rep_put_value(w, "low", s->gain_low_pct);
-    rep_put_value(w, "expected", s->gain_pct);
-    rep_put_value(w, "high", s->gain_high_pct);
-    rep_close(w);
-    rep_put_bool(w, "by_data", s->by_data);
-    rep_close(w);
+        rep_put_null(writer, "rank", "none");
+    rep_put_value(writer, "excess_pct", straggler->excess_pct);
+    rep_put_value(writer, "excess_low_pct", straggler->excess_low_pct);
+    rep_put_value(writer, "excess_high_pct", straggler->excess_high_pct);
+    rep_open(writer, "gain_pct");
+    rep_put_value(writer, "low", straggler->gain_low_pct);
+    rep_put_value(writer, "expected", straggler->gain_pct);
+    rep_put_value(writer, "high", straggler->gain_high_pct);
+    rep_close(writer);
+    rep_put_bool(writer, "by_data", straggler->by_data);
+    rep_close(writer);
 }
 
-static void put_frontier(struct rep_writer *w, const struct an_frontier *f)
+static void put_frontier(struct rep_writer *writer, const struct an_frontier *frontier)
 {
-    bool found = f->stage != AN_STAGE_COUNT;
-    if (f->reason) {
-        rep_put_null(w, "frontier", f->reason);
+    bool found = frontier->stage != AN_STAGE_COUNT;
+    if (frontier->reason) {
+        rep_put_null(writer, "frontier", frontier->reason);
         return;
     }
-    rep_open(w, "frontier");
-    rep_put_text_or(w, "stage", found ? an_stage_key(f->stage) : NULL, f->delay_pct.reason);
+    rep_open(writer, "frontier");
+    rep_put_text_or(writer, "stage", found ? an_stage_key(frontier->stage) : NULL,
+                    frontier->delay_pct.reason);
     if (found)
-        rep_put_int(w, "rank", f->rank);
+        rep_put_int(writer, "rank", frontier->rank);
     else
-        rep_put_null(w, "rank", f->delay_pct.reason);
-    rep_put_value(w, "delay_ms", f->delay_ms);
-    rep_put_value(w, "delay_pct", f->delay_pct);
-    rep_put_value(w, "delay_low_pct", f->delay_low_pct);
-    rep_put_int(w, "slowest_ns", f->slowest_ns);
-    rep_open_list(w, "stages");
-    for (size_t i = 0; i < f->row_count; i++) {
-        const struct an_frontier_row *k = &f->row[i];
-        rep_open(w, NULL);
-        rep_put_text(w, "stage", an_stage_key(k->stage));
-        rep_put_real(w, "frontier_ms", k->frontier_ms, "not finite");
-        rep_put_real(w, "increment_ms", k->increment_ms, "not finite");
-        rep_put_int(w, "increment_ns", f->increment_ns[k->stage]);
-        rep_put_real(w, "behind_ms", k->behind_ms, "not finite");
-        rep_put_int(w, "rank", k->rank);
-        rep_put_real(w, "lead_pct", k->lead_pct, "not finite");
-        rep_close(w);
+        rep_put_null(writer, "rank", frontier->delay_pct.reason);
+    rep_put_value(writer, "delay_ms", frontier->delay_ms);
+    rep_put_value(writer, "delay_pct", frontier->delay_pct);
+    rep_put_value(writer, "delay_low_pct", frontier->delay_low_pct);
+    rep_put_int(writer, "slowest_ns", frontier->slowest_ns);
+    rep_open_list(writer, "stages");
+    for (size_t i = 0; i < frontier->row_count; i++) {
+        const struct an_frontier_row *frontier_row = &frontier->row[i];
+        rep_open(writer, NULL);
+        rep_put_text(writer, "stage", an_stage_key(frontier_row->stage));
+        rep_put_real(writer, "frontier_ms", frontier_row->frontier_ms, "not finite");
+        rep_put_real(writer, "increment_ms", frontier_row->increment_ms, "not finite");
+        rep_put_int(writer, "increment_ns", frontier->increment_ns[frontier_row->stage]);
+        rep_put_real(writer, "behind_ms", frontier_row->behind_ms, "not finite");
+        rep_put_int(writer, "rank", frontier_row->rank);
+        rep_put_real(writer, "lead_pct", frontier_row->lead_pct, "not finite");
+        rep_close(writer);
     }
-    rep_close(w);
-    rep_close(w);
+    rep_close(writer);
+    rep_close(writer);
 }
 
-static void put_clocks(struct rep_writer *w, const struct an_clocks *x)
+static void put_clocks(struct rep_writer *writer, const struct an_clocks *clocks)
 {
-    if (x->reason) {
-        rep_put_null(w, "clocks", x->reason);
+    if (clocks->reason) {
+        rep_put_null(writer, "clocks", clocks->reason);
         return;
     }
-    rep_open(w, "clocks");
-    rep_put_value(w, "error_ns", x->error_ns);
-    rep_open_list(w, "ranks");
-    for (size_t i = 0; i < x->row_count; i++) {
-        const struct an_clock_row *k = &x->row[i];
-        rep_open(w, NULL);
-        rep_put_int(w, "rank", k->rank);
-        rep_put_text_or(w, "host", k->host, "not known");
-        rep_put_text(w, "how", k->how);
-        rep_put_bool(w, "corrected", k->corrected);
-        rep_put_value(w, "offset_ns", k->offset_ns);
-        rep_put_value(w, "offset_low_ns", k->offset_low_ns);
-        rep_put_value(w, "offset_high_ns", k->offset_high_ns);
-        rep_put_value(w, "drift_ppm", k->drift_ppm);
-        rep_put_value(w, "drift_error_ppm", k->drift_error_ppm);
-        rep_put_value(w, "error_ns", k->error_ns);
-        rep_put_int(w, "matched", k->matched);
-        rep_close(w);
+    rep_open(writer, "clocks");
+    rep_put_value(writer, "error_ns", clocks->error_ns);
+    rep_open_list(writer, "ranks");
+    for (size_t i = 0; i < clocks->row_count; i++) {
+        const struct an_clock_row *clock_row = &clocks->row[i];
+        rep_open(writer, NULL);
+        rep_put_int(writer, "rank", clock_row->rank);
+        rep_put_text_or(writer, "host", clock_row->host, "not known");
+        rep_put_text(writer, "how", clock_row->how);
+        rep_put_bool(writer, "corrected", clock_row->corrected);
+        rep_put_value(writer, "offset_ns", clock_row->offset_ns);
+        rep_put_value(writer, "offset_low_ns", clock_row->offset_low_ns);
+        rep_put_value(writer, "offset_high_ns", clock_row->offset_high_ns);
+        rep_put_value(writer, "drift_ppm", clock_row->drift_ppm);
+        rep_put_value(writer, "drift_error_ppm", clock_row->drift_error_ppm);
+        rep_put_value(writer, "error_ns", clock_row->error_ns);
+        rep_put_int(writer, "matched", clock_row->matched);
+        rep_close(writer);
     }
-    rep_close(w);
-    rep_close(w);
+    rep_close(writer);
+    rep_close(writer);
 }
 
-static void put_pipeline(struct rep_writer *w, const struct an_pipeline *p)
+static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pipeline)
 {
-    if (p->reason) {
-        rep_put_null(w, "pipeline", p->reason);
+    if (pipeline->reason) {
+        rep_put_null(writer, "pipeline", pipeline->reason);
         return;
     }
-    rep_open(w, "pipeline");
-    rep_put_int(w, "stages", p->stages);
-    rep_put_int(w, "micro_batches", p->micro_batches);
-    rep_put_value(w, "bubble_ms", p->bubble_ms);
-    rep_put_value(w, "bubble_pct", p->bubble_pct);
-    rep_put_value(w, "ideal_pct", p->ideal_pct);
-    rep_close(w);
+    rep_open(writer, "pipeline");
+    rep_put_int(writer, "stages", pipeline->stages);
+    rep_put_int(writer, "micro_batches", pipeline->micro_batches);
+    rep_put_value(writer, "bubble_ms", pipeline->bubble_ms);
+    rep_put_value(writer, "bubble_pct", pipeline->bubble_pct);
+    rep_put_value(writer, "ideal_pct", pipeline->ideal_pct);
+    rep_close(writer);
 }
 
-static void put_experts(struct rep_writer *w, const struct an_experts *e)
+static void put_experts(struct rep_writer *writer, const struct an_experts *experts)
 {
-    if (e->reason) {
-        rep_put_null(w, "experts", e->reason);
+    if (experts->reason) {
+        rep_put_null(writer, "experts", experts->reason);
         return;
     }
-    rep_open(w, "experts");
-    rep_put_value(w, "max_over_mean", e->max_over_mean);
-    rep_put_value(w, "mean_bytes", e->bytes_mean);
-    rep_put_value(w, "max_bytes", e->bytes_max);
-    rep_put_int(w, "rank", e->rank);
-    rep_close(w);
+    rep_open(writer, "experts");
+    rep_put_value(writer, "max_over_mean", experts->max_over_mean);
+    rep_put_value(writer, "mean_bytes", experts->bytes_mean);
+    rep_put_value(writer, "max_bytes", experts->bytes_max);
+    rep_put_int(writer, "rank", experts->rank);
+    rep_close(writer);
 }
 
-static void put_data(struct rep_writer *w, const struct an_uneven *u)
+static void put_data(struct rep_writer *writer, const struct an_uneven *uneven)
 {
-    if (u->reason) {
-        rep_put_null(w, "data", u->reason);
+    if (uneven->reason) {
+        rep_put_null(writer, "data", uneven->reason);
         return;
     }
-    rep_open(w, "data");
-    rep_put_text(w, "of", u->what);
-    rep_put_bool(w, "uneven", u->found);
-    rep_put_value(w, "max_over_mean", u->max_over_mean);
-    rep_put_value(w, "mean", u->mean);
-    rep_put_value(w, "max", u->max);
-    rep_put_value(w, "min", u->min);
-    rep_put_int(w, "rank", u->rank);
-    rep_close(w);
+    rep_open(writer, "data");
+    rep_put_text(writer, "of", uneven->what);
+    rep_put_bool(writer, "uneven", uneven->found);
+    rep_put_value(writer, "max_over_mean", uneven->max_over_mean);
+    rep_put_value(writer, "mean", uneven->mean);
+    rep_put_value(writer, "max", uneven->max);
+    rep_put_value(writer, "min", uneven->min);
+    rep_put_int(writer, "rank", uneven->rank);
+    rep_close(writer);
 }
 
-void rep_json_ranks(struct rep_writer *w, const struct an_ranks *r)
+void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks)
 {
-    rep_open(w, "ranks");
-    rep_put_text_or(w, "own_is", r->own_is, r->reason);
-    rep_put_int(w, "steps", r->steps);
-    rep_put_text_or(w, "missing", r->missing, "no rank is known to be missing");
-    if (r->row_count) {
-        put_straggler(w, &r->straggler);
-        put_frontier(w, &r->frontier);
-        put_data(w, &r->uneven);
+    rep_open(writer, "ranks");
+    rep_put_text_or(writer, "own_is", ranks->own_is, ranks->reason);
+    rep_put_int(writer, "steps", ranks->steps);
+    rep_put_text_or(writer, "missing", ranks->missing, "no rank is known to be missing");
+    if (ranks->row_count) {
+        put_straggler(writer, &ranks->straggler);
+        put_frontier(writer, &ranks->frontier);
+        put_data(writer, &ranks->uneven);
     } else {
-        rep_put_null(w, "straggler", r->reason);
-        rep_put_null(w, "frontier", r->reason);
-        rep_put_null(w, "data", r->reason);
+        rep_put_null(writer, "straggler", ranks->reason);
+        rep_put_null(writer, "frontier", ranks->reason);
+        rep_put_null(writer, "data", ranks->reason);
     }
-    put_pipeline(w, &r->pipeline);
-    put_experts(w, &r->experts);
-    put_clocks(w, &r->clocks);
-    rep_open_list(w, "ranks");
-    for (size_t i = 0; i < r->row_count; i++)
-        put_row(w, &r->row[i]);
-    rep_close(w);
-    rep_close(w);
+    put_pipeline(writer, &ranks->pipeline);
+    put_experts(writer, &ranks->experts);
+    put_clocks(writer, &ranks->clocks);
+    rep_open_list(writer, "ranks");
+    for (size_t i = 0; i < ranks->row_count; i++)
+        put_row(writer, &ranks->row[i]);
+    rep_close(writer);
+    rep_close(writer);
 }

@@ -45,25 +45,25 @@ static void new_line(FILE *out, int depth)
 }
 
 /* What stands before an element. */
-static void before(struct rep_writer *w, const char *key)
+static void before(struct rep_writer *writer, const char *key)
 {
-    struct rep_level *l = &w->level[w->depth];
-    if (l->count++)
-        fputc(',', w->out);
-    new_line(w->out, w->depth + 1);
-    if (l->list)
+    struct rep_level *level = &writer->level[writer->depth];
+    if (level->count++)
+        fputc(',', writer->out);
+    new_line(writer->out, writer->depth + 1);
+    if (level->list)
         return;
-    write_string(w->out, key);
-    fputs(": ", w->out);
+    write_string(writer->out, key);
+    fputs(": ", writer->out);
 }
 
 /* Appends the pointer of the element that `before` began. */
-static void path_push(struct rep_writer *w, const char *key)
+static void path_push(struct rep_writer *writer, const char *key)
 {
-    struct rep_level *l = &w->level[w->depth];
-    char *to = w->path + l->path, *end = w->path + sizeof w->path - 3;
-    if (l->list) {
-        snprintf(to, sizeof w->path - l->path, "/%" PRId64, l->count - 1);
+    struct rep_level *level = &writer->level[writer->depth];
+    char *to = writer->path + level->path, *end = writer->path + sizeof writer->path - 3;
+    if (level->list) {
+        snprintf(to, sizeof writer->path - level->path, "/%" PRId64, level->count - 1);
         return;
     }
     if (to < end)
@@ -79,155 +79,156 @@ static void path_push(struct rep_writer *w, const char *key)
     *to = 0;
 }
 
-static void path_pop(struct rep_writer *w)
+static void path_pop(struct rep_writer *writer)
 {
-    w->path[w->level[w->depth].path] = 0;
+    writer->path[writer->level[writer->depth].path] = 0;
 }
 
-static void open_level(struct rep_writer *w, const char *key, bool list)
+static void open_level(struct rep_writer *writer, const char *key, bool list)
 {
-    before(w, key);
-    path_push(w, key);
-    fputc(list ? '[' : '{', w->out);
-    if (w->depth + 1 < REP_JSON_DEPTH)
-        w->depth++;
-    w->level[w->depth] = (struct rep_level){.path = strlen(w->path), .list = list};
+    before(writer, key);
+    path_push(writer, key);
+    fputc(list ? '[' : '{', writer->out);
+    if (writer->depth + 1 < REP_JSON_DEPTH)
+        writer->depth++;
+    writer->level[writer->depth] = (struct rep_level){.path = strlen(writer->path), .list = list};
 }
 
-void rep_open(struct rep_writer *w, const char *key)
+void rep_open(struct rep_writer *writer, const char *key)
 {
-    open_level(w, key, false);
+    open_level(writer, key, false);
 }
 
-void rep_open_list(struct rep_writer *w, const char *key)
+void rep_open_list(struct rep_writer *writer, const char *key)
 {
-    open_level(w, key, true);
+    open_level(writer, key, true);
 }
 
-void rep_close(struct rep_writer *w)
+void rep_close(struct rep_writer *writer)
 {
-    struct rep_level l = w->level[w->depth];
-    w->depth--;
-    path_pop(w);
-    if (l.count)
-        new_line(w->out, w->depth + 1);
-    fputc(l.list ? ']' : '}', w->out);
+    struct rep_level level = writer->level[writer->depth];
+    writer->depth--;
+    path_pop(writer);
+    if (level.count)
+        new_line(writer->out, writer->depth + 1);
+    fputc(level.list ? ']' : '}', writer->out);
 }
 
-int rep_writer_begin(struct rep_writer *w, FILE *out)
+int rep_writer_begin(struct rep_writer *writer, FILE *out)
 {
-    *w = (struct rep_writer){.out = out};
-    w->absent = open_memstream(&w->reasons, &w->reasons_size);
-    if (!w->absent)
+    *writer = (struct rep_writer){.out = out};
+    writer->absent = open_memstream(&writer->reasons, &writer->reasons_size);
+    if (!writer->absent)
         return TACHO_ENOMEM;
     fputc('{', out);
     return 0;
 }
 
-int rep_writer_end(struct rep_writer *w)
+int rep_writer_end(struct rep_writer *writer)
 {
-    int rc = fclose(w->absent) ? TACHO_ENOMEM : 0;
+    int rc = fclose(writer->absent) ? TACHO_ENOMEM : 0;
     if (!rc) {
-        before(w, "absent");
-        fprintf(w->out, "{%s", w->reasons);
-        if (w->nulls)
-            new_line(w->out, 1);
-        fputs("}\n}\n", w->out);
+        before(writer, "absent");
+        fprintf(writer->out, "{%s", writer->reasons);
+        if (writer->nulls)
+            new_line(writer->out, 1);
+        fputs("}\n}\n", writer->out);
     }
-    free(w->reasons);
+    free(writer->reasons);
     return rc;
 }
 
-void rep_put_null(struct rep_writer *w, const char *key, const char *reason)
+void rep_put_null(struct rep_writer *writer, const char *key, const char *reason)
 {
-    before(w, key);
-    fputs("null", w->out);
-    path_push(w, key);
-    if (w->nulls++)
-        fputc(',', w->absent);
-    new_line(w->absent, 2);
-    write_string(w->absent, w->path);
-    fputs(": ", w->absent);
-    write_string(w->absent, reason && *reason ? reason : "not known");
-    path_pop(w);
+    before(writer, key);
+    fputs("null", writer->out);
+    path_push(writer, key);
+    if (writer->nulls++)
+        fputc(',', writer->absent);
+    new_line(writer->absent, 2);
+    write_string(writer->absent, writer->path);
+    fputs(": ", writer->absent);
+    write_string(writer->absent, reason && *reason ? reason : "not known");
+    path_pop(writer);
 }
 
-void rep_put_text(struct rep_writer *w, const char *key, const char *text)
+void rep_put_text(struct rep_writer *writer, const char *key, const char *text)
 {
-    before(w, key);
-    write_string(w->out, text);
+    before(writer, key);
+    write_string(writer->out, text);
 }
 
-void rep_put_text_or(struct rep_writer *w, const char *key, const char *text, const char *reason)
+void rep_put_text_or(struct rep_writer *writer, const char *key, const char *text,
+                     const char *reason)
 {
     if (text && *text)
-        rep_put_text(w, key, text);
+        rep_put_text(writer, key, text);
     else
-        rep_put_null(w, key, reason);
+        rep_put_null(writer, key, reason);
 }
 
-void rep_put_texts(struct rep_writer *w, const char *key, const char *const *texts, size_t n)
+void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts, size_t n)
 {
-    rep_open_list(w, key);
+    rep_open_list(writer, key);
     for (size_t i = 0; i < n; i++)
-        rep_put_text(w, NULL, texts[i]);
-    rep_close(w);
+        rep_put_text(writer, NULL, texts[i]);
+    rep_close(writer);
 }
 
-void rep_put_bool(struct rep_writer *w, const char *key, bool v)
+void rep_put_bool(struct rep_writer *writer, const char *key, bool v)
 {
-    before(w, key);
-    fputs(v ? "true" : "false", w->out);
+    before(writer, key);
+    fputs(v ? "true" : "false", writer->out);
 }
 
-void rep_put_int(struct rep_writer *w, const char *key, int64_t v)
+void rep_put_int(struct rep_writer *writer, const char *key, int64_t v)
 {
-    before(w, key);
-    fprintf(w->out, "%" PRId64, v);
+    before(writer, key);
+    fprintf(writer->out, "%" PRId64, v);
 }
 
-void rep_put_real(struct rep_writer *w, const char *key, double v, const char *reason)
+void rep_put_real(struct rep_writer *writer, const char *key, double v, const char *reason)
 {
     char text[40];
     if (!isfinite(v)) {
-        rep_put_null(w, key, reason);
+        rep_put_null(writer, key, reason);
         return;
     }
-    before(w, key);
+    before(writer, key);
     snprintf(text, sizeof text, "%.15g", v);
-    fputs(text, w->out);
+    fputs(text, writer->out);
     if (!strpbrk(text, ".e"))
         fputs(".0",
-              w->out); /* stays a number with a fraction for readers that tell the two apart */
+              writer->out); /* stays a number with a fraction for readers that tell the two apart */
 }
 
-void rep_put_value(struct rep_writer *w, const char *key, struct an_value v)
+void rep_put_value(struct rep_writer *writer, const char *key, struct an_value v)
 {
     if (v.valid)
-        rep_put_real(w, key, v.value, "not a finite number");
+        rep_put_real(writer, key, v.value, "not a finite number");
     else
-        rep_put_null(w, key, v.reason);
+        rep_put_null(writer, key, v.reason);
 }
 
-void rep_put_count(struct rep_writer *w, const char *key, struct an_count v)
+void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count)
 {
-    if (v.valid)
-        rep_put_int(w, key, v.value);
+    if (count.valid)
+        rep_put_int(writer, key, count.value);
     else
-        rep_put_null(w, key, v.reason);
+        rep_put_null(writer, key, count.reason);
 }
 
-void rep_put_us(struct rep_writer *w, const char *key, int64_t ns)
+void rep_put_us(struct rep_writer *writer, const char *key, int64_t ns)
 {
     uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    before(w, key);
-    fprintf(w->out, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "", size / 1000, size % 1000);
+    before(writer, key);
+    fprintf(writer->out, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
-void rep_put_us_or(struct rep_writer *w, const char *key, struct an_count ns)
+void rep_put_us_or(struct rep_writer *writer, const char *key, struct an_count ns)
 {
     if (ns.valid)
-        rep_put_us(w, key, ns.value);
+        rep_put_us(writer, key, ns.value);
     else
-        rep_put_null(w, key, ns.reason);
+        rep_put_null(writer, key, ns.reason);
 }

@@ -35,28 +35,29 @@ struct rep_writer {
 };
 
 /* Opens the outermost object. 0 or TACHO_ENOMEM. */
-int rep_writer_begin(struct rep_writer *w, FILE *out);
+int rep_writer_begin(struct rep_writer *writer, FILE *out);
 /* Writes "absent", closes the object, frees. 0 or TACHO_ENOMEM. */
-int rep_writer_end(struct rep_writer *w);
+int rep_writer_end(struct rep_writer *writer);
 
 /* In a list `key` is NULL. */
-void rep_open(struct rep_writer *w, const char *key);
-void rep_open_list(struct rep_writer *w, const char *key);
-void rep_close(struct rep_writer *w);
+void rep_open(struct rep_writer *writer, const char *key);
+void rep_open_list(struct rep_writer *writer, const char *key);
+void rep_close(struct rep_writer *writer);
 
-void rep_put_null(struct rep_writer *w, const char *key, const char *reason);
-void rep_put_text(struct rep_writer *w, const char *key, const char *text);
+void rep_put_null(struct rep_writer *writer, const char *key, const char *reason);
+void rep_put_text(struct rep_writer *writer, const char *key, const char *text);
 /* "" and NULL are "not known": a null with its reason. */
-void rep_put_text_or(struct rep_writer *w, const char *key, const char *text, const char *reason);
-void rep_put_texts(struct rep_writer *w, const char *key, const char *const *texts, size_t n);
-void rep_put_bool(struct rep_writer *w, const char *key, bool v);
-void rep_put_int(struct rep_writer *w, const char *key, int64_t v);
+void rep_put_text_or(struct rep_writer *writer, const char *key, const char *text,
+                     const char *reason);
+void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts, size_t n);
+void rep_put_bool(struct rep_writer *writer, const char *key, bool v);
+void rep_put_int(struct rep_writer *writer, const char *key, int64_t v);
 /* A number that is not finite is a null for `reason`. */
-void rep_put_real(struct rep_writer *w, const char *key, double v, const char *reason);
-void rep_put_value(struct rep_writer *w, const char *key, struct an_value v);
-void rep_put_count(struct rep_writer *w, const char *key, struct an_count v);
+void rep_put_real(struct rep_writer *writer, const char *key, double v, const char *reason);
+void rep_put_value(struct rep_writer *writer, const char *key, struct an_value v);
+void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count);
 /* ns as us with three decimals: every digit comes from the integer. */
-void rep_put_us(struct rep_writer *w, const char *key, int64_t ns);
-void rep_put_us_or(struct rep_writer *w, const char *key, struct an_count ns);
+void rep_put_us(struct rep_writer *writer, const char *key, int64_t ns);
+void rep_put_us_or(struct rep_writer *writer, const char *key, struct an_count ns);
 
 #endif

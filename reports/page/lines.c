@@ -8,36 +8,36 @@
 
 #define TEXT_COLUMNS 1000
 
-void line_newline(struct page *p)
+void line_newline(struct page *page)
 {
-    fputc('\n', p->out);
-    p->column = 0;
-    p->blanks = 0;
+    fputc('\n', page->out);
+    page->column = 0;
+    page->blanks = 0;
 }
 
-static void spaces(struct page *p, int n)
+static void spaces(struct page *page, int n)
 {
     if (n > 0) {
-        p->blanks += n;
-        p->column += n;
+        page->blanks += n;
+        page->column += n;
     }
 }
 
-static void put(struct page *p, const char *text)
+static void put(struct page *page, const char *text)
 {
     if (!*text)
         return;
-    for (; p->blanks; p->blanks--)
-        fputc(' ', p->out);
-    fputs(text, p->out);
-    p->gap = false;
+    for (; page->blanks; page->blanks--)
+        fputc(' ', page->out);
+    fputs(text, page->out);
+    page->gap = false;
 }
 
-void line_blank(struct page *p)
+void line_blank(struct page *page)
 {
-    if (!p->gap)
-        line_newline(p);
-    p->gap = true;
+    if (!page->gap)
+        line_newline(page);
+    page->gap = true;
 }
 
 /* Bytes of `text` that make at most `columns` columns; the text is clean. */
@@ -57,7 +57,7 @@ static size_t cut_at(const char *text, int columns)
 }
 
 /* Writes a clean text word by word; a word longer than a line is cut hard. */
-static void flow(struct page *p, int indent, const char *text)
+static void flow(struct page *page, int indent, const char *text)
 {
     while (*text) {
         while (*text == ' ')
@@ -69,119 +69,120 @@ static void flow(struct page *p, int indent, const char *text)
         length = length < sizeof word ? length : sizeof word - 1;
         memcpy(word, text, length);
         word[length] = 0;
-        bool start = p->column <= indent;
-        if (!start && p->column + 1 + rep_width(word) > p->width) {
-            line_newline(p);
+        bool start = page->column <= indent;
+        if (!start && page->column + 1 + rep_width(word) > page->width) {
+            line_newline(page);
             start = true;
         }
-        spaces(p, start ? indent - p->column : 1);
-        size_t fits = cut_at(word, p->width - p->column);
+        spaces(page, start ? indent - page->column : 1);
+        size_t fits = cut_at(word, page->width - page->column);
         if (fits < length && fits) {
             length = fits;
             word[fits] = 0;
         }
-        put(p, word);
-        p->column += rep_width(word);
+        put(page, word);
+        page->column += rep_width(word);
         text += length;
     }
 }
 
-static void text_flow(struct page *p, int indent, const char *text)
+static void text_flow(struct page *page, int indent, const char *text)
 {
     char clean[PAGE_TEXT];
-    rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, p->utf8);
-    p->column = 0;
-    flow(p, indent, clean);
-    line_newline(p);
+    rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, page->utf8);
+    page->column = 0;
+    flow(page, indent, clean);
+    line_newline(page);
 }
 
-void line_bold(struct page *p, bool on)
+void line_bold(struct page *page, bool on)
 {
-    if (p->color)
-        fputs(on ? "\x1b[1m" : "\x1b[0m", p->out);
+    if (page->color)
+        fputs(on ? "\x1b[1m" : "\x1b[0m", page->out);
 }
 
-static void head(struct page *p, const char *text)
+static void head(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
-    rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, p->utf8);
-    line_bold(p, true);
-    p->column = 0;
-    flow(p, 0, clean);
-    line_bold(p, false);
-    line_newline(p);
+    rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, page->utf8);
+    line_bold(page, true);
+    page->column = 0;
+    flow(page, 0, clean);
+    line_bold(page, false);
+    line_newline(page);
 }
 
-static void label(struct page *p, const char *text)
+static void label(struct page *page, const char *text)
 {
-    bool narrow = p->width < 60;
-    p->column = 0;
-    p->indent = !text ? 0 : narrow ? 2 : LINES_LABEL;
+    bool narrow = page->width < 60;
+    page->column = 0;
+    page->indent = !text ? 0 : narrow ? 2 : LINES_LABEL;
     if (!text)
         return;
-    line_bold(p, true);
-    line_cell(p, text, narrow ? 0 : LINES_LABEL, false);
-    line_bold(p, false);
+    line_bold(page, true);
+    line_cell(page, text, narrow ? 0 : LINES_LABEL, false);
+    line_bold(page, false);
     if (narrow)
-        line_newline(p);
+        line_newline(page);
 }
 
-static void item(struct page *p, const char *text)
+static void item(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
-    int w = rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, p->utf8);
-    if (p->joined) {
-        if (p->column + 3 + w > p->width) {
-            line_newline(p);
+    int w = rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, page->utf8);
+    if (page->joined) {
+        if (page->column + 3 + w > page->width) {
+            line_newline(page);
         } else {
-            put(p, p->utf8 ? " \xc2\xb7" : " |");
-            p->column += 2;
+            put(page, page->utf8 ? " \xc2\xb7" : " |");
+            page->column += 2;
         }
     }
-    flow(p, p->indent, clean);
+    flow(page, page->indent, clean);
 }
 
 /* "1  ID  gain  text", the text hanging; a narrow page has more lines. */
-static void entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
+static void entry(struct page *page, size_t number, const char *id, const char *gain,
+                  const char *text)
 {
     char n[32];
     snprintf(n, sizeof n, "%2zu  ", number);
-    p->column = 0;
-    line_cell(p, n, 4, false);
-    line_cell(p, id, 19, false);
-    if (p->width < 60) {
-        line_newline(p);
-        line_cell(p, "", 4, false);
+    page->column = 0;
+    line_cell(page, n, 4, false);
+    line_cell(page, id, 19, false);
+    if (page->width < 60) {
+        line_newline(page);
+        line_cell(page, "", 4, false);
     }
-    line_cell(p, gain, p->width < 80 ? 0 : 22, false);
-    if (p->width < 80)
-        line_newline(p);
-    p->indent = p->width < 80 ? 4 : p->column;
-    item(p, text);
-    line_newline(p);
+    line_cell(page, gain, page->width < 80 ? 0 : 22, false);
+    if (page->width < 80)
+        line_newline(page);
+    page->indent = page->width < 80 ? 4 : page->column;
+    item(page, text);
+    line_newline(page);
 }
 
-static void term(struct page *p, const char *word, const char *unit, const char *text)
+static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
     char all[1600];
     snprintf(all, sizeof all, "%s%s%s%s: %s", word, *unit ? " [" : "", unit, *unit ? "]" : "",
              text);
-    text_flow(p, 2, all);
+    text_flow(page, 2, all);
 }
 
-void line_cell(struct page *p, const char *text, int columns, bool right)
+void line_cell(struct page *page, const char *text, int columns, bool right)
 {
     char clean[PAGE_TEXT];
-    int w = rep_clean(clean, sizeof clean, text, columns ? columns : TEXT_COLUMNS, p->utf8);
+    int w = rep_clean(clean, sizeof clean, text, columns ? columns : TEXT_COLUMNS, page->utf8);
     if (right)
-        spaces(p, columns - w);
-    put(p, clean);
-    p->column += w;
+        spaces(page, columns - w);
+    put(page, clean);
+    page->column += w;
     if (!right)
-        spaces(p, columns - w);
+        spaces(page, columns - w);
 }
 
-void line_bar(struct page *p, double pct, int cells)
+void line_bar(struct page *page, double pct, int cells)
 {
     static const char *const eighths[] = {"",
                                           "\xe2\x96\x8f",
@@ -192,12 +193,12 @@ void line_bar(struct page *p, double pct, int cells)
                                           "\xe2\x96\x8a",
                                           "\xe2\x96\x89"};
     double limited = pct < 0 ? 0 : pct > 100 ? 100 : pct;
-    int steps = p->utf8 ? 8 : 1, length = (int)lround(limited / 100 * cells * steps);
-    if (!length && limited > 0 && p->utf8)
+    int steps = page->utf8 ? 8 : 1, length = (int)lround(limited / 100 * cells * steps);
+    if (!length && limited > 0 && page->utf8)
         length = 1; /* what is there can be seen */
     for (int i = 0; i < length / steps; i++)
-        put(p, p->utf8 ? "\xe2\x96\x88" : "#");
-    put(p, eighths[p->utf8 ? length % 8 : 0]);
+        put(page, page->utf8 ? "\xe2\x96\x88" : "#");
+    put(page, eighths[page->utf8 ? length % 8 : 0]);
 }
 
 const struct page_ops page_lines = {.title = head,

@@ -15,13 +15,13 @@ extern const struct page_ops page_lines;
 /* One cell of a table: cleaned, cut and padded to `columns`, at the left or (right) at the right. 0
  * columns: as long as it is.
  */
-void line_cell(struct page *p, const char *text, int columns, bool right);
+void line_cell(struct page *page, const char *text, int columns, bool right);
 /* A bar of `cells` at 100 %, in eighths with UTF-8. */
-void line_bar(struct page *p, double pct, int cells);
-void line_newline(struct page *p);
-void line_bold(struct page *p, bool on); /* where there is colour */
-void line_blank(struct page *p);
+void line_bar(struct page *page, double pct, int cells);
+void line_newline(struct page *page);
+void line_bold(struct page *page, bool on); /* where there is colour */
+void line_blank(struct page *page);
 
-void line_table(struct page *p, const struct rep_table *t); /* table.c */
+void line_table(struct page *page, const struct rep_table *table); /* table.c */
 
 #endif

@@ -5,87 +5,88 @@
 
 #include "reports/page/table.h"
 
-void page_title(struct page *p, const char *text)
+void page_title(struct page *page, const char *text)
 {
-    p->ops->title(p, text);
+    page->ops->title(page, text);
 }
 
-void page_section(struct page *p, const char *id, const char *heading, bool folded)
+void page_section(struct page *page, const char *id, const char *heading, bool folded)
 {
-    if (p->ops->section)
-        p->ops->section(p, id, heading, folded);
+    if (page->ops->section)
+        page->ops->section(page, id, heading, folded);
 }
 
-void page_head(struct page *p, const char *text)
+void page_head(struct page *page, const char *text)
 {
-    p->ops->head(p, text);
+    page->ops->head(page, text);
 }
 
-void page_card(struct page *p, const char *id, const char *text)
+void page_card(struct page *page, const char *id, const char *text)
 {
-    if (p->ops->card)
-        p->ops->card(p, id, text);
+    if (page->ops->card)
+        page->ops->card(page, id, text);
     else
-        p->ops->head(p, text);
+        page->ops->head(page, text);
 }
 
-void page_text(struct page *p, int indent, const char *text)
+void page_text(struct page *page, int indent, const char *text)
 {
-    p->ops->text(p, indent, text);
+    page->ops->text(page, indent, text);
 }
 
-void page_blank(struct page *p)
+void page_blank(struct page *page)
 {
-    p->ops->blank(p);
+    page->ops->blank(page);
 }
 
-void page_label(struct page *p, const char *label)
+void page_label(struct page *page, const char *label)
 {
-    p->joined = false;
-    p->ops->label(p, label);
+    page->joined = false;
+    page->ops->label(page, label);
 }
 
-void page_item(struct page *p, const char *format, ...)
+void page_item(struct page *page, const char *format, ...)
 {
     char text[PAGE_TEXT];
     va_list ap;
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    p->ops->item(p, text);
-    p->joined = true;
+    page->ops->item(page, text);
+    page->joined = true;
 }
 
-void page_end(struct page *p)
+void page_end(struct page *page)
 {
-    p->ops->end(p);
-    p->joined = false;
+    page->ops->end(page);
+    page->joined = false;
 }
 
-void page_entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
+void page_entry(struct page *page, size_t number, const char *id, const char *gain,
+                const char *text)
 {
-    p->ops->entry(p, number, id, gain, text);
+    page->ops->entry(page, number, id, gain, text);
 }
 
-void page_term(struct page *p, const char *term, const char *unit, const char *text)
+void page_term(struct page *page, const char *term, const char *unit, const char *text)
 {
-    p->ops->term(p, term, unit, text);
+    page->ops->term(page, term, unit, text);
 }
 
-void page_picture(struct page *p, enum page_picture which, const struct an_result *r)
+void page_picture(struct page *page, enum page_picture which, const struct an_result *result)
 {
-    if (p->ops->picture)
-        p->ops->picture(p, which, r);
+    if (page->ops->picture)
+        page->ops->picture(page, which, result);
 }
 
-void rep_table_write(struct page *p, const struct rep_table *t)
+void rep_table_write(struct page *page, const struct rep_table *table)
 {
-    if (t->count)
-        p->ops->table(p, t);
+    if (table->count)
+        page->ops->table(page, table);
 }
 
-size_t rep_table_most(const struct page *p, const struct rep_table *t)
+size_t rep_table_most(const struct page *page, const struct rep_table *table)
 {
-    size_t most = t->most ? t->most : p->rows > 0 ? (size_t)p->rows : REP_ROWS;
-    return t->count < most ? t->count : most;
+    size_t most = table->most ? table->most : page->rows > 0 ? (size_t)page->rows : REP_ROWS;
+    return table->count < most ? table->count : most;
 }

@@ -68,29 +68,30 @@ struct page_ops {
                     const struct an_result *r); /* NULL: a format without pictures */
 };
 
-void page_title(struct page *p, const char *text); /* the verdict */
+void page_title(struct page *page, const char *text); /* the verdict */
 /* What follows belongs under this heading; a section in which nothing follows leaves no trace.
  * folded: long, for those who want to know. */
-void page_section(struct page *p, const char *id, const char *heading, bool folded);
-void page_head(struct page *p, const char *text); /* of a part of a section */
-void page_card(struct page *p, const char *id,
+void page_section(struct page *page, const char *id, const char *heading, bool folded);
+void page_head(struct page *page, const char *text); /* of a part of a section */
+void page_card(struct page *page, const char *id,
                const char *text); /* of the card of a finding: where its entry may lead to */
 /* A paragraph. indent: columns, on lines. */
-void page_text(struct page *p, int indent, const char *text);
-void page_blank(struct page *p); /* a blank line, however often it is asked for */
+void page_text(struct page *page, int indent, const char *text);
+void page_blank(struct page *page); /* a blank line, however often it is asked for */
 
 /* A line of items after a label. NULL: without one; "": goes on under the last one. Blanks before
  * the label are for lines. */
-void page_label(struct page *p, const char *label);
-__attribute__((format(printf, 2, 3))) void page_item(struct page *p, const char *format, ...);
-void page_end(struct page *p);
+void page_label(struct page *page, const char *label);
+__attribute__((format(printf, 2, 3))) void page_item(struct page *page, const char *format, ...);
+void page_end(struct page *page);
 
 /* One of a numbered list of things to do, which has a card of that id further down. */
-void page_entry(struct page *p, size_t number, const char *id, const char *gain, const char *text);
+void page_entry(struct page *page, size_t number, const char *id, const char *gain,
+                const char *text);
 /* A word and what it means. unit: "" for none. */
-void page_term(struct page *p, const char *term, const char *unit, const char *text);
+void page_term(struct page *page, const char *term, const char *unit, const char *text);
 /* A picture of a part of the result; nothing where the format draws none, or the part has no rows.
  */
-void page_picture(struct page *p, enum page_picture which, const struct an_result *r);
+void page_picture(struct page *page, enum page_picture which, const struct an_result *result);
 
 #endif

@@ -22,66 +22,66 @@ struct fit {
     int gap;       /* what is cut does not run into the next column */
 };
 
-static struct fit fit_columns(const struct page *p, const struct rep_table *t)
+static struct fit fit_columns(const struct page *page, const struct rep_table *table)
 {
-    struct fit f = {.gap = 1};
-    int least = t->name_least * (p->width < 100 ? p->width : 100) / 100, used;
+    struct fit fit = {.gap = 1};
+    int least = table->name_least * (page->width < 100 ? page->width : 100) / 100, used;
     used = least = least < NAME_LEAST ? NAME_LEAST : least;
-    while (f.shown < t->columns && used + t->column[f.shown].columns <= p->width)
-        used += t->column[f.shown++].columns;
-    f.name = least + (p->width - used);
-    f.name = f.name > NAME_MOST ? NAME_MOST : f.name;
-    if (t->bar) {
-        f.gap = 0; /* its columns are wide enough */
-        int left = p->width - (used - least);
-        f.name = left - 1 < NAME_BAR ? left - 1 : NAME_BAR;
-        f.bar = left - f.name - 3;
-        f.bar = f.bar < BAR_LEAST ? 0 : f.bar > BAR_MOST ? BAR_MOST : f.bar;
+    while (fit.shown < table->columns && used + table->column[fit.shown].columns <= page->width)
+        used += table->column[fit.shown++].columns;
+    fit.name = least + (page->width - used);
+    fit.name = fit.name > NAME_MOST ? NAME_MOST : fit.name;
+    if (table->bar) {
+        fit.gap = 0; /* its columns are wide enough */
+        int left = page->width - (used - least);
+        fit.name = left - 1 < NAME_BAR ? left - 1 : NAME_BAR;
+        fit.bar = left - fit.name - 3;
+        fit.bar = fit.bar < BAR_LEAST ? 0 : fit.bar > BAR_MOST ? BAR_MOST : fit.bar;
     }
-    return f;
+    return fit;
 }
 
-static void head(struct page *p, const struct rep_table *t, const struct fit *f)
+static void head(struct page *page, const struct rep_table *table, const struct fit *fit)
 {
-    line_bold(p, true);
-    p->column = 0;
-    line_cell(p, t->title, f->name, false);
-    for (size_t k = 0; k < f->shown; k++)
-        line_cell(p, t->column[k].head, t->column[k].columns, true);
-    line_bold(p, false);
-    line_newline(p);
+    line_bold(page, true);
+    page->column = 0;
+    line_cell(page, table->title, fit->name, false);
+    for (size_t k = 0; k < fit->shown; k++)
+        line_cell(page, table->column[k].head, table->column[k].columns, true);
+    line_bold(page, false);
+    line_newline(page);
 }
 
-void line_table(struct page *p, const struct rep_table *t)
+void line_table(struct page *page, const struct rep_table *table)
 {
-    struct fit f = fit_columns(p, t);
-    size_t most = rep_table_most(p, t);
-    line_blank(p);
-    head(p, t, &f);
+    struct fit fit = fit_columns(page, table);
+    size_t most = rep_table_most(page, table);
+    line_blank(page);
+    head(page, table, &fit);
     for (size_t i = 0; i < most; i++) {
-        const void *row = (const char *)t->rows + i * t->size;
+        const void *row = (const char *)table->rows + i * table->size;
         char text[REP_NAME + 1] = " ", cell[REP_CELL];
-        t->name(text + 1, row);
-        p->column = 0;
-        line_cell(p, text, f.name - f.gap, false);
-        line_cell(p, "", f.gap, false);
-        for (size_t k = 0; k < f.shown; k++) {
+        table->name(text + 1, row);
+        page->column = 0;
+        line_cell(page, text, fit.name - fit.gap, false);
+        line_cell(page, "", fit.gap, false);
+        for (size_t k = 0; k < fit.shown; k++) {
             cell[0] = 0;
-            t->column[k].cell(cell, row);
-            line_cell(p, cell, t->column[k].columns, true);
+            table->column[k].cell(cell, row);
+            line_cell(page, cell, table->column[k].columns, true);
         }
-        double bar = t->bar && f.bar ? t->bar(row) : NAN;
+        double bar = table->bar && fit.bar ? table->bar(row) : NAN;
         if (!isnan(bar)) {
-            line_cell(p, "", 2, false);
-            line_bar(p, bar, f.bar);
+            line_cell(page, "", 2, false);
+            line_bar(page, bar, fit.bar);
         }
-        line_newline(p);
+        line_newline(page);
     }
-    if (t->count > most) {
+    if (table->count > most) {
         char text[80];
         snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json",
-                 t->count - most);
-        page_text(p, 1, text);
+                 table->count - most);
+        page_text(page, 1, text);
     }
 }
 

@@ -36,9 +36,9 @@ struct rep_table {
 };
 
 /* The table, and how many rows were left out. Nothing for an empty one. */
-void rep_table_write(struct page *p, const struct rep_table *t);
+void rep_table_write(struct page *page, const struct rep_table *table);
 /* Rows that the page shows of it. */
-size_t rep_table_most(const struct page *p, const struct rep_table *t);
+size_t rep_table_most(const struct page *page, const struct rep_table *table);
 
 /* A cell of milliseconds as people read them; "" where the value is not known. */
 void rep_cell_ms(char b[REP_CELL], struct an_value v);

@@ -41,45 +41,47 @@ const struct rep_section rep_sections[] = {
     {NULL, NULL, NULL, REP_SHOWN},
 };
 
-static void write_row(struct page *p, const struct an_result *r, const struct rep_section *s)
+static void write_row(struct page *page, const struct an_result *result,
+                      const struct rep_section *section)
 {
-    if (s->id)
-        page_section(p, s->id, s->title,
-                     s->how == REP_FOLDED || (s->how == REP_DRAWN && !p->ops->picture));
-    s->write(p, r);
+    if (section->id)
+        page_section(page, section->id, section->title,
+                     section->how == REP_FOLDED ||
+                         (section->how == REP_DRAWN && !page->ops->picture));
+    section->write(page, result);
 }
 
-void rep_sections_write(struct page *p, const struct an_result *r, bool definitions)
+void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
 {
     bool skip = false;
-    rep_text_header(p, r);
-    page_blank(p);
-    page_title(p, r->verdict);
-    page_blank(p);
-    if (r->caution) {
-        page_text(p, 0, r->caution);
-        page_blank(p);
+    rep_text_header(page, result);
+    page_blank(page);
+    page_title(page, result->verdict);
+    page_blank(page);
+    if (result->caution) {
+        page_text(page, 0, result->caution);
+        page_blank(page);
     }
-    for (const struct rep_section *s = rep_sections; s->write; s++) {
-        skip = s->id ? s->how == REP_DRAWN && p->ops == &page_lines : skip;
+    for (const struct rep_section *section = rep_sections; section->write; section++) {
+        skip = section->id ? section->how == REP_DRAWN && page->ops == &page_lines : skip;
         if (!skip)
-            write_row(p, r, s);
+            write_row(page, result, section);
     }
     if (definitions) {
-        page_section(p, "definitions", "Definitions", true);
-        rep_text_definitions(p);
+        page_section(page, "definitions", "Definitions", true);
+        rep_text_definitions(page);
     }
 }
 
-int rep_sections_write_one(struct page *p, const struct an_result *r, const char *id)
+int rep_sections_write_one(struct page *page, const struct an_result *result, const char *id)
 {
-    const struct rep_section *s = rep_sections;
-    while (s->write && (!s->id || strcmp(s->id, id) != 0))
-        s++;
-    if (!s->write)
+    const struct rep_section *section = rep_sections;
+    while (section->write && (!section->id || strcmp(section->id, id) != 0))
+        section++;
+    if (!section->write)
         return TACHO_EUSAGE;
     do
-        write_row(p, r, s++);
-    while (s->write && !s->id);
+        write_row(page, result, section++);
+    while (section->write && !section->id);
     return 0;
 }

@@ -29,8 +29,8 @@ struct rep_section {
 extern const struct rep_section rep_sections[]; /* ends with write NULL */
 
 /* What ran, the verdict, all sections; the definitions of every number where they are asked for. */
-void rep_sections_write(struct page *p, const struct an_result *r, bool definitions);
+void rep_sections_write(struct page *page, const struct an_result *result, bool definitions);
 /* One section and what goes on in it. TACHO_EUSAGE: none has this id. */
-int rep_sections_write_one(struct page *p, const struct an_result *r, const char *id);
+int rep_sections_write_one(struct page *page, const struct an_result *result, const char *id);
 
 #endif

@@ -11,25 +11,25 @@
 
 /* Each fills *t; the title is in `title` or static. Empty tables have count 0; why, the result's
  * part says. */
-void rep_table_ops(const struct an_result *r, struct rep_table *t,
+void rep_table_ops(const struct an_result *result, struct rep_table *table,
                    char title[80]); /* rows: struct an_op */
-void rep_table_attribution(const struct an_attribution *a, struct rep_table *t,
+void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
                            char title[80]); /* struct an_attribution_row */
-void rep_table_roofline(const struct an_result *r,
-                        struct rep_table *t); /* struct an_roofline_point */
-void rep_table_path_ops(const struct an_critical_path *x,
-                        struct rep_table *t); /* struct an_path_op */
+void rep_table_roofline(const struct an_result *result,
+                        struct rep_table *table); /* struct an_roofline_point */
+void rep_table_path_ops(const struct an_critical_path *path,
+                        struct rep_table *table); /* struct an_path_op */
 
 /* What the i-th ceiling bounds in a picture of the roofline: "" the arithmetic of its type, "
  * products" what matrix products reach, "DRAM", "L3" ... of bytes. Of rows that say the same only
  * the highest counts. NULL: it is no roof, or does not count.
  */
-const char *rep_ceiling_label(const struct an_result *r, size_t i);
+const char *rep_ceiling_label(const struct an_result *result, size_t i);
 
 /* A class of the budget as the reports of this run call it. */
-const char *rep_class_name(const struct an_result *r, int class);
+const char *rep_class_name(const struct an_result *result, int class);
 
 /* "+41 % [36, 45]", "≤ +12 % (ceiling)", "no gain claimed". Returns buf. */
-const char *rep_gain_text(char *buf, size_t size, const struct an_gain *g);
+const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain);
 
 #endif

@@ -43,23 +43,25 @@ static void collective_calls(char *b, const void *row)
 }
 static void collective_bytes(char *b, const void *row)
 {
-    const struct an_collective *k = row;
-    if (k->bytes_per_call.valid)
-        page_bytes(b, k->bytes_per_call.value);
+    const struct an_collective *collective = row;
+    if (collective->bytes_per_call.valid)
+        page_bytes(b, collective->bytes_per_call.value);
 }
 static void collective_ranks(char *b, const void *row)
 {
-    const struct an_collective *k = row;
-    if (k->ranks.valid)
-        snprintf(b, REP_CELL, "%" PRId64, k->ranks.value);
+    const struct an_collective *collective = row;
+    if (collective->ranks.valid)
+        snprintf(b, REP_CELL, "%" PRId64, collective->ranks.value);
 }
 static void name_collective(char b[REP_NAME], const void *row)
 {
-    const struct an_collective *k = row;
+    const struct an_collective *collective = row;
     char communicator[40] = "";
-    if (k->communicator.valid)
-        snprintf(communicator, sizeof communicator, " #%" PRIx64, (uint64_t)k->communicator.value);
-    snprintf(b, REP_NAME, "%.400s%s", *k->name ? k->name : "(unnamed)", communicator);
+    if (collective->communicator.valid)
+        snprintf(communicator, sizeof communicator, " #%" PRIx64,
+                 (uint64_t)collective->communicator.value);
+    snprintf(b, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
+             communicator);
 }
 static void pct_cell(char *b, struct an_value v)
 {
@@ -91,55 +93,57 @@ static const struct rep_column of_rank[] = {
     {"transfer", 10, comm_rank_transfer_ms}, {"total", 10, comm_rank_total_ms},
     {"overlap %", 10, rank_overlap},         {"exposed waiting", 16, comm_rank_exposed_waiting_ms}};
 
-void rep_text_communication(struct page *p, const struct an_result *r)
+void rep_text_communication(struct page *page, const struct an_result *result)
 {
-    const struct an_communication *x = &r->communication;
+    const struct an_communication *communication = &result->communication;
     char a[32], b[32];
-    if (x->reason)
+    if (communication->reason)
         return;
-    page_label(p, "Communication");
-    if (x->total_ms.valid)
-        page_item(p, "%s a step", page_time(a, x->total_ms.value * 1e6));
-    if (x->exposed_ms.valid && x->exposed_transfer_ms.valid && x->exposed_waiting_ms.valid)
-        page_item(p, "%s exposed: %s transfer, %s waiting for other ranks",
-                  page_time(a, x->exposed_ms.value * 1e6),
-                  page_time((char[32]){0}, x->exposed_transfer_ms.value * 1e6),
-                  page_time(b, x->exposed_waiting_ms.value * 1e6));
-    else if (x->exposed_ms.valid)
-        page_item(p, "%s exposed", page_time(a, x->exposed_ms.value * 1e6));
-    if (x->overlap_pct.valid)
-        page_item(p, "%.1f %% beside compute", x->overlap_pct.value);
-    if (x->bytes_per_step.valid)
-        page_item(p, "%s a step and rank", page_bytes(a, x->bytes_per_step.value));
-    if (x->missing)
-        page_item(p, "%.300s", x->missing);
-    else if (r->gpu.reason && !x->waiting_ms.valid)
-        page_item(p, "transfer and waiting not known: %.300s", x->waiting_ms.reason);
-    page_end(p);
+    page_label(page, "Communication");
+    if (communication->total_ms.valid)
+        page_item(page, "%s a step", page_time(a, communication->total_ms.value * 1e6));
+    if (communication->exposed_ms.valid && communication->exposed_transfer_ms.valid &&
+        communication->exposed_waiting_ms.valid)
+        page_item(page, "%s exposed: %s transfer, %s waiting for other ranks",
+                  page_time(a, communication->exposed_ms.value * 1e6),
+                  page_time((char[32]){0}, communication->exposed_transfer_ms.value * 1e6),
+                  page_time(b, communication->exposed_waiting_ms.value * 1e6));
+    else if (communication->exposed_ms.valid)
+        page_item(page, "%s exposed", page_time(a, communication->exposed_ms.value * 1e6));
+    if (communication->overlap_pct.valid)
+        page_item(page, "%.1f %% beside compute", communication->overlap_pct.value);
+    if (communication->bytes_per_step.valid)
+        page_item(page, "%s a step and rank", page_bytes(a, communication->bytes_per_step.value));
+    if (communication->missing)
+        page_item(page, "%.300s", communication->missing);
+    else if (result->gpu.reason && !communication->waiting_ms.valid)
+        page_item(page, "transfer and waiting not known: %.300s", communication->waiting_ms.reason);
+    page_end(page);
 }
 
-void rep_text_communication_tables(struct page *p, const struct an_result *r)
+void rep_text_communication_tables(struct page *page, const struct an_result *result)
 {
-    const struct an_communication *x = &r->communication;
-    struct rep_table t = {.title = x->total_ms.valid && r->gpu.reason ? "Collectives, of a step"
-                                                                      : "Collectives",
-                          .name = name_collective,
-                          .column = of_collective,
-                          .columns = COUNT(of_collective),
-                          .rows = x->collectives,
-                          .size = sizeof *x->collectives,
-                          .count = x->collective_count};
-    if (x->reason)
+    const struct an_communication *communication = &result->communication;
+    struct rep_table table = {.title = communication->total_ms.valid && result->gpu.reason
+                                           ? "Collectives, of a step"
+                                           : "Collectives",
+                              .name = name_collective,
+                              .column = of_collective,
+                              .columns = COUNT(of_collective),
+                              .rows = communication->collectives,
+                              .size = sizeof *communication->collectives,
+                              .count = communication->collective_count};
+    if (communication->reason)
         return;
-    rep_table_write(p, &t);
-    t = (struct rep_table){.title = "Communication of each rank, of a step",
-                           .name_least = 38,
-                           .name = name_rank,
-                           .column = of_rank,
-                           .columns = COUNT(of_rank),
-                           .rows = x->ranks,
-                           .size = sizeof *x->ranks,
-                           .count = x->rank_count};
-    if (x->rank_count > 1)
-        rep_table_write(p, &t);
+    rep_table_write(page, &table);
+    table = (struct rep_table){.title = "Communication of each rank, of a step",
+                               .name_least = 38,
+                               .name = name_rank,
+                               .column = of_rank,
+                               .columns = COUNT(of_rank),
+                               .rows = communication->ranks,
+                               .size = sizeof *communication->ranks,
+                               .count = communication->rank_count};
+    if (communication->rank_count > 1)
+        rep_table_write(page, &table);
 }

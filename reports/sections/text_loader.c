@@ -10,78 +10,80 @@
 
 /* A wait that is inferred from gaps is worth a line only where the device idles for no known
  * reason. */
-static bool guess_matters(const struct an_result *r)
+static bool guess_matters(const struct an_result *result)
 {
-    const struct an_value *idle = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
-    return r->loader.inferred_wait_ms_per_step.valid &&
-           (r->gpu.reason || (idle->valid && idle->value >= 2));
+    const struct an_value *idle = &result->budget.pct[AN_CLASS_UNATTRIBUTED];
+    return result->loader.inferred_wait_ms_per_step.valid &&
+           (result->gpu.reason || (idle->valid && idle->value >= 2));
 }
 
-static void workers(struct page *p, const struct an_loader *l)
+static void workers(struct page *page, const struct an_loader *loader)
 {
-    if (l->workers.valid && l->workers.value && l->worker_kind)
-        page_item(p, "%" PRId64 " %s (%s)", l->workers.value,
-                  l->workers.value == 1 ? "worker" : "workers", l->worker_kind);
-    else if (l->workers.valid)
-        page_item(p, "%" PRId64 " %s", l->workers.value,
-                  l->workers.value == 1 ? "worker" : "workers");
-    if (l->worker_busy_pct.valid)
-        page_item(p, "busy %.0f %%", l->worker_busy_pct.value);
-    if (l->queue_depth_mean.valid)
-        page_item(p, "queue depth %.2f", l->queue_depth_mean.value);
-    if (l->workers_needed.valid && l->workers_wanted.valid &&
-        l->workers_wanted.value > l->workers_needed.value)
-        page_item(p, "%" PRId64 " workers would keep up, the cores allow %" PRId64,
-                  l->workers_wanted.value, l->workers_needed.value);
-    else if (l->workers_needed.valid)
-        page_item(p, "%" PRId64 " %s up", l->workers_needed.value,
-                  l->workers_needed.value == 1 ? "worker keeps" : "workers keep");
-    else if (l->serial)
-        page_item(p, "%.300s", l->workers_needed.reason);
+    if (loader->workers.valid && loader->workers.value && loader->worker_kind)
+        page_item(page, "%" PRId64 " %s (%s)", loader->workers.value,
+                  loader->workers.value == 1 ? "worker" : "workers", loader->worker_kind);
+    else if (loader->workers.valid)
+        page_item(page, "%" PRId64 " %s", loader->workers.value,
+                  loader->workers.value == 1 ? "worker" : "workers");
+    if (loader->worker_busy_pct.valid)
+        page_item(page, "busy %.0f %%", loader->worker_busy_pct.value);
+    if (loader->queue_depth_mean.valid)
+        page_item(page, "queue depth %.2f", loader->queue_depth_mean.value);
+    if (loader->workers_needed.valid && loader->workers_wanted.valid &&
+        loader->workers_wanted.value > loader->workers_needed.value)
+        page_item(page, "%" PRId64 " workers would keep up, the cores allow %" PRId64,
+                  loader->workers_wanted.value, loader->workers_needed.value);
+    else if (loader->workers_needed.valid)
+        page_item(page, "%" PRId64 " %s up", loader->workers_needed.value,
+                  loader->workers_needed.value == 1 ? "worker keeps" : "workers keep");
+    else if (loader->serial)
+        page_item(page, "%.300s", loader->workers_needed.reason);
 }
 
-static void rates(struct page *p, const struct an_loader *l)
+static void rates(struct page *page, const struct an_loader *loader)
 {
     char a[32];
-    if (l->pipeline_samples_per_s.valid && l->compute_samples_per_s.valid) {
-        page_item(p, "can load %s samples/s", page_number(a, l->pipeline_samples_per_s.value));
-        page_item(p, "the rest of the step can use %s samples/s",
-                  page_number(a, l->compute_samples_per_s.value));
+    if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {
+        page_item(page, "can load %s samples/s",
+                  page_number(a, loader->pipeline_samples_per_s.value));
+        page_item(page, "the rest of the step can use %s samples/s",
+                  page_number(a, loader->compute_samples_per_s.value));
     }
-    if (l->device_bytes_per_s.valid && l->access_ratio.valid)
-        page_item(p, "reads %s/s from storage, %.0f %% of what it is able to",
-                  page_bytes(a, l->device_bytes_per_s.value), 100 * l->access_ratio.value);
+    if (loader->device_bytes_per_s.valid && loader->access_ratio.valid)
+        page_item(page, "reads %s/s from storage, %.0f %% of what it is able to",
+                  page_bytes(a, loader->device_bytes_per_s.value),
+                  100 * loader->access_ratio.value);
 }
 
 static void cell_wait(char *b, const void *row)
 {
-    const struct an_loader_rank *k = row;
-    if (k->wait_ms_per_step.valid)
-        page_time(b, k->wait_ms_per_step.value * 1e6);
+    const struct an_loader_rank *rank = row;
+    if (rank->wait_ms_per_step.valid)
+        page_time(b, rank->wait_ms_per_step.value * 1e6);
 }
 static void cell_expected(char *b, const void *row)
 {
-    const struct an_loader_rank *k = row;
-    if (k->expected_wait_ms_per_step.valid)
-        page_time(b, k->expected_wait_ms_per_step.value * 1e6);
+    const struct an_loader_rank *rank = row;
+    if (rank->expected_wait_ms_per_step.valid)
+        page_time(b, rank->expected_wait_ms_per_step.value * 1e6);
 }
 static void cell_batch(char *b, const void *row)
 {
-    const struct an_loader_rank *k = row;
-    if (k->batch_ms.valid)
-        page_time(b, k->batch_ms.value * 1e6);
+    const struct an_loader_rank *rank = row;
+    if (rank->batch_ms.valid)
+        page_time(b, rank->batch_ms.value * 1e6);
 }
 static void cell_workers(char *b, const void *row)
 {
-    const struct an_loader_rank *k = row;
-    if (k->workers.valid)
-        snprintf(b, REP_CELL, "%" PRId64, k->workers.value);
+    const struct an_loader_rank *rank = row;
+    if (rank->workers.valid)
+        snprintf(b, REP_CELL, "%" PRId64, rank->workers.value);
 }
 static void cell_needed(char *b, const void *row)
 {
-    const struct an_loader_rank *k = row;
-    if (k->workers_needed.valid)
-        snprintf(b, REP_CELL, "%" PRId64, k->workers_needed.value);
+    const struct an_loader_rank *rank = row;
+    if (rank->workers_needed.valid)
+        snprintf(b, REP_CELL, "%" PRId64, rank->workers_needed.value);
 }
 static void name_rank(char b[REP_NAME], const void *row)
 {
@@ -93,40 +95,42 @@ static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
                                             {"needed", 8, cell_needed},
                                             {"wait by formula", 16, cell_expected}};
 
-void rep_text_loader(struct page *p, const struct an_result *r)
+void rep_text_loader(struct page *page, const struct an_result *result)
 {
-    const struct an_loader *l = &r->loader;
+    const struct an_loader *loader = &result->loader;
     char a[32];
-    if (l->reason || (!l->wait_ms_per_step.valid && !l->stage_count && !guess_matters(r)))
+    if (loader->reason ||
+        (!loader->wait_ms_per_step.valid && !loader->stage_count && !guess_matters(result)))
         return;
-    page_label(p, "Loader");
-    if (l->wait_ms_per_step.valid)
-        page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ",
-                  page_time(a, l->wait_ms_per_step.value * 1e6));
-    else if (l->inferred_wait_ms_per_step.valid && guess_matters(r))
-        page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
-                  page_time(a, l->inferred_wait_ms_per_step.value * 1e6));
-    for (size_t i = 0; i < l->stage_count; i++)
-        if (l->stages[i].ms_per_batch.valid &&
-            strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
-            page_item(p, "%s %s a batch", l->stages[i].name,
-                      page_time(a, l->stages[i].ms_per_batch.value * 1e6));
-    if (l->batches_per_step.valid && l->batches_per_step.value > 1.005)
-        page_item(p, "%s batches a step", page_digits(a, l->batches_per_step.value, 3));
-    workers(p, l);
-    rates(p, l);
-    page_end(p);
+    page_label(page, "Loader");
+    if (loader->wait_ms_per_step.valid)
+        page_item(page, "%swaits %s a step", result->gpu.reason ? "" : "the host ",
+                  page_time(a, loader->wait_ms_per_step.value * 1e6));
+    else if (loader->inferred_wait_ms_per_step.valid && guess_matters(result))
+        page_item(page, "waits at most %s a step: a guess from gaps, no range marks the loader",
+                  page_time(a, loader->inferred_wait_ms_per_step.value * 1e6));
+    for (size_t i = 0; i < loader->stage_count; i++)
+        if (loader->stages[i].ms_per_batch.valid &&
+            strcmp(loader->stages[i].name,
+                   "queue_wait")) /* workers that wait for room cost nothing */
+            page_item(page, "%s %s a batch", loader->stages[i].name,
+                      page_time(a, loader->stages[i].ms_per_batch.value * 1e6));
+    if (loader->batches_per_step.valid && loader->batches_per_step.value > 1.005)
+        page_item(page, "%s batches a step", page_digits(a, loader->batches_per_step.value, 3));
+    workers(page, loader);
+    rates(page, loader);
+    page_end(page);
 }
 
-void rep_text_loader_ranks(struct page *p, const struct an_result *r)
+void rep_text_loader_ranks(struct page *page, const struct an_result *result)
 {
-    const struct rep_table t = {.title = "Loader of each rank",
-                                .name = name_rank,
-                                .column = of_rank,
-                                .columns = sizeof of_rank / sizeof *of_rank,
-                                .rows = r->loader.ranks,
-                                .size = sizeof *r->loader.ranks,
-                                .count = r->loader.rank_count};
-    if (r->loader.rank_count > 1)
-        rep_table_write(p, &t);
+    const struct rep_table table = {.title = "Loader of each rank",
+                                    .name = name_rank,
+                                    .column = of_rank,
+                                    .columns = sizeof of_rank / sizeof *of_rank,
+                                    .rows = result->loader.ranks,
+                                    .size = sizeof *result->loader.ranks,
+                                    .count = result->loader.rank_count};
+    if (result->loader.rank_count > 1)
+        rep_table_write(page, &table);
 }

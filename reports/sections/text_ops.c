@@ -94,30 +94,31 @@ static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"tota
                                                {"class", 14, cell_kind},  {"min", 9, cell_min},
                                                {"max", 9, cell_max},      {"sd", 9, cell_sd}};
 
-void rep_table_ops(const struct an_result *r, struct rep_table *t, char title[80])
+void rep_table_ops(const struct an_result *result, struct rep_table *table, char title[80])
 {
-    bool device = !r->gpu.reason;
-    *t = (struct rep_table){.title = "Ranges by own time",
-                            .name = name_range,
-                            .column = of_ranges,
-                            .columns = sizeof of_ranges / sizeof *of_ranges,
-                            .rows = r->ops,
-                            .size = sizeof *r->ops,
-                            .count = r->op_count};
+    bool device = !result->gpu.reason;
+    *table = (struct rep_table){.title = "Ranges by own time",
+                                .name = name_range,
+                                .column = of_ranges,
+                                .columns = sizeof of_ranges / sizeof *of_ranges,
+                                .rows = result->ops,
+                                .size = sizeof *result->ops,
+                                .count = result->op_count};
     if (device) {
-        snprintf(title, 80, "Kernels and copies, %.40s", r->ops_window ? r->ops_window : "all");
-        t->title = title;
-        t->name = name_device_op;
-        t->name_least = 42;
-        t->column = of_kernels;
-        t->columns = sizeof of_kernels / sizeof *of_kernels;
+        snprintf(title, 80, "Kernels and copies, %.40s",
+                 result->ops_window ? result->ops_window : "all");
+        table->title = title;
+        table->name = name_device_op;
+        table->name_least = 42;
+        table->column = of_kernels;
+        table->columns = sizeof of_kernels / sizeof *of_kernels;
     }
 }
 
-void rep_text_ops(struct page *p, const struct an_result *r)
+void rep_text_ops(struct page *page, const struct an_result *result)
 {
     char title[80];
-    struct rep_table t;
-    rep_table_ops(r, &t, title);
-    rep_table_write(p, &t);
+    struct rep_table table;
+    rep_table_ops(result, &table, title);
+    rep_table_write(page, &table);
 }

@@ -26,9 +26,9 @@ static void cell_cause_time(char b[REP_CELL], const void *row)
 }
 static void cell_cause_step(char b[REP_CELL], const void *row)
 {
-    const struct an_path_cause *x = row;
-    if (x->step_median_ms.valid)
-        page_time(b, x->step_median_ms.value * 1e6);
+    const struct an_path_cause *path_cause = row;
+    if (path_cause->step_median_ms.valid)
+        page_time(b, path_cause->step_median_ms.value * 1e6);
 }
 static const struct rep_column of_cause[] = {{"% of path", 10, cell_cause_pct},
                                              {"time", 10, cell_cause_time},
@@ -52,75 +52,76 @@ static void cell_op_count(char b[REP_CELL], const void *row)
 }
 static void cell_op_cause(char b[REP_CELL], const void *row)
 {
-    const struct an_path_op *x = row;
-    snprintf(b, REP_CELL, "%s%s", x->cause, !strcmp(x->where, "device") ? " (device)" : "");
+    const struct an_path_op *path_op = row;
+    snprintf(b, REP_CELL, "%s%s", path_op->cause,
+             !strcmp(path_op->where, "device") ? " (device)" : "");
 }
 static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
                                           {"time", 10, cell_op_time},
                                           {"stretches", 10, cell_op_count},
                                           {"cause", 23, cell_op_cause}};
 
-void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t)
+void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *table)
 {
-    *t = (struct rep_table){.title = "What stands on it",
-                            .name = name_op,
-                            .column = of_op,
-                            .columns = COUNT(of_op),
-                            .rows = x->ops,
-                            .size = sizeof *x->ops,
-                            .count = x->reason ? 0 : x->op_count};
+    *table = (struct rep_table){.title = "What stands on it",
+                                .name = name_op,
+                                .column = of_op,
+                                .columns = COUNT(of_op),
+                                .rows = path->ops,
+                                .size = sizeof *path->ops,
+                                .count = path->reason ? 0 : path->op_count};
 }
 
-void rep_text_critical_path(struct page *p, const struct an_result *r)
+void rep_text_critical_path(struct page *page, const struct an_result *result)
 {
-    const struct an_critical_path *x = &r->critical_path;
-    if (x->reason)
+    const struct an_critical_path *path = &result->critical_path;
+    if (path->reason)
         return;
     char length[REP_CELL];
-    page_time(length, (double)x->length_ns.value);
-    page_blank(p);
-    page_label(p, "Critical path");
-    page_item(p, "%s", length);
-    page_item(p, "%" PRId64 " step%s of rank %" PRId64, x->steps, x->steps == 1 ? "" : "s",
-              x->rank);
-    if (x->explained_pct.valid) {
-        page_item(p, "explained %.1f %%", x->explained_pct.value);
-        page_item(p, "recorded %.1f %%", x->recorded_pct.value);
-        page_item(p, "inferred %.1f %%", x->inferred_pct.value);
-        page_item(p, "gaps %.1f %%", x->gap_pct.value);
+    page_time(length, (double)path->length_ns.value);
+    page_blank(page);
+    page_label(page, "Critical path");
+    page_item(page, "%s", length);
+    page_item(page, "%" PRId64 " step%s of rank %" PRId64, path->steps, path->steps == 1 ? "" : "s",
+              path->rank);
+    if (path->explained_pct.valid) {
+        page_item(page, "explained %.1f %%", path->explained_pct.value);
+        page_item(page, "recorded %.1f %%", path->recorded_pct.value);
+        page_item(page, "inferred %.1f %%", path->inferred_pct.value);
+        page_item(page, "gaps %.1f %%", path->gap_pct.value);
     }
-    page_end(p);
-    if (x->doubt)
-        page_text(p, 2, x->doubt);
+    page_end(page);
+    if (path->doubt)
+        page_text(page, 2, path->doubt);
     struct rep_table causes = {.title = "What the path spends its time with",
                                .words = true,
                                .name = name_cause,
                                .column = of_cause,
                                .columns = COUNT(of_cause),
-                               .rows = x->causes,
-                               .size = sizeof *x->causes,
-                               .count = x->cause_count,
+                               .rows = path->causes,
+                               .size = sizeof *path->causes,
+                               .count = path->cause_count,
                                .most = 20};
-    rep_table_write(p, &causes);
+    rep_table_write(page, &causes);
     struct rep_table ops;
-    rep_table_path_ops(x, &ops);
-    rep_table_write(p, &ops);
+    rep_table_path_ops(path, &ops);
+    rep_table_write(page, &ops);
 }
 
 /* ---- through one step --------------------------------------------------------------------------------------------------- */
 
 struct stretch_row {
-    const struct an_path_step *x;
-    const struct an_path_stretch *s;
+    const struct an_path_step *step;
+    const struct an_path_stretch *stretch;
 };
 
 static const struct an_path_stretch *stretch_of(const void *row)
 {
-    return ((const struct stretch_row *)row)->s;
+    return ((const struct stretch_row *)row)->stretch;
 }
 static const char *reason_of(const struct stretch_row *row)
 {
-    return row->x->reason[row->s->reason].text;
+    return row->step->reason[row->stretch->reason].text;
 }
 static void name_stretch(char b[REP_NAME], const void *row)
 {
@@ -137,24 +138,24 @@ static void cell_stretch_time(char b[REP_CELL], const void *row)
 }
 static void cell_stretch_cause(char b[REP_CELL], const void *row)
 {
-    const struct stretch_row *x = row;
-    snprintf(b, REP_CELL, "%s", x->x->reason[x->s->reason].key);
+    const struct stretch_row *stretch_row = row;
+    snprintf(b, REP_CELL, "%s", stretch_row->step->reason[stretch_row->stretch->reason].key);
 }
-static void lane_text(char b[REP_CELL], const struct an_path_step *x, int lane)
+static void lane_text(char b[REP_CELL], const struct an_path_step *step, int lane)
 {
     if (lane >= 0)
-        snprintf(b, REP_CELL, "%" PRId64 ": %.20s", x->lane[lane].rank, x->lane[lane].name);
+        snprintf(b, REP_CELL, "%" PRId64 ": %.20s", step->lane[lane].rank, step->lane[lane].name);
 }
 static void cell_stretch_lane(char b[REP_CELL], const void *row)
 {
-    lane_text(b, ((const struct stretch_row *)row)->x, stretch_of(row)->lane);
+    lane_text(b, ((const struct stretch_row *)row)->step, stretch_of(row)->lane);
 }
 static void cell_stretch_link(char b[REP_CELL], const void *row)
 {
-    const struct an_path_stretch *s = stretch_of(row);
-    if (an_path_hands_over(((const struct stretch_row *)row)->x,
-                           (size_t)(s - ((const struct stretch_row *)row)->x->stretch)))
-        snprintf(b, REP_CELL, "%s%s", s->link, s->inferred ? " (inferred)" : "");
+    const struct an_path_stretch *stretch = stretch_of(row);
+    if (an_path_hands_over(((const struct stretch_row *)row)->step,
+                           (size_t)(stretch - ((const struct stretch_row *)row)->step->stretch)))
+        snprintf(b, REP_CELL, "%s%s", stretch->link, stretch->inferred ? " (inferred)" : "");
 }
 static void cell_stretch_merged(char b[REP_CELL], const void *row)
 {
@@ -173,7 +174,7 @@ static int longest_first(const void *a, const void *b)
 
 /* Hand-overs of one kind from one lane to another. */
 struct hand_over {
-    const struct an_path_step *x;
+    const struct an_path_step *step;
     const char *link;
     int from, to;
     int64_t count, inferred;
@@ -181,8 +182,9 @@ struct hand_over {
 
 static void name_hand_over(char b[REP_NAME], const void *row)
 {
-    const struct hand_over *h = row;
-    const struct an_path_lane *from = &h->x->lane[h->from], *to = &h->x->lane[h->to];
+    const struct hand_over *hand_over = row;
+    const struct an_path_lane *from = &hand_over->step->lane[hand_over->from],
+                              *to = &hand_over->step->lane[hand_over->to];
     snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
              to->rank, to->name);
 }
@@ -210,40 +212,40 @@ static int most_first(const void *a, const void *b)
                                 : x->to - y->to;
 }
 
-static size_t find_hand_overs(const struct an_path_step *x, struct hand_over *out)
+static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i + 1 < x->stretch_count; i++) {
-        const struct an_path_stretch *s = &x->stretch[i];
-        if (!an_path_hands_over(x, i))
+    for (size_t i = 0; i + 1 < step->stretch_count; i++) {
+        const struct an_path_stretch *stretch = &step->stretch[i];
+        if (!an_path_hands_over(step, i))
             continue;
-        int to = s[1].lane;
+        int to = stretch[1].lane;
         size_t k = 0;
-        while (k < n &&
-               (out[k].from != s->lane || out[k].to != to || strcmp(out[k].link, s->link) != 0))
+        while (k < n && (out[k].from != stretch->lane || out[k].to != to ||
+                         strcmp(out[k].link, stretch->link) != 0))
             k++;
         if (k == n)
-            out[n++] = (struct hand_over){x, s->link, s->lane, to, 0, 0};
+            out[n++] = (struct hand_over){step, stretch->link, stretch->lane, to, 0, 0};
         out[k].count++;
-        out[k].inferred += s->inferred;
+        out[k].inferred += stretch->inferred;
     }
     if (n)
         qsort(out, n, sizeof *out, most_first);
     return n;
 }
 
-void rep_text_path_step(struct page *p, const struct an_result *r)
+void rep_text_path_step(struct page *page, const struct an_result *result)
 {
-    const struct an_path_step *x = &r->critical_path.step;
-    if (r->critical_path.reason || !x->stretch_count)
+    const struct an_path_step *step = &result->critical_path.step;
+    if (result->critical_path.reason || !step->stretch_count)
         return;
-    struct stretch_row *rows = calloc(x->stretch_count, sizeof *rows);
-    struct hand_over *hand = calloc(x->stretch_count, sizeof *hand);
+    struct stretch_row *rows = calloc(step->stretch_count, sizeof *rows);
+    struct hand_over *hand = calloc(step->stretch_count, sizeof *hand);
     if (rows && hand) {
-        for (size_t i = 0; i < x->stretch_count; i++)
-            rows[i] = (struct stretch_row){x, &x->stretch[i]};
-        qsort(rows, x->stretch_count, sizeof *rows, longest_first);
-        page_picture(p, PAGE_PATH, r);
+        for (size_t i = 0; i < step->stretch_count; i++)
+            rows[i] = (struct stretch_row){step, &step->stretch[i]};
+        qsort(rows, step->stretch_count, sizeof *rows, longest_first);
+        page_picture(page, PAGE_PATH, result);
         const struct rep_table by_lane = {.title = "Hand-overs between tracks",
                                           .name = name_hand_over,
                                           .name_least = 40,
@@ -251,16 +253,16 @@ void rep_text_path_step(struct page *p, const struct an_result *r)
                                           .columns = COUNT(of_hand_over),
                                           .rows = hand,
                                           .size = sizeof *hand,
-                                          .count = find_hand_overs(x, hand)};
-        rep_table_write(p, &by_lane);
+                                          .count = find_hand_overs(step, hand)};
+        rep_table_write(page, &by_lane);
         const struct rep_table stretches = {.title = "Stretches of the path in this step",
                                             .name = name_stretch,
                                             .column = of_stretch,
                                             .columns = COUNT(of_stretch),
                                             .rows = rows,
                                             .size = sizeof *rows,
-                                            .count = x->stretch_count};
-        rep_table_write(p, &stretches);
+                                            .count = step->stretch_count};
+        rep_table_write(page, &stretches);
     }
     free(rows);
     free(hand);

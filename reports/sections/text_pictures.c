@@ -13,20 +13,21 @@
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
-static void not_drawn(struct page *p, const char *label, const char *reason)
+static void not_drawn(struct page *page, const char *label, const char *reason)
 {
-    page_blank(p);
-    page_label(p, label);
-    page_item(p, "not known: %.300s", reason);
-    page_end(p);
+    page_blank(page);
+    page_label(page, label);
+    page_item(page, "not known: %.300s", reason);
+    page_end(page);
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------- */
 
 static void name_step(char b[REP_NAME], const void *row)
 {
-    const struct an_step_outlier *x = row;
-    snprintf(b, REP_NAME, "step %" PRId64 " of rank %" PRId64, x->index, x->rank);
+    const struct an_step_outlier *step_outlier = row;
+    snprintf(b, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
+             step_outlier->rank);
 }
 static void outlier_ms(char *b, const void *row)
 {
@@ -41,12 +42,12 @@ static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
 
 static void name_point(char b[REP_NAME], const void *row)
 {
-    const struct an_step_point *x = row;
-    if (x->steps > 1)
-        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, x->rank,
-                 x->steps, x->index);
+    const struct an_step_point *point = row;
+    if (point->steps > 1)
+        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, point->rank,
+                 point->steps, point->index);
     else
-        snprintf(b, REP_NAME, "rank %" PRId64 ", step %" PRId64, x->rank, x->index);
+        snprintf(b, REP_NAME, "rank %" PRId64 ", step %" PRId64, point->rank, point->index);
 }
 static void point_start(char *b, const void *row)
 {
@@ -62,14 +63,14 @@ static void point_worst(char *b, const void *row)
 }
 static void point_tokens(char *b, const void *row)
 {
-    const struct an_step_point *x = row;
-    if (!isnan(x->tokens_per_s))
-        page_number(b, x->tokens_per_s);
+    const struct an_step_point *point = row;
+    if (!isnan(point->tokens_per_s))
+        page_number(b, point->tokens_per_s);
 }
 static void point_excluded(char *b, const void *row)
 {
-    const struct an_step_point *x = row;
-    snprintf(b, REP_CELL, "%.20s", x->excluded ? x->excluded : "");
+    const struct an_step_point *point = row;
+    snprintf(b, REP_CELL, "%.20s", point->excluded ? point->excluded : "");
 }
 static const struct rep_column of_point[] = {{"time", 9, point_ms},
                                              {"longest", 9, point_worst},
@@ -77,22 +78,22 @@ static const struct rep_column of_point[] = {{"time", 9, point_ms},
                                              {"tokens/s", 10, point_tokens},
                                              {"left out", 16, point_excluded}};
 
-void rep_text_steps(struct page *p, const struct an_result *r)
+void rep_text_steps(struct page *page, const struct an_result *result)
 {
-    if (!r->step_point_count)
+    if (!result->step_point_count)
         return;
-    page_picture(p, PAGE_TREND, r);
+    page_picture(page, PAGE_TREND, result);
     const struct rep_table slow = {.title = "Slow steps",
                                    .name = name_step,
                                    .words = true,
                                    .column = of_outlier,
                                    .columns = COUNT(of_outlier),
-                                   .rows = r->steps.outliers,
-                                   .size = sizeof *r->steps.outliers,
-                                   .count = r->steps.outlier_count};
-    rep_table_write(p, &slow);
+                                   .rows = result->steps.outliers,
+                                   .size = sizeof *result->steps.outliers,
+                                   .count = result->steps.outlier_count};
+    rep_table_write(page, &slow);
     if (slow.count)
-        page_text(p, 1,
+        page_text(page, 1,
                   "score: how far above the median, in units of 1.48 median absolute deviations; "
                   "slow from 3.5 on");
     const struct rep_table all = {.title = "Steps",
@@ -100,84 +101,87 @@ void rep_text_steps(struct page *p, const struct an_result *r)
                                   .words = true,
                                   .column = of_point,
                                   .columns = COUNT(of_point),
-                                  .rows = r->step_points,
-                                  .size = sizeof *r->step_points,
-                                  .count = r->step_point_count};
-    rep_table_write(p, &all);
+                                  .rows = result->step_points,
+                                  .size = sizeof *result->step_points,
+                                  .count = result->step_point_count};
+    rep_table_write(page, &all);
 }
 
 /* ---- timeline ----------------------------------------------------------------------------------------------------------- */
 
 struct track_row {
-    const struct an_timeline_track *k;
+    const struct an_timeline_track *track;
     double step_ns;
 };
 
 static void name_track(char b[REP_NAME], const void *row)
 {
-    const struct an_timeline_track *k = ((const struct track_row *)row)->k;
-    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", k->rank, k->name,
-             k->depth ? ", nested" : "");
+    const struct an_timeline_track *track = ((const struct track_row *)row)->track;
+    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", track->rank, track->name,
+             track->depth ? ", nested" : "");
 }
 static void track_kind(char *b, const void *row)
 {
-    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->k->kind);
+    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->kind);
 }
 static void track_device(char *b, const void *row)
 {
-    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->k->device);
+    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->device);
 }
 static void track_busy(char *b, const void *row)
 {
-    page_time(b, (double)((const struct track_row *)row)->k->busy_ns);
+    page_time(b, (double)((const struct track_row *)row)->track->busy_ns);
 }
 static void track_share(char *b, const void *row)
 {
-    const struct track_row *x = row;
-    snprintf(b, REP_CELL, "%.1f", x->step_ns > 0 ? 100 * (double)x->k->busy_ns / x->step_ns : 0);
+    const struct track_row *track_row = row;
+    snprintf(b, REP_CELL, "%.1f",
+             track_row->step_ns > 0 ? 100 * (double)track_row->track->busy_ns / track_row->step_ns
+                                    : 0);
 }
 static const struct rep_column of_track[] = {{"busy %", 8, track_share},
                                              {"busy", 9, track_busy},
                                              {"kind", 10, track_kind},
                                              {"device", 10, track_device}};
 
-static void step_table(struct page *p, const struct an_timeline_step *s)
+static void step_table(struct page *page, const struct an_timeline_step *timeline_step)
 {
-    struct track_row *rows = calloc(s->track_count ? s->track_count : 1, sizeof *rows);
+    struct track_row *rows =
+        calloc(timeline_step->track_count ? timeline_step->track_count : 1, sizeof *rows);
     char title[100], a[32];
-    for (size_t i = 0; rows && i < s->track_count; i++)
-        rows[i] = (struct track_row){&s->track[i], s->ms * 1e6};
-    snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)", s->which, s->index,
-             page_time(a, s->ms * 1e6));
-    const struct rep_table t = {.title = title,
-                                .name = name_track,
-                                .name_least = 40,
-                                .column = of_track,
-                                .columns = COUNT(of_track),
-                                .rows = rows,
-                                .size = sizeof *rows,
-                                .count = rows ? s->track_count : 0};
-    rep_table_write(p, &t);
+    for (size_t i = 0; rows && i < timeline_step->track_count; i++)
+        rows[i] = (struct track_row){&timeline_step->track[i], timeline_step->ms * 1e6};
+    snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)",
+             timeline_step->which, timeline_step->index, page_time(a, timeline_step->ms * 1e6));
+    const struct rep_table table = {.title = title,
+                                    .name = name_track,
+                                    .name_least = 40,
+                                    .column = of_track,
+                                    .columns = COUNT(of_track),
+                                    .rows = rows,
+                                    .size = sizeof *rows,
+                                    .count = rows ? timeline_step->track_count : 0};
+    rep_table_write(page, &table);
     free(rows);
 }
 
-void rep_text_timeline(struct page *p, const struct an_result *r)
+void rep_text_timeline(struct page *page, const struct an_result *result)
 {
-    if (!r->step_point_count)
+    if (!result->step_point_count)
         return;
-    if (r->timeline.reason) {
-        not_drawn(p, "Timeline", r->timeline.reason);
+    if (result->timeline.reason) {
+        not_drawn(page, "Timeline", result->timeline.reason);
         return;
     }
-    page_picture(p, PAGE_TIMELINE, r);
-    for (size_t i = 0; i < r->timeline.step_count; i++)
-        step_table(p, &r->timeline.step[i]);
+    page_picture(page, PAGE_TIMELINE, result);
+    for (size_t i = 0; i < result->timeline.step_count; i++)
+        step_table(page, &result->timeline.step[i]);
 }
 
 /* ---- flame graphs ------------------------------------------------------------------------------------------------------- */
 
 struct flame_row {
-    const struct an_flame *x;
+    const struct an_flame *flame;
     uint32_t at;
     int64_t self_ns;
 };
@@ -187,29 +191,30 @@ struct flame_row {
 /* "micro_step > matmul.forward"; of a deep path the end. */
 static void name_path(char b[REP_NAME], const void *row)
 {
-    const struct flame_row *f = row;
-    uint32_t path[PATH_MOST], at = f->at;
+    const struct flame_row *flame_row = row;
+    uint32_t path[PATH_MOST], at = flame_row->at;
     size_t n = 0, used = 0;
     while (at && n < PATH_MOST) {
         path[n++] = at;
-        at = f->x->row[at].parent;
+        at = flame_row->flame->row[at].parent;
     }
     used = (size_t)snprintf(b, REP_NAME, "%s", at ? "\xe2\x80\xa6 > " : "");
     while (n--) {
-        const char *name = f->x->row[path[n]].name;
+        const char *name = flame_row->flame->row[path[n]].name;
         used += (size_t)snprintf(b + used, REP_NAME - used, "%.150s%s", *name ? name : "(unnamed)",
                                  n ? " > " : "");
     }
 }
 static const struct an_flame_row *flame_of(const void *row)
 {
-    const struct flame_row *f = row;
-    return &f->x->row[f->at];
+    const struct flame_row *flame_row = row;
+    return &flame_row->flame->row[flame_row->at];
 }
 static void flame_share(char *b, const void *row)
 {
-    const struct flame_row *f = row;
-    snprintf(b, REP_CELL, "%.1f", 100 * (double)f->self_ns / (double)f->x->row[0].total_ns);
+    const struct flame_row *flame_row = row;
+    snprintf(b, REP_CELL, "%.1f",
+             100 * (double)flame_row->self_ns / (double)flame_row->flame->row[0].total_ns);
 }
 static void flame_self(char *b, const void *row)
 {
@@ -235,7 +240,7 @@ static int by_self(const void *x, const void *y)
                                     : (a->at > b->at) - (a->at < b->at);
 }
 
-static void flame(struct page *p, const struct an_flame *x, const char *title)
+static void flame(struct page *page, const struct an_flame *x, const char *title)
 {
     struct flame_row *rows = calloc(x->row_count ? x->row_count : 1, sizeof *rows);
     size_t n = rows ? x->row_count : 0;
@@ -246,83 +251,83 @@ static void flame(struct page *p, const struct an_flame *x, const char *title)
     }
     if (n > 1)
         qsort(rows + 1, n - 1, sizeof *rows, by_self);
-    const struct rep_table t = {.title = title,
-                                .name = name_path,
-                                .name_least = 50,
-                                .column = of_flame,
-                                .columns = COUNT(of_flame),
-                                .rows = rows + 1,
-                                .size = sizeof *rows,
-                                .count = n > 1 && x->row[0].total_ns > 0 ? n - 1 : 0};
-    rep_table_write(p, &t);
+    const struct rep_table table = {.title = title,
+                                    .name = name_path,
+                                    .name_least = 50,
+                                    .column = of_flame,
+                                    .columns = COUNT(of_flame),
+                                    .rows = rows + 1,
+                                    .size = sizeof *rows,
+                                    .count = n > 1 && x->row[0].total_ns > 0 ? n - 1 : 0};
+    rep_table_write(page, &table);
     free(rows);
 }
 
-void rep_text_flame(struct page *p, const struct an_result *r)
+void rep_text_flame(struct page *page, const struct an_result *result)
 {
-    if (!r->step_point_count)
+    if (!result->step_point_count)
         return;
-    if (r->flame.reason) {
-        not_drawn(p, "Flame graph", r->flame.reason);
+    if (result->flame.reason) {
+        not_drawn(page, "Flame graph", result->flame.reason);
         return;
     }
-    page_picture(p, PAGE_FLAME, r);
-    flame(p, &r->flame, "Paths of ranges by own time");
+    page_picture(page, PAGE_FLAME, result);
+    flame(page, &result->flame, "Paths of ranges by own time");
 }
 
 /* ---- rank x step -------------------------------------------------------------------------------------------------------- */
 
 struct heat_row {
-    const struct an_heat *h;
+    const struct an_heat *heat;
     size_t at;
 };
 
-static double mean_of(const struct heat_row *x, const double *cell)
+static double mean_of(const struct heat_row *heat_row, const double *cell)
 {
     double sum = 0;
     size_t n = 0;
-    for (size_t s = 0; s < x->h->steps; s++) {
-        double v = cell[x->at * x->h->steps + s];
+    for (size_t s = 0; s < heat_row->heat->steps; s++) {
+        double v = cell[heat_row->at * heat_row->heat->steps + s];
         sum += isfinite(v) ? v : 0;
         n += isfinite(v) ? 1 : 0;
     }
     return n ? sum / (double)n : NAN;
 }
-static void mean_cell(char *b, const struct heat_row *x, const double *cell)
+static void mean_cell(char *b, const struct heat_row *heat_row, const double *cell)
 {
-    double v = mean_of(x, cell);
+    double v = mean_of(heat_row, cell);
     if (isfinite(v))
         page_time(b, v * 1e6);
 }
 static void name_heat(char b[REP_NAME], const void *row)
 {
-    const struct heat_row *x = row;
-    if (x->h->ranks_a_row > 1)
-        snprintf(b, REP_NAME, "ranks from %" PRId64, x->h->rank[x->at]);
+    const struct heat_row *heat_row = row;
+    if (heat_row->heat->ranks_a_row > 1)
+        snprintf(b, REP_NAME, "ranks from %" PRId64, heat_row->heat->rank[heat_row->at]);
     else
-        snprintf(b, REP_NAME, "rank %" PRId64, x->h->rank[x->at]);
+        snprintf(b, REP_NAME, "rank %" PRId64, heat_row->heat->rank[heat_row->at]);
 }
 static void heat_step(char *b, const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->h->step_ms);
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->step_ms);
 }
 static void heat_waiting(char *b, const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->h->waiting_ms);
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->waiting_ms);
 }
 static void heat_transfer(char *b, const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->h->transfer_ms);
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->transfer_ms);
 }
 static void heat_worst(char *b, const void *row)
 {
-    const struct heat_row *x = row;
+    const struct heat_row *heat_row = row;
     double worst = 0;
     int64_t index = 0;
-    for (size_t s = 0; s < x->h->steps; s++)
-        if (x->h->step_ms[x->at * x->h->steps + s] > worst) {
-            worst = x->h->step_ms[x->at * x->h->steps + s];
-            index = x->h->index[s];
+    for (size_t s = 0; s < heat_row->heat->steps; s++)
+        if (heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s] > worst) {
+            worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s];
+            index = heat_row->heat->index[s];
         }
     char a[32];
     if (worst > 0)
@@ -333,23 +338,23 @@ static const struct rep_column of_heat[] = {{"step", 9, heat_step},
                                             {"transfer", 10, heat_transfer},
                                             {"longest", 20, heat_worst}};
 
-void rep_text_heat(struct page *p, const struct an_result *r)
+void rep_text_heat(struct page *page, const struct an_result *result)
 {
-    const struct an_heat *h = &r->heat;
-    if (h->reason || !h->ranks || !h->steps)
+    const struct an_heat *heat = &result->heat;
+    if (heat->reason || !heat->ranks || !heat->steps)
         return; /* one rank: nothing to compare */
-    struct heat_row *rows = calloc(h->ranks, sizeof *rows);
-    for (size_t i = 0; rows && i < h->ranks; i++)
-        rows[i] = (struct heat_row){h, i};
-    page_picture(p, PAGE_HEAT, r);
-    const struct rep_table t = {.title = "Ranks, mean of a step",
-                                .name = name_heat,
-                                .words = true,
-                                .column = of_heat,
-                                .columns = COUNT(of_heat),
-                                .rows = rows,
-                                .size = sizeof *rows,
-                                .count = rows ? h->ranks : 0};
-    rep_table_write(p, &t);
+    struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
+    for (size_t i = 0; rows && i < heat->ranks; i++)
+        rows[i] = (struct heat_row){heat, i};
+    page_picture(page, PAGE_HEAT, result);
+    const struct rep_table table = {.title = "Ranks, mean of a step",
+                                    .name = name_heat,
+                                    .words = true,
+                                    .column = of_heat,
+                                    .columns = COUNT(of_heat),
+                                    .rows = rows,
+                                    .size = sizeof *rows,
+                                    .count = rows ? heat->ranks : 0};
+    rep_table_write(page, &table);
     free(rows);
 }

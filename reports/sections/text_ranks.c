@@ -44,8 +44,9 @@ static void row_verdict(char *b, const void *row)
 }
 static void name_row(char b[REP_NAME], const void *row)
 {
-    const struct an_rank_row *k = *(const struct an_rank_row *const *)row;
-    snprintf(b, REP_NAME, "rank %" PRId64 "%s%.100s", k->rank, *k->host ? " " : "", k->host);
+    const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
+    snprintf(b, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
+             rank_row->host);
 }
 static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
                                            {"peers %", 8, row_excess_pct},
@@ -72,8 +73,8 @@ static void stage_behind(char *b, const void *row)
 }
 static void stage_lead(char *b, const void *row)
 {
-    const struct an_frontier_row *k = row;
-    snprintf(b, REP_CELL, "rank %" PRId64 " %.0f %%", k->rank, k->lead_pct);
+    const struct an_frontier_row *frontier_row = row;
+    snprintf(b, REP_CELL, "rank %" PRId64 " %.0f %%", frontier_row->rank, frontier_row->lead_pct);
 }
 static void name_stage(char b[REP_NAME], const void *row)
 {
@@ -84,83 +85,84 @@ static const struct rep_column of_stage[] = {{"adds", 10, stage_increment},
                                              {"median rank less", 17, stage_behind},
                                              {"most often", 18, stage_lead}};
 
-static void straggler_line(struct page *p, const struct an_ranks *x)
+static void straggler_line(struct page *page, const struct an_ranks *ranks)
 {
-    const struct an_straggler *s = &x->straggler;
-    page_label(p, "Straggler");
-    if (s->reason)
-        page_item(p, "not tested: %.300s", s->reason);
-    else if (!s->count)
-        page_item(p,
+    const struct an_straggler *straggler = &ranks->straggler;
+    page_label(page, "Straggler");
+    if (straggler->reason)
+        page_item(page, "not tested: %.300s", straggler->reason);
+    else if (!straggler->count)
+        page_item(page,
                   "none: no rank's own time is above its peers' by 2 %% (%" PRId64
                   " steps, %zu ranks)",
-                  x->steps, x->row_count);
+                  ranks->steps, ranks->row_count);
     else
-        page_item(p, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps",
-                  s->says, s->excess_pct.value, s->excess_low_pct.value, s->excess_high_pct.value,
-                  x->steps);
-    if (s->count && s->by_data)
-        page_item(p, "it gets more %s", x->uneven.what ? x->uneven.what : "data");
-    if (x->frontier.delay_pct.valid)
-        page_item(p, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
-                  an_stage_key(x->frontier.stage), x->frontier.rank, x->frontier.delay_pct.value);
-    page_end(p);
+        page_item(page, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps",
+                  straggler->says, straggler->excess_pct.value, straggler->excess_low_pct.value,
+                  straggler->excess_high_pct.value, ranks->steps);
+    if (straggler->count && straggler->by_data)
+        page_item(page, "it gets more %s", ranks->uneven.what ? ranks->uneven.what : "data");
+    if (ranks->frontier.delay_pct.valid)
+        page_item(page, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
+                  an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
+                  ranks->frontier.delay_pct.value);
+    page_end(page);
 }
 
-static void exchange_lines(struct page *p, const struct an_ranks *x)
+static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
     char a[32], b[32], c[32];
-    if (x->uneven.found) {
-        page_label(p, "Uneven data");
-        page_item(p, "rank %" PRId64 " gets most: %s %s a step, %s times the mean", x->uneven.rank,
-                  page_number(a, x->uneven.max.value), x->uneven.what,
-                  page_digits(b, x->uneven.max_over_mean.value, 3));
-        page_end(p);
+    if (ranks->uneven.found) {
+        page_label(page, "Uneven data");
+        page_item(page, "rank %" PRId64 " gets most: %s %s a step, %s times the mean",
+                  ranks->uneven.rank, page_number(a, ranks->uneven.max.value), ranks->uneven.what,
+                  page_digits(b, ranks->uneven.max_over_mean.value, 3));
+        page_end(page);
     }
-    if (!x->experts.reason) {
-        page_label(p, "Experts");
-        page_item(p,
+    if (!ranks->experts.reason) {
+        page_label(page, "Experts");
+        page_item(page,
                   "all-to-all moves %s a step on the rank with most (rank %" PRId64
                   "), %s on average: %s times",
-                  page_bytes(a, x->experts.bytes_max.value), x->experts.rank,
-                  page_bytes(b, x->experts.bytes_mean.value),
-                  page_digits(c, x->experts.max_over_mean.value, 3));
-        page_end(p);
+                  page_bytes(a, ranks->experts.bytes_max.value), ranks->experts.rank,
+                  page_bytes(b, ranks->experts.bytes_mean.value),
+                  page_digits(c, ranks->experts.max_over_mean.value, 3));
+        page_end(page);
     }
-    if (!x->pipeline.reason) {
-        page_label(p, "Pipeline");
-        page_item(p, "%" PRId64 " stages, %" PRId64 " micro-batches", x->pipeline.stages,
-                  x->pipeline.micro_batches);
-        if (x->pipeline.bubble_pct.valid)
-            page_item(p, "bubble %.1f %% of the step", x->pipeline.bubble_pct.value);
-        if (x->pipeline.ideal_pct.valid)
-            page_item(p, "(p-1)/(m+p-1) = %.1f %%", x->pipeline.ideal_pct.value);
-        page_end(p);
+    if (!ranks->pipeline.reason) {
+        page_label(page, "Pipeline");
+        page_item(page, "%" PRId64 " stages, %" PRId64 " micro-batches", ranks->pipeline.stages,
+                  ranks->pipeline.micro_batches);
+        if (ranks->pipeline.bubble_pct.valid)
+            page_item(page, "bubble %.1f %% of the step", ranks->pipeline.bubble_pct.value);
+        if (ranks->pipeline.ideal_pct.valid)
+            page_item(page, "(p-1)/(m+p-1) = %.1f %%", ranks->pipeline.ideal_pct.value);
+        page_end(page);
     }
 }
 
-static void clock_line(struct page *p, const struct an_clocks *x)
+static void clock_line(struct page *page, const struct an_clocks *clocks)
 {
     size_t corrected = 0;
     double most = 0, drift = 0;
     char a[32], b[32];
-    for (size_t i = 0; i < x->row_count; i++)
-        if (x->row[i].corrected) {
-            double offset = x->row[i].offset_ns.value, ppm = x->row[i].drift_ppm.value;
+    for (size_t i = 0; i < clocks->row_count; i++)
+        if (clocks->row[i].corrected) {
+            double offset = clocks->row[i].offset_ns.value, ppm = clocks->row[i].drift_ppm.value;
             most = most > offset || most > -offset ? most : offset < 0 ? -offset : offset;
             drift = drift > ppm || drift > -ppm ? drift : ppm < 0 ? -ppm : ppm;
             corrected++;
         }
-    if (x->reason || !corrected)
+    if (clocks->reason || !corrected)
         return;
-    page_label(p, "Clocks");
-    page_item(p,
+    page_label(page, "Clocks");
+    page_item(page,
               "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends "
               "of collectives",
               corrected, page_time(a, most), page_digits(b, drift, 3));
-    if (x->error_ns.valid)
-        page_item(p, "within %s", page_time(b, x->error_ns.value));
-    page_end(p);
+    if (clocks->error_ns.valid)
+        page_item(page, "within %s", page_time(b, clocks->error_ns.value));
+    page_end(page);
 }
 
 static int slower_first(const void *x, const void *y)
@@ -172,50 +174,51 @@ static int slower_first(const void *x, const void *y)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static void row_table(struct page *p, const struct an_ranks *x)
+static void row_table(struct page *page, const struct an_ranks *ranks)
 {
-    const struct an_rank_row **row = malloc(x->row_count * sizeof *row);
+    const struct an_rank_row **row = malloc(ranks->row_count * sizeof *row);
     if (!row)
         return;
-    for (size_t i = 0; i < x->row_count; i++)
-        row[i] = &x->row[i];
-    qsort(row, x->row_count, sizeof *row, slower_first);
-    rep_table_write(p, &(struct rep_table){.title = "Ranks, slowest first, of a step",
-                                           .name_least = 24,
-                                           .name = name_row,
-                                           .column = of_row,
-                                           .columns = COUNT(of_row),
-                                           .rows = row,
-                                           .size = sizeof *row,
-                                           .count = x->row_count});
+    for (size_t i = 0; i < ranks->row_count; i++)
+        row[i] = &ranks->row[i];
+    qsort(row, ranks->row_count, sizeof *row, slower_first);
+    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, of a step",
+                                              .name_least = 24,
+                                              .name = name_row,
+                                              .column = of_row,
+                                              .columns = COUNT(of_row),
+                                              .rows = row,
+                                              .size = sizeof *row,
+                                              .count = ranks->row_count});
     free(row);
 }
 
-void rep_text_ranks(struct page *p, const struct an_result *r)
+void rep_text_ranks(struct page *page, const struct an_result *result)
 {
-    const struct an_ranks *x = &r->ranks;
-    if (x->reason && x->clocks.reason)
+    const struct an_ranks *ranks = &result->ranks;
+    if (ranks->reason && ranks->clocks.reason)
         return;
-    page_blank(p);
-    if (!x->reason)
-        straggler_line(p, x);
-    if (x->missing) {
-        page_label(p, "Missing");
-        page_item(p, "%.300s", x->missing);
-        page_end(p);
+    page_blank(page);
+    if (!ranks->reason)
+        straggler_line(page, ranks);
+    if (ranks->missing) {
+        page_label(page, "Missing");
+        page_item(page, "%.300s", ranks->missing);
+        page_end(page);
     }
-    if (!x->reason)
-        exchange_lines(p, x);
-    clock_line(p, &x->clocks);
-    if (x->reason)
+    if (!ranks->reason)
+        exchange_lines(page, ranks);
+    clock_line(page, &ranks->clocks);
+    if (ranks->reason)
         return;
-    row_table(p, x);
-    rep_table_write(p, &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
-                                           .name_least = 24,
-                                           .name = name_stage,
-                                           .column = of_stage,
-                                           .columns = COUNT(of_stage),
-                                           .rows = x->frontier.row,
-                                           .size = sizeof *x->frontier.row,
-                                           .count = x->frontier.row_count});
+    row_table(page, ranks);
+    rep_table_write(page,
+                    &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
+                                        .name_least = 24,
+                                        .name = name_stage,
+                                        .column = of_stage,
+                                        .columns = COUNT(of_stage),
+                                        .rows = ranks->frontier.row,
+                                        .size = sizeof *ranks->frontier.row,
+                                        .count = ranks->frontier.row_count});
 }

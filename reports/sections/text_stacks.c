@@ -30,30 +30,31 @@ static void self_samples(char b[REP_CELL], const void *row)
     snprintf(b, REP_CELL, "%" PRId64, ((const struct an_function *)row)->self);
 }
 
-void rep_text_stacks(struct page *p, const struct an_result *r)
+void rep_text_stacks(struct page *page, const struct an_result *result)
 {
     static const struct rep_column columns[] = {{"self %", 8, self_share},
                                                 {"with callees %", 16, total_share},
                                                 {"samples", 9, self_samples}};
-    const struct an_stack_samples *s = &r->stacks;
+    const struct an_stack_samples *stack_samples = &result->stacks;
     char title[160], b[32];
-    if (s->reason || !s->samples.valid)
+    if (stack_samples->reason || !stack_samples->samples.valid)
         return;
-    if (s->cpu_s.valid)
+    if (stack_samples->cpu_s.valid)
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %s)",
-                 s->samples.value, page_time(b, s->cpu_s.value * 1e9));
+                 stack_samples->samples.value, page_time(b, stack_samples->cpu_s.value * 1e9));
     else
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples)",
-                 s->samples.value);
-    struct rep_table t = {.title = title,
-                          .name = name,
-                          .column = columns,
-                          .columns = sizeof columns / sizeof *columns,
-                          .rows = s->function,
-                          .size = sizeof *s->function,
-                          .count = s->function_count};
-    page_picture(p, PAGE_STACKS, r);
-    rep_table_write(p, &t);
-    if (s->kernel && *s->kernel && strncmp(s->kernel, "sampled", 7) != 0)
-        page_text(p, 0, s->kernel);
+                 stack_samples->samples.value);
+    struct rep_table table = {.title = title,
+                              .name = name,
+                              .column = columns,
+                              .columns = sizeof columns / sizeof *columns,
+                              .rows = stack_samples->function,
+                              .size = sizeof *stack_samples->function,
+                              .count = stack_samples->function_count};
+    page_picture(page, PAGE_STACKS, result);
+    rep_table_write(page, &table);
+    if (stack_samples->kernel && *stack_samples->kernel &&
+        strncmp(stack_samples->kernel, "sampled", 7) != 0)
+        page_text(page, 0, stack_samples->kernel);
 }

@@ -110,157 +110,158 @@ static void put_first(FILE *out, const char *text)
     put_prose(out, text);
 }
 
-static void prose(struct page *p, const char *text)
+static void prose(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
     while (*text == ' ')
         text++;
     rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, true);
-    struct markdown *m = p->format;
-    if (m->begins)
-        put_first(p->out, clean);
+    struct markdown *markdown = page->format;
+    if (markdown->begins)
+        put_first(page->out, clean);
     else
-        put_prose(p->out, clean);
-    m->begins = false;
+        put_prose(page->out, clean);
+    markdown->begins = false;
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
-static void close_fold(struct page *p)
+static void close_fold(struct page *page)
 {
-    struct markdown *m = p->format;
-    if (m->inside)
-        fputs("\n</details>\n", p->out);
-    m->inside = false;
-    m->list = false;
+    struct markdown *markdown = page->format;
+    if (markdown->inside)
+        fputs("\n</details>\n", page->out);
+    markdown->inside = false;
+    markdown->list = false;
 }
 
 /* Begins a block: the heading that waits for it, and a blank line. item: of a list, which has none
  * between its items. */
-static void block(struct page *p, bool item)
+static void block(struct page *page, bool item)
 {
-    struct markdown *m = p->format;
-    if (m->waiting && m->folded)
-        fprintf(p->out, "\n<details>\n<summary><b>%s</b></summary>\n", m->heading);
-    else if (m->waiting)
-        fprintf(p->out, "\n### %s\n", m->heading);
-    if (m->waiting)
-        m->inside = m->folded;
-    if (m->waiting || (m->started && (!item || !m->list)))
-        fputc('\n', p->out);
-    m->started = true;
-    m->waiting = false;
-    m->list = item;
+    struct markdown *markdown = page->format;
+    if (markdown->waiting && markdown->folded)
+        fprintf(page->out, "\n<details>\n<summary><b>%s</b></summary>\n", markdown->heading);
+    else if (markdown->waiting)
+        fprintf(page->out, "\n### %s\n", markdown->heading);
+    if (markdown->waiting)
+        markdown->inside = markdown->folded;
+    if (markdown->waiting || (markdown->started && (!item || !markdown->list)))
+        fputc('\n', page->out);
+    markdown->started = true;
+    markdown->waiting = false;
+    markdown->list = item;
 }
 
-static void title(struct page *p, const char *text)
+static void title(struct page *page, const char *text)
 {
-    block(p, false);
-    fputs("## ", p->out);
-    prose(p, text);
-    fputc('\n', p->out);
+    block(page, false);
+    fputs("## ", page->out);
+    prose(page, text);
+    fputc('\n', page->out);
 }
 
-static void section(struct page *p, const char *id, const char *heading, bool folded)
+static void section(struct page *page, const char *id, const char *heading, bool folded)
 {
-    struct markdown *m = p->format;
+    struct markdown *markdown = page->format;
     (void)id;
-    close_fold(p);
-    m->heading = heading;
-    m->folded = folded;
-    m->waiting = true;
+    close_fold(page);
+    markdown->heading = heading;
+    markdown->folded = folded;
+    markdown->waiting = true;
 }
 
-static void head(struct page *p, const char *text)
+static void head(struct page *page, const char *text)
 {
-    const struct markdown *m = p->format;
-    if (m->heading && !strcmp(m->heading, text))
+    const struct markdown *markdown = page->format;
+    if (markdown->heading && !strcmp(markdown->heading, text))
         return;
-    block(p, false);
-    fputs("#### ", p->out);
-    prose(p, text);
-    fputc('\n', p->out);
+    block(page, false);
+    fputs("#### ", page->out);
+    prose(page, text);
+    fputc('\n', page->out);
 }
 
-static void text_block(struct page *p, int indent, const char *text)
+static void text_block(struct page *page, int indent, const char *text)
 {
     (void)indent;
-    block(p, false);
-    ((struct markdown *)p->format)->begins = true;
-    prose(p, text);
-    fputc('\n', p->out);
+    block(page, false);
+    ((struct markdown *)page->format)->begins = true;
+    prose(page, text);
+    fputc('\n', page->out);
 }
 
-static void blank(struct page *p)
+static void blank(struct page *page)
 {
-    (void)p; /* blocks part themselves */
+    (void)page; /* blocks part themselves */
 }
 
-static void label(struct page *p, const char *text)
+static void label(struct page *page, const char *text)
 {
-    block(p, text != NULL);
-    ((struct markdown *)p->format)->begins = !text;
+    block(page, text != NULL);
+    ((struct markdown *)page->format)->begins = !text;
     if (!text)
         return;
     while (*text == ' ')
         text++;
-    fputs("- ", p->out);
+    fputs("- ", page->out);
     if (!*text)
         return;
-    fputs("**", p->out);
-    prose(p, text);
-    fputs("** ", p->out);
+    fputs("**", page->out);
+    prose(page, text);
+    fputs("** ", page->out);
 }
 
-static void item(struct page *p, const char *text)
+static void item(struct page *page, const char *text)
 {
-    if (p->joined)
-        fputs(" \xc2\xb7 ", p->out);
-    prose(p, text);
+    if (page->joined)
+        fputs(" \xc2\xb7 ", page->out);
+    prose(page, text);
 }
 
-static void end(struct page *p)
+static void end(struct page *page)
 {
-    fputc('\n', p->out);
+    fputc('\n', page->out);
 }
 
-static void entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
+static void entry(struct page *page, size_t number, const char *id, const char *gain,
+                  const char *text)
 {
-    block(p, true);
-    fprintf(p->out, "%zu. **", number);
-    prose(p, id);
-    fputs("** ", p->out);
-    prose(p, gain);
-    fputs(": ", p->out);
-    prose(p, text);
-    fputc('\n', p->out);
+    block(page, true);
+    fprintf(page->out, "%zu. **", number);
+    prose(page, id);
+    fputs("** ", page->out);
+    prose(page, gain);
+    fputs(": ", page->out);
+    prose(page, text);
+    fputc('\n', page->out);
 }
 
-static void term(struct page *p, const char *word, const char *unit, const char *text)
+static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
-    block(p, true);
-    fputs("- ", p->out);
-    put_code(p->out, word, strlen(word));
+    block(page, true);
+    fputs("- ", page->out);
+    put_code(page->out, word, strlen(word));
     if (*unit) {
-        fputs(" (", p->out);
-        prose(p, unit);
-        fputc(')', p->out);
+        fputs(" (", page->out);
+        prose(page, unit);
+        fputc(')', page->out);
     }
-    fputs(": ", p->out);
-    prose(p, text);
-    fputc('\n', p->out);
+    fputs(": ", page->out);
+    prose(page, text);
+    fputc('\n', page->out);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------- */
 
-static void table_name(struct page *p, const char *name, bool words)
+static void table_name(struct page *page, const char *name, bool words)
 {
     char clean[PAGE_TEXT];
     rep_clean(clean, sizeof clean, name, NAME_COLUMNS, true);
     if (words)
-        put_prose(p->out, clean);
+        put_prose(page->out, clean);
     else if (*clean)
-        put_code(p->out, clean, strlen(clean));
+        put_code(page->out, clean, strlen(clean));
 }
 
 static void table_bar(FILE *out, double pct)
@@ -276,42 +277,43 @@ static void table_bar(FILE *out, double pct)
     fputs(" |", out);
 }
 
-static void table(struct page *p, const struct rep_table *t)
+static void table(struct page *page, const struct rep_table *t)
 {
-    size_t most = rep_table_most(p, t);
-    block(p, false);
-    fputs("| ", p->out);
-    prose(p, t->title);
-    fputs(" |", p->out);
+    size_t most = rep_table_most(page, t);
+    block(page, false);
+    fputs("| ", page->out);
+    prose(page, t->title);
+    fputs(" |", page->out);
     for (size_t k = 0; k < t->columns; k++) {
-        fputc(' ', p->out);
-        prose(p, t->column[k].head);
-        fputs(" |", p->out);
+        fputc(' ', page->out);
+        prose(page, t->column[k].head);
+        fputs(" |", page->out);
     }
-    fputs(t->bar ? " |\n|:--|" : "\n|:--|", p->out);
+    fputs(t->bar ? " |\n|:--|" : "\n|:--|", page->out);
     for (size_t k = 0; k < t->columns; k++)
-        fputs("--:|", p->out);
-    fputs(t->bar ? ":--|\n" : "\n", p->out);
+        fputs("--:|", page->out);
+    fputs(t->bar ? ":--|\n" : "\n", page->out);
     for (size_t i = 0; i < most; i++) {
         const void *row = (const char *)t->rows + i * t->size;
         char name[REP_NAME] = "", cell[REP_CELL];
         t->name(name, row);
-        fputs("| ", p->out);
-        table_name(p, name, t->words);
-        fputs(" |", p->out);
+        fputs("| ", page->out);
+        table_name(page, name, t->words);
+        fputs(" |", page->out);
         for (size_t k = 0; k < t->columns; k++) {
             cell[0] = 0;
             t->column[k].cell(cell, row);
-            fputc(' ', p->out);
-            prose(p, cell);
-            fputs(" |", p->out);
+            fputc(' ', page->out);
+            prose(page, cell);
+            fputs(" |", page->out);
         }
         if (t->bar)
-            table_bar(p->out, t->bar(row));
-        fputc('\n', p->out);
+            table_bar(page->out, t->bar(row));
+        fputc('\n', page->out);
     }
     if (t->count > most)
-        fprintf(p->out, "\n%zu more rows: `--top N`, or `tacho report --json`\n", t->count - most);
+        fprintf(page->out, "\n%zu more rows: `--top N`, or `tacho report --json`\n",
+                t->count - most);
 }
 
 static const struct page_ops ops = {.title = title,
@@ -326,12 +328,16 @@ static const struct page_ops ops = {.title = title,
                                     .term = term,
                                     .table = table};
 
-int rep_markdown_write(const struct an_result *r, const struct rep_options *o, FILE *out)
+int rep_markdown_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
-    struct markdown m = {.list = false};
-    struct page p = {
-        .out = out, .ops = &ops, .format = &m, .utf8 = true, .rows = o->ops, .by = o->by};
-    rep_sections_write(&p, r, o->definitions);
-    close_fold(&p);
+    struct markdown markdown = {.list = false};
+    struct page page = {.out = out,
+                        .ops = &ops,
+                        .format = &markdown,
+                        .utf8 = true,
+                        .rows = options->ops,
+                        .by = options->by};
+    rep_sections_write(&page, result, options->definitions);
+    close_fold(&page);
     return ferror(out) ? TACHO_EIO : 0;
 }

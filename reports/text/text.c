@@ -10,33 +10,33 @@
 #define WIDTH_MOST    200
 #define WIDTH_DEFAULT 100
 
-static struct page open_page(const struct rep_options *o, FILE *out)
+static struct page open_page(const struct rep_options *options, FILE *out)
 {
     static const struct rep_options defaults = {.width = 0};
-    o = o ? o : &defaults;
-    int width = o->width ? o->width : WIDTH_DEFAULT;
+    options = options ? options : &defaults;
+    int width = options->width ? options->width : WIDTH_DEFAULT;
     return (struct page){.out = out,
                          .ops = &page_lines,
-                         .utf8 = o->utf8,
-                         .color = o->color,
-                         .rows = o->ops,
-                         .by = o->by,
+                         .utf8 = options->utf8,
+                         .color = options->color,
+                         .rows = options->ops,
+                         .by = options->by,
                          .width = width < WIDTH_LEAST  ? WIDTH_LEAST
                                   : width > WIDTH_MOST ? WIDTH_MOST
                                                        : width};
 }
 
-int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE *out)
+int rep_text_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
-    struct page p = open_page(o, out);
-    rep_sections_write(&p, r, o->definitions);
+    struct page page = open_page(options, out);
+    rep_sections_write(&page, result, options->definitions);
     return ferror(out) ? TACHO_EIO : 0;
 }
 
-int rep_text_section(const char *id, const struct an_result *r, const struct rep_options *o,
-                     FILE *out)
+int rep_text_section(const char *id, const struct an_result *result,
+                     const struct rep_options *options, FILE *out)
 {
-    struct page p = open_page(o, out);
-    int rc = rep_sections_write_one(&p, r, id);
+    struct page page = open_page(options, out);
+    int rc = rep_sections_write_one(&page, result, id);
     return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
 }

@@ -13,13 +13,13 @@ struct buffer {
     size_t size, length;
 };
 
-static void add(struct buffer *b, const char *text, size_t n)
+static void add(struct buffer *buffer, const char *text, size_t n)
 {
-    size_t room = b->size - 1 - b->length;
+    size_t room = buffer->size - 1 - buffer->length;
     n = n < room ? n : room;
-    memcpy(b->text + b->length, text, n);
-    b->length += n;
-    b->text[b->length] = 0;
+    memcpy(buffer->text + buffer->length, text, n);
+    buffer->length += n;
+    buffer->text[buffer->length] = 0;
 }
 
 /* What follows the bracket that s begins with; the end of the text if nothing closes it. Inside (
@@ -86,28 +86,29 @@ static const char *qualified(const char *s, const char *stop, bool outermost, st
     }
 }
 
-static void add_part(struct buffer *b, const struct part *p)
+static void add_part(struct buffer *buffer, const struct part *part)
 {
-    size_t n = p->length;
-    while (n && p->name[n - 1] == ' ')
+    size_t n = part->length;
+    while (n && part->name[n - 1] == ' ')
         n--;
-    add(b, p->name, n);
+    add(buffer, part->name, n);
 }
 
 /* Deep inside only what names a function tells kernels apart: types and numbers do not. */
-static bool is_plain(const struct part *p)
+static bool is_plain(const struct part *part)
 {
     static const char *const types[] = {"BFloat16", "Half", "__nv_bfloat16", "__half"};
     bool plain = true;
-    for (size_t i = 0; i < p->length; i++)
-        plain = plain && !(p->name[i] >= 'A' && p->name[i] <= 'Z') && p->name[i] != '_';
+    for (size_t i = 0; i < part->length; i++)
+        plain = plain && !(part->name[i] >= 'A' && part->name[i] <= 'Z') && part->name[i] != '_';
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        plain = plain || (p->length == strlen(types[i]) && !memcmp(p->name, types[i], p->length));
+        plain = plain ||
+                (part->length == strlen(types[i]) && !memcmp(part->name, types[i], part->length));
     return plain;
 }
 
 /* "<4, CUDAFunctor_add, ReduceOp<MeanOps>>" of the arguments that begin at s. */
-static void add_arguments(struct buffer *b, const char *s, int depth)
+static void add_arguments(struct buffer *buffer, const char *s, int depth)
 {
     const char *end = past(s++);
     const char *between = "<";
@@ -117,34 +118,34 @@ static void add_arguments(struct buffer *b, const char *s, int depth)
             s++;
         s = qualified(s, ",>", false, &part);
         if (part.length && (depth == 1 || !is_plain(&part))) {
-            add(b, between, strlen(between));
+            add(buffer, between, strlen(between));
             between = ", ";
-            add_part(b, &part);
+            add_part(buffer, &part);
             if (part.arguments && depth < DEPTH_MOST)
-                add_arguments(b, part.arguments, depth + 1);
+                add_arguments(buffer, part.arguments, depth + 1);
         }
         s += *s == ',';
     }
     if (*between == ',')
-        add(b, ">", 1);
+        add(buffer, ">", 1);
 }
 
 void rep_kernel_name(char *out, size_t size, const char *name)
 {
-    struct buffer b = {out, size, 0};
+    struct buffer buffer = {out, size, 0};
     struct part part;
     *out = 0;
     if (!strpbrk(name, "<(") ||
         (strstr(name, " (") && !strstr(name, "::"))) { /* "Memcpy HtoD (Pageable -> Device)" */
-        add(&b, name, strlen(name));
+        add(&buffer, name, strlen(name));
         return;
     }
     qualified(name, "", true, &part);
-    add_part(&b, &part);
-    if (!b.length) {
-        add(&b, name, strlen(name));
+    add_part(&buffer, &part);
+    if (!buffer.length) {
+        add(&buffer, name, strlen(name));
         return;
     }
     if (part.arguments)
-        add_arguments(&b, part.arguments, 1);
+        add_arguments(&buffer, part.arguments, 1);
 }

@@ -5,21 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *rep_device_name(const struct an_result *r, const struct an_device_budget *d)
+const char *rep_device_name(const struct an_result *result, const struct an_device_budget *budget)
 {
-    for (size_t i = 0; i < r->gpu_count; i++) {
+    for (size_t i = 0; i < result->gpu_count; i++) {
         char device[32];
-        snprintf(device, sizeof device, "gpu:%" PRId64, r->gpus[i].device);
-        if (r->gpus[i].rank == d->rank && !strcmp(device, d->device))
-            return r->gpus[i].name;
+        snprintf(device, sizeof device, "gpu:%" PRId64, result->gpus[i].device);
+        if (result->gpus[i].rank == budget->rank && !strcmp(device, budget->device))
+            return result->gpus[i].name;
     }
     return "";
 }
 
-const struct an_attribution *rep_attribution(const struct an_result *r, const char *by)
+const struct an_attribution *rep_attribution(const struct an_result *result, const char *by)
 {
-    for (size_t i = 0; by && i < sizeof r->attribution / sizeof *r->attribution; i++)
-        if (r->attribution[i].by && !strcmp(r->attribution[i].by, by))
-            return &r->attribution[i];
-    return &r->attribution[0];
+    for (size_t i = 0; by && i < sizeof result->attribution / sizeof *result->attribution; i++)
+        if (result->attribution[i].by && !strcmp(result->attribution[i].by, by))
+            return &result->attribution[i];
+    return &result->attribution[0];
 }

@@ -8,8 +8,8 @@
 #include "analyzers/result/result.h"
 
 /* The name of the device a budget belongs to, "" when the run does not name it. */
-const char *rep_device_name(const struct an_result *r, const struct an_device_budget *d);
+const char *rep_device_name(const struct an_result *result, const struct an_device_budget *budget);
 /* The table of device time by "op" (also for NULL), "module", "line" or "annotation". */
-const struct an_attribution *rep_attribution(const struct an_result *r, const char *by);
+const struct an_attribution *rep_attribution(const struct an_result *result, const char *by);
 
 #endif

@@ -55,52 +55,53 @@ static void detail(FILE *out, const struct store_detail *d)
     }
 }
 
-static void row(FILE *out, const struct exp_run *run, const struct exp_slice *s)
+static void row(FILE *out, const struct exp_run *run, const struct exp_slice *slice)
 {
     static const struct store_detail none = STORE_DETAIL_NONE;
-    const struct exp_track *t = &run->track[s->track];
-    const struct exp_process *p = t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
-    exp_csv_integer(out, p ? p->rank : STORE_ABSENT);
+    const struct exp_track *track = &run->track[slice->track];
+    const struct exp_process *process =
+        track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
+    exp_csv_integer(out, process ? process->rank : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, p ? p->host : NULL);
+    exp_csv_text(out, process ? process->host : NULL);
     next(out);
-    exp_csv_integer(out, p ? p->pid : STORE_ABSENT);
+    exp_csv_integer(out, process ? process->pid : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, p ? p->program : NULL);
+    exp_csv_text(out, process ? process->program : NULL);
     next(out);
-    exp_csv_integer(out, t->id);
+    exp_csv_integer(out, track->id);
     next(out);
-    exp_csv_text(out, t->kind);
+    exp_csv_text(out, track->kind);
     next(out);
-    exp_csv_text(out, t->name);
+    exp_csv_text(out, track->name);
     next(out);
-    exp_csv_text(out, t->device);
+    exp_csv_text(out, track->device);
     next(out);
-    exp_csv_integer(out, t->tid);
+    exp_csv_integer(out, track->tid);
     next(out);
-    exp_csv_integer(out, s->start);
+    exp_csv_integer(out, slice->start);
     next(out);
-    exp_csv_integer(out, s->end == INT64_MAX ? STORE_ABSENT : s->end - s->start);
+    exp_csv_integer(out, slice->end == INT64_MAX ? STORE_ABSENT : slice->end - slice->start);
     next(out);
-    exp_csv_text(out, s->name != EXP_NONE ? run->text[s->name] : NULL);
+    exp_csv_text(out, slice->name != EXP_NONE ? run->text[slice->name] : NULL);
     next(out);
-    exp_csv_text(out, s->category != EXP_NONE ? run->text[s->category] : NULL);
+    exp_csv_text(out, slice->category != EXP_NONE ? run->text[slice->category] : NULL);
     next(out);
-    exp_csv_integer(out, s->correlation);
-    bool known = s->detail != EXP_NONE && run->detail[s->detail].id;
-    detail(out, known ? &run->detail[s->detail] : &none);
+    exp_csv_integer(out, slice->correlation);
+    bool known = slice->detail != EXP_NONE && run->detail[slice->detail].id;
+    detail(out, known ? &run->detail[slice->detail] : &none);
     fputs("\r\n", out);
 }
 
-int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_csv_write(store_reader *r, const struct store_export_options *options, FILE *out,
                   struct tacho_error *err)
 {
     struct exp_run run;
-    int code = exp_run_load(r, o, &run, err);
+    int code = exp_run_load(r, options, &run, err);
     if (code)
         return code;
-    if (o->with_path) {
-        exp_path_csv(&run, o, out);
+    if (options->with_path) {
+        exp_path_csv(&run, options, out);
         exp_run_free(&run);
         return exp_end(out, 0, err);
     }

@@ -43,7 +43,7 @@ struct exp_run {
 };
 
 /* Reads what lies in the window. 0, TACHO_ENOMEM or what the reader said. */
-int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run,
+int exp_run_load(store_reader *r, const struct store_export_options *options, struct exp_run *run,
                  struct tacho_error *err);
 void exp_run_free(struct exp_run *run);
 /* A time of a damaged file, brought into 73 years around zero. */
@@ -66,9 +66,9 @@ struct exp_lanes {
 /* Puts slice `i` on the first lane where it nests, makes a new one if needed; slices of a track
  * come in the order of run->slice. *parent: the slice it lies in, SIZE_MAX: none. The lane's
  * number, or a negative code. */
-int64_t exp_lane_put(struct exp_lanes *l, const struct exp_run *run, size_t i, size_t *parent);
-void exp_lanes_reset(struct exp_lanes *l); /* for the next track */
-void exp_lanes_free(struct exp_lanes *l);
+int64_t exp_lane_put(struct exp_lanes *lanes, const struct exp_run *run, size_t i, size_t *parent);
+void exp_lanes_reset(struct exp_lanes *lanes); /* for the next track */
+void exp_lanes_free(struct exp_lanes *lanes);
 
 /* A JSON string with its quotes; what is no UTF-8 becomes U+FFFD. */
 void exp_json_string(FILE *out, const char *text);
@@ -84,12 +84,13 @@ struct exp_args {
     FILE *out;
     bool any; /* one stands before the next */
 };
-void exp_arg(struct exp_args *w, const char *name); /* "name": */
-void exp_arg_int(struct exp_args *w, const char *name,
+void exp_arg(struct exp_args *args, const char *name); /* "name": */
+void exp_arg_int(struct exp_args *args, const char *name,
                  int64_t value); /* nothing for STORE_ABSENT */
-void exp_arg_text(struct exp_args *w, const char *name, const char *value); /* nothing for NULL */
+void exp_arg_text(struct exp_args *args, const char *name,
+                  const char *value); /* nothing for NULL */
 /* A detail and its payload; `instant`: of an instant event. */
-void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool instant);
+void exp_args_detail(struct exp_args *args, const struct store_detail *detail, bool instant);
 
 /* CSV cells: an absent one is empty. */
 void exp_csv_text(FILE *out, const char *t);
@@ -98,17 +99,17 @@ void exp_csv_integer(FILE *out, int64_t value);
 /* The critical path (path.c): rows of CSV; events of a timeline, each with a comma before it. pid,
  * tid: of every track of the run in the timeline; own: number for the process that shows the path.
  */
-void exp_path_csv(const struct exp_run *run, const struct store_export_options *o, FILE *out);
-void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out,
+void exp_path_csv(const struct exp_run *run, const struct store_export_options *options, FILE *out);
+void exp_path_json(const struct exp_run *run, const struct store_export_options *options, FILE *out,
                    const int64_t *pid, const int64_t *tid, int64_t own);
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_perfetto_write(store_reader *r, const struct store_export_options *options, FILE *out,
                        struct tacho_error *err);
-int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_folded_write(store_reader *r, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
-int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_stacks_write(store_reader *r, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
-int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_csv_write(store_reader *r, const struct store_export_options *options, FILE *out,
                   struct tacho_error *err);
 /* Ends a writer: a failed stream is TACHO_EIO. */
 int exp_end(FILE *out, int code, struct tacho_error *err);

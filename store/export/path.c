@@ -8,26 +8,27 @@
 
 #include "store/export/exporter.h"
 
-static bool in_window(const struct exp_run *run, const struct store_export_path *p)
+static bool in_window(const struct exp_run *run, const struct store_export_path *export_path)
 {
-    return p->end > run->t0 && p->start < run->t1;
+    return export_path->end > run->t0 && export_path->start < run->t1;
 }
 
-void exp_path_csv(const struct exp_run *run, const struct store_export_options *o, FILE *out)
+void exp_path_csv(const struct exp_run *run, const struct store_export_options *options, FILE *out)
 {
     fputs("window,start_ns,end_ns,track,name,cause,how,link,range_start_ns,range_end_ns\r\n", out);
-    for (size_t i = 0; i < o->path_count && !ferror(out); i++) {
-        const struct store_export_path *p = &o->path[i];
-        if (!in_window(run, p))
+    for (size_t i = 0; i < options->path_count && !ferror(out); i++) {
+        const struct store_export_path *export_path = &options->path[i];
+        if (!in_window(run, export_path))
             continue;
-        fprintf(out, "%zu,%" PRId64 ",%" PRId64 ",", p->window, p->start, p->end);
-        exp_csv_integer(out, p->track);
+        fprintf(out, "%zu,%" PRId64 ",%" PRId64 ",", export_path->window, export_path->start,
+                export_path->end);
+        exp_csv_integer(out, export_path->track);
         putc(',', out);
-        exp_csv_text(out, p->name);
-        fprintf(out, ",%s,%s,%s,", p->cause, p->how, p->link);
-        exp_csv_integer(out, p->range_start);
+        exp_csv_text(out, export_path->name);
+        fprintf(out, ",%s,%s,%s,", export_path->cause, export_path->how, export_path->link);
+        exp_csv_integer(out, export_path->range_start);
         putc(',', out);
-        exp_csv_integer(out, p->range_end);
+        exp_csv_integer(out, export_path->range_end);
         fputs("\r\n", out);
     }
 }
@@ -41,19 +42,20 @@ static void time_us(const struct exp_run *run, FILE *out, const char *key, int64
             (ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-static void stretch(const struct exp_run *run, FILE *out, const struct store_export_path *p,
-                    int64_t own)
+static void stretch(const struct exp_run *run, FILE *out,
+                    const struct store_export_path *export_path, int64_t own)
 {
     struct exp_args args = {.out = out};
     fputs(",\n{\"ph\":\"X\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY "\",\"name\":", out);
-    exp_json_string(out, p->name && *p->name ? p->name : p->cause);
-    fprintf(out, ",\"pid\":%" PRId64 ",\"tid\":%zu", own, p->window + 1);
-    time_us(run, out, "ts", p->start);
-    time_us(run, out, "dur", p->end - p->start);
+    exp_json_string(out, export_path->name && *export_path->name ? export_path->name
+                                                                 : export_path->cause);
+    fprintf(out, ",\"pid\":%" PRId64 ",\"tid\":%zu", own, export_path->window + 1);
+    time_us(run, out, "ts", export_path->start);
+    time_us(run, out, "dur", export_path->end - export_path->start);
     fputs(",\"args\":{", out);
-    exp_arg_text(&args, "cause", p->cause);
-    exp_arg_text(&args, "how", p->how);
-    exp_arg_text(&args, "link", p->link);
+    exp_arg_text(&args, "cause", export_path->cause);
+    exp_arg_text(&args, "how", export_path->how);
+    exp_arg_text(&args, "link", export_path->link);
     fputs("}}", out);
 }
 
@@ -69,18 +71,21 @@ static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool star
 }
 
 /* From the end of a stretch to the start of the next one, where that lies on another track. */
-static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *p,
+static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *export_path,
                   size_t id, const int64_t *pid, const int64_t *tid)
 {
-    uint32_t a = p[0].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, p[0].track);
-    uint32_t b = p[1].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, p[1].track);
+    uint32_t a =
+        export_path[0].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, export_path[0].track);
+    uint32_t b =
+        export_path[1].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, export_path[1].track);
     if (a == EXP_NONE || b == EXP_NONE || a == b)
         return;
-    arrow_end(run, out, id, true, pid[a], tid[a], p[0].end - (p[0].end > p[0].start));
-    arrow_end(run, out, id, false, pid[b], tid[b], p[1].start);
+    arrow_end(run, out, id, true, pid[a], tid[a],
+              export_path[0].end - (export_path[0].end > export_path[0].start));
+    arrow_end(run, out, id, false, pid[b], tid[b], export_path[1].start);
 }
 
-void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out,
+void exp_path_json(const struct exp_run *run, const struct store_export_options *options, FILE *out,
                    const int64_t *pid, const int64_t *tid, int64_t own)
 {
     size_t last = SIZE_MAX;
@@ -90,19 +95,20 @@ void exp_path_json(const struct exp_run *run, const struct store_export_options 
             "path\"}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"cat\":"
             "\"" STORE_EXPORT_PATH_CATEGORY "\",\"pid\":%" PRId64 ",\"args\":{\"sort_index\":-1}}",
             own, own);
-    for (size_t i = 0; i < o->path_count && !ferror(out); i++) {
-        const struct store_export_path *p = &o->path[i];
-        if (!in_window(run, p))
+    for (size_t i = 0; i < options->path_count && !ferror(out); i++) {
+        const struct store_export_path *export_path = &options->path[i];
+        if (!in_window(run, export_path))
             continue;
-        if (p->window != last)
+        if (export_path->window != last)
             fprintf(
                 out,
                 ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY
                 "\",\"pid\":%" PRId64 ",\"tid\":%zu,\"args\":{\"name\":\"window %zu\"}}",
-                own, p->window + 1, p->window + 1);
-        last = p->window;
-        stretch(run, out, p, own);
-        if (i + 1 < o->path_count && p[1].window == p->window && in_window(run, p + 1))
-            arrow(run, out, p, i + 1, pid, tid);
+                own, export_path->window + 1, export_path->window + 1);
+        last = export_path->window;
+        stretch(run, out, export_path, own);
+        if (i + 1 < options->path_count && export_path[1].window == export_path->window &&
+            in_window(run, export_path + 1))
+            arrow(run, out, export_path, i + 1, pid, tid);
     }
 }

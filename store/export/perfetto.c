@@ -53,81 +53,83 @@ struct writer {
     bool any; /* an event stands before the next one */
 };
 
-static void event(struct writer *w)
+static void event(struct writer *writer)
 {
-    fputs(w->any ? ",\n" : "\n", w->out);
-    w->any = true;
+    fputs(writer->any ? ",\n" : "\n", writer->out);
+    writer->any = true;
 }
 
-static void time_us(struct writer *w, int64_t ns)
+static void time_us(struct writer *writer, int64_t ns)
 {
-    fprintf(w->out, "%" PRId64 ".%03" PRId64, ns / 1000, ns % 1000);
+    fprintf(writer->out, "%" PRId64 ".%03" PRId64, ns / 1000, ns % 1000);
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------ */
 
-static const char *category_of(const struct writer *w, const struct exp_slice *s)
+static const char *category_of(const struct writer *writer, const struct exp_slice *slice)
 {
-    const char *ours = exp_text(w->run, s->category);
+    const char *ours = exp_text(writer->run, slice->category);
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (categories[i].device == w->place[s->track].device && !strcmp(categories[i].ours, ours))
+        if (categories[i].device == writer->place[slice->track].device &&
+            !strcmp(categories[i].ours, ours))
             return categories[i].theirs;
     return ours;
 }
 
-static void slice(struct writer *w, const struct exp_slice *s, int64_t tid)
+static void slice(struct writer *writer, const struct exp_slice *s, int64_t tid)
 {
-    const struct exp_run *run = w->run;
-    const struct place *p = &w->place[s->track];
-    const char *category = category_of(w, s);
+    const struct exp_run *run = writer->run;
+    const struct place *place = &writer->place[s->track];
+    const char *category = category_of(writer, s);
     bool instant = !strcmp(category, "cpu_instant_event"), open = s->end == INT64_MAX;
-    event(w);
-    fprintf(w->out, "{\"ph\":\"%s\",\"cat\":", open ? "B" : instant ? "i" : "X");
-    exp_json_string(w->out, category);
-    fputs(",\"name\":", w->out);
-    exp_json_string(w->out, exp_text(run, s->name));
-    fprintf(w->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":", p->pid, tid);
-    time_us(w, s->start - run->origin);
+    event(writer);
+    fprintf(writer->out, "{\"ph\":\"%s\",\"cat\":", open ? "B" : instant ? "i" : "X");
+    exp_json_string(writer->out, category);
+    fputs(",\"name\":", writer->out);
+    exp_json_string(writer->out, exp_text(run, s->name));
+    fprintf(writer->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":", place->pid, tid);
+    time_us(writer, s->start - run->origin);
     if (instant && !open) {
-        fputs(",\"s\":\"t\"", w->out);
+        fputs(",\"s\":\"t\"", writer->out);
     } else if (!open) {
-        fputs(",\"dur\":", w->out);
-        time_us(w, s->end - s->start);
+        fputs(",\"dur\":", writer->out);
+        time_us(writer, s->end - s->start);
     }
-    fputs(",\"args\":{", w->out);
-    w->args.any = false;
-    if (p->device) {
-        exp_arg_int(&w->args, "device", p->ordinal);
-        exp_arg_int(&w->args, "stream",
+    fputs(",\"args\":{", writer->out);
+    writer->args.any = false;
+    if (place->device) {
+        exp_arg_int(&writer->args, "device", place->ordinal);
+        exp_arg_int(&writer->args, "stream",
                     run->track[s->track].tid == STORE_ABSENT
                         ? -1
                         : run->track[s->track].tid); /* -1: all of them */
     }
-    exp_arg_int(&w->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation",
+    exp_arg_int(&writer->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation",
                 s->correlation);
     if (s->detail != EXP_NONE && run->detail[s->detail].id)
-        exp_args_detail(&w->args, &run->detail[s->detail], instant);
-    fputs("}}", w->out);
+        exp_args_detail(&writer->args, &run->detail[s->detail], instant);
+    fputs("}}", writer->out);
 }
 
-static int64_t lane_tid(struct writer *w, const struct exp_track *t, size_t lane);
+static int64_t lane_tid(struct writer *writer, const struct exp_track *track, size_t lane);
 
-static int slices(struct writer *w)
+static int slices(struct writer *writer)
 {
-    const struct exp_run *run = w->run;
+    const struct exp_run *run = writer->run;
     for (size_t k = 0; k < run->track_count; k++) {
-        const struct exp_track *t = &run->track[k];
+        const struct exp_track *track = &run->track[k];
         struct exp_lanes lanes = {0};
-        w->lanes = 0;
-        for (size_t i = t->first; i < t->first + t->count && !ferror(w->out); i++) {
+        writer->lanes = 0;
+        for (size_t i = track->first; i < track->first + track->count && !ferror(writer->out);
+             i++) {
             size_t parent;
             int64_t lane = exp_lane_put(&lanes, run, i, &parent);
             if (lane < 0) {
                 exp_lanes_free(&lanes);
                 return (int)lane;
             }
-            w->tid_of[i] = lane_tid(w, t, (size_t)lane);
-            slice(w, &run->slice[i], w->tid_of[i]);
+            writer->tid_of[i] = lane_tid(writer, track, (size_t)lane);
+            slice(writer, &run->slice[i], writer->tid_of[i]);
         }
         exp_lanes_free(&lanes);
     }
@@ -152,50 +154,51 @@ static int by_correlation(const void *a, const void *b)
     return x->slice < y->slice ? -1 : x->slice > y->slice;
 }
 
-static void arrow_end(struct writer *w, size_t i, int64_t id, bool start)
+static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
 {
-    const struct exp_slice *s = &w->run->slice[i];
-    event(w);
-    fprintf(w->out,
+    const struct exp_slice *slice = &writer->run->slice[i];
+    event(writer);
+    fprintf(writer->out,
             "{\"ph\":\"%s\"%s,\"id\":%" PRId64
             ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
-            start ? "s" : "f", start ? "" : ",\"bp\":\"e\"", id, w->place[s->track].pid,
-            w->tid_of[i]);
-    time_us(w, s->start - w->run->origin);
-    putc('}', w->out);
+            start ? "s" : "f", start ? "" : ",\"bp\":\"e\"", id, writer->place[slice->track].pid,
+            writer->tid_of[i]);
+    time_us(writer, slice->start - writer->run->origin);
+    putc('}', writer->out);
 }
 
-static bool is_call(const struct writer *w, const struct exp_slice *s)
+static bool is_call(const struct writer *writer, const struct exp_slice *slice)
 {
-    const char *c = exp_text(w->run, s->category);
-    return !w->place[s->track].device && (!strcmp(c, "runtime") || !strcmp(c, "driver"));
+    const char *c = exp_text(writer->run, slice->category);
+    return !writer->place[slice->track].device && (!strcmp(c, "runtime") || !strcmp(c, "driver"));
 }
 
-static bool is_work(const struct writer *w, const struct exp_slice *s)
+static bool is_work(const struct writer *writer, const struct exp_slice *slice)
 {
-    const char *c = exp_text(w->run, s->category);
-    return w->place[s->track].device && strcmp(c, "sync") != 0 && strcmp(c, "annotation") != 0;
+    const char *c = exp_text(writer->run, slice->category);
+    return writer->place[slice->track].device && strcmp(c, "sync") != 0 &&
+           strcmp(c, "annotation") != 0;
 }
 
 /* From the call to each piece of work it launched. */
-static int arrows(struct writer *w)
+static int arrows(struct writer *writer)
 {
-    const struct exp_run *run = w->run;
+    const struct exp_run *run = writer->run;
     size_t n = 0;
     int64_t id = 0;
     struct end *call = calloc(run->slice_count ? run->slice_count : 1, sizeof *call);
     if (!call)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < run->slice_count; i++)
-        if (run->slice[i].correlation != STORE_ABSENT && is_call(w, &run->slice[i]))
+        if (run->slice[i].correlation != STORE_ABSENT && is_call(writer, &run->slice[i]))
             call[n++] = (struct end){run->track[run->slice[i].track].process_at,
                                      run->slice[i].correlation, i};
     qsort(call, n, sizeof *call, by_correlation);
-    for (size_t i = 0; i < run->slice_count && !ferror(w->out); i++) {
-        const struct exp_slice *s = &run->slice[i];
-        if (s->correlation == STORE_ABSENT || !is_work(w, s))
+    for (size_t i = 0; i < run->slice_count && !ferror(writer->out); i++) {
+        const struct exp_slice *slice = &run->slice[i];
+        if (slice->correlation == STORE_ABSENT || !is_work(writer, slice))
             continue;
-        struct end key = {run->track[s->track].process_at, s->correlation, 0};
+        struct end key = {run->track[slice->track].process_at, slice->correlation, 0};
         size_t low = 0, high = n;
         while (low < high) {
             size_t middle = (low + high) / 2;
@@ -207,8 +210,8 @@ static int arrows(struct writer *w)
         if (low == n || call[low].process != key.process ||
             call[low].correlation != key.correlation)
             continue;
-        arrow_end(w, call[low].slice, ++id, true);
-        arrow_end(w, i, id, false);
+        arrow_end(writer, call[low].slice, ++id, true);
+        arrow_end(writer, i, id, false);
     }
     free(call);
     return 0;
@@ -216,74 +219,78 @@ static int arrows(struct writer *w)
 
 /* ---- names of processes and threads -------------------------------------------------------------------------------------- */
 
-static void meta(struct writer *w, const char *what, int64_t pid, int64_t tid)
+static void meta(struct writer *writer, const char *what, int64_t pid, int64_t tid)
 {
-    event(w);
-    fprintf(w->out, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64, what, pid);
+    event(writer);
+    fprintf(writer->out, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64, what, pid);
     if (tid != STORE_ABSENT)
-        fprintf(w->out, ",\"tid\":%" PRId64, tid);
-    fputs(",\"args\":{", w->out);
-    w->args.any = false;
+        fprintf(writer->out, ",\"tid\":%" PRId64, tid);
+    fputs(",\"args\":{", writer->out);
+    writer->args.any = false;
 }
 
-static void meta_sort(struct writer *w, const char *what, int64_t pid, int64_t tid, int64_t index)
+static void meta_sort(struct writer *writer, const char *what, int64_t pid, int64_t tid,
+                      int64_t index)
 {
-    meta(w, what, pid, tid);
-    exp_arg_int(&w->args, "sort_index", index);
-    fputs("}}", w->out);
+    meta(writer, what, pid, tid);
+    exp_arg_int(&writer->args, "sort_index", index);
+    fputs("}}", writer->out);
 }
 
-static void process_name(struct writer *w, int64_t pid, const struct exp_process *p,
+static void process_name(struct writer *writer, int64_t pid, const struct exp_process *process,
                          const char *device, int64_t index)
 {
     char text[512], rank[40] = "", number[40] = "";
-    if (p && p->rank != STORE_ABSENT)
-        snprintf(rank, sizeof rank, "rank %" PRId64 " ", p->rank);
-    if (p && p->pid != STORE_ABSENT)
-        snprintf(number, sizeof number, " (%" PRId64 ")", p->pid);
+    if (process && process->rank != STORE_ABSENT)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", process->rank);
+    if (process && process->pid != STORE_ABSENT)
+        snprintf(number, sizeof number, " (%" PRId64 ")", process->pid);
     snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank,
-             p ? (p->program ? p->program : "process") : "machine", number, device ? " " : "",
-             device ? device : "");
-    meta(w, "process_name", pid, STORE_ABSENT);
-    exp_arg_text(&w->args, "name", text);
-    fputs("}}", w->out);
-    meta_sort(w, "process_sort_index", pid, STORE_ABSENT, index);
+             process ? (process->program ? process->program : "process") : "machine", number,
+             device ? " " : "", device ? device : "");
+    meta(writer, "process_name", pid, STORE_ABSENT);
+    exp_arg_text(&writer->args, "name", text);
+    fputs("}}", writer->out);
+    meta_sort(writer, "process_sort_index", pid, STORE_ABSENT, index);
 }
 
-static bool tid_is_free(const struct writer *w, size_t before, int64_t pid, int64_t tid)
+static bool tid_is_free(const struct writer *writer, size_t before, int64_t pid, int64_t tid)
 {
     for (size_t k = 0; k < before; k++)
-        if (w->place[k].pid == pid && w->place[k].tid == tid)
+        if (writer->place[k].pid == pid && writer->place[k].tid == tid)
             return false;
     return true;
 }
 
-static void thread_name(struct writer *w, const struct exp_track *t, int64_t tid, size_t lane)
+static void thread_name(struct writer *writer, const struct exp_track *track, int64_t tid,
+                        size_t lane)
 {
-    const struct place *p = &w->place[t - w->run->track];
+    const struct place *place = &writer->place[track - writer->run->track];
     char text[400], number[40] = "", more[40] = "";
-    if (t->tid != STORE_ABSENT)
-        snprintf(number, sizeof number, " %" PRId64, t->tid);
+    if (track->tid != STORE_ABSENT)
+        snprintf(number, sizeof number, " %" PRId64, track->tid);
     if (lane)
         snprintf(more, sizeof more, " (%zu)", lane + 1);
-    bool said = t->name && *number && strstr(t->name, number + 1);
-    snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind,
-             said ? "" : number, more);
-    meta(w, "thread_name", p->pid, tid);
-    exp_arg_text(&w->args, "name", text);
-    fputs("}}", w->out);
-    meta_sort(w, "thread_sort_index", p->pid, tid, (t - w->run->track) * 1024 + (int64_t)lane);
+    bool said = track->name && *number && strstr(track->name, number + 1);
+    snprintf(text, sizeof text, "%.300s%s%s",
+             track->name && *track->name ? track->name : track->kind, said ? "" : number, more);
+    meta(writer, "thread_name", place->pid, tid);
+    exp_arg_text(&writer->args, "name", text);
+    fputs("}}", writer->out);
+    meta_sort(writer, "thread_sort_index", place->pid, tid,
+              (track - writer->run->track) * 1024 + (int64_t)lane);
 }
 
 /* Number of the thread that shows this lane of the track; the first lane is the track's own. */
-static int64_t lane_tid(struct writer *w, const struct exp_track *t, size_t lane)
+static int64_t lane_tid(struct writer *writer, const struct exp_track *track, size_t lane)
 {
-    while (w->lanes <= lane) {
-        w->lane_tid[w->lanes] = w->lanes ? w->made_up++ : w->place[t - w->run->track].tid;
-        thread_name(w, t, w->lane_tid[w->lanes], w->lanes);
-        w->lanes++;
+    while (writer->lanes <= lane) {
+        writer->lane_tid[writer->lanes] =
+            writer->lanes ? writer->made_up++ : writer->place[track - writer->run->track].tid;
+        thread_name(writer, track, writer->lane_tid[writer->lanes], writer->lanes);
+        writer->lanes++;
     }
-    return w->lane_tid[lane];
+    return writer->lane_tid[lane];
 }
 
 static int64_t device_ordinal(const char *device)
@@ -296,42 +303,43 @@ static int64_t device_ordinal(const char *device)
 
 /* Processes, and each device of a process as one of its own. Numbers are the real ones where those
  * are not taken. */
-static void places(struct writer *w)
+static void places(struct writer *writer)
 {
-    const struct exp_run *run = w->run;
+    const struct exp_run *run = writer->run;
     int64_t machine = STORE_ABSENT, index = 0;
     for (size_t i = 0; i < run->process_count; i++) {
         bool taken = run->process[i].pid <= 0 || run->process[i].pid >= MADE_UP_ID;
         for (size_t k = 0; k < i && !taken; k++)
-            taken = w->process_pid[k] == run->process[i].pid;
-        w->process_pid[i] = taken ? w->made_up++ : run->process[i].pid;
-        process_name(w, w->process_pid[i], &run->process[i], NULL, 1000 * (int64_t)i);
+            taken = writer->process_pid[k] == run->process[i].pid;
+        writer->process_pid[i] = taken ? writer->made_up++ : run->process[i].pid;
+        process_name(writer, writer->process_pid[i], &run->process[i], NULL, 1000 * (int64_t)i);
     }
     for (size_t k = 0; k < run->track_count; k++) {
-        const struct exp_track *t = &run->track[k];
-        const struct exp_process *p =
-            t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
-        struct place *x = &w->place[k];
-        *x = (struct place){.pid = p ? w->process_pid[t->process_at] : machine,
-                            .device = !strcmp(t->kind, "stream"),
-                            .ordinal = device_ordinal(t->device)};
-        if (x->device) {
+        const struct exp_track *track = &run->track[k];
+        const struct exp_process *process =
+            track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
+        struct place *place = &writer->place[k];
+        *place = (struct place){.pid = process ? writer->process_pid[track->process_at] : machine,
+                                .device = !strcmp(track->kind, "stream"),
+                                .ordinal = device_ordinal(track->device)};
+        if (place->device) {
             size_t same = 0;
-            while (same < k &&
-                   !(w->place[same].device && run->track[same].process_at == t->process_at &&
-                     !strcmp(run->track[same].device ? run->track[same].device : "",
-                             t->device ? t->device : "")))
+            while (same < k && !(writer->place[same].device &&
+                                 run->track[same].process_at == track->process_at &&
+                                 !strcmp(run->track[same].device ? run->track[same].device : "",
+                                         track->device ? track->device : "")))
                 same++;
-            x->pid = same < k ? w->place[same].pid : w->made_up++;
+            place->pid = same < k ? writer->place[same].pid : writer->made_up++;
             if (same == k)
-                process_name(w, x->pid, p, t->device ? t->device : "device",
-                             1000 * (int64_t)t->process_at + ++index);
-        } else if (!p && machine == STORE_ABSENT) {
-            x->pid = machine = w->made_up++;
-            process_name(w, machine, NULL, NULL, 1 << 28);
+                process_name(writer, place->pid, process, track->device ? track->device : "device",
+                             1000 * (int64_t)track->process_at + ++index);
+        } else if (!process && machine == STORE_ABSENT) {
+            place->pid = machine = writer->made_up++;
+            process_name(writer, machine, NULL, NULL, 1 << 28);
         }
-        bool real = t->tid >= 0 && t->tid < MADE_UP_ID && tid_is_free(w, k, x->pid, t->tid);
-        x->tid = real && strcmp(t->kind, "counter") != 0 ? t->tid : w->made_up++;
+        bool real = track->tid >= 0 && track->tid < MADE_UP_ID &&
+                    tid_is_free(writer, k, place->pid, track->tid);
+        place->tid = real && strcmp(track->kind, "counter") != 0 ? track->tid : writer->made_up++;
     }
 }
 
@@ -339,31 +347,31 @@ static void places(struct writer *w)
 
 static int counter(void *ctx, const struct store_counter *c)
 {
-    struct writer *w = ctx;
-    const struct exp_run *run = w->run;
+    struct writer *writer = ctx;
+    const struct exp_run *run = writer->run;
     uint32_t at = exp_track_at(run, c->track);
     if (at == EXP_NONE || c->value != c->value || c->value - c->value != 0 || c->time < run->t0 ||
         c->time >= run->t1)
-        return ferror(w->out);
-    const struct exp_track *t = &run->track[at];
+        return ferror(writer->out);
+    const struct exp_track *track = &run->track[at];
     char name[400];
-    snprintf(name, sizeof name, "%.200s%s%.60s%s%.60s%s", t->name ? t->name : "counter",
-             t->device ? " " : "", t->device ? t->device : "", t->unit ? " (" : "",
-             t->unit ? t->unit : "", t->unit ? ")" : "");
-    event(w);
-    fprintf(w->out, "{\"ph\":\"C\",\"name\":");
-    exp_json_string(w->out, name);
-    fprintf(w->out, ",\"pid\":%" PRId64 ",\"ts\":", w->place[at].pid);
-    time_us(w, exp_clamp(c->time) - run->origin);
-    fprintf(w->out, ",\"args\":{\"value\":%.17g}}", c->value);
-    return ferror(w->out);
+    snprintf(name, sizeof name, "%.200s%s%.60s%s%.60s%s", track->name ? track->name : "counter",
+             track->device ? " " : "", track->device ? track->device : "", track->unit ? " (" : "",
+             track->unit ? track->unit : "", track->unit ? ")" : "");
+    event(writer);
+    fprintf(writer->out, "{\"ph\":\"C\",\"name\":");
+    exp_json_string(writer->out, name);
+    fprintf(writer->out, ",\"pid\":%" PRId64 ",\"ts\":", writer->place[at].pid);
+    time_us(writer, exp_clamp(c->time) - run->origin);
+    fprintf(writer->out, ",\"args\":{\"value\":%.17g}}", c->value);
+    return ferror(writer->out);
 }
 
 /* "distributedInfo" of a run with one rank, "deviceProperties" of its devices: what readers of
  * Kineto's traces look for. */
-static void head(struct writer *w)
+static void head(struct writer *writer)
 {
-    const struct exp_run *run = w->run;
+    const struct exp_run *run = writer->run;
     const struct exp_process *ranked = NULL;
     size_t ranks = 0;
     bool any = false;
@@ -372,19 +380,19 @@ static void head(struct writer *w)
             ranked = ranks && ranked->rank == run->process[i].rank ? ranked : &run->process[i];
             ranks += ranked == &run->process[i];
         }
-    fprintf(w->out,
+    fprintf(writer->out,
             "{\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":%" PRId64
             ",\"otherData\":{\"exported_by\":\"tacho " TACHO_VERSION "\"}",
             run->origin);
     if (ranks == 1) {
-        fputs(",\n\"distributedInfo\":{", w->out);
-        w->args.any = false;
-        exp_arg_text(&w->args, "backend", exp_run_value(run, "backend"));
-        exp_arg_int(&w->args, "rank", ranked->rank);
+        fputs(",\n\"distributedInfo\":{", writer->out);
+        writer->args.any = false;
+        exp_arg_text(&writer->args, "backend", exp_run_value(run, "backend"));
+        exp_arg_int(&writer->args, "rank", ranked->rank);
         const char *world = exp_run_value(run, "world_size");
         if (world)
-            exp_arg_int(&w->args, "world_size", strtoll(world, NULL, 10));
-        putc('}', w->out);
+            exp_arg_int(&writer->args, "world_size", strtoll(world, NULL, 10));
+        putc('}', writer->out);
     }
     for (size_t i = 0; i < run->key_count; i++) {
         long long process, n;
@@ -393,12 +401,12 @@ static void head(struct writer *w)
         if (sscanf(run->key[i], "device.%lld.gpu:%lld.name%n", &process, &n, &end) != 2 || !end ||
             run->key[i][end])
             continue;
-        fputs(any ? "," : ",\n\"deviceProperties\":[", w->out);
+        fputs(any ? "," : ",\n\"deviceProperties\":[", writer->out);
         any = true;
-        putc('{', w->out);
-        w->args.any = false;
-        exp_arg_int(&w->args, "id", n);
-        exp_arg_text(&w->args, "name", run->value[i]);
+        putc('{', writer->out);
+        writer->args.any = false;
+        exp_arg_int(&writer->args, "id", n);
+        exp_arg_text(&writer->args, "name", run->value[i]);
         static const char *const numbers[][2] = {
             {"sms", "numSms"},
             {"memory_bytes", "totalGlobalMem"},
@@ -408,64 +416,64 @@ static void head(struct writer *w)
             snprintf(key, sizeof key, "device.%lld.gpu:%lld.%s", process, n, numbers[k][0]);
             const char *value = exp_run_value(run, key);
             if (value)
-                exp_arg_int(&w->args, numbers[k][1], strtoll(value, NULL, 10));
+                exp_arg_int(&writer->args, numbers[k][1], strtoll(value, NULL, 10));
         }
         int major, minor;
         snprintf(key, sizeof key, "device.%lld.gpu:%lld.compute_capability", process, n);
         const char *cc = exp_run_value(run, key);
         if (cc && sscanf(cc, "%d.%d", &major, &minor) == 2) {
-            exp_arg_int(&w->args, "computeMajor", major);
-            exp_arg_int(&w->args, "computeMinor", minor);
+            exp_arg_int(&writer->args, "computeMajor", major);
+            exp_arg_int(&writer->args, "computeMinor", minor);
         }
-        putc('}', w->out);
+        putc('}', writer->out);
     }
-    fputs(any ? "],\n\"traceEvents\":[" : ",\n\"traceEvents\":[", w->out);
+    fputs(any ? "],\n\"traceEvents\":[" : ",\n\"traceEvents\":[", writer->out);
 }
 
-static int path(struct writer *w, const struct store_export_options *o)
+static int path(struct writer *writer, const struct store_export_options *options)
 {
-    size_t n = w->run->track_count;
+    size_t n = writer->run->track_count;
     int64_t *pid = calloc(2 * n + 1, sizeof *pid);
     if (!pid)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < n; k++) {
-        pid[k] = w->place[k].pid;
-        pid[n + k] = w->place[k].tid;
+        pid[k] = writer->place[k].pid;
+        pid[n + k] = writer->place[k].tid;
     }
-    exp_path_json(w->run, o, w->out, pid, pid + n, w->made_up++);
+    exp_path_json(writer->run, options, writer->out, pid, pid + n, writer->made_up++);
     free(pid);
     return 0;
 }
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out,
+int exp_perfetto_write(store_reader *r, const struct store_export_options *options, FILE *out,
                        struct tacho_error *err)
 {
     struct exp_run run;
-    int code = exp_run_load(r, o, &run, err);
+    int code = exp_run_load(r, options, &run, err);
     if (code)
         return code;
-    struct writer w = {.run = &run, .out = out, .args = {.out = out}, .made_up = MADE_UP_ID};
-    w.place = calloc(run.track_count + 1, sizeof *w.place);
-    w.process_pid = calloc(run.process_count + 1, sizeof *w.process_pid);
-    w.tid_of = calloc(run.slice_count + 1, sizeof *w.tid_of);
-    code = w.place && w.process_pid && w.tid_of ? 0 : TACHO_ENOMEM;
+    struct writer writer = {.run = &run, .out = out, .args = {.out = out}, .made_up = MADE_UP_ID};
+    writer.place = calloc(run.track_count + 1, sizeof *writer.place);
+    writer.process_pid = calloc(run.process_count + 1, sizeof *writer.process_pid);
+    writer.tid_of = calloc(run.slice_count + 1, sizeof *writer.tid_of);
+    code = writer.place && writer.process_pid && writer.tid_of ? 0 : TACHO_ENOMEM;
     if (!code) {
-        head(&w);
-        places(&w);
-        code = slices(&w);
+        head(&writer);
+        places(&writer);
+        code = slices(&writer);
     }
     if (!code)
-        code = arrows(&w);
-    if (!code && o->with_path && w.any)
-        code = path(&w, o);
-    if (!code && store_counter_each(r, 0, counter, &w) < 0)
+        code = arrows(&writer);
+    if (!code && options->with_path && writer.any)
+        code = path(&writer, options);
+    if (!code && store_counter_each(r, 0, counter, &writer) < 0)
         code = store_reader_error(r)->code;
     fputs("\n]}\n", out);
     if (code)
         tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
-    free(w.place);
-    free(w.process_pid);
-    free(w.tid_of);
+    free(writer.place);
+    free(writer.process_pid);
+    free(writer.tid_of);
     exp_run_free(&run);
     return exp_end(out, code, err);
 }

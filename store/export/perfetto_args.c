@@ -8,43 +8,43 @@
 #include "store/export/exporter.h"
 #include "store/import/kineto/kineto_args.h"
 
-void exp_arg(struct exp_args *w, const char *name)
+void exp_arg(struct exp_args *args, const char *name)
 {
-    if (w->any)
-        putc(',', w->out);
-    w->any = true;
-    exp_json_string(w->out, name);
-    putc(':', w->out);
+    if (args->any)
+        putc(',', args->out);
+    args->any = true;
+    exp_json_string(args->out, name);
+    putc(':', args->out);
 }
 
-void exp_arg_int(struct exp_args *w, const char *name, int64_t value)
+void exp_arg_int(struct exp_args *args, const char *name, int64_t value)
 {
     if (value == STORE_ABSENT)
         return;
-    exp_arg(w, name);
-    fprintf(w->out, "%" PRId64, value);
+    exp_arg(args, name);
+    fprintf(args->out, "%" PRId64, value);
 }
 
-void exp_arg_text(struct exp_args *w, const char *name, const char *value)
+void exp_arg_text(struct exp_args *args, const char *name, const char *value)
 {
     if (!value)
         return;
-    exp_arg(w, name);
-    exp_json_string(w->out, value);
+    exp_arg(args, name);
+    exp_json_string(args->out, value);
 }
 
 /* "x,y,z" as a list; anything else as text */
-static void arg_triple(struct exp_args *w, const char *name, const char *value)
+static void arg_triple(struct exp_args *args, const char *name, const char *value)
 {
     if (!value)
         return;
     if (!*value || strspn(value, "0123456789,") != strlen(value) || strstr(value, ",,") ||
         *value == ',' || value[strlen(value) - 1] == ',') {
-        exp_arg_text(w, name, value);
+        exp_arg_text(args, name, value);
         return;
     }
-    exp_arg(w, name);
-    fprintf(w->out, "[%s]", value);
+    exp_arg(args, name);
+    fprintf(args->out, "[%s]", value);
 }
 
 /* ---- payloads -------------------------------------------------------------------------------------------------------- */
@@ -88,32 +88,32 @@ static const char *renamed(unsigned use, const char *key, size_t bytes)
     return found;
 }
 
-static void payload(struct exp_args *w, const struct store_detail *d)
+static void payload(struct exp_args *args, const struct store_detail *detail)
 {
-    const char *at = d->payload, *key, *value;
+    const char *at = detail->payload, *key, *value;
     size_t key_bytes, value_bytes;
-    unsigned use = schema_use(d->schema);
+    unsigned use = schema_use(detail->schema);
     if (!at)
         return;
     if (!exp_json_valid(at)) {
-        exp_arg_text(w, "payload", at);
+        exp_arg_text(args, "payload", at);
         return;
     }
     if (!use) { /* somebody else's: as a whole, under its name */
-        exp_arg(w, d->schema ? d->schema : "payload");
-        fputs(at, w->out);
+        exp_arg(args, detail->schema ? detail->schema : "payload");
+        fputs(at, args->out);
         return;
     }
     while (exp_json_member(&at, &key, &key_bytes, &value, &value_bytes) == 1) {
         const char *name = renamed(use, key, key_bytes);
-        if (w->any)
-            putc(',', w->out);
-        w->any = true;
+        if (args->any)
+            putc(',', args->out);
+        args->any = true;
         if (name)
-            exp_json_string(w->out, name);
+            exp_json_string(args->out, name);
         else
-            fprintf(w->out, "\"%.*s\"", (int)key_bytes, key);
-        fprintf(w->out, ":%.*s", (int)value_bytes, value);
+            fprintf(args->out, "\"%.*s\"", (int)key_bytes, key);
+        fprintf(args->out, ":%.*s", (int)value_bytes, value);
     }
 }
 
@@ -139,24 +139,27 @@ static const char *torch_dtype(const char *ours)
     return ours;
 }
 
-void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool instant)
+void exp_args_detail(struct exp_args *args, const struct store_detail *detail, bool instant)
 {
-    bool torch = d->schema && !strcmp(d->schema, "torch.comm"), comm = d->collective || torch;
-    exp_arg_int(w, "flops", d->flops);
-    exp_arg_int(w, "bytes_read", d->bytes_read);
-    exp_arg_int(w, "bytes_written", d->bytes_written);
-    exp_arg_int(w, "model_flops", d->model_flops);
-    exp_arg_int(w, instant ? "Bytes" : "bytes", d->bytes); /* of an allocation */
-    exp_arg_int(w, "samples", d->samples);
-    exp_arg_int(w, torch ? "Process Group ID" : "communicator", d->communicator);
-    exp_arg_int(w, comm ? "Group size" : "ranks", d->ranks);
-    exp_arg_text(w, "dtype", torch ? torch_dtype(d->dtype) : d->dtype);
-    exp_arg_text(w, "pass", d->pass);
-    exp_arg_text(w, d->schema && !strncmp(d->schema, "gpu.mem", 7) ? "memory" : "kind", d->kind);
-    exp_arg_text(w, "Collective name", d->collective);
-    exp_arg_text(w, d->schema && !strcmp(d->schema, "gpu.memcpy") ? "kind" : "copy_kind",
-                 d->copy_kind);
-    arg_triple(w, "grid", d->grid);
-    arg_triple(w, "block", d->block);
-    payload(w, d);
+    bool torch = detail->schema && !strcmp(detail->schema, "torch.comm"),
+         comm = detail->collective || torch;
+    exp_arg_int(args, "flops", detail->flops);
+    exp_arg_int(args, "bytes_read", detail->bytes_read);
+    exp_arg_int(args, "bytes_written", detail->bytes_written);
+    exp_arg_int(args, "model_flops", detail->model_flops);
+    exp_arg_int(args, instant ? "Bytes" : "bytes", detail->bytes); /* of an allocation */
+    exp_arg_int(args, "samples", detail->samples);
+    exp_arg_int(args, torch ? "Process Group ID" : "communicator", detail->communicator);
+    exp_arg_int(args, comm ? "Group size" : "ranks", detail->ranks);
+    exp_arg_text(args, "dtype", torch ? torch_dtype(detail->dtype) : detail->dtype);
+    exp_arg_text(args, "pass", detail->pass);
+    exp_arg_text(args, detail->schema && !strncmp(detail->schema, "gpu.mem", 7) ? "memory" : "kind",
+                 detail->kind);
+    exp_arg_text(args, "Collective name", detail->collective);
+    exp_arg_text(args,
+                 detail->schema && !strcmp(detail->schema, "gpu.memcpy") ? "kind" : "copy_kind",
+                 detail->copy_kind);
+    arg_triple(args, "grid", detail->grid);
+    arg_triple(args, "block", detail->block);
+    payload(args, detail);
 }

@@ -80,16 +80,17 @@ static int on_detail(void *ctx, const struct store_detail *d)
     return code;
 }
 
-static int on_process(void *ctx, const struct store_process *p)
+static int on_process(void *ctx, const struct store_process *process)
 {
     struct exp_run *run = ctx;
     int code = 0;
     ROOM(run->process, run->process_count, run->process_cap);
-    run->process[run->process_count++] = (struct exp_process){.id = p->id,
-                                                              .rank = p->rank,
-                                                              .pid = p->pid,
-                                                              .host = copy(p->host, &code),
-                                                              .program = copy(p->program, &code)};
+    run->process[run->process_count++] =
+        (struct exp_process){.id = process->id,
+                             .rank = process->rank,
+                             .pid = process->pid,
+                             .host = copy(process->host, &code),
+                             .program = copy(process->program, &code)};
     return code;
 }
 
@@ -138,14 +139,14 @@ int64_t exp_clamp(int64_t t)
     return t > TIME_MAX ? TIME_MAX : t < -TIME_MAX ? -TIME_MAX : t;
 }
 
-static int on_slice(void *ctx, const struct store_slice *s)
+static int on_slice(void *ctx, const struct store_slice *slice)
 {
     struct exp_run *run = ctx;
-    uint32_t track = exp_track_at(run, s->track);
-    int64_t start = exp_clamp(s->start);
-    int64_t end = s->dur == STORE_ABSENT ? INT64_MAX
-                  : s->dur < 0           ? start
-                                         : exp_clamp(start + exp_clamp(s->dur));
+    uint32_t track = exp_track_at(run, slice->track);
+    int64_t start = exp_clamp(slice->start);
+    int64_t end = slice->dur == STORE_ABSENT ? INT64_MAX
+                  : slice->dur < 0           ? start
+                                             : exp_clamp(start + exp_clamp(slice->dur));
     bool instant = end == start && start == run->t0; /* a mark on the edge is inside */
     if (track == EXP_NONE || start >= run->t1 || (end <= run->t0 && !instant))
         return 0;
@@ -153,21 +154,21 @@ static int on_slice(void *ctx, const struct store_slice *s)
     run->slice[run->slice_count++] =
         (struct exp_slice){.start = start,
                            .end = end,
-                           .correlation = s->correlation,
+                           .correlation = slice->correlation,
                            .track = track,
-                           .name = index_of(s->name, run->text_count),
-                           .category = index_of(s->category, run->text_count),
-                           .detail = index_of(s->detail, run->detail_cap)};
+                           .name = index_of(slice->name, run->text_count),
+                           .category = index_of(slice->category, run->text_count),
+                           .detail = index_of(slice->detail, run->detail_cap)};
     if (start < run->origin)
         run->origin = start;
     return 0;
 }
 
-static int on_counter(void *ctx, const struct store_counter *c)
+static int on_counter(void *ctx, const struct store_counter *counter)
 {
     struct exp_run *run = ctx;
-    if (c->time >= run->t0 && c->time < run->t1 && c->time < run->origin)
-        run->origin = exp_clamp(c->time);
+    if (counter->time >= run->t0 && counter->time < run->t1 && counter->time < run->origin)
+        run->origin = exp_clamp(counter->time);
     return 0;
 }
 
@@ -233,11 +234,11 @@ static int load(store_reader *r, struct exp_run *run)
     return code;
 }
 
-int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run,
+int exp_run_load(store_reader *r, const struct store_export_options *options, struct exp_run *run,
                  struct tacho_error *err)
 {
-    *run = (struct exp_run){.t0 = o->t0 == STORE_ABSENT ? INT64_MIN : o->t0,
-                            .t1 = o->t1 == STORE_ABSENT ? INT64_MAX : o->t1,
+    *run = (struct exp_run){.t0 = options->t0 == STORE_ABSENT ? INT64_MIN : options->t0,
+                            .t1 = options->t1 == STORE_ABSENT ? INT64_MAX : options->t1,
                             .origin = INT64_MAX};
     int code = load(r, run);
     if (code) {
@@ -253,9 +254,9 @@ int exp_run_load(store_reader *r, const struct store_export_options *o, struct e
     if (run->slice_count)
         qsort(run->slice, run->slice_count, sizeof *run->slice, order);
     for (size_t i = 0; i < run->slice_count; i++) {
-        struct exp_track *t = &run->track[run->slice[i].track];
-        if (!t->count++)
-            t->first = i;
+        struct exp_track *track = &run->track[run->slice[i].track];
+        if (!track->count++)
+            track->first = i;
     }
     return 0;
 }
@@ -269,9 +270,10 @@ void exp_run_free(struct exp_run *run)
     for (size_t i = 0; run->text && i < run->text_count; i++)
         free(run->text[i]);
     for (size_t i = 0; run->detail && i < run->detail_cap; i++) {
-        struct store_detail *d = &run->detail[i];
-        const char *const texts[] = {d->dtype,     d->pass, d->kind,  d->schema, d->collective,
-                                     d->copy_kind, d->grid, d->block, d->payload};
+        struct store_detail *detail = &run->detail[i];
+        const char *const texts[] = {detail->dtype,  detail->pass,       detail->kind,
+                                     detail->schema, detail->collective, detail->copy_kind,
+                                     detail->grid,   detail->block,      detail->payload};
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
             free((void *)(uintptr_t)texts[k]);
     }
@@ -314,37 +316,38 @@ const char *exp_run_value(const struct exp_run *run, const char *key)
 #define LANES_MAX \
     512 /* more rows than anybody looks at: what overlaps even then lies in the last one */
 
-int64_t exp_lane_put(struct exp_lanes *l, const struct exp_run *run, size_t i, size_t *parent)
+int64_t exp_lane_put(struct exp_lanes *lanes, const struct exp_run *run, size_t i, size_t *parent)
 {
-    const struct exp_slice *s = &run->slice[i];
+    const struct exp_slice *slice = &run->slice[i];
     size_t at = 0;
-    for (; at < l->count; at++) {
-        struct exp_lane *x = &l->lane[at];
-        while (x->depth && run->slice[x->open[x->depth - 1]].end <= s->start)
-            x->depth--;
-        if (!x->depth || run->slice[x->open[x->depth - 1]].end >= s->end || at == LANES_MAX - 1)
+    for (; at < lanes->count; at++) {
+        struct exp_lane *lane = &lanes->lane[at];
+        while (lane->depth && run->slice[lane->open[lane->depth - 1]].end <= slice->start)
+            lane->depth--;
+        if (!lane->depth || run->slice[lane->open[lane->depth - 1]].end >= slice->end ||
+            at == LANES_MAX - 1)
             break;
     }
-    if (at == l->count) {
-        ROOM(l->lane, l->count, l->cap);
-        l->lane[l->count++] = (struct exp_lane){0};
+    if (at == lanes->count) {
+        ROOM(lanes->lane, lanes->count, lanes->cap);
+        lanes->lane[lanes->count++] = (struct exp_lane){0};
     }
-    struct exp_lane *x = &l->lane[at];
-    *parent = x->depth ? x->open[x->depth - 1] : SIZE_MAX;
-    ROOM(x->open, x->depth, x->cap);
-    x->open[x->depth++] = i;
+    struct exp_lane *lane = &lanes->lane[at];
+    *parent = lane->depth ? lane->open[lane->depth - 1] : SIZE_MAX;
+    ROOM(lane->open, lane->depth, lane->cap);
+    lane->open[lane->depth++] = i;
     return (int64_t)at;
 }
 
-void exp_lanes_free(struct exp_lanes *l)
+void exp_lanes_free(struct exp_lanes *lanes)
 {
-    for (size_t i = 0; i < l->count; i++)
-        free(l->lane[i].open);
-    free(l->lane);
-    *l = (struct exp_lanes){0};
+    for (size_t i = 0; i < lanes->count; i++)
+        free(lanes->lane[i].open);
+    free(lanes->lane);
+    *lanes = (struct exp_lanes){0};
 }
 
-void exp_lanes_reset(struct exp_lanes *l)
+void exp_lanes_reset(struct exp_lanes *lanes)
 {
-    exp_lanes_free(l);
+    exp_lanes_free(lanes);
 }

@@ -140,30 +140,30 @@ struct files {
     size_t unread;   /* of `count`: have `unread` */
 };
 
-static void files_clear(struct files *f)
+static void files_clear(struct files *files)
 {
-    for (size_t i = 0; i < f->count; i++)
-        free(f->file[i].path);
-    free(f->file);
-    memset(f, 0, sizeof *f);
+    for (size_t i = 0; i < files->count; i++)
+        free(files->file[i].path);
+    free(files->file);
+    memset(files, 0, sizeof *files);
 }
 
-static int files_add(struct files *f, const char *path, enum store_format format, int64_t bytes,
+static int files_add(struct files *files, const char *path, enum store_format format, int64_t bytes,
                      bool from_folder, struct tacho_error *err)
 {
-    if (f->count == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 16;
-        struct file *p = realloc(f->file, cap * sizeof *p);
-        if (!p)
+    if (files->count == files->cap) {
+        size_t cap = files->cap ? 2 * files->cap : 16;
+        struct file *file = realloc(files->file, cap * sizeof *file);
+        if (!file)
             return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-        f->file = p;
-        f->cap = cap;
+        files->file = file;
+        files->cap = cap;
     }
     char *copy = strdup(path);
     if (!copy)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    f->file[f->count++] = (struct file){copy, format, bytes, from_folder, NULL};
-    f->bytes += bytes;
+    files->file[files->count++] = (struct file){copy, format, bytes, from_folder, NULL};
+    files->bytes += bytes;
     return 0;
 }
 
@@ -184,7 +184,7 @@ static bool named_as_trace(const char *path)
 
 /* A file of a folder. What only has the name of a trace is a rank that is missing: it is named.
  * Other files are left alone. */
-static int folder_file(struct files *f, const char *name, struct tacho_error *err)
+static int folder_file(struct files *files, const char *name, struct tacho_error *err)
 {
     struct stat st;
     struct tacho_error why = {0};
@@ -199,53 +199,53 @@ static int folder_file(struct files *f, const char *name, struct tacho_error *er
     else if (file_format(name, &format, &why))
         unread =
             why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
-    f->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
+    files->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
     if (format == STORE_FORMAT_KINETO || format == STORE_FORMAT_NSIGHT)
-        return files_add(f, name, format, st.st_size, true, err);
+        return files_add(files, name, format, st.st_size, true, err);
     if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
         return 0;
-    int rc = files_add(f, name, format, 0, true, err);
+    int rc = files_add(files, name, format, 0, true, err);
     if (!rc) {
-        f->file[f->count - 1].unread = unread;
-        f->unread++;
+        files->file[files->count - 1].unread = unread;
+        files->unread++;
     }
     return rc;
 }
 
-static int folder_add(struct files *f, const char *path, struct tacho_error *err)
+static int folder_add(struct files *files, const char *path, struct tacho_error *err)
 {
     char name[PATH_MAX];
     struct dirent *entry;
-    size_t first = f->count, unread = f->unread;
+    size_t first = files->count, unread = files->unread;
     int rc = 0;
-    DIR *d = opendir(path);
-    if (!d)
+    DIR *folder = opendir(path);
+    if (!folder)
         return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO,
                           errno == EACCES ? IMP_HINT_DENIED : NULL, "%s: %s", path,
                           strerror(errno));
-    while (!rc && (entry = readdir(d))) {
+    while (!rc && (entry = readdir(folder))) {
         if (entry->d_name[0] != '.' &&
             snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
-            rc = folder_file(f, name, err);
+            rc = folder_file(files, name, err);
     }
-    closedir(d);
-    if (!rc && f->count - first == f->unread - unread)
-        rc = f->refused
+    closedir(folder);
+    if (!rc && files->count - first == files->unread - unread)
+        rc = files->refused
                  ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
                               "%s: only Nsight Systems reports or xplane files in it", path)
                  : tacho_fail(err, TACHO_EFORMAT,
                               "give a folder with one Kineto or Nsight file for each rank",
                               "%s: no trace in this folder", path);
     if (!rc)
-        qsort(f->file + first, f->count - first, sizeof *f->file, natural_order);
+        qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
     return rc;
 }
 
-static int files_of(const char *const *in, size_t in_count, struct files *f,
+static int files_of(const char *const *in, size_t in_count, struct files *files,
                     struct tacho_error *err)
 {
     int rc = 0;
-    memset(f, 0, sizeof *f);
+    memset(files, 0, sizeof *files);
     for (size_t i = 0; !rc && i < in_count; i++) {
         struct stat st;
         enum store_format format;
@@ -253,7 +253,7 @@ static int files_of(const char *const *in, size_t in_count, struct files *f,
         if (rc)
             break;
         if (S_ISDIR(st.st_mode)) {
-            rc = folder_add(f, in[i], err);
+            rc = folder_add(files, in[i], err);
             continue;
         }
         rc = file_format(in[i], &format, err);
@@ -261,7 +261,7 @@ static int files_of(const char *const *in, size_t in_count, struct files *f,
             rc = tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
                             "%s: a .tacho file already", in[i]);
         if (!rc)
-            rc = files_add(f, in[i], format, st.st_size, false, err);
+            rc = files_add(files, in[i], format, st.st_size, false, err);
     }
     return rc;
 }
@@ -275,10 +275,10 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
         return rc;
     if (!S_ISDIR(st.st_mode))
         return file_format(path, out, err);
-    struct files f = {0};
+    struct files files = {0};
     *out = STORE_FORMAT_FOLDER;
-    rc = folder_add(&f, path, err);
-    files_clear(&f);
+    rc = folder_add(&files, path, err);
+    files_clear(&files);
     return rc;
 }
 
@@ -286,19 +286,20 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
 
 int imp_loss(struct imp_run *run, const char *reason, int64_t count)
 {
-    struct store_loss l = {.source = base_of(run->path),
-                           .reason = reason,
-                           .count = count,
-                           .t0 = STORE_ABSENT,
-                           .t1 = STORE_ABSENT};
-    run->r->lost += strstr(reason, "(kept") ? 0 : count;
-    return run->o->salvage_only ? 0 : store_loss_add(run->db, &l);
+    struct store_loss loss = {.source = base_of(run->path),
+                              .reason = reason,
+                              .count = count,
+                              .t0 = STORE_ABSENT,
+                              .t1 = STORE_ABSENT};
+    run->import_result->lost += strstr(reason, "(kept") ? 0 : count;
+    return run->import_options->salvage_only ? 0 : store_loss_add(run->db, &loss);
 }
 
 int imp_progress(struct imp_run *run, int64_t more_bytes)
 {
     run->done += more_bytes;
-    if (run->o->progress && run->o->progress(run->o->ctx, run->done, run->total))
+    if (run->import_options->progress &&
+        run->import_options->progress(run->import_options->ctx, run->done, run->total))
         return TACHO_EINTERRUPTED;
     return 0;
 }
@@ -352,31 +353,31 @@ static const struct importer *importer_of(enum store_format f)
     return NULL;
 }
 
-static int import_file(struct imp_run *run, const struct file *f, struct tacho_error *err)
+static int import_file(struct imp_run *run, const struct file *file, struct tacho_error *err)
 {
-    const struct importer *importer = importer_of(f->format);
+    const struct importer *importer = importer_of(file->format);
     char key[48];
-    run->path = f->path;
-    if (f->unread)
-        return imp_loss(run, f->unread, 1);
+    run->path = file->path;
+    if (file->unread)
+        return imp_loss(run, file->unread, 1);
     int64_t before = run->done;
     struct tacho_error why = {0};
-    int rc = importer->read(run, f->path, &why);
-    if (rc == TACHO_EFORMAT && f->from_folder) /* other JSON that lies there */
+    int rc = importer->read(run, file->path, &why);
+    if (rc == TACHO_EFORMAT && file->from_folder) /* other JSON that lies there */
         return imp_loss(run, "not a trace: nothing was read from it", 1);
     if (rc) {
         if (!why.code)
-            tacho_fail(&why, rc, NULL, "%s: %s", f->path, tacho_error_text(rc));
+            tacho_fail(&why, rc, NULL, "%s: %s", file->path, tacho_error_text(rc));
         if (err)
             *err = why;
         return rc;
     }
-    run->done = before + f->bytes;
-    run->r->files++;
-    if (run->o->salvage_only)
+    run->done = before + file->bytes;
+    run->import_result->files++;
+    if (run->import_options->salvage_only)
         return 0;
     snprintf(key, sizeof key, "source.file.%lld", (long long)run->file_index);
-    rc = store_run_set(run->db, key, base_of(f->path));
+    rc = store_run_set(run->db, key, base_of(file->path));
     if (!rc && !run->file_index)
         rc = store_run_set(run->db, "source", importer->source);
     run->file_index++;
@@ -391,43 +392,43 @@ struct import {
 static int import_all(void *ctx, store *db, struct tacho_error *err)
 {
     struct imp_run *run = &((struct import *)ctx)->run;
-    const struct files *f = &((struct import *)ctx)->files;
+    const struct files *files = &((struct import *)ctx)->files;
     run->db = db;
-    run->total = f->bytes;
-    run->many = f->count > 1;
+    run->total = files->bytes;
+    run->many = files->count > 1;
     int rc = store_run_set(run->db, "tacho.version", TACHO_VERSION);
-    for (size_t i = 0; !rc && i < f->count; i++)
-        rc = import_file(run, &f->file[i], err);
-    if (!rc && f->refused) {
+    for (size_t i = 0; !rc && i < files->count; i++)
+        rc = import_file(run, &files->file[i], err);
+    if (!rc && files->refused) {
         run->path = "folder";
         rc = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
-                      f->refused);
+                      files->refused);
     }
-    if (!rc && !run->r->files)
+    if (!rc && !run->import_result->files)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give a folder with one Kineto or Nsight file for each rank",
-                        "%s: no trace in this folder", run->o->in[0]);
+                        "%s: no trace in this folder", run->import_options->in[0]);
     return rc;
 }
 
-int store_import(const struct store_import_options *o, struct store_import_result *r,
-                 struct tacho_error *err)
+int store_import(const struct store_import_options *import_options,
+                 struct store_import_result *import_result, struct tacho_error *err)
 {
-    struct import i = {.run = {.o = o, .r = r}};
+    struct import i = {.run = {.import_options = import_options, .import_result = import_result}};
     struct store_making making = {
-        .path = o->out,
+        .path = import_options->out,
         .tag = "import",
         .no_space =
             "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
-        .discard = o->salvage_only,
+        .discard = import_options->salvage_only,
         .fill = import_all,
         .ctx = &i};
-    memset(r, 0, sizeof *r);
-    int rc = files_of(o->in, o->in_count, &i.files, err);
-    if (!rc && !access(o->out, F_OK))
+    memset(import_result, 0, sizeof *import_result);
+    int rc = files_of(import_options->in, import_options->in_count, &i.files, err);
+    if (!rc && !access(import_options->out, F_OK))
         rc =
             tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE",
-                       "%s: exists already", o->out);
+                       "%s: exists already", import_options->out);
     if (!rc)
         rc = store_make(&making, err);
     free(i.run.rank);
@@ -441,37 +442,37 @@ struct key {
     uint64_t a, b;
 };
 
-static void key_add(struct key *k, const void *bytes, size_t n)
+static void key_add(struct key *key, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
     for (size_t i = 0; i < n; i++) {
-        k->a = (k->a ^ p[i]) * 0x100000001b3u;
-        k->b = (k->b + p[i]) * 0x9e3779b97f4a7c15u;
-        k->b ^= k->b >> 29;
+        key->a = (key->a ^ p[i]) * 0x100000001b3u;
+        key->b = (key->b + p[i]) * 0x9e3779b97f4a7c15u;
+        key->b ^= key->b >> 29;
     }
 }
 
-static int key_file(struct key *k, const struct file *f, struct tacho_error *err)
+static int key_file(struct key *key, const struct file *file, struct tacho_error *err)
 {
     char block[64 << 10];
-    if (f->unread) {
-        key_add(k, base_of(f->path), strlen(base_of(f->path)) + 1);
-        key_add(k, f->unread, strlen(f->unread) + 1);
+    if (file->unread) {
+        key_add(key, base_of(file->path), strlen(base_of(file->path)) + 1);
+        key_add(key, file->unread, strlen(file->unread) + 1);
         return 0;
     }
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", f->path,
-                          strerror(errno));
-    const off_t at[] = {0, f->bytes / 2,
-                        f->bytes > (off_t)sizeof block ? f->bytes - (off_t)sizeof block : 0};
-    const char *name = base_of(f->path);
-    key_add(k, name, strlen(name) + 1);
-    key_add(k, &f->bytes, sizeof f->bytes);
+        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s",
+                          file->path, strerror(errno));
+    const off_t at[] = {0, file->bytes / 2,
+                        file->bytes > (off_t)sizeof block ? file->bytes - (off_t)sizeof block : 0};
+    const char *name = base_of(file->path);
+    key_add(key, name, strlen(name) + 1);
+    key_add(key, &file->bytes, sizeof file->bytes);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         ssize_t n = pread(fd, block, sizeof block, at[i]);
         if (n > 0)
-            key_add(k, block, (size_t)n);
+            key_add(key, block, (size_t)n);
     }
     close(fd);
     return 0;
@@ -479,14 +480,14 @@ static int key_file(struct key *k, const struct file *f, struct tacho_error *err
 
 int store_import_key(const char *const *in, size_t in_count, char key[33], struct tacho_error *err)
 {
-    struct files f;
+    struct files files;
     struct key k = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
     static const char version[] = IMPORT_VERSION " " TACHO_VERSION;
-    int rc = files_of(in, in_count, &f, err);
+    int rc = files_of(in, in_count, &files, err);
     key_add(&k, version, sizeof version);
-    for (size_t i = 0; !rc && i < f.count; i++)
-        rc = key_file(&k, &f.file[i], err);
-    files_clear(&f);
+    for (size_t i = 0; !rc && i < files.count; i++)
+        rc = key_file(&k, &files.file[i], err);
+    files_clear(&files);
     if (!rc)
         snprintf(key, 33, "%016llx%016llx", (unsigned long long)k.a, (unsigned long long)k.b);
     return rc;

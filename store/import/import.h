@@ -65,8 +65,8 @@ struct store_import_result {
 
 /* Errors: those of store_format_of, TACHO_EEXISTS, TACHO_EFORMAT (no event could be read),
  * TACHO_ENOSPACE or TACHO_EIO (the output), TACHO_ENOMEM. err names the file. */
-int store_import(const struct store_import_options *o, struct store_import_result *r,
-                 struct tacho_error *err);
+int store_import(const struct store_import_options *import_options,
+                 struct store_import_result *import_result, struct tacho_error *err);
 
 /* A key of 32 hexadecimal digits + '\0' of what an import of these files would give: contents,
  * names, version of the importer. The same trace copied elsewhere has the same key. Reads at most

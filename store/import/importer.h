@@ -12,8 +12,8 @@
 /* One import: the file being written and what is known so far. */
 struct imp_run {
     store *db;
-    const struct store_import_options *o;
-    struct store_import_result *r;
+    const struct store_import_options *import_options;
+    struct store_import_result *import_result;
     int64_t file_index;  /* of the present input */
     int64_t done, total; /* bytes, for progress */
     const char *path;    /* of the present input, for messages */

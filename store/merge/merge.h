@@ -46,7 +46,7 @@ struct store_merge_clock {
     double wall;  /* ns: offset by collectives less offset by wall clock, at the pivot; NAN */
     int64_t matched; /* collectives used */
 };
-int64_t store_merge_time(const struct store_merge_clock *c, int64_t t);
+int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t t);
 
 struct store_merge_options {
     const char *const *in; /* finished files */
@@ -67,7 +67,7 @@ struct store_merge_result {
 /* Errors: those of store_open for an input; TACHO_EFORMAT (one file twice, different jobs, a file
  * that was merged or imported before), TACHO_EUSAGE (fewer than two files, too many),
  * TACHO_EEXISTS, TACHO_ENOSPACE and the like for the output. */
-int store_merge(const struct store_merge_options *o, struct store_merge_result *r,
-                struct tacho_error *err);
+int store_merge(const struct store_merge_options *merge_options,
+                struct store_merge_result *merge_result, struct tacho_error *err);
 
 #endif

@@ -34,9 +34,9 @@ const char *store_merge_how_text(enum store_merge_how how)
     return text[how];
 }
 
-int64_t store_merge_time(const struct store_merge_clock *c, int64_t t)
+int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t t)
 {
-    return store_clock_time(c->offset, c->drift, c->pivot, t);
+    return store_clock_time(merge_clock->offset, merge_clock->drift, merge_clock->pivot, t);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------------------------------------- */
@@ -53,62 +53,63 @@ struct collective {
 };
 
 struct matches {
-    struct merge *m;
-    struct merge_source *s;
+    struct merge *merge;
+    struct merge_source *source;
     struct collective *table;  /* open addressing */
     size_t places, used, most; /* most: collectives that are kept, fewer with many machines */
     int64_t stride;            /* of the sequence numbers that are looked at */
 };
 
-static uint64_t place_of(const struct collective *c)
+static uint64_t place_of(const struct collective *collective)
 {
-    uint64_t h = (uint64_t)c->communicator * 0x9e3779b97f4a7c15u ^
-                 (uint64_t)c->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)c->op;
+    uint64_t h = (uint64_t)collective->communicator * 0x9e3779b97f4a7c15u ^
+                 (uint64_t)collective->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)collective->op;
     return h ^ h >> 29;
 }
 
-static struct collective *find(struct matches *x, const struct collective *key)
+static struct collective *find(struct matches *matches, const struct collective *key)
 {
-    size_t i = place_of(key) & (x->places - 1);
-    for (; x->table[i].ranks; i = (i + 1) & (x->places - 1)) {
-        struct collective *c = &x->table[i];
-        if (c->communicator == key->communicator && c->sequence == key->sequence &&
-            c->op == key->op && c->ranks == key->ranks)
-            return c;
+    size_t i = place_of(key) & (matches->places - 1);
+    for (; matches->table[i].ranks; i = (i + 1) & (matches->places - 1)) {
+        struct collective *collective = &matches->table[i];
+        if (collective->communicator == key->communicator &&
+            collective->sequence == key->sequence && collective->op == key->op &&
+            collective->ranks == key->ranks)
+            return collective;
     }
-    return &x->table[i];
+    return &matches->table[i];
 }
 
 /* Half of the sequence numbers are enough: makes room. */
-static int thin(struct matches *x)
+static int thin(struct matches *matches)
 {
     size_t n = 0;
-    struct collective *kept = calloc(x->places, sizeof *kept);
+    struct collective *kept = calloc(matches->places, sizeof *kept);
     if (!kept)
         return TACHO_ENOMEM;
-    struct collective *old = x->table;
-    x->stride *= 2;
-    x->table = kept;
-    for (size_t i = 0; i < x->places; i++)
-        if (old[i].ranks && old[i].sequence % x->stride == 0) {
-            *find(x, &old[i]) = old[i];
+    struct collective *old = matches->table;
+    matches->stride *= 2;
+    matches->table = kept;
+    for (size_t i = 0; i < matches->places; i++)
+        if (old[i].ranks && old[i].sequence % matches->stride == 0) {
+            *find(matches, &old[i]) = old[i];
             n++;
         } else if (old[i].ranks) {
             free(old[i].side);
         }
     free(old);
-    x->used = n;
+    matches->used = n;
     return 0;
 }
 
-static int64_t word(const struct store_cell *c)
+static int64_t word(const struct store_cell *cell)
 {
-    return c->type == STORE_CELL_INTEGER ? c->integer : STORE_ABSENT;
+    return cell->type == STORE_CELL_INTEGER ? cell->integer : STORE_ABSENT;
 }
 
 static int on_collective(void *ctx, int columns, const struct store_cell *cells)
 {
-    struct matches *x = ctx;
+    struct matches *matches = ctx;
     int64_t start = word(&cells[0]), dur = word(&cells[1]), end;
     struct collective key = {.sequence = word(&cells[2]),
                              .communicator = word(&cells[3]),
@@ -118,36 +119,36 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
     if (start == STORE_ABSENT || dur < 0 || key.sequence < 0 || key.ranks < 2 ||
         __builtin_add_overflow(start, dur, &end))
         return 0;
-    while (x->used >= x->most) {
-        int rc = thin(x);
+    while (matches->used >= matches->most) {
+        int rc = thin(matches);
         if (rc)
             return rc;
     }
-    if (key.sequence % x->stride)
+    if (key.sequence % matches->stride)
         return 0;
-    struct collective *c = find(x, &key);
-    if (!c->ranks) {
-        *c = key;
-        c->least = INT64_MAX;
-        c->side = malloc(x->m->machines * sizeof *c->side);
-        if (!c->side) {
-            c->ranks = 0;
+    struct collective *collective = find(matches, &key);
+    if (!collective->ranks) {
+        *collective = key;
+        collective->least = INT64_MAX;
+        collective->side = malloc(matches->merge->machines * sizeof *collective->side);
+        if (!collective->side) {
+            collective->ranks = 0;
             return TACHO_ENOMEM;
         }
-        for (size_t i = 0; i < x->m->machines; i++)
-            c->side[i] = (struct side){INT64_MAX, INT64_MIN, INT64_MAX};
-        x->used++;
+        for (size_t i = 0; i < matches->merge->machines; i++)
+            collective->side[i] = (struct side){INT64_MAX, INT64_MIN, INT64_MAX};
+        matches->used++;
     }
-    struct side *s = &c->side[x->s->machine];
-    c->seen++;
-    s->end = end < s->end ? end : s->end;
-    s->start = start > s->start ? start : s->start;
-    s->least = dur < s->least ? dur : s->least;
-    c->least = dur < c->least ? dur : c->least;
+    struct side *side = &collective->side[matches->source->machine];
+    collective->seen++;
+    side->end = end < side->end ? end : side->end;
+    side->start = start > side->start ? start : side->start;
+    side->least = dur < side->least ? dur : side->least;
+    collective->least = dur < collective->least ? dur : collective->least;
     return 0;
 }
 
-static int read_collectives(struct matches *x)
+static int read_collectives(struct matches *matches)
 {
     static const char sql[] = "SELECT s.start, s.dur, s.correlation, d.communicator, d.ranks, "
                               "length(d.collective) * 256 + unicode(d.collective) "
@@ -157,17 +158,18 @@ static int read_collectives(struct matches *x)
                               "collective IN ('all_reduce', 'all_gather', 'reduce_scatter', "
                               "'all_to_all', 'barrier')) ORDER BY s.id";
     int rc = 0;
-    x->most = SIDES_MOST / x->m->machines < STORE_MERGE_COLLECTIVES ? SIDES_MOST / x->m->machines
-                                                                    : STORE_MERGE_COLLECTIVES;
-    for (x->places = 64; x->places < 4 * x->most;)
-        x->places *= 2;
-    x->stride = 1;
-    x->table = calloc(x->places, sizeof *x->table);
-    if (!x->table)
+    matches->most = SIDES_MOST / matches->merge->machines < STORE_MERGE_COLLECTIVES
+                        ? SIDES_MOST / matches->merge->machines
+                        : STORE_MERGE_COLLECTIVES;
+    for (matches->places = 64; matches->places < 4 * matches->most;)
+        matches->places *= 2;
+    matches->stride = 1;
+    matches->table = calloc(matches->places, sizeof *matches->table);
+    if (!matches->table)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->m->count && rc == 0; i++) {
-        x->s = &x->m->source[i];
-        rc = merge_query(x->m, x->s, sql, on_collective, x);
+    for (size_t i = 0; i < matches->merge->count && rc == 0; i++) {
+        matches->source = &matches->merge->source[i];
+        rc = merge_query(matches->merge, matches->source, sql, on_collective, matches);
     }
     return rc;
 }
@@ -176,29 +178,29 @@ static int read_collectives(struct matches *x)
 
 /* The clock of machine `a`, from collectives that it has in common with the reference's machine.
  * *found: there are some. */
-static int align_machine(struct matches *x, size_t a, size_t reference,
+static int align_machine(struct matches *matches, size_t a, size_t reference,
                          struct store_merge_clock *clock, double wall, bool *found)
 {
     size_t n = 0;
     struct store_clock_fit fit;
-    struct store_clock_point *p = malloc((x->used + 1) * sizeof *p);
-    if (!p)
+    struct store_clock_point *point = malloc((matches->used + 1) * sizeof *point);
+    if (!point)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < x->places; i++) {
-        const struct collective *c = &x->table[i];
-        if (!c->ranks || c->seen != c->ranks) /* every rank, each once */
+    for (size_t i = 0; i < matches->places; i++) {
+        const struct collective *collective = &matches->table[i];
+        if (!collective->ranks || collective->seen != collective->ranks) /* every rank, each once */
             continue;
-        const struct side *s = &c->side[a], *r = &c->side[reference];
+        const struct side *s = &collective->side[a], *r = &collective->side[reference];
         if (s->least != INT64_MAX && r->least != INT64_MAX)
-            p[n++] = (struct store_clock_point){.at = s->end,
-                                                .offset = r->end - s->end,
-                                                .low = r->start - s->end,
-                                                .high = r->end - s->start,
-                                                .least = c->least};
+            point[n++] = (struct store_clock_point){.at = s->end,
+                                                    .offset = r->end - s->end,
+                                                    .low = r->start - s->end,
+                                                    .high = r->end - s->start,
+                                                    .least = collective->least};
     }
     *found = n > 0;
-    int rc = n ? store_clock_fit(p, n, &fit) : 0;
-    free(p);
+    int rc = n ? store_clock_fit(point, n, &fit) : 0;
+    free(point);
     if (n && !rc)
         *clock = (struct store_merge_clock){.how = STORE_MERGE_BY_COLLECTIVES,
                                             .offset = fit.offset,
@@ -211,14 +213,14 @@ static int align_machine(struct matches *x, size_t a, size_t reference,
     return rc;
 }
 
-static void find_machines(struct merge *m)
+static void find_machines(struct merge *merge)
 {
-    m->machines = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        struct merge_source *s = &m->source[i];
-        s->machine = m->machines;
+    merge->machines = 0;
+    for (size_t i = 0; i < merge->count; i++) {
+        struct merge_source *s = &merge->source[i];
+        s->machine = merge->machines;
         for (size_t k = 0; k < i; k++) {
-            const struct merge_source *o = &m->source[k];
+            const struct merge_source *o = &merge->source[k];
             bool wall = s->anchor_wall != STORE_ABSENT && o->anchor_wall != STORE_ABSENT;
             if (s->boot[0] && !strcmp(s->boot, o->boot) &&
                 (!wall || llabs(s->anchor_wall - o->anchor_wall) < SAME_WALL_NS)) {
@@ -226,45 +228,46 @@ static void find_machines(struct merge *m)
                 break;
             }
         }
-        m->machines += s->machine == m->machines;
+        merge->machines += s->machine == merge->machines;
     }
 }
 
-static struct store_merge_clock wall_clock(const struct merge_source *s,
+static struct store_merge_clock wall_clock(const struct merge_source *source,
                                            const struct merge_source *reference)
 {
-    struct store_merge_clock c = {.how = STORE_MERGE_NONE, .error = NAN, .bound = NAN, .wall = NAN};
-    if (s->anchor_wall != STORE_ABSENT && reference->anchor_wall != STORE_ABSENT) {
-        c.how = STORE_MERGE_WALL;
-        c.offset = s->anchor_wall - reference->anchor_wall;
+    struct store_merge_clock merge_clock = {
+        .how = STORE_MERGE_NONE, .error = NAN, .bound = NAN, .wall = NAN};
+    if (source->anchor_wall != STORE_ABSENT && reference->anchor_wall != STORE_ABSENT) {
+        merge_clock.how = STORE_MERGE_WALL;
+        merge_clock.offset = source->anchor_wall - reference->anchor_wall;
     }
-    return c;
+    return merge_clock;
 }
 
-int merge_align(struct merge *m)
+int merge_align(struct merge *merge)
 {
-    struct matches x = {.m = m};
+    struct matches matches = {.merge = merge};
     int rc = 0;
-    find_machines(m);
-    if (m->machines > 1)
-        rc = read_collectives(&x);
-    for (size_t a = 0; a < m->machines && rc == 0; a++) {
+    find_machines(merge);
+    if (merge->machines > 1)
+        rc = read_collectives(&matches);
+    for (size_t a = 0; a < merge->machines && rc == 0; a++) {
         struct store_merge_clock clock = {.how = STORE_MERGE_SAME, .wall = NAN};
         size_t first = 0;
         bool found = false;
-        while (m->source[first].machine != a)
+        while (merge->source[first].machine != a)
             first++;
         if (a > 0) {
-            clock = wall_clock(&m->source[first], &m->source[0]);
-            rc = align_machine(&x, a, 0, &clock,
+            clock = wall_clock(&merge->source[first], &merge->source[0]);
+            rc = align_machine(&matches, a, 0, &clock,
                                clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN, &found);
         }
-        for (size_t i = first; i < m->count; i++)
-            if (m->source[i].machine == a)
-                m->source[i].clock = clock;
+        for (size_t i = first; i < merge->count; i++)
+            if (merge->source[i].machine == a)
+                merge->source[i].clock = clock;
     }
-    for (size_t i = 0; x.table && i < x.places; i++)
-        free(x.table[i].side);
-    free(x.table);
+    for (size_t i = 0; matches.table && i < matches.places; i++)
+        free(matches.table[i].side);
+    free(matches.table);
     return rc;
 }

@@ -37,8 +37,8 @@ struct merge_source {
 };
 
 struct merge {
-    const struct store_merge_options *o;
-    struct store_merge_result *r;
+    const struct store_merge_options *merge_options;
+    struct store_merge_result *merge_result;
     struct merge_source *source; /* in order of rank; the first one is the reference */
     size_t count, machines;
     store *out;
@@ -47,19 +47,19 @@ struct merge {
 };
 
 /* Which machine each source is of; fills source[].clock. 0 or a code. */
-int merge_align(struct merge *m);
+int merge_align(struct merge *merge);
 /* Copies the rows of one source. */
-int merge_rows(struct merge *m, struct merge_source *s);
+int merge_rows(struct merge *merge, struct merge_source *source);
 /* Run keys, ceilings, losses, totals of counters, anchors. After the rows: process ids are needed.
  */
-int merge_keys(struct merge *m);
+int merge_keys(struct merge *merge);
 
 /* The new id of an old one; STORE_ABSENT for absent, TACHO_ECORRUPT in *rc for one that has no row.
  */
 int64_t merge_id(const struct merge_ids *ids, int64_t old, int *rc);
-int64_t merge_time(const struct merge_source *s, int64_t t); /* absent stays absent */
+int64_t merge_time(const struct merge_source *source, int64_t t); /* absent stays absent */
 /* Reads all values of one column of an SQL query on a source. */
-int merge_query(struct merge *m, struct merge_source *s, const char *sql,
+int merge_query(struct merge *merge, struct merge_source *source, const char *sql,
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx);
 
 #endif

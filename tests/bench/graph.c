@@ -38,7 +38,8 @@ int main(int argc, char **argv)
     struct tacho_error err = {0};
     struct an_result r = {.arena = an_arena_new()};
     struct an_options o = {.file = argc > 1 ? argv[1] : ""};
-    struct an_context c = {.o = &o, .r = &r, .a = r.arena, .work = an_arena_new()};
+    struct an_context c = {
+        .options = &o, .result = &r, .arena = r.arena, .scratch = an_arena_new()};
     struct an_trace *t = NULL;
     store_reader *reader = NULL;
     const struct an_graph *g = NULL;
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
     }
     need(store_open(argv[1], &reader, &err), err.what);
     need(an_trace_load(reader, &t, &err), err.what);
-    c.t = t;
+    c.trace = t;
     need(an_devices_build(&c, &err), err.what);
     need(an_steps.run(&c), "steps");
     need(c.gpu ? an_gpu.run(&c) : 0, "devices");
@@ -74,7 +75,7 @@ int main(int argc, char **argv)
            r.critical_path.explained_pct.valid ? r.critical_path.explained_pct.value : 0,
            walked - start > 1 ? "OVER" : "ok");
     an_trace_free(t);
-    an_arena_free(c.work);
+    an_arena_free(c.scratch);
     an_arena_free(r.arena);
     store_reader_close(reader);
     return 0;

@@ -28,8 +28,11 @@ static inline struct an_context *graph_open(struct fixture *f, struct graph_run 
         fail_msg("%s", err.what);
     g->r.arena = an_arena_new();
     g->o.file = "run.tacho";
-    g->c = (struct an_context){
-        .t = g->t, .o = &g->o, .r = &g->r, .a = g->r.arena, .work = an_arena_new()};
+    g->c = (struct an_context){.trace = g->t,
+                               .options = &g->o,
+                               .result = &g->r,
+                               .arena = g->r.arena,
+                               .scratch = an_arena_new()};
     if (an_devices_build(&g->c, &err))
         fail_msg("%s", err.what);
     assert_int_equal(an_steps.run(&g->c), 0);
@@ -40,7 +43,7 @@ static inline void graph_close(struct fixture *f, struct graph_run *g)
 {
     an_trace_free(g->t);
     an_arena_free(g->r.arena);
-    an_arena_free(g->c.work);
+    an_arena_free(g->c.scratch);
     fx_close(f);
 }
 

@@ -8,8 +8,9 @@
 #include "tui/views/view.h"
 
 /* How many lines this run has. */
-int tui_overview_lines(const struct tui_model *m);
+int tui_overview_lines(const struct tui_model *model);
 /* As many of them as the rectangle has rows. */
-void tui_overview_draw_lines(struct tui_cells *c, struct tui_rect r, const struct tui_model *m);
+void tui_overview_draw_lines(struct tui_cells *cells, struct tui_rect area,
+                             const struct tui_model *model);
 
 #endif

@@ -92,14 +92,14 @@ struct tui_panel {
                  struct tui_view_state *s); /* or NULL */
     struct tui_rect rect;                   /* out: rows 0 when left out */
 };
-void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count);
+void tui_layout_panels(struct tui_rect area, struct tui_panel *panel, size_t count);
 /* The same, and draws those that fit. */
-void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count,
-                     const struct tui_model *m, struct tui_view_state *s);
+void tui_panels_draw(struct tui_cells *cells, struct tui_rect area, struct tui_panel *panel,
+                     size_t count, const struct tui_model *model, struct tui_view_state *state);
 
 /* Does the text hold the words, without regard to case (ASCII)? "" is held by all. state.c */
 bool tui_holds(const char *text, const char *words);
 /* Brings cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
-void tui_state_clamp(struct tui_view_state *s, int rows, int shown);
+void tui_state_clamp(struct tui_view_state *state, int rows, int shown);
 
 #endif

@@ -16,130 +16,139 @@
 enum { WORDS, STAGES, WORKERS, QUEUE, PANELS };
 
 /* A bar for each stage of a batch, beside what one step needs. */
-static void draw_stages(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                        struct tui_view_state *s)
+static void draw_stages(struct tui_cells *cells, struct tui_rect area,
+                        const struct tui_model *model, struct tui_view_state *state)
 {
-    const struct an_loader *l = &m->r->loader;
-    (void)s;
+    const struct an_loader *loader = &model->result->loader;
+    (void)state;
     double most = 0;
-    int row = 1, label = r.columns < 60 ? 12 : 20, right = 12;
-    for (size_t i = 0; i < l->stage_count; i++)
-        if (l->stages[i].ms_per_batch.valid && strcmp(l->stages[i].name, "queue_wait"))
-            most = fmax(most, l->stages[i].ms_per_batch.value);
-    tui_text(c, r, 0, 0, TUI_TITLE, "Stages, time of a batch");
-    for (size_t i = 0; i < l->stage_count && row < r.rows; i++, row++) {
-        const struct an_stage *stage = &l->stages[i];
+    int row = 1, label = area.columns < 60 ? 12 : 20, right = 12;
+    for (size_t i = 0; i < loader->stage_count; i++)
+        if (loader->stages[i].ms_per_batch.valid && strcmp(loader->stages[i].name, "queue_wait"))
+            most = fmax(most, loader->stages[i].ms_per_batch.value);
+    tui_text(cells, area, 0, 0, TUI_TITLE, "Stages, time of a batch");
+    for (size_t i = 0; i < loader->stage_count && row < area.rows; i++, row++) {
+        const struct an_stage *stage = &loader->stages[i];
         bool idle = !strcmp(stage->name, "queue_wait"); /* waits for room: costs nothing */
         char a[32];
-        tui_text(c, tui_left(r, label - 1), row, 1, TUI_NORMAL,
+        tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL,
                  idle ? "wait for room" : stage->name);
         if (!stage->ms_per_batch.valid) {
-            tui_text(c, tui_right(r, label), row, 0, TUI_DIM, stage->ms_per_batch.reason);
+            tui_text(cells, tui_right(area, label), row, 0, TUI_DIM, stage->ms_per_batch.reason);
             continue;
         }
-        tui_text_right(c, tui_left(r, label + right - 2), row, TUI_NORMAL,
+        tui_text_right(cells, tui_left(area, label + right - 2), row, TUI_NORMAL,
                        page_time(a, stage->ms_per_batch.value * 1e6));
         if (idle)
-            tui_text(c, tui_right(r, label + right), row, 0, TUI_DIM,
+            tui_text(cells, tui_right(area, label + right), row, 0, TUI_DIM,
                      "costs nothing: the queue is full");
         else
-            tui_bar(c, r, row, label + right, r.columns - label - right - 1,
+            tui_bar(cells, area, row, label + right, area.columns - label - right - 1,
                     most > 0 ? stage->ms_per_batch.value / most : 0, TUI_CLASS + AN_CLASS_INPUT);
     }
 }
 
-static void draw_workers(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                         struct tui_view_state *s)
+static void draw_workers(struct tui_cells *cells, struct tui_rect area,
+                         const struct tui_model *model, struct tui_view_state *state)
 {
-    const struct an_loader *l = &m->r->loader;
-    (void)s;
-    int row = 1, label = r.columns < 60 ? 12 : 28;
-    bool ranks = l->rank_count > 1;
-    tui_text(c, r, 0, 0, TUI_TITLE, "Workers, share of the time busy");
-    for (size_t i = 0; i < l->worker_count && row < r.rows; i++, row++) {
-        const struct an_loader_worker *w = &l->worker[i];
+    const struct an_loader *loader = &model->result->loader;
+    (void)state;
+    int row = 1, label = area.columns < 60 ? 12 : 28;
+    bool ranks = loader->rank_count > 1;
+    tui_text(cells, area, 0, 0, TUI_TITLE, "Workers, share of the time busy");
+    for (size_t i = 0; i < loader->worker_count && row < area.rows; i++, row++) {
+        const struct an_loader_worker *loader_worker = &loader->worker[i];
         char name[100], rank[32] = "";
         if (ranks)
-            snprintf(rank, sizeof rank, "rank %" PRId64 " ", w->rank);
-        snprintf(name, sizeof name, "%s%.60s", rank, w->name);
-        tui_text(c, tui_left(r, label - 1), row, 1, TUI_NORMAL, name);
-        if (!w->busy_pct.valid) {
-            tui_text(c, tui_right(r, label), row, 0, TUI_DIM, w->busy_pct.reason);
+            snprintf(rank, sizeof rank, "rank %" PRId64 " ", loader_worker->rank);
+        snprintf(name, sizeof name, "%s%.60s", rank, loader_worker->name);
+        tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL, name);
+        if (!loader_worker->busy_pct.valid) {
+            tui_text(cells, tui_right(area, label), row, 0, TUI_DIM,
+                     loader_worker->busy_pct.reason);
             continue;
         }
-        tui_printf(c, r, row, label, w->busy_pct.value >= 90 ? TUI_WARN : TUI_NORMAL, "%3.0f %%",
-                   w->busy_pct.value);
-        tui_bar(c, r, row, label + 7, r.columns - label - 24, w->busy_pct.value / 100,
-                w->busy_pct.value >= 90 ? TUI_WARN : TUI_CLASS + AN_CLASS_INPUT);
-        struct tui_rect end = tui_right(r, r.columns - 15);
-        if (r.columns >= 60)
-            tui_printf(c, end, row, 0, TUI_DIM, "%" PRId64 " batches", w->batches);
+        tui_printf(cells, area, row, label,
+                   loader_worker->busy_pct.value >= 90 ? TUI_WARN : TUI_NORMAL, "%3.0f %%",
+                   loader_worker->busy_pct.value);
+        tui_bar(cells, area, row, label + 7, area.columns - label - 24,
+                loader_worker->busy_pct.value / 100,
+                loader_worker->busy_pct.value >= 90 ? TUI_WARN : TUI_CLASS + AN_CLASS_INPUT);
+        struct tui_rect end = tui_right(area, area.columns - 15);
+        if (area.columns >= 60)
+            tui_printf(cells, end, row, 0, TUI_DIM, "%" PRId64 " batches", loader_worker->batches);
     }
-    if (row == r.rows && (size_t)(r.rows - 1) < l->worker_count && r.rows > 1) {
+    if (row == area.rows && (size_t)(area.rows - 1) < loader->worker_count && area.rows > 1) {
         char more[40];
-        snprintf(more, sizeof more, " and %zu more", l->worker_count - (size_t)(r.rows - 1));
-        tui_text_right(c, r, 0, TUI_DIM, more);
+        snprintf(more, sizeof more, " and %zu more",
+                 loader->worker_count - (size_t)(area.rows - 1));
+        tui_text_right(cells, area, 0, TUI_DIM, more);
     }
 }
 
-static void draw_queue(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_queue(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
     size_t all;
-    const struct tui_series *q = tui_lowest_series(m, "queue_depth", s->span, &all);
+    const struct tui_series *series = tui_lowest_series(model, "queue_depth", state->span, &all);
     char whose[48] = "";
     double most = 1;
-    for (size_t i = 0; i < q->count; i++)
-        most = q->value[i] > most ? q->value[i] : most;
-    if (all > 1 && q->rank != STORE_ABSENT)
-        snprintf(whose, sizeof whose, ", rank %" PRId64 " ([ ] another)", q->rank);
-    if (r.columns < 60)
-        tui_printf(c, r, 0, 0, TUI_TITLE, "Queue%s: now %.3g, 0: waits", whose, q->last);
+    for (size_t i = 0; i < series->count; i++)
+        most = series->value[i] > most ? series->value[i] : most;
+    if (all > 1 && series->rank != STORE_ABSENT)
+        snprintf(whose, sizeof whose, ", rank %" PRId64 " ([ ] another)", series->rank);
+    if (area.columns < 60)
+        tui_printf(cells, area, 0, 0, TUI_TITLE, "Queue%s: now %.3g, 0: waits", whose,
+                   series->last);
     else
-        tui_printf(c, r, 0, 0, TUI_TITLE, "Batches ready%s: now %.3g; 0 means that the step waits",
-                   whose, q->last);
-    double first = q->time_s[0], width = q->time_s[q->count - 1] - first;
+        tui_printf(cells, area, 0, 0, TUI_TITLE,
+                   "Batches ready%s: now %.3g; 0 means that the step waits", whose, series->last);
+    double first = series->time_s[0], width = series->time_s[series->count - 1] - first;
     width = width > 0 ? width : 1;
-    struct tui_samples v = {
-        q->value,     q->time_s, q->count, first, first + tui_slots(width, m->state == TUI_LIVE),
-        first + width};
+    struct tui_samples samples = {series->value,
+                                  series->time_s,
+                                  series->count,
+                                  first,
+                                  first + tui_slots(width, model->state == TUI_LIVE),
+                                  first + width};
     struct tui_axis x = {
-        .low = v.low, .high = v.high, .text = tui_seconds, .name = "time of the run"};
+        .low = samples.low, .high = samples.high, .text = tui_seconds, .name = "time of the run"};
     struct tui_axis y = {.low = 0, .high = most, .text = page_number};
-    struct tui_plot p = tui_plot_open(c, tui_lower(r, 1), x, y);
-    tui_plot_trend(&p, &v, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
+    struct tui_plot plot = tui_plot_open(cells, tui_lower(area, 1), x, y);
+    tui_plot_trend(&plot, &samples, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
 }
 
-static void draw_words(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_words(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
     static const tui_section words[] = {rep_text_loader, rep_text_loader_ranks, NULL};
-    if (m->r->loader.reason)
-        tui_absent(c, r, 0, "Nothing about a loader", m->r->loader.reason);
+    if (model->result->loader.reason)
+        tui_absent(cells, area, 0, "Nothing about a loader", model->result->loader.reason);
     else
-        tui_sections(c, r, m->r, words, s);
+        tui_sections(cells, area, model->result, words, state);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     if (!result)
         return;
-    const struct an_loader *l = &result->loader;
-    const struct tui_series *q = tui_model_series(m, "queue_depth");
-    if (l->reason && (!q || !q->count)) {
-        tui_absent(c, r, 0, "Nothing about a loader", l->reason);
+    const struct an_loader *loader = &result->loader;
+    const struct tui_series *series = tui_model_series(model, "queue_depth");
+    if (loader->reason && (!series || !series->count)) {
+        tui_absent(cells, area, 0, "Nothing about a loader", loader->reason);
         return;
     }
-    int stages = l->stage_count ? (int)l->stage_count + 1 : 0,
-        workers = l->worker_count ? (int)l->worker_count + 1 : 0;
-    bool queue = q && q->count;
+    int stages = loader->stage_count ? (int)loader->stage_count + 1 : 0,
+        workers = loader->worker_count ? (int)loader->worker_count + 1 : 0;
+    bool queue = series && series->count;
     struct tui_panel panel[PANELS] = {
         [WORDS] = {2,
-                   r.columns < 60      ? 9
-                   : l->rank_count > 1 ? 7 + (int)(l->rank_count < 8 ? l->rank_count : 8)
-                                       : 6,
+                   area.columns < 60 ? 9
+                   : loader->rank_count > 1
+                       ? 7 + (int)(loader->rank_count < 8 ? loader->rank_count : 8)
+                       : 6,
                    100,
                    draw_words,
                    {0}},
@@ -147,7 +156,7 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
         [WORKERS] = {workers ? 2 : 0, workers, 60, draw_workers, {0}},
         [QUEUE] = {queue ? 4 : 0, queue ? 14 : 0, 70, draw_queue, {0}},
     };
-    tui_panels_draw(c, r, panel, PANELS, m, s);
+    tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 
 const struct tui_view tui_view_loader = {

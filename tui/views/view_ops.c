@@ -83,21 +83,21 @@ static uint64_t hash_of(uint64_t path, const char *name)
     return (path ^ '/') * UINT64_C(0x100000001b3);
 }
 
-static int fold_of(const struct tui_view_state *s, uint64_t path)
+static int fold_of(const struct tui_view_state *state, uint64_t path)
 {
-    for (int i = 0; i < s->folds; i++)
-        if (s->folded[i] == path)
+    for (int i = 0; i < state->folds; i++)
+        if (state->folded[i] == path)
             return i;
     return -1;
 }
 
-static void fold(struct tui_view_state *s, uint64_t path)
+static void fold(struct tui_view_state *state, uint64_t path)
 {
-    int i = fold_of(s, path);
+    int i = fold_of(state, path);
     if (i >= 0)
-        s->folded[i] = s->folded[--s->folds];
-    else if (s->folds < TUI_FOLDS)
-        s->folded[s->folds++] = path;
+        state->folded[i] = state->folded[--state->folds];
+    else if (state->folds < TUI_FOLDS)
+        state->folded[state->folds++] = path;
 }
 
 static int by_time(const void *a, const void *b, void *flame)
@@ -110,49 +110,49 @@ static int by_time(const void *a, const void *b, void *flame)
 
 /* The tree while it is laid out in rows. */
 struct tree {
-    const struct an_flame *f;
+    const struct an_flame *flame;
     const uint32_t *first,
         *child; /* children of row i: child[first[i]] ... child[first[i + 1] - 1], by time */
-    const struct tui_view_state *s;
+    const struct tui_view_state *state;
     int most; /* levels */
 };
 
 /* Appends the row and what is below it, but what is folded: below `most` levels, unless Enter
  * turned it round. */
-static size_t flatten(const struct tree *t, uint32_t row, int depth, uint64_t path,
+static size_t flatten(const struct tree *tree, uint32_t row, int depth, uint64_t path,
                       struct node *out)
 {
     size_t n = 0;
-    path = hash_of(path, t->f->row[row].name);
-    bool parent = t->first[row + 1] > t->first[row],
-         folded = parent && (depth + 1 >= t->most) != (fold_of(t->s, path) >= 0);
+    path = hash_of(path, tree->flame->row[row].name);
+    bool parent = tree->first[row + 1] > tree->first[row],
+         folded = parent && (depth + 1 >= tree->most) != (fold_of(tree->state, path) >= 0);
     out[n++] = (struct node){row, depth, path, parent, folded};
-    for (uint32_t i = t->first[row]; !folded && i < t->first[row + 1]; i++)
-        n += flatten(t, t->child[i], depth + 1, path, out + n);
+    for (uint32_t i = tree->first[row]; !folded && i < tree->first[row + 1]; i++)
+        n += flatten(tree, tree->child[i], depth + 1, path, out + n);
     return n;
 }
 
 /* All rows that are unfolded, or their parents, and hold the filter; the caller frees. */
-static struct node *nodes_of(const struct an_flame *f, int most, const struct tui_view_state *s,
-                             size_t *count)
+static struct node *nodes_of(const struct an_flame *flame, int most,
+                             const struct tui_view_state *state, size_t *count)
 {
-    size_t n = f->row_count, all, kept = 0;
+    size_t n = flame->row_count, all, kept = 0;
     uint32_t *first = calloc(n + 2, sizeof *first), *child = calloc(n + 1, sizeof *child);
     struct node *out = calloc(n + 1, sizeof *out);
     if (first && child && out) {
         for (size_t i = 1; i < n; i++)
-            first[f->row[i].parent + 2]++;
+            first[flame->row[i].parent + 2]++;
         for (size_t i = 2; i < n + 2; i++)
             first[i] += first[i - 1];
         for (size_t i = 1; i < n; i++)
-            child[first[f->row[i].parent + 1]++] = (uint32_t)i;
+            child[first[flame->row[i].parent + 1]++] = (uint32_t)i;
         for (size_t i = 0; i < n; i++)
             qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time,
-                    (void *)(uintptr_t)f);
-        all = flatten(&(struct tree){f, first, child, s, most}, 0, 0, UINT64_C(0xcbf29ce484222325),
-                      out);
+                    (void *)(uintptr_t)flame);
+        all = flatten(&(struct tree){flame, first, child, state, most}, 0, 0,
+                      UINT64_C(0xcbf29ce484222325), out);
         for (size_t i = 0; i < all; i++)
-            if (!*s->filter || tui_holds(f->row[out[i].row].name, s->filter))
+            if (!*state->filter || tui_holds(flame->row[out[i].row].name, state->filter))
                 out[kept++] = out[i];
     }
     *count = kept;
@@ -161,151 +161,157 @@ static struct node *nodes_of(const struct an_flame *f, int most, const struct tu
     return out;
 }
 
-static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const struct an_flame *f,
-                     const struct node *n, bool selected)
+static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
+                     const struct an_flame *flame, const struct node *node, bool selected)
 {
-    const struct an_flame_row *x = &f->row[n->row];
-    const int numbers = 27, bar = r.columns >= 90 ? 16 : 0;
+    const struct an_flame_row *flame_row = &flame->row[node->row];
+    const int numbers = 27, bar = area.columns >= 90 ? 16 : 0;
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
-    double all = f->row[0].total_ns > 0 ? (double)f->row[0].total_ns : 1;
+    double all = flame->row[0].total_ns > 0 ? (double)flame->row[0].total_ns : 1;
     char a[32];
-    for (int i = 0; selected && i < r.columns; i++)
-        tui_glyph(c, r, row, i, style, ' ');
-    int at = r.columns - numbers - bar;
+    for (int i = 0; selected && i < area.columns; i++)
+        tui_glyph(cells, area, row, i, style, ' ');
+    int at = area.columns - numbers - bar;
     if (at < 10)
-        at = r.columns - 8;
-    bool ascii = c->glyphs == TUI_ASCII;
-    if (n->parent)
-        tui_glyph(c, tui_left(r, at - 1), row, 2 * n->depth, selected ? style : TUI_DIM,
-                  n->folded ? ascii ? '+' : 0x25b8
-                  : ascii   ? '-'
-                            : 0x25be);
-    tui_text(c, tui_left(r, at - 1), row, 2 * n->depth + 2, style,
-             *x->name ? x->name : "(unnamed)");
-    tui_printf(c, r, row, at, style, "%5.1f %%", 100 * (double)x->total_ns / all);
-    if (r.columns - at < numbers)
+        at = area.columns - 8;
+    bool ascii = cells->glyphs == TUI_ASCII;
+    if (node->parent)
+        tui_glyph(cells, tui_left(area, at - 1), row, 2 * node->depth, selected ? style : TUI_DIM,
+                  node->folded ? ascii ? '+' : 0x25b8
+                  : ascii      ? '-'
+                               : 0x25be);
+    tui_text(cells, tui_left(area, at - 1), row, 2 * node->depth + 2, style,
+             *flame_row->name ? flame_row->name : "(unnamed)");
+    tui_printf(cells, area, row, at, style, "%5.1f %%", 100 * (double)flame_row->total_ns / all);
+    if (area.columns - at < numbers)
         return;
-    tui_text_right(c, tui_left(r, at + 17), row, style, page_time(a, (double)x->total_ns));
-    tui_printf(c, r, row, at + 18, style, "%8" PRId64, x->count);
+    tui_text_right(cells, tui_left(area, at + 17), row, style,
+                   page_time(a, (double)flame_row->total_ns));
+    tui_printf(cells, area, row, at + 18, style, "%8" PRId64, flame_row->count);
     if (bar)
-        tui_bar(c, r, row, at + 28, bar - 2, (double)x->total_ns / all,
+        tui_bar(cells, area, row, at + 28, bar - 2, (double)flame_row->total_ns / all,
                 selected ? TUI_SELECTED : TUI_SERIES);
 }
 
 /* To the next row that holds the search; around the end. */
-static void seek(const struct an_flame *f, const struct node *n, int count,
-                 struct tui_view_state *s)
+static void seek(const struct an_flame *flame, const struct node *node, int count,
+                 struct tui_view_state *state)
 {
-    for (int i = 1; s->seek && *s->search && i <= count; i++) {
-        int at = (s->cursor + s->seek * i) % count;
+    for (int i = 1; state->seek && *state->search && i <= count; i++) {
+        int at = (state->cursor + state->seek * i) % count;
         at += at < 0 ? count : 0;
-        if (tui_holds(f->row[n[at].row].name, s->search)) {
-            s->cursor = at;
+        if (tui_holds(flame->row[node[at].row].name, state->search)) {
+            state->cursor = at;
             break;
         }
     }
-    s->seek = 0;
+    state->seek = 0;
 }
 
-static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                      struct tui_view_state *s)
+static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
+                      struct tui_view_state *state)
 {
-    const struct an_flame *f = &result->flame;
-    if (f->reason || !f->row_count) {
-        tui_absent(c, r, 0, "No tree of ranges", f->reason ? f->reason : "no range was recorded");
+    const struct an_flame *flame = &result->flame;
+    if (flame->reason || !flame->row_count) {
+        tui_absent(cells, area, 0, "No tree of ranges",
+                   flame->reason ? flame->reason : "no range was recorded");
         return;
     }
-    int levels = 3 + (int)lround(log2(s->zoom >= 1 ? s->zoom : 1)),
-        shown = r.rows - 1 > 0 ? r.rows - 1 : 0;
+    int levels = 3 + (int)lround(log2(state->zoom >= 1 ? state->zoom : 1)),
+        shown = area.rows - 1 > 0 ? area.rows - 1 : 0;
     size_t kept;
-    struct node *n = nodes_of(f, levels, s, &kept);
-    tui_state_clamp(s, n ? (int)kept : 0, shown);
-    if (s->open && n && kept) {
-        fold(s, n[s->cursor].path);
-        free(n);
-        n = nodes_of(f, levels, s, &kept);
+    struct node *node = nodes_of(flame, levels, state, &kept);
+    tui_state_clamp(state, node ? (int)kept : 0, shown);
+    if (state->open && node && kept) {
+        fold(state, node[state->cursor].path);
+        free(node);
+        node = nodes_of(flame, levels, state, &kept);
     }
-    s->open = false;
-    tui_printf(c, r, 0, 0, TUI_TITLE, "%s, %d levels", f->source ? f->source : "Ranges", levels);
-    tui_text_right(c, tui_right(r, r.columns / 2), 0, TUI_KEY,
-                   r.columns < 70 ? "Enter fold" : "Enter fold  + - levels  m next");
-    if (n)
-        seek(f, n, (int)kept, s);
-    tui_state_clamp(s, n ? (int)kept : 0, shown);
-    s->page = shown;
-    for (int i = s->top, row = 1; n && i < (int)kept && row < r.rows; i++, row++)
-        tree_row(c, r, row, f, &n[i], i == s->cursor);
-    free(n);
+    state->open = false;
+    tui_printf(cells, area, 0, 0, TUI_TITLE, "%s, %d levels",
+               flame->source ? flame->source : "Ranges", levels);
+    tui_text_right(cells, tui_right(area, area.columns / 2), 0, TUI_KEY,
+                   area.columns < 70 ? "Enter fold" : "Enter fold  + - levels  m next");
+    if (node)
+        seek(flame, node, (int)kept, state);
+    tui_state_clamp(state, node ? (int)kept : 0, shown);
+    state->page = shown;
+    for (int i = state->top, row = 1; node && i < (int)kept && row < area.rows; i++, row++)
+        tree_row(cells, area, row, flame, &node[i], i == state->cursor);
+    free(node);
 }
 
 /* ---- tables --------------------------------------------------------------------------------------------------------------------- */
 
-static void draw_list(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
-                      struct tui_view_state *s)
+static void draw_list(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                      struct tui_view_state *state)
 {
-    int details = (s->open && r.rows > 10) || r.rows > (int)list->table->count + 9 ? 6 : 0;
-    const void *row = tui_table_draw(c, tui_upper(r, r.rows - details), list, s);
+    int details =
+        (state->open && area.rows > 10) || area.rows > (int)list->table->count + 9 ? 6 : 0;
+    const void *row = tui_table_draw(cells, tui_upper(area, area.rows - details), list, state);
     if (!row || !details)
         return;
-    struct tui_rect low = tui_lower(r, r.rows - details);
-    tui_rule(c, low, 0);
-    tui_table_details(c, tui_lower(low, 1), list->table, row);
+    struct tui_rect low = tui_lower(area, area.rows - details);
+    tui_rule(cells, low, 0);
+    tui_table_details(cells, tui_lower(low, 1), list->table, row);
 }
 
-static void draw_attribution(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                             int mode, struct tui_view_state *s)
+static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
+                             const struct an_result *result, int mode, struct tui_view_state *state)
 {
-    const struct an_attribution *a = &result->attribution[mode - BY_FIRST];
-    struct rep_table t;
+    const struct an_attribution *attribution = &result->attribution[mode - BY_FIRST];
+    struct rep_table table;
     char title[80], what[80];
-    snprintf(what, sizeof what, "No device time by %.20s", a->by ? a->by : "op");
-    if (!result->gpu.reason && !a->reason && a->row_count) {
-        rep_table_attribution(a, &t, title);
-        struct tui_list list = {&t, of_attribution, sizeof of_attribution / sizeof *of_attribution,
-                                NULL};
-        draw_list(c, r, &list, s);
+    snprintf(what, sizeof what, "No device time by %.20s",
+             attribution->by ? attribution->by : "op");
+    if (!result->gpu.reason && !attribution->reason && attribution->row_count) {
+        rep_table_attribution(attribution, &table, title);
+        struct tui_list list = {&table, of_attribution,
+                                sizeof of_attribution / sizeof *of_attribution, NULL};
+        draw_list(cells, area, &list, state);
         return;
     }
-    tui_absent(c, r, 0, what,
-               result->gpu.reason ? result->gpu.reason
-               : a->reason        ? a->reason
-                                  : "no host range launched device work");
+    tui_absent(cells, area, 0, what,
+               result->gpu.reason    ? result->gpu.reason
+               : attribution->reason ? attribution->reason
+                                     : "no host range launched device work");
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
-    const struct an_result *result = tui_result(c, r, m);
-    struct rep_table t;
+    const struct an_result *result = tui_result(cells, area, model);
+    struct rep_table table;
     char title[80];
     if (!result)
         return;
-    int modes = result->gpu.reason ? BY_FIRST : MODES, mode = ((s->mode % modes) + modes) % modes;
+    int modes = result->gpu.reason ? BY_FIRST : MODES,
+        mode = ((state->mode % modes) + modes) % modes;
     if (mode == TREE) {
-        draw_tree(c, r, result, s);
+        draw_tree(cells, area, result, state);
     } else if (mode >= BY_FIRST) {
-        draw_attribution(c, r, result, mode, s);
+        draw_attribution(cells, area, result, mode, state);
     } else if (!result->op_count) {
-        tui_absent(c, r, 0, "No ranges",
+        tui_absent(cells, area, 0, "No ranges",
                    "none was recorded: mark the work of your program with NVTX ranges, or record "
                    "with `tacho run` what "
                    "its framework says");
     } else {
-        rep_table_ops(result, &t, title);
+        rep_table_ops(result, &table, title);
         bool device = !result->gpu.reason;
-        struct tui_list list = {&t, device ? of_kernels : of_ranges,
+        struct tui_list list = {&table, device ? of_kernels : of_ranges,
                                 device ? sizeof of_kernels / sizeof *of_kernels
                                        : sizeof of_ranges / sizeof *of_ranges,
                                 NULL};
-        draw_list(c, r, &list, s);
+        draw_list(cells, area, &list, state);
     }
 }
 
 /* Another picture begins with nothing open: Enter means something else there. */
-static bool take(struct tui_view_state *s, int key)
+static bool take(struct tui_view_state *state, int key)
 {
     if (key == 'm')
-        s->open = false;
+        state->open = false;
     return false;
 }
 

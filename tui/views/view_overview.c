@@ -19,11 +19,11 @@ enum { CAUTION, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANEL
 
 /* Steps as they are tailed; of a file that has none of its own (an imported trace), those that the
  * analysis found. */
-static const struct an_step_point *points_of(const struct tui_model *m, size_t *count)
+static const struct an_step_point *points_of(const struct tui_model *model, size_t *count)
 {
-    bool tailed = m->step_count || !m->r;
-    *count = tailed ? m->step_count : m->r->step_point_count;
-    return tailed ? m->step : m->r->step_points;
+    bool tailed = model->step_count || !model->result;
+    *count = tailed ? model->step_count : model->result->step_point_count;
+    return tailed ? model->step : model->result->step_points;
 }
 
 /* Durations of the steps of the first rank in ns, in order, over their index from the first one on;
@@ -43,26 +43,26 @@ static struct tui_samples durations(const struct an_step_point *step, size_t all
 }
 
 /* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
-static void statistics(const struct tui_model *m, char text[160])
+static void statistics(const struct tui_model *model, char text[160])
 {
     char a[32], b[32], c[32];
-    const struct an_steps *s = m->r ? &m->r->steps : NULL;
+    const struct an_steps *steps = model->result ? &model->result->steps : NULL;
     text[0] = 0;
-    if (!s || !s->median_ms.valid)
+    if (!steps || !steps->median_ms.valid)
         return;
-    size_t used = (size_t)snprintf(text, 160, "p50 %s", page_time(a, s->median_ms.value * 1e6));
-    if (s->p95_ms.valid)
+    size_t used = (size_t)snprintf(text, 160, "p50 %s", page_time(a, steps->median_ms.value * 1e6));
+    if (steps->p95_ms.valid)
         used += (size_t)snprintf(text + used, 160 - used, "  p95 %s",
-                                 page_time(b, s->p95_ms.value * 1e6));
-    if (!s->max_ms.valid)
+                                 page_time(b, steps->p95_ms.value * 1e6));
+    if (!steps->max_ms.valid)
         return;
-    used +=
-        (size_t)snprintf(text + used, 160 - used, "  max %s", page_time(c, s->max_ms.value * 1e6));
+    used += (size_t)snprintf(text + used, 160 - used, "  max %s",
+                             page_time(c, steps->max_ms.value * 1e6));
     size_t all;
-    const struct an_step_point *step = points_of(m, &all);
+    const struct an_step_point *step = points_of(model, &all);
     for (size_t i = 0; i < all; i++)
         if (!step[i].excluded &&
-            fabs(step[i].worst_ms - s->max_ms.value) < 1e-6 * s->max_ms.value) {
+            fabs(step[i].worst_ms - steps->max_ms.value) < 1e-6 * steps->max_ms.value) {
             snprintf(text + used, 160 - used, " @ %" PRId64, step[i].index);
             return;
         }
@@ -76,146 +76,156 @@ static const char *step_text(char *buf, double v)
 
 /* A quantity over steps: a row of dots with figures at the right; where there is room, a plot with
  * axes under the figures. */
-static void trend(struct tui_cells *c, struct tui_rect r, const char *label,
-                  const struct tui_samples *v, const char *figures,
+static void trend(struct tui_cells *cells, struct tui_rect area, const char *label,
+                  const struct tui_samples *samples, const char *figures,
                   const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
 {
-    struct tui_range g;
-    if (!tui_range_of(v->value, v->count, &g))
+    struct tui_range range;
+    if (!tui_range_of(samples->value, samples->count, &range))
         return;
     if (style != TUI_SERIES) /* of steps long ones are news; that a loss was high at first is none:
                                 it is cut off there */
-        g.limit = INFINITY;
-    if (v->high > v->end)
-        tui_range_settle(&g);
-    if (r.rows >= 5) {
-        int w = tui_text(c, r, 0, 1, TUI_TITLE, label);
-        tui_text(c, r, 0, 3 + w, TUI_NORMAL, figures);
-        struct tui_axis y = {.low = g.low, .high = g.high, .text = text};
-        struct tui_plot p = tui_plot_open(c, tui_lower(r, 1), x, y);
-        tui_plot_trend(&p, v, g.limit, style);
+        range.limit = INFINITY;
+    if (samples->high > samples->end)
+        tui_range_settle(&range);
+    if (area.rows >= 5) {
+        int w = tui_text(cells, area, 0, 1, TUI_TITLE, label);
+        tui_text(cells, area, 0, 3 + w, TUI_NORMAL, figures);
+        struct tui_axis y = {.low = range.low, .high = range.high, .text = text};
+        struct tui_plot p = tui_plot_open(cells, tui_lower(area, 1), x, y);
+        tui_plot_trend(&p, samples, range.limit, style);
         return;
     }
-    int column = r.columns < 50 ? 6 : TUI_LABEL, right = tui_width(c, figures) + 2;
-    tui_text(c, tui_left(r, column - 1), 0, r.columns < 50 ? 0 : 1, TUI_TITLE, label);
+    int column = area.columns < 50 ? 6 : TUI_LABEL, right = tui_width(cells, figures) + 2;
+    tui_text(cells, tui_left(area, column - 1), 0, area.columns < 50 ? 0 : 1, TUI_TITLE, label);
     char shown[160];
     snprintf(shown, sizeof shown, "%s", figures);
     while (column + right >
-           r.columns / 2 + 14) { /* the picture keeps its half: the last figures go */
+           area.columns / 2 + 14) { /* the picture keeps its half: the last figures go */
         char *last = NULL;
         for (char *p = strstr(shown, "  "); p; p = strstr(p + 2, "  "))
             last = p;
         if (last)
             *last = 0;
-        right = last ? tui_width(c, shown) + 2 : 0;
+        right = last ? tui_width(cells, shown) + 2 : 0;
     }
-    tui_trend(c, tui_left(tui_right(r, column), r.columns - column - right), v, g, style);
+    tui_trend(cells, tui_left(tui_right(area, column), area.columns - column - right), samples,
+              range, style);
     if (right)
-        tui_text(c, tui_right(r, r.columns - right + 1), 0, 0, TUI_NORMAL, shown);
+        tui_text(cells, tui_right(area, area.columns - right + 1), 0, 0, TUI_NORMAL, shown);
 }
 
-static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_steps(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
-    (void)s;
+    (void)state;
     size_t all;
     char figures[160];
-    const struct an_step_point *step = points_of(m, &all);
-    struct tui_samples v = durations(step, all, m->state == TUI_LIVE);
-    if (v.value && v.count) {
-        statistics(m, figures);
-        struct tui_axis x = {.low = (double)step[0].index,
-                             .high = (double)step[0].index + v.high,
-                             .text = step_text,
-                             .name = "step"};
-        trend(c, r, "step", &v, figures, page_time, TUI_SERIES, x);
+    const struct an_step_point *step = points_of(model, &all);
+    struct tui_samples samples = durations(step, all, model->state == TUI_LIVE);
+    if (samples.value && samples.count) {
+        statistics(model, figures);
+        struct tui_axis axis = {.low = (double)step[0].index,
+                                .high = (double)step[0].index + samples.high,
+                                .text = step_text,
+                                .name = "step"};
+        trend(cells, area, "step", &samples, figures, page_time, TUI_SERIES, axis);
     } else {
-        tui_paragraph(c, r, 0, 1, TUI_DIM,
-                      m->r && m->r->steps.reason ? m->r->steps.reason : "no step has ended yet");
+        tui_paragraph(cells, area, 0, 1, TUI_DIM,
+                      model->result && model->result->steps.reason ? model->result->steps.reason
+                                                                   : "no step has ended yet");
     }
-    free((void *)(uintptr_t)v.value);
+    free((void *)(uintptr_t)samples.value);
 }
 
-static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                       struct tui_view_state *state)
 {
     (void)state;
     char figures[100], last[32], first[32];
-    const struct tui_series *s = tui_model_series(m, "loss");
-    if (!s || !s->count)
+    const struct tui_series *series = tui_model_series(model, "loss");
+    if (!series || !series->count)
         return;
-    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", page_number(first, s->value[0]),
-             page_number(last, s->last));
-    double end = s->time_s[s->count - 1] > 0 ? s->time_s[s->count - 1] : 1;
-    struct tui_samples v = {s->value, s->time_s, s->count, 0, tui_slots(end, m->state == TUI_LIVE),
-                            end};
-    struct tui_axis x = {.low = 0, .high = v.high, .text = tui_seconds, .name = "of the run"};
-    trend(c, r, "loss", &v, figures, page_number, TUI_SERIES + 1, x);
+    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", page_number(first, series->value[0]),
+             page_number(last, series->last));
+    double end = series->time_s[series->count - 1] > 0 ? series->time_s[series->count - 1] : 1;
+    struct tui_samples samples = {series->value,
+                                  series->time_s,
+                                  series->count,
+                                  0,
+                                  tui_slots(end, model->state == TUI_LIVE),
+                                  end};
+    struct tui_axis axis = {
+        .low = 0, .high = samples.high, .text = tui_seconds, .name = "of the run"};
+    trend(cells, area, "loss", &samples, figures, page_number, TUI_SERIES + 1, axis);
 }
 
 /* ---- where a step goes -------------------------------------------------------------------------------------------------------- */
 
 /* The largest shares in ms, in rows below the bar where there is room. */
-static void budget_rows(struct tui_cells *c, struct tui_rect r, const struct an_budget *b)
+static void budget_rows(struct tui_cells *cells, struct tui_rect area,
+                        const struct an_budget *budget)
 {
     double pct[AN_CLASS_COUNT];
-    tui_class_shares(b, pct);
-    double step_ns = b->steps > 0 ? (double)b->step_ns / (double)b->steps : 0;
+    tui_class_shares(budget, pct);
+    double step_ns = budget->steps > 0 ? (double)budget->step_ns / (double)budget->steps : 0;
     int row = 0;
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         char time[32];
-        if (pct[k] <= 0 || row >= r.rows)
+        if (pct[k] <= 0 || row >= area.rows)
             continue;
-        tui_glyph(c, r, row, 1, (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k));
-        tui_text(c, tui_left(r, 34), row, 3, TUI_NORMAL, an_class_label((enum an_class)k));
-        tui_text_right(c, tui_left(r, 45), row, TUI_NORMAL,
+        tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k));
+        tui_text(cells, tui_left(area, 34), row, 3, TUI_NORMAL, an_class_label((enum an_class)k));
+        tui_text_right(cells, tui_left(area, 45), row, TUI_NORMAL,
                        page_time(time, step_ns * pct[k] / 100));
-        tui_printf(c, r, row, 46, TUI_NORMAL, "%5.1f %%", pct[k]);
-        tui_bar(c, r, row, 55, r.columns - 56, pct[k] / 100, (enum tui_style)(TUI_CLASS + k));
+        tui_printf(cells, area, row, 46, TUI_NORMAL, "%5.1f %%", pct[k]);
+        tui_bar(cells, area, row, 55, area.columns - 56, pct[k] / 100,
+                (enum tui_style)(TUI_CLASS + k));
         row++;
     }
 }
 
-static int budget_classes(const struct tui_model *m)
+static int budget_classes(const struct tui_model *model)
 {
     double pct[AN_CLASS_COUNT];
     int n = 0;
-    if (!m->r)
+    if (!model->result)
         return 0;
-    tui_class_shares(&m->r->budget, pct);
+    tui_class_shares(&model->result->budget, pct);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         n += pct[k] > 0;
     return n;
 }
 
-static void draw_budget(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                        struct tui_view_state *s)
+static void draw_budget(struct tui_cells *cells, struct tui_rect area,
+                        const struct tui_model *model, struct tui_view_state *state)
 {
-    (void)s;
+    (void)state;
     double pct[AN_CLASS_COUNT];
-    const struct an_result *result = m->r;
-    if (r.rows <= 0)
+    const struct an_result *result = model->result;
+    if (area.rows <= 0)
         return;
     if (!result || result->budget.reason) {
-        const char *why = !result                ? m->r_reason
+        const char *why = !result                ? model->r_reason
                           : result->steps.reason ? result->steps.reason
                                                  : result->budget.reason;
-        tui_absent(c, r, 0, "Where a step goes", why);
+        tui_absent(cells, area, 0, "Where a step goes", why);
         return;
     }
-    int column = r.columns < 50 ? 6 : TUI_LABEL;
+    int column = area.columns < 50 ? 6 : TUI_LABEL;
     tui_class_shares(&result->budget, pct);
-    tui_text(c, r, 0, r.columns < 50 ? 0 : 1, TUI_TITLE, "where");
-    tui_class_bar(c, r, 0, column, r.columns - column - 1, pct);
-    if (r.rows > budget_classes(m) && r.rows > 2 && r.columns >= 64)
-        budget_rows(c, tui_lower(r, 1), &result->budget);
+    tui_text(cells, area, 0, area.columns < 50 ? 0 : 1, TUI_TITLE, "where");
+    tui_class_bar(cells, area, 0, column, area.columns - column - 1, pct);
+    if (area.rows > budget_classes(model) && area.rows > 2 && area.columns >= 64)
+        budget_rows(cells, tui_lower(area, 1), &result->budget);
     else
-        tui_class_legend(c, tui_right(r, column < r.columns / 4 ? column : 0), 1, r.rows - 1, pct);
+        tui_class_legend(cells, tui_right(area, column < area.columns / 4 ? column : 0), 1,
+                         area.rows - 1, pct);
 }
 
 /* ---- what to change ------------------------------------------------------------------------------------------------------------ */
 
-static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_result *result)
+static void healthy(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
 {
     char text[1024];
     size_t used = 0;
@@ -226,186 +236,191 @@ static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_resu
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s",
                                  i ? "; " : "Looked for: ", result->checked[i]);
     if (used)
-        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy ? TUI_GOOD : TUI_NORMAL,
-                      text);
+        tui_paragraph(cells, area, 0, area.columns < 50 ? 0 : 1,
+                      result->healthy ? TUI_GOOD : TUI_NORMAL, text);
 }
 
 #define ACTION_AT 20 /* column, behind number and id; narrow: on a row of its own */
 #define WIDE      60
 
-static int gain_columns(const struct tui_cells *c, const struct an_finding *f, char gain[64])
+static int gain_columns(const struct tui_cells *cells, const struct an_finding *finding,
+                        char gain[64])
 {
-    rep_gain_text(gain, 64, &f->gain);
-    return tui_width(c, gain) + 1;
+    rep_gain_text(gain, 64, &finding->gain);
+    return tui_width(cells, gain) + 1;
 }
 
 /* Rows of all that is to be said: what to do, beside the gain, and the claim below. */
-static int finding_rows(const struct tui_cells *c, int columns, const struct an_finding *f)
+static int finding_rows(const struct tui_cells *cells, int columns,
+                        const struct an_finding *finding)
 {
     char gain[64];
     if (columns < WIDE)
-        return 1 + tui_paragraph_rows(c, columns - 3, f->action);
+        return 1 + tui_paragraph_rows(cells, columns - 3, finding->action);
     size_t next;
-    tui_line_of(c, f->action, columns - gain_columns(c, f, gain) - 1 - ACTION_AT, &next);
-    return 2 + tui_paragraph_rows(c, columns - ACTION_AT - 1, f->action + next);
+    tui_line_of(cells, finding->action,
+                columns - gain_columns(cells, finding, gain) - 1 - ACTION_AT, &next);
+    return 2 + tui_paragraph_rows(cells, columns - ACTION_AT - 1, finding->action + next);
 }
 
-static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f,
-                        size_t number)
+static void finding_row(struct tui_cells *cells, struct tui_rect area,
+                        const struct an_finding *finding, size_t number)
 {
     char gain[64];
-    int column = tui_printf(c, r, 0, 0, TUI_BOLD, "%2zu ", number),
-        right = gain_columns(c, f, gain);
-    column += tui_text(c, r, 0, column, TUI_WARN, f->id);
-    if (r.columns - right > column + 2)
-        tui_text(c, tui_right(r, r.columns - right), 0, 0, TUI_GOOD, gain);
-    if (r.columns < WIDE) {
-        tui_paragraph(c, r, 1, 3, TUI_NORMAL, f->action);
+    int column = tui_printf(cells, area, 0, 0, TUI_BOLD, "%2zu ", number),
+        right = gain_columns(cells, finding, gain);
+    column += tui_text(cells, area, 0, column, TUI_WARN, finding->id);
+    if (area.columns - right > column + 2)
+        tui_text(cells, tui_right(area, area.columns - right), 0, 0, TUI_GOOD, gain);
+    if (area.columns < WIDE) {
+        tui_paragraph(cells, area, 1, 3, TUI_NORMAL, finding->action);
         return;
     }
     int at = column < ACTION_AT ? ACTION_AT : column + 1, used = 1;
-    size_t next, length = tui_line_of(c, f->action, r.columns - right - 1 - at, &next);
-    if (r.rows > 1 && next) {
-        tui_printf(c, r, 0, at, TUI_NORMAL, "%.*s", (int)length, f->action);
-        used += tui_paragraph(c, tui_left(r, r.columns - 1), 1, ACTION_AT, TUI_NORMAL,
-                              f->action + next);
+    size_t next, length = tui_line_of(cells, finding->action, area.columns - right - 1 - at, &next);
+    if (area.rows > 1 && next) {
+        tui_printf(cells, area, 0, at, TUI_NORMAL, "%.*s", (int)length, finding->action);
+        used += tui_paragraph(cells, tui_left(area, area.columns - 1), 1, ACTION_AT, TUI_NORMAL,
+                              finding->action + next);
     } else {
-        tui_text(c, tui_left(r, r.columns - right - 1), 0, at, TUI_NORMAL, f->action);
+        tui_text(cells, tui_left(area, area.columns - right - 1), 0, at, TUI_NORMAL,
+                 finding->action);
     }
-    tui_paragraph(c, tui_upper(r, used + 1), used, ACTION_AT, TUI_DIM, f->claim);
+    tui_paragraph(cells, tui_upper(area, used + 1), used, ACTION_AT, TUI_DIM, finding->claim);
 }
 
-static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                          struct tui_view_state *s)
+static void draw_findings(struct tui_cells *cells, struct tui_rect area,
+                          const struct tui_model *model, struct tui_view_state *state)
 {
-    (void)s;
-    const struct an_result *result = m->r;
-    if (!result || r.rows <= 0)
+    (void)state;
+    const struct an_result *result = model->result;
+    if (!result || area.rows <= 0)
         return;
     if (!result->finding_count) {
-        healthy(c, r, result);
+        healthy(cells, area, result);
         return;
     }
-    int extra = r.rows - (int)result->finding_count,
+    int extra = area.rows - (int)result->finding_count,
         row = 0; /* the first one says all it has to say first */
-    for (size_t i = 0; i < result->finding_count && row < r.rows; i++) {
-        int rows = finding_rows(c, r.columns, &result->findings[i]);
+    for (size_t i = 0; i < result->finding_count && row < area.rows; i++) {
+        int rows = finding_rows(cells, area.columns, &result->findings[i]);
         rows = rows - 1 < extra ? rows : extra > 0 ? 1 + extra : 1;
-        finding_row(c, tui_upper(tui_lower(r, row), rows), &result->findings[i], i + 1);
+        finding_row(cells, tui_upper(tui_lower(area, row), rows), &result->findings[i], i + 1);
         row += rows;
         extra -= rows - 1;
     }
 }
 
 /* Rows that all findings take together. */
-static int findings_rows(const struct tui_cells *c, int columns, const struct an_result *result)
+static int findings_rows(const struct tui_cells *cells, int columns, const struct an_result *result)
 {
     int rows = 0;
     for (size_t i = 0; result && i < result->finding_count; i++)
-        rows += finding_rows(c, columns, &result->findings[i]);
+        rows += finding_rows(cells, columns, &result->findings[i]);
     return rows;
 }
 
-static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_trust(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
-    (void)s;
+    (void)state;
     char n[32];
-    struct tui_line l = {c, r, 0, 1, 1};
-    if (r.rows <= 0)
+    struct tui_line line = {cells, area, 0, 1, 1};
+    if (area.rows <= 0)
         return;
-    int64_t steps = !m->steps_seen && m->r ? m->r->steps.count : m->steps_seen;
-    tui_item(&l, TUI_DIM, "%" PRId64 " %s", steps, steps == 1 ? "step" : "steps");
-    if (m->r) {
-        const struct an_trust *t = &m->r->trust;
-        page_si(n, (double)t->events, "");
-        tui_item(&l, TUI_DIM, "%s%sevents", n, n[strlen(n) - 1] == ' ' ? "" : " ");
-        if (t->lost_events.valid)
-            tui_item(&l, t->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost",
-                     t->lost_events.value);
+    int64_t steps =
+        !model->steps_seen && model->result ? model->result->steps.count : model->steps_seen;
+    tui_item(&line, TUI_DIM, "%" PRId64 " %s", steps, steps == 1 ? "step" : "steps");
+    if (model->result) {
+        const struct an_trust *trust = &model->result->trust;
+        page_si(n, (double)trust->events, "");
+        tui_item(&line, TUI_DIM, "%s%sevents", n, n[strlen(n) - 1] == ' ' ? "" : " ");
+        if (trust->lost_events.valid)
+            tui_item(&line, trust->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost",
+                     trust->lost_events.value);
         else
-            tui_item(&l, TUI_WARN, "lost: not known");
-        if (t->overhead_pct.valid)
-            tui_item(&l, TUI_DIM, "overhead %.1f %%", t->overhead_pct.value);
+            tui_item(&line, TUI_WARN, "lost: not known");
+        if (trust->overhead_pct.valid)
+            tui_item(&line, TUI_DIM, "overhead %.1f %%", trust->overhead_pct.value);
         else
-            tui_item(&l, TUI_DIM, "%s",
-                     m->state == TUI_LIVE ? "overhead not known yet" : "overhead not known");
+            tui_item(&line, TUI_DIM, "%s",
+                     model->state == TUI_LIVE ? "overhead not known yet" : "overhead not known");
     }
-    if (m->window && *m->window)
-        tui_item(&l, TUI_DIM, "%s%.60s", m->r ? "analysed: " : "not analysed",
-                 m->r ? m->window : "");
+    if (model->window && *model->window)
+        tui_item(&line, TUI_DIM, "%s%.60s", model->result ? "analysed: " : "not analysed",
+                 model->result ? model->window : "");
 }
 
 /* What makes the run a bad witness. */
-static void draw_caution(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                         struct tui_view_state *s)
+static void draw_caution(struct tui_cells *cells, struct tui_rect area,
+                         const struct tui_model *model, struct tui_view_state *state)
 {
-    (void)s;
-    tui_paragraph(c, r, 0, r.columns > 30, TUI_WARN, m->r->caution);
+    (void)state;
+    tui_paragraph(cells, area, 0, area.columns > 30, TUI_WARN, model->result->caution);
 }
 
-static void draw_lines(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_lines(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
-    (void)s;
-    tui_overview_draw_lines(c, r, m);
+    (void)state;
+    tui_overview_draw_lines(cells, area, model);
 }
 
-static void draw_rule(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                      struct tui_view_state *s)
+static void draw_rule(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                      struct tui_view_state *state)
 {
-    (void)m;
-    (void)s;
-    tui_rule(c, r, 0);
+    (void)model;
+    (void)state;
+    tui_rule(cells, area, 0);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
-    const struct an_result *result = m->r;
-    const struct tui_series *loss = tui_model_series(m, "loss");
-    int findings = result ? (int)result->finding_count : 0, classes = budget_classes(m),
-        lines = tui_overview_lines(m);
-    int caution = result && result->caution
-                      ? 1 + tui_width(c, result->caution) / (r.columns > 8 ? r.columns - 4 : 4)
-                      : 0;
+    const struct an_result *result = model->result;
+    const struct tui_series *loss = tui_model_series(model, "loss");
+    int findings = result ? (int)result->finding_count : 0, classes = budget_classes(model),
+        lines = tui_overview_lines(model);
+    int caution = result && result->caution ? 1 + tui_width(cells, result->caution) /
+                                                      (area.columns > 8 ? area.columns - 4 : 4)
+                                            : 0;
     size_t points;
-    points_of(m, &points);
-    bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !points;
+    points_of(model, &points);
+    bool tall = area.rows >= 28, no_steps = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
         [CAUTION] = {caution > 0, caution, 97, draw_caution, {0}},
         [TREND] = {1,
-                   tall       ? r.rows / 3
+                   tall       ? area.rows / 3
                    : no_steps ? 4
                               : 1,
                    90,
                    draw_steps,
                    {0}},
         [LOSS] = {loss && loss->count,
-                  loss && loss->count ? tall ? r.rows / 4 : 1 : 0,
+                  loss && loss->count ? tall ? area.rows / 4 : 1 : 0,
                   60,
                   draw_loss,
                   {0}},
         [STEP] = {no_steps ? 0 : 2,
-                  no_steps                                 ? 0
-                  : tall && r.columns >= 64 && classes > 1 ? 1 + classes
-                                                           : 2,
+                  no_steps                                    ? 0
+                  : tall && area.columns >= 64 && classes > 1 ? 1 + classes
+                                                              : 2,
                   100,
                   draw_budget,
                   {0}},
-        [RULE_1] = {lines && r.rows > 12, lines && r.rows > 12, 25, draw_rule, {0}},
+        [RULE_1] = {lines && area.rows > 12, lines && area.rows > 12, 25, draw_rule, {0}},
         [LINES] = {lines > 0, lines, 70, draw_lines, {0}},
-        [RULE_2] = {r.rows > 12, r.rows > 12, 20, draw_rule, {0}},
+        [RULE_2] = {area.rows > 12, area.rows > 12, 20, draw_rule, {0}},
         [FINDINGS] = {findings ? 1 + (findings < 3 ? findings : 3) : 1,
-                      findings ? findings_rows(c, r.columns, result) : 4,
+                      findings ? findings_rows(cells, area.columns, result) : 4,
                       95,
                       draw_findings,
                       {0}},
         [TRUST] = {1, 1, 50, draw_trust, {0}},
     };
-    tui_panels_draw(c, r, panel, PANELS, m, s);
+    tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 
 const struct tui_view tui_view_overview = {

@@ -13,8 +13,8 @@
 
 static double by_share(const void *row)
 {
-    const struct an_path_op *o = row;
-    return (double)o->ns;
+    const struct an_path_op *path_op = row;
+    return (double)path_op->ns;
 }
 static double by_count(const void *row)
 {
@@ -28,64 +28,70 @@ static enum tui_style style_of(size_t i)
 }
 
 /* How much of the path is known, and how. */
-static void draw_head(struct tui_cells *c, struct tui_rect r, const struct an_critical_path *x)
+static void draw_head(struct tui_cells *cells, struct tui_rect area,
+                      const struct an_critical_path *path)
 {
     char a[32];
-    struct tui_line l = {c, r, 0, 0, 0};
-    tui_item(&l, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", x->steps,
-             x->steps == 1 ? "step" : "steps", x->rank, page_time(a, (double)x->length_ns.value));
-    if (x->explained_pct.valid)
-        tui_item(&l, x->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",
-                 x->explained_pct.value);
-    if (x->recorded_pct.valid)
-        tui_item(&l, TUI_DIM, "recorded %.0f %%", x->recorded_pct.value);
-    if (x->gap_pct.valid)
-        tui_item(&l, TUI_DIM, "gaps %.1f %%", x->gap_pct.value);
+    struct tui_line line = {cells, area, 0, 0, 0};
+    tui_item(&line, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", path->steps,
+             path->steps == 1 ? "step" : "steps", path->rank,
+             page_time(a, (double)path->length_ns.value));
+    if (path->explained_pct.valid)
+        tui_item(&line, path->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",
+                 path->explained_pct.value);
+    if (path->recorded_pct.valid)
+        tui_item(&line, TUI_DIM, "recorded %.0f %%", path->recorded_pct.value);
+    if (path->gap_pct.valid)
+        tui_item(&line, TUI_DIM, "gaps %.1f %%", path->gap_pct.value);
 }
 
-static void draw_causes(struct tui_cells *c, struct tui_rect r, const struct an_critical_path *x)
+static void draw_causes(struct tui_cells *cells, struct tui_rect area,
+                        const struct an_critical_path *path)
 {
     struct tui_part part[TUI_PARTS_MOST];
-    size_t n = x->cause_count < TUI_PARTS_MOST ? x->cause_count : TUI_PARTS_MOST;
-    int label = r.columns < 60 ? 18 : 36;
+    size_t n = path->cause_count < TUI_PARTS_MOST ? path->cause_count : TUI_PARTS_MOST;
+    int label = area.columns < 60 ? 18 : 36;
     for (size_t i = 0; i < n; i++)
-        part[i] = (struct tui_part){(double)x->causes[i].ns, style_of(i), (uint32_t)('A' + i)};
-    tui_stack(c, r, 0, 0, r.columns, part, n);
-    for (size_t i = 0; i < n && (int)i + 1 < r.rows; i++) {
-        const struct an_path_cause *k = &x->causes[i];
+        part[i] = (struct tui_part){(double)path->causes[i].ns, style_of(i), (uint32_t)('A' + i)};
+    tui_stack(cells, area, 0, 0, area.columns, part, n);
+    for (size_t i = 0; i < n && (int)i + 1 < area.rows; i++) {
+        const struct an_path_cause *path_cause = &path->causes[i];
         char time[32];
         int row = (int)i + 1;
-        tui_glyph(c, r, row, 0, style_of(i), (uint32_t)('A' + i));
-        tui_text(c, tui_left(r, label - 1), row, 2, TUI_NORMAL, k->text);
-        tui_printf(c, r, row, label, TUI_NORMAL, "%5.1f %%", k->pct.valid ? k->pct.value : 0);
-        tui_text_right(c, tui_left(r, label + 18), row, TUI_NORMAL, page_time(time, (double)k->ns));
-        tui_bar(c, r, row, label + 20, r.columns - label - 21,
-                k->pct.valid ? k->pct.value / 100 : 0, style_of(i));
+        tui_glyph(cells, area, row, 0, style_of(i), (uint32_t)('A' + i));
+        tui_text(cells, tui_left(area, label - 1), row, 2, TUI_NORMAL, path_cause->text);
+        tui_printf(cells, area, row, label, TUI_NORMAL, "%5.1f %%",
+                   path_cause->pct.valid ? path_cause->pct.value : 0);
+        tui_text_right(cells, tui_left(area, label + 18), row, TUI_NORMAL,
+                       page_time(time, (double)path_cause->ns));
+        tui_bar(cells, area, row, label + 20, area.columns - label - 21,
+                path_cause->pct.valid ? path_cause->pct.value / 100 : 0, style_of(i));
     }
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
-    const struct an_result *result = tui_result(c, r, m);
-    struct rep_table t;
+    const struct an_result *result = tui_result(cells, area, model);
+    struct rep_table table;
     if (!result)
         return;
-    const struct an_critical_path *x = &result->critical_path;
-    if (x->reason) {
-        tui_absent(c, r, 0, "No critical path", x->reason);
+    const struct an_critical_path *path = &result->critical_path;
+    if (path->reason) {
+        tui_absent(cells, area, 0, "No critical path", path->reason);
         return;
     }
-    draw_head(c, r, x);
+    draw_head(cells, area, path);
     int used = 1;
-    if (x->doubt)
-        used += tui_paragraph(c, tui_upper(r, r.rows / 3 + 1), used, 0, TUI_WARN, x->doubt);
-    int causes = (int)x->cause_count + 1, most = (r.rows - used) * 3 / 5;
+    if (path->doubt)
+        used += tui_paragraph(cells, tui_upper(area, area.rows / 3 + 1), used, 0, TUI_WARN,
+                              path->doubt);
+    int causes = (int)path->cause_count + 1, most = (area.rows - used) * 3 / 5;
     causes = causes < most ? causes : most;
-    draw_causes(c, tui_upper(tui_lower(r, used), causes), x);
-    rep_table_path_ops(x, &t);
-    struct tui_list list = {&t, orders, sizeof orders / sizeof *orders, NULL};
-    tui_table_draw(c, tui_lower(r, used + causes + (r.rows > 12)), &list, s);
+    draw_causes(cells, tui_upper(tui_lower(area, used), causes), path);
+    rep_table_path_ops(path, &table);
+    struct tui_list list = {&table, orders, sizeof orders / sizeof *orders, NULL};
+    tui_table_draw(cells, tui_lower(area, used + causes + (area.rows > 12)), &list, state);
 }
 
 const struct tui_view tui_view_path = {

@@ -14,19 +14,19 @@
 #define MODES 3
 static const char *const titles[MODES] = {"waiting for other ranks", "transfer", "step"};
 
-static const double *values_of(const struct an_heat *h, int mode)
+static const double *values_of(const struct an_heat *heat, int mode)
 {
-    return mode == 0 ? h->waiting_ms : mode == 1 ? h->transfer_ms : h->step_ms;
+    return mode == 0 ? heat->waiting_ms : mode == 1 ? heat->transfer_ms : heat->step_ms;
 }
 
 /* The rows and columns of the map that fall into one cell of the picture: the largest of them. */
-static double largest(const struct an_heat *h, const double *v, size_t rank0, size_t rank1,
+static double largest(const struct an_heat *heat, const double *v, size_t rank0, size_t rank1,
                       size_t step0, size_t step1)
 {
     double most = NAN;
     for (size_t r = rank0; r < rank1; r++)
         for (size_t s = step0; s < step1; s++)
-            most = v[r * h->steps + s] > most || isnan(most) ? v[r * h->steps + s] : most;
+            most = v[r * heat->steps + s] > most || isnan(most) ? v[r * heat->steps + s] : most;
     return most;
 }
 
@@ -41,95 +41,96 @@ static void ends(const double *v, size_t n, double *low, double *high)
         }
 }
 
-static void row_label(struct tui_cells *c, struct tui_rect r, int row, const struct an_heat *h,
-                      size_t first, size_t last)
+static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
+                      const struct an_heat *heat, size_t first, size_t last)
 {
-    int64_t to = h->rank[last] + h->ranks_a_row - 1;
-    if (to > h->rank[first])
-        tui_printf(c, r, row, 0, TUI_NORMAL, "%" PRId64 "-%" PRId64, h->rank[first], to);
+    int64_t to = heat->rank[last] + heat->ranks_a_row - 1;
+    if (to > heat->rank[first])
+        tui_printf(cells, area, row, 0, TUI_NORMAL, "%" PRId64 "-%" PRId64, heat->rank[first], to);
     else
-        tui_printf(c, r, row, 0, TUI_NORMAL, "rank %" PRId64, h->rank[first]);
+        tui_printf(cells, area, row, 0, TUI_NORMAL, "rank %" PRId64, heat->rank[first]);
 }
 
-static void scale(struct tui_cells *c, struct tui_rect r, const struct an_heat *h, double low,
-                  double high, int columns)
+static void scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
+                  double low, double high, int columns)
 {
     char a[32], b[32];
-    int at = tui_printf(c, r, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, h->index[0],
-                        h->index[h->steps - 1] + h->steps_a_column - 1);
+    int at = tui_printf(cells, area, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, heat->index[0],
+                        heat->index[heat->steps - 1] + heat->steps_a_column - 1);
     at += 3;
-    at += tui_text(c, r, 0, at, TUI_DIM, page_time(a, low * 1e6)) + 1;
+    at += tui_text(cells, area, 0, at, TUI_DIM, page_time(a, low * 1e6)) + 1;
     for (int i = 0; i < 9; i++)
-        tui_heat(c, r, 0, at++, i / 8.0);
-    at += 1 + tui_text(c, r, 0, at + 1, TUI_DIM, page_time(b, high * 1e6));
-    if (h->steps > (size_t)columns || h->steps_a_column > 1)
-        at += 3 + tui_text(c, r, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
-    if (r.columns - at >= 14)
-        tui_text(c, r, 0, at + 3, TUI_DIM, "? not known");
+        tui_heat(cells, area, 0, at++, i / 8.0);
+    at += 1 + tui_text(cells, area, 0, at + 1, TUI_DIM, page_time(b, high * 1e6));
+    if (heat->steps > (size_t)columns || heat->steps_a_column > 1)
+        at += 3 + tui_text(cells, area, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
+    if (area.columns - at >= 14)
+        tui_text(cells, area, 0, at + 3, TUI_DIM, "? not known");
 }
 
-static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_heat *h, int mode)
+static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
+                     int mode)
 {
-    const double *v = values_of(h, mode);
+    const double *v = values_of(heat, mode);
     double low, high;
-    int label = r.columns < 40 ? 6 : 10, columns = r.columns - label, rows = r.rows - 2;
+    int label = area.columns < 40 ? 6 : 10, columns = area.columns - label, rows = area.rows - 2;
     if (!v || columns < 1)
         return;
-    ends(v, h->ranks * h->steps, &low, &high);
-    tui_printf(c, r, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
-    if (r.columns >= 72)
-        tui_text_right(c, tui_right(r, 34), 0, TUI_KEY, "m waiting, transfer, step time");
+    ends(v, heat->ranks * heat->steps, &low, &high);
+    tui_printf(cells, area, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
+    if (area.columns >= 72)
+        tui_text_right(cells, tui_right(area, 34), 0, TUI_KEY, "m waiting, transfer, step time");
     if (!(high >= low)) {
-        tui_text(c, r, 1, 1, TUI_DIM,
+        tui_text(cells, area, 1, 1, TUI_DIM,
                  "not known: the calls of all ranks must be in the file and their clocks agree");
         return;
     }
     double floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
-    rows = rows < (int)h->ranks ? rows : (int)h->ranks;
-    columns = columns < (int)h->steps ? columns : (int)h->steps;
-    int wide = (r.columns - label) / (int)h->steps;
+    rows = rows < (int)heat->ranks ? rows : (int)heat->ranks;
+    columns = columns < (int)heat->steps ? columns : (int)heat->steps;
+    int wide = (area.columns - label) / (int)heat->steps;
     wide = wide < 1 ? 1 : wide > 3 ? 3 : wide; /* few steps: broad cells */
     for (int y = 0; y < rows; y++) {
-        size_t r0 = (size_t)y * h->ranks / (size_t)rows,
-               r1 = ((size_t)y + 1) * h->ranks / (size_t)rows;
-        row_label(c, tui_left(r, label - 1), y + 1, h, r0, r1 - 1);
+        size_t r0 = (size_t)y * heat->ranks / (size_t)rows,
+               r1 = ((size_t)y + 1) * heat->ranks / (size_t)rows;
+        row_label(cells, tui_left(area, label - 1), y + 1, heat, r0, r1 - 1);
         for (int x = 0; x < columns; x++) {
-            size_t s0 = (size_t)x * h->steps / (size_t)columns,
-                   s1 = ((size_t)x + 1) * h->steps / (size_t)columns;
-            double value = largest(h, v, r0, r1, s0, s1);
+            size_t s0 = (size_t)x * heat->steps / (size_t)columns,
+                   s1 = ((size_t)x + 1) * heat->steps / (size_t)columns;
+            double value = largest(heat, v, r0, r1, s0, s1);
             for (int k = 0; k < wide; k++)
-                tui_heat(c, r, y + 1, label + x * wide + k,
+                tui_heat(cells, area, y + 1, label + x * wide + k,
                          high > floor ? (value - floor) / (high - floor) : value * 0);
         }
     }
     if (rows > 0)
-        scale(c, tui_right(tui_lower(r, rows + 1), label), h, floor, high, columns);
+        scale(cells, tui_right(tui_lower(area, rows + 1), label), heat, floor, high, columns);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
     static const tui_section words[] = {rep_text_communication, rep_text_ranks,
                                         rep_text_communication_tables, NULL};
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     if (!result)
         return;
-    const struct an_heat *h = &result->heat;
+    const struct an_heat *heat = &result->heat;
     int used;
-    if (h->reason || !h->ranks || !h->steps) {
-        used = tui_absent(c, r, 0, "No map of ranks", h->reason) + 1;
+    if (heat->reason || !heat->ranks || !heat->steps) {
+        used = tui_absent(cells, area, 0, "No map of ranks", heat->reason) + 1;
     } else {
-        int most = r.rows / 2 > 4 ? r.rows / 2 : r.rows;
-        used = (int)h->ranks + 2 < most ? (int)h->ranks + 2 : most;
-        draw_map(c, tui_upper(r, used), h, ((s->mode % MODES) + MODES) % MODES);
+        int most = area.rows / 2 > 4 ? area.rows / 2 : area.rows;
+        used = (int)heat->ranks + 2 < most ? (int)heat->ranks + 2 : most;
+        draw_map(cells, tui_upper(area, used), heat, ((state->mode % MODES) + MODES) % MODES);
         used++;
     }
-    struct tui_rect rest = tui_lower(r, used);
+    struct tui_rect rest = tui_lower(area, used);
     if (result->communication.reason) {
-        used = tui_absent(c, rest, 0, "No communication", result->communication.reason) + 1;
+        used = tui_absent(cells, rest, 0, "No communication", result->communication.reason) + 1;
         rest = tui_lower(rest, used);
     }
-    tui_sections(c, rest, result, words, s);
+    tui_sections(cells, rest, result, words, state);
 }
 
 const struct tui_view tui_view_ranks = {

@@ -26,16 +26,16 @@ static double key_achieved(const void *row)
 }
 static double key_share(const void *row)
 {
-    const struct an_roofline_point *p = row;
-    return p->attainable_flops > 0 ? -p->achieved_flops / p->attainable_flops
-                                   : NAN; /* what is farthest below its roof */
+    const struct an_roofline_point *point = row;
+    return point->attainable_flops > 0 ? -point->achieved_flops / point->attainable_flops
+                                       : NAN; /* what is farthest below its roof */
 }
 static const struct tui_order orders[] = {
     {0, key_time}, {4, key_share}, {2, key_achieved}, {1, key_intensity}, {-1, NULL}};
 
-static bool is_bandwidth(const struct an_ceiling *x)
+static bool is_bandwidth(const struct an_ceiling *ceiling)
 {
-    return strcmp(x->unit, "FLOP/s") != 0;
+    return strcmp(ceiling->unit, "FLOP/s") != 0;
 }
 
 static const char *intensity_text(char *buf, double v)
@@ -48,12 +48,13 @@ static const char *rate_text(char *buf, double v)
 }
 
 /* Of the roofs of arithmetic those of the types that are computed in. NULL: not drawn. */
-static const char *roof_label(const struct an_result *r, size_t i)
+static const char *roof_label(const struct an_result *result, size_t i)
 {
-    const char *label = rep_ceiling_label(r, i);
-    bool used = is_bandwidth(&r->ceilings[i]) || !*r->ceilings[i].dtype;
-    for (size_t k = 0; label && !used && k < r->point_count; k++)
-        used = r->points[k].dtype && !strcmp(r->points[k].dtype, r->ceilings[i].dtype);
+    const char *label = rep_ceiling_label(result, i);
+    bool used = is_bandwidth(&result->ceilings[i]) || !*result->ceilings[i].dtype;
+    for (size_t k = 0; label && !used && k < result->point_count; k++)
+        used =
+            result->points[k].dtype && !strcmp(result->points[k].dtype, result->ceilings[i].dtype);
     return used ? label : NULL;
 }
 
@@ -61,42 +62,43 @@ struct roofs {
     double flops, bandwidth, slowest; /* highest arithmetic, highest and lowest bytes/s; 0: none */
 };
 
-static struct roofs roofs_of(const struct an_result *r)
+static struct roofs roofs_of(const struct an_result *result)
 {
-    struct roofs f = {0};
-    for (size_t i = 0; i < r->ceiling_count; i++) {
-        const struct an_ceiling *x = &r->ceilings[i];
-        if (!roof_label(r, i))
+    struct roofs roofs = {0};
+    for (size_t i = 0; i < result->ceiling_count; i++) {
+        const struct an_ceiling *ceiling = &result->ceilings[i];
+        if (!roof_label(result, i))
             continue;
-        if (!is_bandwidth(x)) {
-            f.flops = fmax(f.flops, x->value);
+        if (!is_bandwidth(ceiling)) {
+            roofs.flops = fmax(roofs.flops, ceiling->value);
         } else {
-            f.bandwidth = fmax(f.bandwidth, x->value);
-            f.slowest = f.slowest > 0 ? fmin(f.slowest, x->value) : x->value;
+            roofs.bandwidth = fmax(roofs.bandwidth, ceiling->value);
+            roofs.slowest =
+                roofs.slowest > 0 ? fmin(roofs.slowest, ceiling->value) : ceiling->value;
         }
     }
-    return f;
+    return roofs;
 }
 
 /* Ends of the axes: all points, and the ridge of the slowest memory; whole decades. */
-static bool axes(const struct an_result *r, const struct roofs *f, struct tui_axis *x,
+static bool axes(const struct an_result *result, const struct roofs *roofs, struct tui_axis *x,
                  struct tui_axis *y)
 {
-    double left = INFINITY, right = 0, low = INFINITY, high = f->flops;
-    for (size_t i = 0; i < r->point_count; i++) {
-        const struct an_roofline_point *p = &r->points[i];
-        if (!(p->intensity > 0 && isfinite(p->intensity) && p->achieved_flops > 0 &&
-              isfinite(p->achieved_flops)))
+    double left = INFINITY, right = 0, low = INFINITY, high = roofs->flops;
+    for (size_t i = 0; i < result->point_count; i++) {
+        const struct an_roofline_point *point = &result->points[i];
+        if (!(point->intensity > 0 && isfinite(point->intensity) && point->achieved_flops > 0 &&
+              isfinite(point->achieved_flops)))
             continue;
-        left = fmin(left, p->intensity);
-        right = fmax(right, p->intensity);
-        low = fmin(low, p->achieved_flops);
-        high = fmax(high, p->achieved_flops);
+        left = fmin(left, point->intensity);
+        right = fmax(right, point->intensity);
+        low = fmin(low, point->achieved_flops);
+        high = fmax(high, point->achieved_flops);
     }
     if (!(right > 0))
         return false;
-    if (f->flops > 0 && f->slowest > 0)
-        right = fmax(right, 3 * f->flops / f->slowest);
+    if (roofs->flops > 0 && roofs->slowest > 0)
+        right = fmax(right, 3 * roofs->flops / roofs->slowest);
     *x = (struct tui_axis){.low = pow(10, floor(log10(left))),
                            .high = pow(10, ceil(log10(right * 1.01))),
                            .log = true,
@@ -110,86 +112,91 @@ static bool axes(const struct an_result *r, const struct roofs *f, struct tui_ax
     return true;
 }
 
-static void draw_roofs(const struct tui_plot *p, const struct an_result *r, const struct roofs *f)
+static void draw_roofs(const struct tui_plot *plot, const struct an_result *result,
+                       const struct roofs *roofs)
 {
     int labels = 0;
-    for (size_t i = 0; i < r->ceiling_count; i++) {
-        const struct an_ceiling *x = &r->ceilings[i];
-        const char *label = roof_label(r, i);
+    for (size_t i = 0; i < result->ceiling_count; i++) {
+        const struct an_ceiling *ceiling = &result->ceilings[i];
+        const char *label = roof_label(result, i);
         char value[32], text[100];
-        if (!label || !(x->value > 0))
+        if (!label || !(ceiling->value > 0))
             continue;
-        if (is_bandwidth(x)) {
-            double ridge = f->flops > 0 ? f->flops / x->value : p->x.high;
-            tui_plot_line(p, p->x.low, x->value * p->x.low, ridge, x->value * ridge,
-                          TUI_SERIES + 1);
+        if (is_bandwidth(ceiling)) {
+            double ridge = roofs->flops > 0 ? roofs->flops / ceiling->value : plot->x.high;
+            tui_plot_line(plot, plot->x.low, ceiling->value * plot->x.low, ridge,
+                          ceiling->value * ridge, TUI_SERIES + 1);
         } else {
-            double from = f->bandwidth > 0 ? x->value / f->bandwidth : p->x.low;
-            tui_plot_line(p, fmax(from, p->x.low), x->value, p->x.high, x->value, TUI_SERIES);
+            double from = roofs->bandwidth > 0 ? ceiling->value / roofs->bandwidth : plot->x.low;
+            tui_plot_line(plot, fmax(from, plot->x.low), ceiling->value, plot->x.high,
+                          ceiling->value, TUI_SERIES);
         }
-        snprintf(text, sizeof text, "%.20s%s %s", x->dtype, label,
-                 page_si(value, x->value, is_bandwidth(x) ? "B/s" : "FLOP/s"));
-        if (p->area.rows > labels + 6 && p->area.columns > 50) /* lower right: below the roofs */
-            tui_text_right(p->c, tui_upper(p->area, p->area.rows), p->area.rows - 1 - labels++,
-                           TUI_DIM, text);
+        snprintf(text, sizeof text, "%.20s%s %s", ceiling->dtype, label,
+                 page_si(value, ceiling->value, is_bandwidth(ceiling) ? "B/s" : "FLOP/s"));
+        if (plot->area.rows > labels + 6 &&
+            plot->area.columns > 50) /* lower right: below the roofs */
+            tui_text_right(plot->cells, tui_upper(plot->area, plot->area.rows),
+                           plot->area.rows - 1 - labels++, TUI_DIM, text);
     }
 }
 
-static void draw_picture(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                         const void *under)
+static void draw_picture(struct tui_cells *cells, struct tui_rect area,
+                         const struct an_result *result, const void *under)
 {
-    struct roofs f = roofs_of(result);
+    struct roofs roofs = roofs_of(result);
     struct tui_axis x, y;
-    if (r.rows < 3 || r.columns < 10 || !axes(result, &f, &x, &y))
+    if (area.rows < 3 || area.columns < 10 || !axes(result, &roofs, &x, &y))
         return;
-    struct tui_plot p = tui_plot_open(c, r, x, y);
-    draw_roofs(&p, result, &f);
+    struct tui_plot plot = tui_plot_open(cells, area, x, y);
+    draw_roofs(&plot, result, &roofs);
     for (size_t i = result->point_count; i-- > 0;) { /* what takes most of the time lies on top */
-        const struct an_roofline_point *q = &result->points[i];
-        bool memory = q->bound && !strcmp(q->bound, "memory");
-        if (i < sizeof letters - 1 && q != under)
-            tui_plot_mark(&p, q->intensity, q->achieved_flops, memory ? TUI_SERIES + 1 : TUI_BOLD,
-                          (uint32_t)letters[i]);
+        const struct an_roofline_point *point = &result->points[i];
+        bool memory = point->bound && !strcmp(point->bound, "memory");
+        if (i < sizeof letters - 1 && point != under)
+            tui_plot_mark(&plot, point->intensity, point->achieved_flops,
+                          memory ? TUI_SERIES + 1 : TUI_BOLD, (uint32_t)letters[i]);
     }
     for (size_t i = 0; i < result->point_count && i < sizeof letters - 1; i++)
         if (&result->points[i] == under)
-            tui_plot_mark(&p, result->points[i].intensity, result->points[i].achieved_flops,
+            tui_plot_mark(&plot, result->points[i].intensity, result->points[i].achieved_flops,
                           TUI_SELECTED, (uint32_t)letters[i]);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                 struct tui_view_state *s)
+static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                 struct tui_view_state *state)
 {
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     struct rep_table t;
     if (!result)
         return;
     rep_table_roofline(result, &t);
     if (!t.count) {
-        tui_absent(c, r, 0, "No roofline",
+        tui_absent(cells, area, 0, "No roofline",
                    result->roofline.reason ? result->roofline.reason
                                            : "no op has known FLOPs and bytes");
         return;
     }
     struct tui_list list = {&t, orders, sizeof orders / sizeof *orders, letters};
-    bool beside = r.columns >= 110;
+    bool beside = area.columns >= 110;
     struct tui_rect picture =
-        beside ? tui_left(r, r.columns / 2 - 1) : tui_upper(r, r.rows * 3 / 5);
-    struct tui_rect table = beside ? tui_right(r, r.columns / 2) : tui_lower(r, picture.rows);
-    if (r.rows < 10 && !beside) { /* too low for both: the table has all of it */
+        beside ? tui_left(area, area.columns / 2 - 1) : tui_upper(area, area.rows * 3 / 5);
+    struct tui_rect table =
+        beside ? tui_right(area, area.columns / 2) : tui_lower(area, picture.rows);
+    if (area.rows < 10 && !beside) { /* too low for both: the table has all of it */
         picture.rows = 0;
-        table = r;
+        table = area;
     }
-    if (s->open && s->cursor >= 0) {
+    if (state->open && state->cursor >= 0) {
         struct tui_rect details = tui_lower(table, table.rows > 8 ? table.rows - 4 : table.rows);
-        const void *row = tui_table_draw(c, tui_upper(table, table.rows - details.rows), &list, s);
+        const void *row =
+            tui_table_draw(cells, tui_upper(table, table.rows - details.rows), &list, state);
         if (row)
-            tui_table_details(c, details, &t, row);
-        draw_picture(c, picture, result, row);
+            tui_table_details(cells, details, &t, row);
+        draw_picture(cells, picture, result, row);
         return;
     }
-    const void *row = tui_table_draw(c, table, &list, s);
-    draw_picture(c, picture, result, row);
+    const void *row = tui_table_draw(cells, table, &list, state);
+    draw_picture(cells, picture, result, row);
 }
 
 const struct tui_view tui_view_roofline = {

@@ -10,24 +10,24 @@
 #include "tui/views/views.h"
 
 /* The sections, or why there is nothing to say. */
-static void draw_words(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
-                       const tui_section *sections, struct tui_view_state *s, const char *what,
-                       const char *reason)
+static void draw_words(struct tui_cells *cells, struct tui_rect area,
+                       const struct an_result *result, const tui_section *sections,
+                       struct tui_view_state *state, const char *what, const char *reason)
 {
-    if (tui_sections_rows(c, r.columns, result, sections) > 0)
-        tui_sections(c, r, result, sections, s);
+    if (tui_sections_rows(cells, area.columns, result, sections) > 0)
+        tui_sections(cells, area, result, sections, state);
     else
-        tui_absent(c, r, 0, what, reason);
+        tui_absent(cells, area, 0, what, reason);
 }
 
-static void draw_devices(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                         struct tui_view_state *s)
+static void draw_devices(struct tui_cells *cells, struct tui_rect area,
+                         const struct tui_model *model, struct tui_view_state *state)
 {
     static const tui_section words[] = {rep_text_absent, rep_text_devices, rep_text_host_to_device,
                                         NULL};
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        draw_words(c, r, result, words, s, "No accelerator", result->gpu.reason);
+        draw_words(cells, area, result, words, state, "No accelerator", result->gpu.reason);
 }
 
 const struct tui_view tui_view_devices = {
@@ -37,13 +37,14 @@ const struct tui_view tui_view_devices = {
     .help = "accelerators: why they do not compute, launches, copies, precision",
     .draw = draw_devices};
 
-static void draw_advice(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                        struct tui_view_state *s)
+static void draw_advice(struct tui_cells *cells, struct tui_rect area,
+                        const struct tui_model *model, struct tui_view_state *state)
 {
     static const tui_section words[] = {rep_text_advice, NULL};
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        draw_words(c, r, result, words, s, "Nothing was replayed", result->critical_path.reason);
+        draw_words(cells, area, result, words, state, "Nothing was replayed",
+                   result->critical_path.reason);
 }
 
 const struct tui_view tui_view_advice = {
@@ -53,27 +54,27 @@ const struct tui_view tui_view_advice = {
     .help = "what changes would do: the dependency graph replayed with them",
     .draw = draw_advice};
 
-static void definitions(struct page *p, const struct an_result *r)
+static void definitions(struct page *page, const struct an_result *result)
 {
-    (void)r;
-    rep_text_definitions(p);
+    (void)result;
+    rep_text_definitions(page);
 }
 
 /* What makes the run a bad witness: on the first screen it may be cut. */
-static void caution(struct page *p, const struct an_result *r)
+static void caution(struct page *page, const struct an_result *result)
 {
-    if (r->caution)
-        page_text(p, 0, r->caution);
+    if (result->caution)
+        page_text(page, 0, result->caution);
 }
 
-static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
-                       struct tui_view_state *s)
+static void draw_trust(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
 {
     static const tui_section words[] = {rep_text_header, caution, rep_text_trust, NULL},
                              meanings[] = {definitions, NULL};
-    const struct an_result *result = tui_result(c, r, m);
+    const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        tui_sections(c, r, result, s->mode % 2 ? meanings : words, s);
+        tui_sections(cells, area, result, state->mode % 2 ? meanings : words, state);
 }
 
 const struct tui_view tui_view_trust = {

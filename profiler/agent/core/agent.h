@@ -120,14 +120,14 @@ extern __thread struct agent_thread *agent_tls __attribute__((tls_model("initial
  * signal handler that interrupted the recorder. */
 struct agent_thread *agent_thread_open(void);
 /* Room for `bytes` in a new segment; NULL when there is none, with the reason in *reason. */
-char *agent_thread_room(struct agent_thread *t, size_t bytes, enum wire_loss_reason *reason);
+char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_loss_reason *reason);
 /* Names thread `tid` (an arena id), be it alive already or not. */
 void agent_thread_name(uint32_t tid, uint32_t name);
 /* Adds what a pause skipped on this thread to the loss table. */
-void agent_thread_flush_skipped(struct agent_thread *t);
+void agent_thread_flush_skipped(struct agent_thread *thread);
 void agent_thread_flush_all(void);
 /* Sets common_end, of the calling thread; of all threads, when a pause begins. */
-void agent_thread_refresh(struct agent_thread *t);
+void agent_thread_refresh(struct agent_thread *thread);
 void agent_thread_stop_common(void);
 int agent_thread_start(void);
 /* Around fork, for one from a signal handler that interrupted the recorder: the child will finish
@@ -182,8 +182,8 @@ struct agent_quiet {
     sigset_t mask;
     int cancel, saved_errno;
 };
-void agent_quiet_begin(struct agent_quiet *q);
-void agent_quiet_end(const struct agent_quiet *q);
+void agent_quiet_begin(struct agent_quiet *quiet);
+void agent_quiet_end(const struct agent_quiet *quiet);
 /* Only inside agent_quiet; in a forked child the lock is free again. */
 void agent_lock(void);
 void agent_unlock(void);
@@ -199,7 +199,7 @@ bool agent_pool_open(void);
 /* The process ends without a pool: its marker in the folder says how many events that cost. */
 void agent_pool_never(uint64_t lost);
 /* Takes a segment for `t`; false with the reason when there is none. */
-bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason);
+bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason);
 /* Backs bytes of any file of ours that is mapped at `map`: space on the disk first, then pages. fd
  * < 0: pages alone. */
 bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes);
@@ -297,13 +297,13 @@ void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t b
 
 /* At the push of a tacho.step, before it is recorded: whether recording is to be paused inside it.
  */
-bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth);
+bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t depth);
 /* After it was recorded (or dropped: `recorded` false gives the pause up). */
-void agent_pause_begin(struct agent_thread *t, bool recorded);
+void agent_pause_begin(struct agent_thread *thread, bool recorded);
 /* While paused: whether this pop ends the pause. */
-bool agent_pause_end(struct agent_thread *t, uint32_t domain, uint32_t depth);
+bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t depth);
 /* Ends the pause of a thread that goes away. */
-void agent_pause_abandon(struct agent_thread *t);
+void agent_pause_abandon(struct agent_thread *thread);
 
 /* ---- device work: cuda.c, cupti.c, cupti_buffer.c; collectives: nccl.c ---- */
 
@@ -320,7 +320,7 @@ static inline bool agent_cuda_live(void)
 void agent_cuda_step(uint64_t index, bool paused);
 /* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name: of
  * a push. */
-void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name);
+void agent_cuda_range(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name);
 void agent_cuda_resume(void);
 /* A window of some steps or seconds opens or closes: collectives are followed to their true end
  * inside it. */

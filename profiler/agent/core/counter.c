@@ -51,30 +51,31 @@ static bool counter_timed(const nvtxSemanticsHeader_t *s)
     return true;
 }
 
-static void group_fill(struct counter_group *g, uint32_t domain, const nvtxCounterAttr_t *a,
-                       const char *name)
+static void group_fill(struct counter_group *counter_group, uint32_t domain,
+                       const nvtxCounterAttr_t *a, const char *name)
 {
     size_t plain =
         a->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START ? agent_schema_type_size(a->schemaId) : 0;
-    memset(g, 0, sizeof *g);
-    g->timed = counter_timed(a->semantics);
+    memset(counter_group, 0, sizeof *counter_group);
+    counter_group->timed = counter_timed(a->semantics);
     if (plain) {
-        g->fields = 1;
-        g->bytes = (uint32_t)plain;
-        g->type[0] = a->schemaId;
-        g->id[0] = counter_text(domain, name, NULL, a->schemaId);
+        counter_group->fields = 1;
+        counter_group->bytes = (uint32_t)plain;
+        counter_group->type[0] = a->schemaId;
+        counter_group->id[0] = counter_text(domain, name, NULL, a->schemaId);
         return;
     }
     uint32_t schema = (uint32_t)agent_schema_find(domain, a->schemaId);
-    struct agent_field f = {0};
-    while (g->fields < GROUP_FIELDS && agent_schema_field(schema, &f)) {
-        if (!agent_schema_type_size(f.type))
+    struct agent_field field = {0};
+    while (counter_group->fields < GROUP_FIELDS && agent_schema_field(schema, &field)) {
+        if (!agent_schema_type_size(field.type))
             continue;
-        g->type[g->fields] = f.type;
-        g->offset[g->fields] = (uint32_t)f.offset;
-        g->id[g->fields++] = counter_text(domain, name, f.name, f.type);
+        counter_group->type[counter_group->fields] = field.type;
+        counter_group->offset[counter_group->fields] = (uint32_t)field.offset;
+        counter_group->id[counter_group->fields++] =
+            counter_text(domain, name, field.name, field.type);
     }
-    g->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
+    counter_group->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
 }
 
 /* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is
@@ -123,21 +124,22 @@ static const struct counter_group *counter_group(uint64_t id)
     return id & AGENT_ID_GROUP && i < GROUPS ? &group[i] : NULL;
 }
 
-static void single_put(uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e)
+static void single_put(uint32_t kind, uint32_t domain, uint64_t time,
+                       const struct agent_event *event)
 {
-    struct agent_thread *t = agent_enter();
-    if (!t) {
+    struct agent_thread *thread = agent_enter();
+    if (!thread) {
         agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
         return;
     }
-    agent_single(t, kind, domain, time, e);
-    agent_leave(t);
+    agent_single(thread, kind, domain, time, event);
+    agent_leave(thread);
 }
 
 static void counter_put(uint32_t domain, uint32_t id, uint32_t type, uint64_t value, uint64_t time)
 {
-    struct agent_event e = {.name = id, .value = value, .value_type = type};
-    single_put(WIRE_COUNTER, domain, time, &e);
+    struct agent_event event = {.name = id, .value = value, .value_type = type};
+    single_put(WIRE_COUNTER, domain, time, &event);
 }
 
 static void counter_put_plain(uint32_t domain, uint64_t id, uint32_t type, uint64_t value)
@@ -165,8 +167,8 @@ void agent_counter_put(uint32_t id, double value, uint64_t time)
 
 void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes, uint64_t time)
 {
-    struct agent_event e = {.name = name, .schema = schema, .data = data, .bytes = bytes};
-    single_put(WIRE_MARK, 0, time, &e);
+    struct agent_event event = {.name = name, .schema = schema, .data = data, .bytes = bytes};
+    single_put(WIRE_MARK, 0, time, &event);
 }
 
 void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value)
@@ -232,15 +234,16 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
     return WIRE_VALUE_F64;
 }
 
-static void group_put(const struct counter_group *g, uint32_t domain, const char *values,
-                      size_t bytes, uint64_t time)
+static void group_put(const struct counter_group *counter_group, uint32_t domain,
+                      const char *values, size_t bytes, uint64_t time)
 {
-    for (uint32_t i = 0; i < g->fields; i++) {
+    for (uint32_t i = 0; i < counter_group->fields; i++) {
         uint64_t word = 0;
-        if (g->offset[i] + agent_schema_type_size(g->type[i]) > bytes)
+        if (counter_group->offset[i] + agent_schema_type_size(counter_group->type[i]) > bytes)
             continue;
-        uint32_t type = value_read(g->type[i], values + g->offset[i], &word);
-        counter_put(domain, g->id[i], type, word, time);
+        uint32_t type =
+            value_read(counter_group->type[i], values + counter_group->offset[i], &word);
+        counter_put(domain, counter_group->id[i], type, word, time);
     }
 }
 
@@ -262,8 +265,8 @@ void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
 }
 
 /* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */
-static uint64_t batch_time(const struct counter_group *g, const nvtxCounterBatch_t *b, size_t i,
-                           size_t n, uint64_t now)
+static uint64_t batch_time(const struct counter_group *counter_group, const nvtxCounterBatch_t *b,
+                           size_t i, size_t n, uint64_t now)
 {
     const uint64_t interval =
         ((uint64_t)1 << 32) |
@@ -271,8 +274,8 @@ static uint64_t batch_time(const struct counter_group *g, const nvtxCounterBatch
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!b->timestamps)
         return n == 1 ? now : 0;
-    if (!g->timed || b->flags & interval || b->timestampsSize < n * sizeof *b->timestamps ||
-        b->timestamps[i] < 0)
+    if (!counter_group->timed || b->flags & interval ||
+        b->timestampsSize < n * sizeof *b->timestamps || b->timestamps[i] < 0)
         return 0;
     uint64_t time = (uint64_t)b->timestamps[i];
     return time <= now && (!pool || time >= pool->created) ? time : 0;

@@ -4,13 +4,15 @@
  */
 #include "profiler/agent/core/record.h"
 
-static uint32_t message_slow(const nvtxEventAttributes_t *a)
+static uint32_t message_slow(const nvtxEventAttributes_t *attributes)
 {
     if (agent_paused())
         return 0;
-    if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE)
-        return agent_name_wide(a->message.unicode, false);
-    return a->messageType == NVTX_MESSAGE_TYPE_ASCII ? agent_name(a->message.ascii, false) : 0;
+    if (attributes->messageType == NVTX_MESSAGE_TYPE_UNICODE)
+        return agent_name_wide(attributes->message.unicode, false);
+    return attributes->messageType == NVTX_MESSAGE_TYPE_ASCII
+               ? agent_name(attributes->message.ascii, false)
+               : 0;
 }
 
 /* Sizes that need a look: unknown, or more than a record holds. */
@@ -27,25 +29,26 @@ static uint32_t payload_size(uint64_t id, const void *data, size_t bytes)
 }
 
 /* One payload a record: the first. */
-void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p,
-                         size_t count)
+void agent_event_payload(struct agent_event *event, uint32_t domain,
+                         const nvtxPayloadData_t *payload, size_t count)
 {
-    if (!p || !count || !p->payload || !p->size)
+    if (!payload || !count || !payload->payload || !payload->size)
         return;
-    uint64_t id = p->schemaId;
+    uint64_t id = payload->schemaId;
     if (agent_unlikely(id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START))
         id = agent_schema_find(domain, id);
-    e->schema = (uint32_t)id;
-    e->step = (id & AGENT_ID_STEP) != 0;
-    e->bytes = agent_likely(p->size <= WIRE_PAYLOAD_MAX) ? (uint32_t)p->size
-                                                         : payload_size(id, p->payload, p->size);
-    e->data = e->bytes ? p->payload : NULL;
+    event->schema = (uint32_t)id;
+    event->step = (id & AGENT_ID_STEP) != 0;
+    event->bytes = agent_likely(payload->size <= WIRE_PAYLOAD_MAX)
+                       ? (uint32_t)payload->size
+                       : payload_size(id, payload->payload, payload->size);
+    event->data = event->bytes ? payload->payload : NULL;
     if (agent_unlikely(count > 1) && !agent_paused())
         agent_lose(WIRE_LOSS_PAYLOAD_CUT, count - 1);
 }
 
 /* A single number: recorded as a payload of a predefined schema, which keeps its type. */
-static void event_scalar(struct agent_event *e, const nvtxEventAttributes_t *a)
+static void event_scalar(struct agent_event *event, const nvtxEventAttributes_t *attributes)
 {
     static const struct {
         uint8_t type, bytes;
@@ -55,29 +58,32 @@ static void event_scalar(struct agent_event *e, const nvtxEventAttributes_t *a)
                   [NVTX_PAYLOAD_TYPE_UNSIGNED_INT32] = {NVTX_PAYLOAD_ENTRY_TYPE_UINT32, 4},
                   [NVTX_PAYLOAD_TYPE_INT32] = {NVTX_PAYLOAD_ENTRY_TYPE_INT32, 4},
                   [NVTX_PAYLOAD_TYPE_FLOAT] = {NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, 4}};
-    uint32_t type = (uint32_t)a->payloadType;
+    uint32_t type = (uint32_t)attributes->payloadType;
     if (type >= sizeof scalar / sizeof *scalar || !scalar[type].type || agent_paused())
         return;
-    e->schema = (uint32_t)agent_schema_find(0, scalar[type].type);
-    e->bytes = scalar[type].bytes;
-    e->data = &a->payload;
+    event->schema = (uint32_t)agent_schema_find(0, scalar[type].type);
+    event->bytes = scalar[type].bytes;
+    event->data = &attributes->payload;
 }
 
-void agent_event_read(struct agent_event *e, uint32_t domain, const nvtxEventAttributes_t *a)
+void agent_event_read(struct agent_event *event, uint32_t domain,
+                      const nvtxEventAttributes_t *attributes)
 {
-    if (agent_unlikely(!a))
+    if (agent_unlikely(!attributes))
         return;
-    if (agent_likely(a->messageType == NVTX_MESSAGE_TYPE_REGISTERED))
-        e->name = (uint32_t)(uintptr_t)a->message.registered;
+    if (agent_likely(attributes->messageType == NVTX_MESSAGE_TYPE_REGISTERED))
+        event->name = (uint32_t)(uintptr_t)attributes->message.registered;
     else
-        e->name = message_slow(a);
-    if (agent_unlikely(a->category)) {
-        e->category = a->category;
-        e->category_name = (uint32_t)agent_map_get(AGENT_MAP_CATEGORY, domain, a->category);
+        event->name = message_slow(attributes);
+    if (agent_unlikely(attributes->category)) {
+        event->category = attributes->category;
+        event->category_name =
+            (uint32_t)agent_map_get(AGENT_MAP_CATEGORY, domain, attributes->category);
     }
-    if (a->payloadType == NVTX_PAYLOAD_TYPE_EXT)
-        agent_event_payload(e, domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue,
-                            (size_t)a->reserved0);
-    else if (agent_unlikely(a->payloadType != NVTX_PAYLOAD_UNKNOWN))
-        event_scalar(e, a);
+    if (attributes->payloadType == NVTX_PAYLOAD_TYPE_EXT)
+        agent_event_payload(event, domain,
+                            (const nvtxPayloadData_t *)(uintptr_t)attributes->payload.ullValue,
+                            (size_t)attributes->reserved0);
+    else if (agent_unlikely(attributes->payloadType != NVTX_PAYLOAD_UNKNOWN))
+        event_scalar(event, attributes);
 }

@@ -11,63 +11,67 @@
 
 /* ---- the shapes ---- */
 
-static __attribute__((noinline)) int range_push(uint32_t domain, const struct agent_event *e)
+static __attribute__((noinline)) int range_push(uint32_t domain, const struct agent_event *event)
 {
-    struct agent_thread *t = agent_enter();
-    if (!t)
+    struct agent_thread *thread = agent_enter();
+    if (!thread)
         return agent_level_signal(domain, 1);
-    int level = agent_push(t, domain, e);
-    agent_leave(t);
+    int level = agent_push(thread, domain, event);
+    agent_leave(thread);
     return level;
 }
 
-static __attribute__((noinline)) int range_pop(uint32_t domain, const struct agent_event *e)
+static __attribute__((noinline)) int range_pop(uint32_t domain, const struct agent_event *event)
 {
-    struct agent_thread *t = agent_enter();
-    if (!t)
+    struct agent_thread *thread = agent_enter();
+    if (!thread)
         return agent_level_signal(domain, -1);
-    int level = agent_pop(t, domain, agent_now(), e);
-    agent_leave(t);
+    int level = agent_pop(thread, domain, agent_now(), event);
+    agent_leave(thread);
     return level;
 }
 
-static __attribute__((noinline)) void mark(uint32_t domain, const struct agent_event *e)
+static __attribute__((noinline)) void mark(uint32_t domain, const struct agent_event *event)
 {
-    struct agent_thread *t = agent_enter();
-    if (!t) {
+    struct agent_thread *thread = agent_enter();
+    if (!thread) {
         agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
         return;
     }
-    agent_single(t, WIRE_MARK, domain, 0, e);
-    agent_leave(t);
+    agent_single(thread, WIRE_MARK, domain, 0, event);
+    agent_leave(thread);
 }
 
-static __attribute__((noinline)) int push_any(uint32_t domain, const nvtxEventAttributes_t *a)
+static __attribute__((noinline)) int push_any(uint32_t domain,
+                                              const nvtxEventAttributes_t *attributes)
 {
-    struct agent_event e = {0};
-    agent_event_read(&e, domain, a);
-    return range_push(domain, &e);
+    struct agent_event event = {0};
+    agent_event_read(&event, domain, attributes);
+    return range_push(domain, &event);
 }
 
-static __attribute__((noinline)) void mark_any(uint32_t domain, const nvtxEventAttributes_t *a)
+static __attribute__((noinline)) void mark_any(uint32_t domain,
+                                               const nvtxEventAttributes_t *attributes)
 {
-    struct agent_event e = {0};
-    agent_event_read(&e, domain, a);
-    mark(domain, &e);
+    struct agent_event event = {0};
+    agent_event_read(&event, domain, attributes);
+    mark(domain, &event);
 }
 
 /* A registered name, no category, and either no payload or one that fits, of a schema registered
  * with us. */
-AGENT_INLINE bool event_is_common(const nvtxEventAttributes_t *a, const nvtxPayloadData_t **payload)
+AGENT_INLINE bool event_is_common(const nvtxEventAttributes_t *attributes,
+                                  const nvtxPayloadData_t **payload)
 {
-    if (agent_unlikely(!a) || agent_unlikely(a->messageType != NVTX_MESSAGE_TYPE_REGISTERED) ||
-        agent_unlikely(a->category))
+    if (agent_unlikely(!attributes) ||
+        agent_unlikely(attributes->messageType != NVTX_MESSAGE_TYPE_REGISTERED) ||
+        agent_unlikely(attributes->category))
         return false;
-    if (a->payloadType != NVTX_PAYLOAD_TYPE_EXT)
-        return agent_likely(a->payloadType == NVTX_PAYLOAD_UNKNOWN);
-    const nvtxPayloadData_t *p = (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue;
+    if (attributes->payloadType != NVTX_PAYLOAD_TYPE_EXT)
+        return agent_likely(attributes->payloadType == NVTX_PAYLOAD_UNKNOWN);
+    const nvtxPayloadData_t *p = (const nvtxPayloadData_t *)(uintptr_t)attributes->payload.ullValue;
     *payload = p;
-    return agent_likely(a->reserved0 == 1) && agent_likely(p != NULL) &&
+    return agent_likely(attributes->reserved0 == 1) && agent_likely(p != NULL) &&
            agent_likely(p->payload != NULL) && agent_likely(p->size - 1 < WIRE_PAYLOAD_MAX) &&
            agent_likely(p->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
 }
@@ -84,36 +88,38 @@ static nvtxRangeId_t range_dropped(enum wire_loss_reason reason)
     return (uint64_t)(RANGE_DROPPED | (uint32_t)reason) << 56 | 1;
 }
 
-__attribute__((noinline)) uint64_t agent_range_start(uint32_t domain, struct agent_event *e)
+__attribute__((noinline)) uint64_t agent_range_start(uint32_t domain, struct agent_event *event)
 {
-    struct agent_thread *t = agent_enter();
+    struct agent_thread *thread = agent_enter();
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
-    if (agent_unlikely(!t)) {
+    if (agent_unlikely(!thread)) {
         reason = agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE;
         agent_lose(reason, 1);
         return range_dropped(reason);
     }
     nvtxRangeId_t id = range_dropped(WIRE_LOSS_PAUSED);
     if (agent_unlikely(agent_paused())) {
-        agent_skip(t);
+        agent_skip(thread);
     } else {
         /* The id needs the thread's ordinal and so a segment. */
-        if (agent_unlikely(!t->line))
-            agent_thread_room(t, WIRE_RECORD_MAX, &reason);
-        e->range = (uint64_t)(agent_process->epoch % RANGE_EPOCHS + 1) << 56 |
-                   (uint64_t)(t->ordinal & 0xfffff) << 36 | (++t->range_seq & 0xfffffffff);
-        if (t->line && agent_append(t, WIRE_START, domain, 0, 0, e, &reason)) {
-            id = e->range;
+        if (agent_unlikely(!thread->line))
+            agent_thread_room(thread, WIRE_RECORD_MAX, &reason);
+        event->range = (uint64_t)(agent_process->epoch % RANGE_EPOCHS + 1) << 56 |
+                       (uint64_t)(thread->ordinal & 0xfffff) << 36 |
+                       (++thread->range_seq & 0xfffffffff);
+        if (thread->line && agent_append(thread, WIRE_START, domain, 0, 0, event, &reason)) {
+            id = event->range;
         } else {
             agent_lose(reason, 1);
             id = range_dropped(reason);
         }
     }
-    agent_leave(t);
+    agent_leave(thread);
     return id;
 }
 
-__attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *e)
+__attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id,
+                                               struct agent_event *event)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (id >> 60 == RANGE_DROPPED >> 4) {
@@ -121,68 +127,70 @@ __attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id, str
         agent_lose(why < WIRE_LOSS_COUNT ? (enum wire_loss_reason)why : WIRE_LOSS_UNBALANCED, 1);
         return;
     }
-    struct agent_thread *t = agent_enter();
-    if (agent_unlikely(!t)) {
+    struct agent_thread *thread = agent_enter();
+    if (agent_unlikely(!thread)) {
         agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
         return;
     }
     uint64_t now = agent_now();
-    e->range = id;
-    if (agent_unlikely(!agent_append(t, WIRE_END, domain, 0, now, e, &reason)))
+    event->range = id;
+    if (agent_unlikely(!agent_append(thread, WIRE_END, domain, 0, now, event, &reason)))
         agent_lose(reason, 1);
-    agent_leave(t);
+    agent_leave(thread);
 }
 
 /* ---- core callbacks ---- */
 
-static int NVTX_API cb_domain_push(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
+static int NVTX_API cb_domain_push(nvtxDomainHandle_t h, const nvtxEventAttributes_t *attributes)
 {
     uint32_t domain = agent_domain_index(h);
-    const nvtxPayloadData_t *p = NULL;
-    if (!event_is_common(a, &p))
-        return push_any(domain, a);
-    uint32_t name = (uint32_t)(uintptr_t)a->message.registered;
-    return p ? agent_push_fast(domain, name, p->schemaId, p->payload, p->size)
-             : agent_push_fast(domain, name, 0, NULL, 0);
+    const nvtxPayloadData_t *payload = NULL;
+    if (!event_is_common(attributes, &payload))
+        return push_any(domain, attributes);
+    uint32_t name = (uint32_t)(uintptr_t)attributes->message.registered;
+    return payload
+               ? agent_push_fast(domain, name, payload->schemaId, payload->payload, payload->size)
+               : agent_push_fast(domain, name, 0, NULL, 0);
 }
 
-static int NVTX_API cb_domain_pop(nvtxDomainHandle_t h)
+static int NVTX_API cb_domain_pop(nvtxDomainHandle_t domain)
 {
-    return agent_pop_fast(agent_domain_index(h));
+    return agent_pop_fast(agent_domain_index(domain));
 }
 
-static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
-{
-    uint32_t domain = agent_domain_index(h);
-    struct agent_event e = {0};
-    agent_event_read(&e, domain, a);
-    return agent_range_start(domain, &e);
-}
-
-static void NVTX_API cb_domain_end(nvtxDomainHandle_t h, nvtxRangeId_t id)
-{
-    struct agent_event e = {0};
-    agent_range_end(agent_domain_index(h), id, &e);
-}
-
-static void NVTX_API cb_domain_mark(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
+static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t h,
+                                              const nvtxEventAttributes_t *attributes)
 {
     uint32_t domain = agent_domain_index(h);
-    const nvtxPayloadData_t *p = NULL;
-    if (!event_is_common(a, &p)) {
-        mark_any(domain, a);
+    struct agent_event event = {0};
+    agent_event_read(&event, domain, attributes);
+    return agent_range_start(domain, &event);
+}
+
+static void NVTX_API cb_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
+{
+    struct agent_event event = {0};
+    agent_range_end(agent_domain_index(domain), id, &event);
+}
+
+static void NVTX_API cb_domain_mark(nvtxDomainHandle_t h, const nvtxEventAttributes_t *attributes)
+{
+    uint32_t domain = agent_domain_index(h);
+    const nvtxPayloadData_t *payload = NULL;
+    if (!event_is_common(attributes, &payload)) {
+        mark_any(domain, attributes);
         return;
     }
-    uint32_t name = (uint32_t)(uintptr_t)a->message.registered;
-    if (p)
-        agent_mark_fast(domain, name, p->schemaId, p->payload, p->size);
+    uint32_t name = (uint32_t)(uintptr_t)attributes->message.registered;
+    if (payload)
+        agent_mark_fast(domain, name, payload->schemaId, payload->payload, payload->size);
     else
         agent_mark_fast(domain, name, 0, NULL, 0);
 }
 
-static int NVTX_API cb_push(const nvtxEventAttributes_t *a)
+static int NVTX_API cb_push(const nvtxEventAttributes_t *attributes)
 {
-    return cb_domain_push(NULL, a);
+    return cb_domain_push(NULL, attributes);
 }
 
 static int NVTX_API cb_pop(void)
@@ -190,9 +198,9 @@ static int NVTX_API cb_pop(void)
     return agent_pop_fast(0);
 }
 
-static nvtxRangeId_t NVTX_API cb_start(const nvtxEventAttributes_t *a)
+static nvtxRangeId_t NVTX_API cb_start(const nvtxEventAttributes_t *attributes)
 {
-    return cb_domain_start(NULL, a);
+    return cb_domain_start(NULL, attributes);
 }
 
 static void NVTX_API cb_end(nvtxRangeId_t id)
@@ -200,9 +208,9 @@ static void NVTX_API cb_end(nvtxRangeId_t id)
     cb_domain_end(NULL, id);
 }
 
-static void NVTX_API cb_mark(const nvtxEventAttributes_t *a)
+static void NVTX_API cb_mark(const nvtxEventAttributes_t *attributes)
 {
-    cb_domain_mark(NULL, a);
+    cb_domain_mark(NULL, attributes);
 }
 
 /* The plain forms take a string of char or wchar_t and no attributes. */
@@ -245,18 +253,18 @@ static void NVTX_API cb_mark(const nvtxEventAttributes_t *a)
 
 static void name_thread(uint32_t tid, uint32_t name)
 {
-    struct agent_event e = {.name = name};
+    struct agent_event event = {.name = name};
     if (tid != (uint32_t)syscall(SYS_gettid)) {
         agent_thread_name(tid, name);
         return;
     }
-    struct agent_thread *t = agent_enter();
+    struct agent_thread *thread = agent_enter();
     enum wire_loss_reason reason;
-    if (!t)
+    if (!thread)
         return;
-    if (!agent_append(t, WIRE_THREAD, 0, 0, 0, &e, &reason))
+    if (!agent_append(thread, WIRE_THREAD, 0, 0, 0, &event, &reason))
         agent_lose(WIRE_LOSS_STRING_FULL, 1);
-    agent_leave(t);
+    agent_leave(thread);
 }
 
 PLAIN_FORMS(a, char, agent_name)
@@ -274,71 +282,73 @@ static void NVTX_API cb_initialize(const void *reserved)
 
 /* ---- payload and counter callbacks ---- */
 
-AGENT_INLINE void event_of_payload(struct agent_event *e, uint32_t domain,
-                                   const nvtxPayloadData_t *p, size_t count, bool named)
+AGENT_INLINE void event_of_payload(struct agent_event *event, uint32_t domain,
+                                   const nvtxPayloadData_t *payload, size_t count, bool named)
 {
-    agent_event_payload(e, domain, p, count);
-    if (named && e->data && !agent_paused())
-        e->name = agent_schema_message(e->schema, e->data, e->bytes);
+    agent_event_payload(event, domain, payload, count);
+    if (named && event->data && !agent_paused())
+        event->name = agent_schema_message(event->schema, event->data, event->bytes);
 }
 
-static void cb_payload_mark(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+static void cb_payload_mark(nvtxDomainHandle_t domain, const nvtxPayloadData_t *payload,
+                            size_t count)
 {
-    struct agent_event e = {0};
-    event_of_payload(&e, agent_domain_index(h), p, count, true);
-    mark(agent_domain_index(h), &e);
+    struct agent_event event = {0};
+    event_of_payload(&event, agent_domain_index(domain), payload, count, true);
+    mark(agent_domain_index(domain), &event);
 }
 
-static int cb_payload_push(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
-{
-    struct agent_event e = {0};
-    event_of_payload(&e, agent_domain_index(h), p, count, true);
-    return range_push(agent_domain_index(h), &e);
-}
-
-static int cb_payload_pop(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
-{
-    struct agent_event e = {0};
-    event_of_payload(&e, agent_domain_index(h), p, count, false);
-    return range_pop(agent_domain_index(h), &e);
-}
-
-static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t h, const nvtxPayloadData_t *p,
-                                      size_t count)
-{
-    struct agent_event e = {0};
-    event_of_payload(&e, agent_domain_index(h), p, count, true);
-    return agent_range_start(agent_domain_index(h), &e);
-}
-
-static void cb_payload_end(nvtxDomainHandle_t h, nvtxRangeId_t id, const nvtxPayloadData_t *p,
+static int cb_payload_push(nvtxDomainHandle_t domain, const nvtxPayloadData_t *payload,
                            size_t count)
 {
-    struct agent_event e = {0};
-    event_of_payload(&e, agent_domain_index(h), p, count, false);
-    agent_range_end(agent_domain_index(h), id, &e);
+    struct agent_event event = {0};
+    event_of_payload(&event, agent_domain_index(domain), payload, count, true);
+    return range_push(agent_domain_index(domain), &event);
 }
 
-static uint64_t cb_schema(nvtxDomainHandle_t h, const nvtxPayloadSchemaAttr_t *a)
+static int cb_payload_pop(nvtxDomainHandle_t domain, const nvtxPayloadData_t *payload, size_t count)
 {
-    return agent_schema_register(agent_domain_index(h), a);
+    struct agent_event event = {0};
+    event_of_payload(&event, agent_domain_index(domain), payload, count, false);
+    return range_pop(agent_domain_index(domain), &event);
 }
 
-static uint64_t cb_enum(nvtxDomainHandle_t h, const nvtxPayloadEnumAttr_t *a)
+static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t domain, const nvtxPayloadData_t *payload,
+                                      size_t count)
 {
-    return agent_schema_register_enum(agent_domain_index(h), a);
+    struct agent_event event = {0};
+    event_of_payload(&event, agent_domain_index(domain), payload, count, true);
+    return agent_range_start(agent_domain_index(domain), &event);
 }
 
-static uint8_t cb_enabled(nvtxDomainHandle_t h)
+static void cb_payload_end(nvtxDomainHandle_t domain, nvtxRangeId_t id,
+                           const nvtxPayloadData_t *payload, size_t count)
 {
-    (void)h;
+    struct agent_event event = {0};
+    event_of_payload(&event, agent_domain_index(domain), payload, count, false);
+    agent_range_end(agent_domain_index(domain), id, &event);
+}
+
+static uint64_t cb_schema(nvtxDomainHandle_t domain, const nvtxPayloadSchemaAttr_t *schema)
+{
+    return agent_schema_register(agent_domain_index(domain), schema);
+}
+
+static uint64_t cb_enum(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t *a)
+{
+    return agent_schema_register_enum(agent_domain_index(domain), a);
+}
+
+static uint8_t cb_enabled(nvtxDomainHandle_t domain)
+{
+    (void)domain;
     return 1;
 }
 
 /* Scopes are not kept; their ids only have to be distinct and not 0. */
-static uint64_t cb_scope(nvtxDomainHandle_t h, const nvtxScopeAttr_t *a)
+static uint64_t cb_scope(nvtxDomainHandle_t domain, const nvtxScopeAttr_t *a)
 {
-    (void)h;
+    (void)domain;
     if (!a)
         return NVTX_SCOPE_NONE;
     if (a->scopeId >= NVTX_SCOPE_ID_STATIC_START)
@@ -351,34 +361,35 @@ static int64_t cb_timestamp(void)
     return (int64_t)agent_now();
 }
 
-static uint64_t cb_counter(nvtxDomainHandle_t h, const nvtxCounterAttr_t *a)
+static uint64_t cb_counter(nvtxDomainHandle_t domain, const nvtxCounterAttr_t *a)
 {
-    return agent_counter_register(agent_domain_index(h), a);
+    return agent_counter_register(agent_domain_index(domain), a);
 }
 
-static void cb_counter_int64(nvtxDomainHandle_t h, uint64_t id, int64_t value)
+static void cb_counter_int64(nvtxDomainHandle_t domain, uint64_t id, int64_t value)
 {
-    agent_counter_int64(agent_domain_index(h), id, value);
+    agent_counter_int64(agent_domain_index(domain), id, value);
 }
 
-static void cb_counter_float64(nvtxDomainHandle_t h, uint64_t id, double value)
+static void cb_counter_float64(nvtxDomainHandle_t domain, uint64_t id, double value)
 {
-    agent_counter_float64(agent_domain_index(h), id, value);
+    agent_counter_float64(agent_domain_index(domain), id, value);
 }
 
-static void cb_counter_sample(nvtxDomainHandle_t h, uint64_t id, const void *values, size_t bytes)
+static void cb_counter_sample(nvtxDomainHandle_t domain, uint64_t id, const void *values,
+                              size_t bytes)
 {
-    agent_counter_sample(agent_domain_index(h), id, values, bytes);
+    agent_counter_sample(agent_domain_index(domain), id, values, bytes);
 }
 
-static void cb_counter_none(nvtxDomainHandle_t h, uint64_t id, uint8_t reason)
+static void cb_counter_none(nvtxDomainHandle_t domain, uint64_t id, uint8_t reason)
 {
-    agent_counter_none(agent_domain_index(h), id, reason);
+    agent_counter_none(agent_domain_index(domain), id, reason);
 }
 
-static void cb_counter_batch(nvtxDomainHandle_t h, const nvtxCounterBatch_t *b)
+static void cb_counter_batch(nvtxDomainHandle_t domain, const nvtxCounterBatch_t *b)
 {
-    agent_counter_batch(agent_domain_index(h), b);
+    agent_counter_batch(agent_domain_index(domain), b);
 }
 
 /* ---- tables ---- */

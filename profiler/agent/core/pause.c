@@ -20,7 +20,7 @@ static uint64_t pause_random(struct agent_process *self)
     return x * 0x2545f4914f6cdd1du;
 }
 
-bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth)
+bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t depth)
 {
     struct agent_process *self = agent_process;
     struct agent_thread *none = NULL;
@@ -28,13 +28,13 @@ bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth)
         return false;
     uint64_t step = atomic_fetch_add_explicit(&self->steps, 1, memory_order_relaxed);
     /* Steps do not nest: a pause whose pop never came ends at the thread's next step. */
-    agent_pause_abandon(t);
+    agent_pause_abandon(thread);
     if (atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
         return true;
     if (step < PAUSE_WARM_UP)
         return false;
-    if (!atomic_compare_exchange_strong_explicit(&self->pause_owner, &none, t, memory_order_acquire,
-                                                 memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&self->pause_owner, &none, thread,
+                                                 memory_order_acquire, memory_order_relaxed))
         return false;
     if (pause_random(self) >= agent_setup.pause_below && agent_setup.pause_below != UINT64_MAX) {
         atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
@@ -45,10 +45,10 @@ bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth)
     return true;
 }
 
-void agent_pause_begin(struct agent_thread *t, bool recorded)
+void agent_pause_begin(struct agent_thread *thread, bool recorded)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t)
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread)
         return;
     /* A pause that the file does not tell of would look like a step without events. */
     if (!recorded) {
@@ -59,22 +59,22 @@ void agent_pause_begin(struct agent_thread *t, bool recorded)
     agent_thread_stop_common();
 }
 
-bool agent_pause_end(struct agent_thread *t, uint32_t domain, uint32_t depth)
+bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t depth)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t ||
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread ||
         self->pause_domain != domain || self->pause_depth < depth)
         return false;
-    agent_pause_abandon(t);
+    agent_pause_abandon(thread);
     return true;
 }
 
-void agent_pause_abandon(struct agent_thread *t)
+void agent_pause_abandon(struct agent_thread *thread)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t)
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread)
         return;
     atomic_store_explicit(&agent_pause_flag, 0, memory_order_relaxed);
     atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
-    agent_thread_flush_skipped(t);
+    agent_thread_flush_skipped(thread);
 }

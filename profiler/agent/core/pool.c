@@ -23,8 +23,9 @@
 #endif
 
 #define POOL_NAMES 10000u /* files one pid may leave behind (exec, reuse of the pid) */
-#define POOL_FIRST 2u /* segments backed when the pool is made: most forked helpers need no more \
-                       */
+#define POOL_FIRST \
+    2u /* segments backed when the pool is made: most forked helpers need no more \
+        */
 #define POOL_RETRY_MS 100u /* after "no space" */
 #define SEGMENT_RETRY 1u   /* ms after "pool at its cap" */
 
@@ -399,7 +400,7 @@ static uint32_t segment_reserve(struct wire_pool *pool, enum wire_loss_reason *r
     return segment_find(pool, backed, target);
 }
 
-bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason)
+bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason)
 {
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
     uint32_t i = segment_reserve(pool, reason);
@@ -413,17 +414,17 @@ bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason)
     struct wire_segment *line = &agent_process->directory[i];
     atomic_store_explicit(&line->committed, 0, memory_order_relaxed);
     atomic_store_explicit(&line->last, 0, memory_order_relaxed);
-    line->thread = t->ordinal;
-    line->tid = t->tid;
-    line->chain_seq = t->chain_seq++;
+    line->thread = thread->ordinal;
+    line->tid = thread->tid;
+    line->chain_seq = thread->chain_seq++;
     line->generation++;
     if (i >= atomic_load_explicit(&pool->segments_peak, memory_order_relaxed))
         atomic_store_explicit(&pool->segments_peak, i + 1, memory_order_release);
     atomic_store_explicit(&line->state, WIRE_ACTIVE, memory_order_release);
-    t->line = line;
-    t->base = agent_process->segments + (uint64_t)i * WIRE_SEGMENT_BYTES;
-    t->pos = t->base;
-    t->end = t->base + WIRE_SEGMENT_BYTES;
-    agent_thread_refresh(t);
+    thread->line = line;
+    thread->base = agent_process->segments + (uint64_t)i * WIRE_SEGMENT_BYTES;
+    thread->pos = thread->base;
+    thread->end = thread->base + WIRE_SEGMENT_BYTES;
+    agent_thread_refresh(thread);
     return true;
 }

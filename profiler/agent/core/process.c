@@ -78,11 +78,11 @@ bool agent_start(void)
     return start_ok;
 }
 
-void agent_quiet_begin(struct agent_quiet *q)
+void agent_quiet_begin(struct agent_quiet *quiet)
 {
     sigset_t all;
-    q->saved_errno = errno;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &q->cancel);
+    quiet->saved_errno = errno;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &quiet->cancel);
     sigfillset(&all);
     /* A fault of our own must still kill with its own signal. */
     sigdelset(&all, SIGSEGV);
@@ -90,14 +90,14 @@ void agent_quiet_begin(struct agent_quiet *q)
     sigdelset(&all, SIGILL);
     sigdelset(&all, SIGFPE);
     sigdelset(&all, SIGTRAP);
-    pthread_sigmask(SIG_SETMASK, &all, &q->mask);
+    pthread_sigmask(SIG_SETMASK, &all, &quiet->mask);
 }
 
-void agent_quiet_end(const struct agent_quiet *q)
+void agent_quiet_end(const struct agent_quiet *quiet)
 {
-    pthread_sigmask(SIG_SETMASK, &q->mask, NULL);
-    pthread_setcancelstate(q->cancel, NULL);
-    errno = q->saved_errno;
+    pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
+    pthread_setcancelstate(quiet->cancel, NULL);
+    errno = quiet->saved_errno;
 }
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value)

@@ -78,11 +78,11 @@ static void level_fold(struct agent_level *level, uint32_t domain)
  */
 int agent_level_signal(uint32_t domain, int step)
 {
-    struct agent_thread *t = agent_tls;
-    agent_lose(t ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
-    if (!t)
+    struct agent_thread *thread = agent_tls;
+    agent_lose(thread ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
+    if (!thread)
         return NVTX_NO_PUSH_POP_TRACKING;
-    struct agent_level *level = &t->level[domain];
+    struct agent_level *level = &thread->level[domain];
     int at = (int)level_depth(level) + level->pending + (step < 0 ? -1 : 0);
     level->pending += step;
     level->common = 0;
@@ -92,32 +92,32 @@ int agent_level_signal(uint32_t domain, int step)
 /* ---- events, the thread being entered ---- */
 
 /* Index of the step that a tacho.step's payload names; false where it names none. */
-static bool step_index(const struct agent_event *e, uint64_t *index)
+static bool step_index(const struct agent_event *event, uint64_t *index)
 {
-    struct agent_field f = {0};
-    while (e->data && agent_schema_field(e->schema, &f))
-        if (!strcmp(f.name, "index") && f.offset + sizeof *index <= e->bytes) {
-            memcpy(index, (const char *)e->data + f.offset, sizeof *index);
+    struct agent_field field = {0};
+    while (event->data && agent_schema_field(event->schema, &field))
+        if (!strcmp(field.name, "index") && field.offset + sizeof *index <= event->bytes) {
+            memcpy(index, (const char *)event->data + field.offset, sizeof *index);
             return true;
         }
     return false;
 }
 
 /* A tacho.step is recorded also where recording is paused, and may begin a pause. */
-static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level *level,
-                     const struct agent_event *e)
+static int push_step(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
+                     const struct agent_event *event)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
-    bool pause = agent_pause_decide(t, domain, depth);
+    bool pause = agent_pause_decide(thread, domain, depth);
     uint64_t index;
-    if (agent_cuda_live() && step_index(e, &index))
+    if (agent_cuda_live() && step_index(event, &index))
         agent_cuda_step(index, pause); /* before the step begins: what it costs lies outside */
-    bool done = !level->deep && agent_append(t, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain,
-                                             depth, 0, e, &reason);
+    bool done = !level->deep && agent_append(thread, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain,
+                                             depth, 0, event, &reason);
     if (pause)
-        agent_pause_begin(t, done);
+        agent_pause_begin(thread, done);
     if (!done) {
         level_drop(level, depth, reason);
         agent_lose((enum wire_loss_reason)level->reason, 1);
@@ -125,33 +125,33 @@ static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level
     return (int)depth;
 }
 
-static int push(struct agent_thread *t, uint32_t domain, struct agent_level *level,
-                const struct agent_event *e)
+static int push(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
+                const struct agent_event *event)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (level->pending)
         level_fold(level, domain);
-    if (e->step)
-        return push_step(t, domain, level, e);
+    if (event->step)
+        return push_step(thread, domain, level, event);
     if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
-        agent_cuda_range(t, true, domain,
-                         e->name); /* before the range begins: what it costs lies outside */
+        agent_cuda_range(thread, true, domain,
+                         event->name); /* before the range begins: what it costs lies outside */
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
     if (agent_paused()) {
         level_drop(level, depth, WIRE_LOSS_PAUSED);
-        agent_skip(t);
+        agent_skip(thread);
     } else if (level->deep) {
         agent_lose((enum wire_loss_reason)level->reason, 1);
-    } else if (!agent_append(t, WIRE_PUSH, domain, depth, 0, e, &reason)) {
+    } else if (!agent_append(thread, WIRE_PUSH, domain, depth, 0, event, &reason)) {
         level_drop(level, depth, reason);
         agent_lose(reason, 1);
     }
     return (int)depth;
 }
 
-static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *level, uint64_t time,
-               const struct agent_event *e)
+static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
+               uint64_t time, const struct agent_event *event)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (level->pending)
@@ -163,50 +163,51 @@ static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *leve
     }
     level_move(level, domain, --depth);
     if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
-        agent_cuda_range(t, false, domain, 0); /* it ended at `time` */
+        agent_cuda_range(thread, false, domain, 0); /* it ended at `time` */
     if (level_was_dropped(level, depth, &reason)) {
         if (reason == WIRE_LOSS_PAUSED)
-            agent_skip(t);
+            agent_skip(thread);
         else
             agent_lose(reason, 1);
         return (int)depth;
     }
     /* A range whose push was recorded is closed even inside a pause: a missing end would be worse
      * than one record. */
-    if (!agent_append(t, WIRE_POP, domain, depth, time, e, &reason))
+    if (!agent_append(thread, WIRE_POP, domain, depth, time, event, &reason))
         agent_lose(reason, 1);
-    if (agent_paused() && agent_pause_end(t, domain, depth))
+    if (agent_paused() && agent_pause_end(thread, domain, depth))
         agent_cuda_resume();
     return (int)depth;
 }
 
-int agent_push(struct agent_thread *t, uint32_t domain, const struct agent_event *e)
+int agent_push(struct agent_thread *thread, uint32_t domain, const struct agent_event *event)
 {
-    struct agent_level *level = &t->level[domain];
-    int at = push(t, domain, level, e);
+    struct agent_level *level = &thread->level[domain];
+    int at = push(thread, domain, level, event);
     level_settle(level, domain);
     return at;
 }
 
-int agent_pop(struct agent_thread *t, uint32_t domain, uint64_t time, const struct agent_event *e)
+int agent_pop(struct agent_thread *thread, uint32_t domain, uint64_t time,
+              const struct agent_event *event)
 {
-    struct agent_level *level = &t->level[domain];
-    int at = pop(t, domain, level, time, e);
+    struct agent_level *level = &thread->level[domain];
+    int at = pop(thread, domain, level, time, event);
     level_settle(level, domain);
     return at;
 }
 
-void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time,
-                  const struct agent_event *e)
+void agent_single(struct agent_thread *thread, uint32_t kind, uint32_t domain, uint64_t time,
+                  const struct agent_event *event)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     bool done = true;
     if (agent_paused())
-        agent_skip(t);
+        agent_skip(thread);
     else if (kind == WIRE_COUNTER)
-        done = agent_append(t, WIRE_COUNTER, domain, e->value_type, time, e, &reason);
+        done = agent_append(thread, WIRE_COUNTER, domain, event->value_type, time, event, &reason);
     else
-        done = agent_append(t, WIRE_MARK, domain, 0, time, e, &reason);
+        done = agent_append(thread, WIRE_MARK, domain, 0, time, event, &reason);
     if (!done)
         agent_lose(reason, 1);
 }
@@ -222,52 +223,52 @@ static struct agent_event event_of(uint32_t name, uint64_t schema, const void *d
                                 .step = (schema & AGENT_ID_STEP) != 0};
 }
 
-int agent_push_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+int agent_push_rest(struct agent_thread *thread, uint32_t domain, uint32_t name, uint64_t schema,
                     const void *data, size_t bytes)
 {
-    struct agent_event e = event_of(name, schema, data, bytes);
-    int level = agent_push(t, domain, &e);
-    agent_leave(t);
+    struct agent_event event = event_of(name, schema, data, bytes);
+    int level = agent_push(thread, domain, &event);
+    agent_leave(thread);
     return level;
 }
 
-int agent_pop_rest(struct agent_thread *t, uint32_t domain, uint64_t time)
+int agent_pop_rest(struct agent_thread *thread, uint32_t domain, uint64_t time)
 {
-    struct agent_event e = {0};
-    int level = agent_pop(t, domain, time, &e);
-    agent_leave(t);
+    struct agent_event event = {0};
+    int level = agent_pop(thread, domain, time, &event);
+    agent_leave(thread);
     return level;
 }
 
-void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+void agent_mark_rest(struct agent_thread *thread, uint32_t domain, uint32_t name, uint64_t schema,
                      const void *data, size_t bytes)
 {
-    struct agent_event e = event_of(name, schema, data, bytes);
-    agent_single(t, WIRE_MARK, domain, 0, &e);
-    agent_leave(t);
+    struct agent_event event = event_of(name, schema, data, bytes);
+    agent_single(thread, WIRE_MARK, domain, 0, &event);
+    agent_leave(thread);
 }
 
 int agent_push_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
 {
-    struct agent_thread *t = agent_enter();
-    return t ? agent_push_rest(t, domain, name, schema, data, bytes)
-             : agent_level_signal(domain, 1);
+    struct agent_thread *thread = agent_enter();
+    return thread ? agent_push_rest(thread, domain, name, schema, data, bytes)
+                  : agent_level_signal(domain, 1);
 }
 
 /* The time is taken when the thread is busy already: a signal handler could otherwise record later
  * times before it. */
 int agent_pop_cold(uint32_t domain)
 {
-    struct agent_thread *t = agent_enter();
-    return t ? agent_pop_rest(t, domain, agent_now()) : agent_level_signal(domain, -1);
+    struct agent_thread *thread = agent_enter();
+    return thread ? agent_pop_rest(thread, domain, agent_now()) : agent_level_signal(domain, -1);
 }
 
 void agent_mark_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
                      size_t bytes)
 {
-    struct agent_thread *t = agent_enter();
-    if (t)
-        agent_mark_rest(t, domain, name, schema, data, bytes);
+    struct agent_thread *thread = agent_enter();
+    if (thread)
+        agent_mark_rest(thread, domain, name, schema, data, bytes);
     else
         agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
 }

@@ -87,38 +87,38 @@ static bool type_is_text(uint64_t type)
 
 size_t agent_schema_type_size(uint64_t type)
 {
-    const struct schema_type *t = type_find(type);
-    return t && !type_is_text(type) ? t->size : 0;
+    const struct schema_type *schema_type = type_find(type);
+    return schema_type && !type_is_text(type) ? schema_type->size : 0;
 }
 
 /* ---- reading ---- */
 
-bool agent_schema_field(uint32_t schema, struct agent_field *f)
+bool agent_schema_field(uint32_t schema, struct agent_field *field)
 {
-    if (!f->next) {
+    if (!field->next) {
         const struct wire_text *text = agent_name_text(schema);
         if (!schema || !text || text->type != WIRE_TEXT_SCHEMA)
             return false;
-        f->stop = text->text + text->bytes;
-        f->next = memchr(text->text, '\n', text->bytes);
-        if (!f->next)
+        field->stop = text->text + text->bytes;
+        field->next = memchr(text->text, '\n', text->bytes);
+        if (!field->next)
             return false;
-        f->next++;
+        field->next++;
     }
-    if (f->next >= f->stop)
+    if (field->next >= field->stop)
         return false;
-    const char *end = memchr(f->next, '\n', (size_t)(f->stop - f->next)), *tab;
+    const char *end = memchr(field->next, '\n', (size_t)(field->stop - field->next)), *tab;
     if (!end)
-        end = f->stop;
-    tab = memchr(f->next, '\t', (size_t)(end - f->next));
+        end = field->stop;
+    tab = memchr(field->next, '\t', (size_t)(end - field->next));
     if (!tab)
         return false;
-    snprintf(f->name, sizeof f->name, "%.*s", (int)(tab - f->next), f->next);
+    snprintf(field->name, sizeof field->name, "%.*s", (int)(tab - field->next), field->next);
     char *rest;
-    f->type = strtoull(tab + 1, &rest, 10);
-    f->offset = strtoull(rest + 1, &rest, 10);
-    f->count = *rest == '\t' ? strtoull(rest + 1, &rest, 10) : 1;
-    f->next = end + 1;
+    field->type = strtoull(tab + 1, &rest, 10);
+    field->offset = strtoull(rest + 1, &rest, 10);
+    field->count = *rest == '\t' ? strtoull(rest + 1, &rest, 10) : 1;
+    field->next = end + 1;
     return true;
 }
 
@@ -145,8 +145,8 @@ struct schema_text {
 };
 
 /* Names come from the program: what separates fields here must not be in them. */
-static int put_field(struct schema_text *s, const char *outer, const char *name, int index,
-                     uint64_t type, uint64_t offset, uint64_t count)
+static int put_field(struct schema_text *schema_text, const char *outer, const char *name,
+                     int index, uint64_t type, uint64_t offset, uint64_t count)
 {
     char full[64], line[128];
     int n = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
@@ -160,46 +160,48 @@ static int put_field(struct schema_text *s, const char *outer, const char *name,
                  (unsigned long long)offset);
     if (count > 1)
         n += snprintf(line + n, sizeof line - (size_t)n, "\t%llu", (unsigned long long)count);
-    if (s->used + (size_t)n >= sizeof s->text)
+    if (schema_text->used + (size_t)n >= sizeof schema_text->text)
         return -1;
-    memcpy(s->text + s->used, line, (size_t)n);
-    s->used += (size_t)n;
+    memcpy(schema_text->text + schema_text->used, line, (size_t)n);
+    schema_text->used += (size_t)n;
     return 0;
 }
 
-static uint64_t place(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first,
-                      uint64_t align)
+static uint64_t place(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+                      bool first, uint64_t align)
 {
-    if (s->pack && align > s->pack)
-        align = s->pack;
+    if (schema_text->pack && align > schema_text->pack)
+        align = schema_text->pack;
     align = align ? align : 1;
-    if (align > s->align)
-        s->align = align;
+    if (align > schema_text->align)
+        schema_text->align = align;
     if (e->offset || first) {
-        s->placed = true;
+        schema_text->placed = true;
         return e->offset;
     }
-    return (s->offset + align - 1) / align * align;
+    return (schema_text->offset + align - 1) / align * align;
 }
 
-static void put_nested(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first,
-                       uint32_t schema)
+static void put_nested(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+                       bool first, uint32_t schema)
 {
     size_t size = schema_static_size(schema);
-    uint64_t at = place(s, e, first, 8);
-    struct agent_field f = {0};
-    if (!s->placed)
+    uint64_t at = place(schema_text, e, first, 8);
+    struct agent_field field = {0};
+    if (!schema_text->placed)
         return;
-    while (agent_schema_field(schema, &f))
-        put_field(s, e->name ? e->name : "", f.name, -1, f.type, at + f.offset, f.count);
-    s->offset = at + size;
-    s->placed = size != 0;
+    while (agent_schema_field(schema, &field))
+        put_field(schema_text, e->name ? e->name : "", field.name, -1, field.type,
+                  at + field.offset, field.count);
+    schema_text->offset = at + size;
+    schema_text->placed = size != 0;
 }
 
-static void put_entry(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first)
+static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+                      bool first)
 {
     uint64_t type = e->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(e->flags), count = 1;
-    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, s->domain, type);
+    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, schema_text->domain, type);
     if (as_enum)
         type = as_enum;
     if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
@@ -211,49 +213,52 @@ static void put_entry(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, 
              (e->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
                           NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
              (type_is_text(type) && !(e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
-        s->placed = false;
+        schema_text->placed = false;
         return;
     } else if (type_is_text(type)) /* the event's message by pointer */
         type = T(ADDRESS);
     if (type >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) {
-        put_nested(s, e, first, (uint32_t)agent_schema_find(s->domain, type));
+        put_nested(schema_text, e, first, (uint32_t)agent_schema_find(schema_text->domain, type));
         return;
     }
-    const struct schema_type *t = type_find(type);
-    if (!t) {
-        s->placed = false;
+    const struct schema_type *schema_type = type_find(type);
+    if (!schema_type) {
+        schema_text->placed = false;
         return;
     }
-    uint64_t at = place(s, e, first, t->size);
-    if (!s->placed)
+    uint64_t at = place(schema_text, e, first, schema_type->size);
+    if (!schema_text->placed)
         return;
     if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
         bool by_pointer = type == T(ADDRESS);
         uint64_t kind = by_pointer                                 ? T(CSTRING)
                         : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type
                                                                    : T(CHAR);
-        s->message = (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (at & 0xffffff);
-    } else if (count > 1 && t->size > 1 && !type_is_text(type)) {
+        schema_text->message =
+            (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (at & 0xffffff);
+    } else if (count > 1 && schema_type->size > 1 && !type_is_text(type)) {
         for (uint64_t i = 0; i < count && i < SCHEMA_UNFOLD; i++)
-            put_field(s, NULL, e->name, (int)i, t->exact, at + i * t->size, 1);
+            put_field(schema_text, NULL, e->name, (int)i, schema_type->exact,
+                      at + i * schema_type->size, 1);
     } else {
-        put_field(s, NULL, e->name, -1, t->exact, at, count);
+        put_field(schema_text, NULL, e->name, -1, schema_type->exact, at, count);
     }
-    s->offset = at + t->size * count;
+    schema_text->offset = at + schema_type->size * count;
 }
 
-static uint64_t schema_publish(struct schema_text *s, uint64_t static_id, const char *name)
+static uint64_t schema_publish(struct schema_text *schema_text, uint64_t static_id,
+                               const char *name)
 {
-    uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, s->text, s->used, true);
+    uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, schema_text->text, schema_text->used, true);
     if (!id)
         return 0;
     uint64_t ours =
         AGENT_ID_DYNAMIC | id | (name && !strcmp(name, "tacho.step") ? AGENT_ID_STEP : 0);
-    if (s->message)
-        agent_map_set(AGENT_MAP_MESSAGE, 0, id, s->message);
+    if (schema_text->message)
+        agent_map_set(AGENT_MAP_MESSAGE, 0, id, schema_text->message);
     if (static_id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START &&
         static_id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
-        agent_map_set(AGENT_MAP_SCHEMA, s->domain, static_id, ours);
+        agent_map_set(AGENT_MAP_SCHEMA, schema_text->domain, static_id, ours);
         return static_id;
     }
     return ours;
@@ -269,47 +274,50 @@ static size_t put_head(char *to, size_t size, const char *name, size_t bytes)
     return (size_t)snprintf(to, size, "%s\t%llu", clean, (unsigned long long)bytes);
 }
 
-uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *a)
+uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *schema)
 {
-    struct schema_text s;
+    struct schema_text schema_text;
     char body[SCHEMA_TEXT];
-    uint64_t mask = a ? a->fieldMask : 0;
-    if (!a || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) ||
-        !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) || !a->entries)
+    uint64_t mask = schema ? schema->fieldMask : 0;
+    if (!schema || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) ||
+        !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) || !schema->entries)
         return 0;
-    memset(&s, 0, offsetof(struct schema_text, text));
-    s.domain = domain;
-    s.placed = true;
-    s.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? a->packAlign : 0;
+    memset(&schema_text, 0, offsetof(struct schema_text, text));
+    schema_text.domain = domain;
+    schema_text.placed = true;
+    schema_text.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? schema->packAlign : 0;
     bool fixed = !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE) ||
-                 a->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
-                 a->type == NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
-    for (size_t i = 0; fixed && i < a->numEntries; i++)
-        put_entry(&s, &a->entries[i], i == 0);
-    const char *name = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME ? a->name : NULL;
-    uint64_t bytes = s.placed && s.align ? (s.offset + s.align - 1) / s.align * s.align : 0;
+                 schema->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
+                 schema->type == NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
+    for (size_t i = 0; fixed && i < schema->numEntries; i++)
+        put_entry(&schema_text, &schema->entries[i], i == 0);
+    const char *name = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME ? schema->name : NULL;
+    uint64_t bytes =
+        schema_text.placed && schema_text.align
+            ? (schema_text.offset + schema_text.align - 1) / schema_text.align * schema_text.align
+            : 0;
     if (mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE)
-        bytes = a->payloadStaticSize;
-    size_t head = put_head(body, 256, name, bytes), tail = s.used;
+        bytes = schema->payloadStaticSize;
+    size_t head = put_head(body, 256, name, bytes), tail = schema_text.used;
     if (head + tail > sizeof body)
         tail = sizeof body - head;
-    memcpy(body + head, s.text, tail);
-    memcpy(s.text, body, head + tail);
-    s.used = head + tail;
-    return schema_publish(&s, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0,
-                          name);
+    memcpy(body + head, schema_text.text, tail);
+    memcpy(schema_text.text, body, head + tail);
+    schema_text.used = head + tail;
+    return schema_publish(
+        &schema_text, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? schema->schemaId : 0, name);
 }
 
 /* One field named "value" of a plain type. */
 static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *name, uint64_t type,
                                size_t bytes)
 {
-    struct schema_text s;
-    memset(&s, 0, offsetof(struct schema_text, text));
-    s.domain = domain;
-    s.used = put_head(s.text, sizeof s.text, name, bytes);
-    put_field(&s, NULL, "value", -1, type, 0, 1);
-    return schema_publish(&s, static_id, name);
+    struct schema_text schema_text;
+    memset(&schema_text, 0, offsetof(struct schema_text, text));
+    schema_text.domain = domain;
+    schema_text.used = put_head(schema_text.text, sizeof schema_text.text, name, bytes);
+    put_field(&schema_text, NULL, "value", -1, type, 0, 1);
+    return schema_publish(&schema_text, static_id, name);
 }
 
 uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *a)
@@ -337,14 +345,14 @@ uint64_t agent_schema_find(uint32_t domain, uint64_t id)
         return id;
     if (id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START)
         return agent_map_get(AGENT_MAP_SCHEMA, domain, id);
-    const struct schema_type *t = type_find(id);
-    if (!t)
+    const struct schema_type *schema_type = type_find(id);
+    if (!schema_type)
         return 0;
     uint64_t known = agent_map_get(AGENT_MAP_SCHEMA, 0, id);
     if (!known) {
         char name[32];
-        snprintf(name, sizeof name, "nvtx.%s", t->name);
-        known = schema_of_type(0, 0, name, t->exact, agent_schema_type_size(id));
+        snprintf(name, sizeof name, "nvtx.%s", schema_type->name);
+        known = schema_of_type(0, 0, name, schema_type->exact, agent_schema_type_size(id));
         if (known)
             agent_map_set(AGENT_MAP_SCHEMA, 0, id, known);
     }
@@ -355,9 +363,9 @@ size_t agent_schema_size(uint64_t id, const void *data)
 {
     uint32_t schema = (uint32_t)id;
     size_t bytes = schema_static_size(schema);
-    struct agent_field f = {0};
-    if (!bytes && data && agent_schema_field(schema, &f) &&
-        (f.type == T(CSTRING) || f.type == T(CSTRING_UTF8)) && !f.offset)
+    struct agent_field field = {0};
+    if (!bytes && data && agent_schema_field(schema, &field) &&
+        (field.type == T(CSTRING) || field.type == T(CSTRING_UTF8)) && !field.offset)
         bytes = strnlen(data, WIRE_PAYLOAD_MAX);
     return bytes;
 }

@@ -40,85 +40,85 @@ static struct agent_thread *thread_allocate(void)
             return NULL;
         madvise(chunk, CHUNK_THREADS * THREAD_BYTES, MADV_WIPEONFORK);
         for (uint32_t i = CHUNK_THREADS; i-- > 0;) {
-            struct agent_thread *t = (struct agent_thread *)(void *)(chunk + i * THREAD_BYTES);
-            t->next = self->spare;
-            self->spare = t;
+            struct agent_thread *thread = (struct agent_thread *)(void *)(chunk + i * THREAD_BYTES);
+            thread->next = self->spare;
+            self->spare = thread;
         }
     }
-    struct agent_thread *t = self->spare;
-    self->spare = t->next;
-    memset(t, 0, sizeof *t);
-    return t;
+    struct agent_thread *thread = self->spare;
+    self->spare = thread->next;
+    memset(thread, 0, sizeof *thread);
+    return thread;
 }
 
 /* First event of the thread in this process: who it is. */
-static void thread_join(struct agent_thread *t)
+static void thread_join(struct agent_thread *thread)
 {
     struct agent_process *self = agent_process;
     struct wire_pool *pool = atomic_load_explicit(&self->pool, memory_order_relaxed);
-    t->tid = thread_tid();
-    t->ordinal = atomic_fetch_add_explicit(&pool->threads, 1, memory_order_relaxed);
-    t->known = 1;
-    t->prev = NULL;
-    t->next = self->live;
+    thread->tid = thread_tid();
+    thread->ordinal = atomic_fetch_add_explicit(&pool->threads, 1, memory_order_relaxed);
+    thread->known = 1;
+    thread->prev = NULL;
+    thread->next = self->live;
     if (self->live)
-        self->live->prev = t;
-    self->live = t;
+        self->live->prev = thread;
+    self->live = thread;
     uint32_t name = 0;
     for (uint32_t i = 0; i < self->tid_names; i++)
-        if (self->tid_name[i].tid == t->tid) {
+        if (self->tid_name[i].tid == thread->tid) {
             name = self->tid_name[i].name;
             self->tid_name[i] = self->tid_name[--self->tid_names];
             break;
         }
-    atomic_store_explicit(&t->rename, name, memory_order_relaxed);
+    atomic_store_explicit(&thread->rename, name, memory_order_relaxed);
 }
 
-static void thread_unlink(struct agent_thread *t)
+static void thread_unlink(struct agent_thread *thread)
 {
     struct agent_process *self = agent_process;
-    if (t->prev)
-        t->prev->next = t->next;
-    else if (self->live == t)
-        self->live = t->next;
-    if (t->next)
-        t->next->prev = t->prev;
+    if (thread->prev)
+        thread->prev->next = thread->next;
+    else if (self->live == thread)
+        self->live = thread->next;
+    if (thread->next)
+        thread->next->prev = thread->prev;
 }
 
 /* The thread ends: its segment is complete. */
-static void thread_retire(struct agent_thread *t)
+static void thread_retire(struct agent_thread *thread)
 {
     struct agent_quiet quiet;
     agent_quiet_begin(&quiet);
     agent_lock();
-    agent_pause_abandon(t);
-    agent_thread_flush_skipped(t);
-    if (t->line) {
-        atomic_store_explicit(&t->line->last, 1, memory_order_relaxed);
-        atomic_store_explicit(&t->line->state, WIRE_FULL, memory_order_release);
+    agent_pause_abandon(thread);
+    agent_thread_flush_skipped(thread);
+    if (thread->line) {
+        atomic_store_explicit(&thread->line->last, 1, memory_order_relaxed);
+        atomic_store_explicit(&thread->line->state, WIRE_FULL, memory_order_release);
     }
-    if (t->known)
-        thread_unlink(t);
+    if (thread->known)
+        thread_unlink(thread);
     agent_tls = NULL;
-    t->next = agent_process->spare;
-    agent_process->spare = t;
+    thread->next = agent_process->spare;
+    agent_process->spare = thread;
     agent_unlock();
     agent_quiet_end(&quiet);
 }
 
 static void thread_exit(void *arg)
 {
-    struct agent_thread *t = arg;
-    if (t != agent_tls)
+    struct agent_thread *thread = arg;
+    if (thread != agent_tls)
         return;
-    if (t->gate == AGENT_WIPED) { /* forked, and nothing recorded since */
+    if (thread->gate == AGENT_WIPED) { /* forked, and nothing recorded since */
         agent_tls = NULL;
         return;
     }
-    if (++t->exits < EXIT_ROUNDS)
-        pthread_setspecific(exit_key, t);
+    if (++thread->exits < EXIT_ROUNDS)
+        pthread_setspecific(exit_key, thread);
     else
-        thread_retire(t);
+        thread_retire(thread);
 }
 
 int agent_thread_start(void)
@@ -140,29 +140,29 @@ static void process_begin(void)
 
 struct agent_thread *agent_thread_open(void)
 {
-    struct agent_thread *t = agent_tls;
-    if (t && t->gate == AGENT_BUSY)
+    struct agent_thread *thread = agent_tls;
+    if (thread && thread->gate == AGENT_BUSY)
         return NULL;
-    if (!t || t->gate == AGENT_WIPED) {
+    if (!thread || thread->gate == AGENT_WIPED) {
         struct agent_quiet quiet;
         agent_quiet_begin(&quiet);
         agent_lock();
         process_begin();
-        bool fresh = !t;
+        bool fresh = !thread;
         if (fresh)
-            t = thread_allocate();
+            thread = thread_allocate();
         agent_unlock();
-        if (t && fresh) {
-            agent_tls = t;
-            pthread_setspecific(exit_key, t);
+        if (thread && fresh) {
+            agent_tls = thread;
+            pthread_setspecific(exit_key, thread);
         }
         agent_quiet_end(&quiet);
-        if (!t)
+        if (!thread)
             return NULL;
     }
-    t->gate = AGENT_BUSY;
+    thread->gate = AGENT_BUSY;
     atomic_signal_fence(memory_order_seq_cst);
-    return t;
+    return thread;
 }
 
 /* ---- fork from a signal handler ---- */
@@ -180,46 +180,47 @@ void agent_thread_before_fork(void)
 void agent_thread_in_child(void)
 {
     static struct wire_segment nowhere;
-    struct agent_thread *t = agent_tls;
-    if (!fork_while_busy || !t)
+    struct agent_thread *thread = agent_tls;
+    if (!fork_while_busy || !thread)
         return;
     agent_pool_detach();
-    t->line = &nowhere;
-    t->gate = AGENT_BUSY;
+    thread->line = &nowhere;
+    thread->gate = AGENT_BUSY;
 }
 
 /* ---- segments ---- */
 
 /* Appends {THREAD, name}: to a segment just taken, so there is room. */
-static void thread_put_name(struct agent_thread *t, uint32_t name)
+static void thread_put_name(struct agent_thread *thread, uint32_t name)
 {
     struct wire_record record = {
         .time = agent_now(), .kind = WIRE_THREAD, .words = sizeof record / 8, .name = name};
-    memcpy(t->pos, &record, sizeof record);
-    t->pos += sizeof record;
-    atomic_store_explicit(&t->line->committed, (uint32_t)(t->pos - t->base), memory_order_release);
+    memcpy(thread->pos, &record, sizeof record);
+    thread->pos += sizeof record;
+    atomic_store_explicit(&thread->line->committed, (uint32_t)(thread->pos - thread->base),
+                          memory_order_release);
 }
 
 /* At the first segment: a name given by NVTX before, else the kernel's name of a thread that is not
  * the main one. */
-static void thread_introduce(struct agent_thread *t)
+static void thread_introduce(struct agent_thread *thread)
 {
     char comm[17] = "";
-    uint32_t name = atomic_exchange_explicit(&t->rename, 0, memory_order_relaxed);
-    if (!name && t->tid != agent_process->pid && prctl(PR_GET_NAME, comm) == 0)
+    uint32_t name = atomic_exchange_explicit(&thread->rename, 0, memory_order_relaxed);
+    if (!name && thread->tid != agent_process->pid && prctl(PR_GET_NAME, comm) == 0)
         name = agent_name_intern(WIRE_TEXT_NAME, comm, strlen(comm), true);
     if (name)
-        thread_put_name(t, name);
+        thread_put_name(thread, name);
 }
 
-char *agent_thread_room(struct agent_thread *t, size_t bytes, enum wire_loss_reason *reason)
+char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_loss_reason *reason)
 {
     struct agent_process *self = agent_process;
-    if (t->line) { /* full: the collector may have it, whether there is another one or not */
-        struct wire_segment *line = t->line;
-        t->line = NULL;
-        t->pos = t->end = NULL;
-        atomic_store_explicit(&t->common_end, NULL, memory_order_relaxed);
+    if (thread->line) { /* full: the collector may have it, whether there is another one or not */
+        struct wire_segment *line = thread->line;
+        thread->line = NULL;
+        thread->pos = thread->end = NULL;
+        atomic_store_explicit(&thread->common_end, NULL, memory_order_relaxed);
         atomic_store_explicit(&line->state, WIRE_FULL, memory_order_release);
     }
     *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
@@ -230,21 +231,21 @@ char *agent_thread_room(struct agent_thread *t, size_t bytes, enum wire_loss_rea
     agent_quiet_begin(&quiet);
     agent_lock();
     if (agent_pool_open()) {
-        first = !t->known;
+        first = !thread->known;
         if (first)
-            thread_join(t);
-        taken = agent_pool_take(t, reason);
+            thread_join(thread);
+        taken = agent_pool_take(thread, reason);
     } else {
         *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
     }
     agent_unlock();
     if (taken && first)
-        thread_introduce(t);
-    else if (taken && atomic_load_explicit(&t->rename, memory_order_relaxed))
-        thread_put_name(t, atomic_exchange_explicit(&t->rename, 0, memory_order_relaxed));
+        thread_introduce(thread);
+    else if (taken && atomic_load_explicit(&thread->rename, memory_order_relaxed))
+        thread_put_name(thread, atomic_exchange_explicit(&thread->rename, 0, memory_order_relaxed));
     agent_quiet_end(&quiet);
-    agent_thread_flush_skipped(t);
-    return taken && (size_t)(t->end - t->pos) >= bytes ? t->pos : NULL;
+    agent_thread_flush_skipped(thread);
+    return taken && (size_t)(thread->end - thread->pos) >= bytes ? thread->pos : NULL;
 }
 
 void agent_thread_name(uint32_t tid, uint32_t name)
@@ -253,11 +254,11 @@ void agent_thread_name(uint32_t tid, uint32_t name)
     struct agent_quiet quiet;
     agent_quiet_begin(&quiet);
     agent_lock();
-    struct agent_thread *t = self->live;
-    while (t && t->tid != tid)
-        t = t->next;
-    if (t) {
-        atomic_store_explicit(&t->rename, name, memory_order_relaxed);
+    struct agent_thread *thread = self->live;
+    while (thread && thread->tid != tid)
+        thread = thread->next;
+    if (thread) {
+        atomic_store_explicit(&thread->rename, name, memory_order_relaxed);
     } else {
         uint32_t i = 0;
         while (i < self->tid_names && self->tid_name[i].tid != tid)
@@ -276,14 +277,14 @@ void agent_thread_name(uint32_t tid, uint32_t name)
 
 /* Looks at the flags after the store, and who sets one clears common_end after that: one of the two
  * sees the other. */
-void agent_thread_refresh(struct agent_thread *t)
+void agent_thread_refresh(struct agent_thread *thread)
 {
-    if (!t->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
+    if (!thread->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
         atomic_load_explicit(&agent_watch_flag, memory_order_relaxed))
         return;
-    atomic_store(&t->common_end, t->end - WIRE_RECORD_MAX);
+    atomic_store(&thread->common_end, thread->end - WIRE_RECORD_MAX);
     if (atomic_load(&agent_pause_flag) || atomic_load(&agent_watch_flag))
-        atomic_store(&t->common_end, NULL);
+        atomic_store(&thread->common_end, NULL);
 }
 
 void agent_thread_stop_common(void)
@@ -291,18 +292,18 @@ void agent_thread_stop_common(void)
     struct agent_quiet quiet;
     agent_quiet_begin(&quiet);
     agent_lock();
-    for (struct agent_thread *t = agent_process->live; t; t = t->next)
-        atomic_store(&t->common_end, NULL);
+    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
+        atomic_store(&thread->common_end, NULL);
     agent_unlock();
     agent_quiet_end(&quiet);
 }
 
-void agent_thread_flush_skipped(struct agent_thread *t)
+void agent_thread_flush_skipped(struct agent_thread *thread)
 {
     /* The owner and a finishing process may both come here: what is added is the difference to what
      * the other one added. */
-    uint64_t total = atomic_load_explicit(&t->skipped, memory_order_relaxed);
-    uint64_t before = atomic_exchange_explicit(&t->counted, total, memory_order_relaxed);
+    uint64_t total = atomic_load_explicit(&thread->skipped, memory_order_relaxed);
+    uint64_t before = atomic_exchange_explicit(&thread->counted, total, memory_order_relaxed);
     if (total != before)
         agent_lose(WIRE_LOSS_PAUSED, total - before);
 }
@@ -312,8 +313,8 @@ void agent_thread_flush_all(void)
     struct agent_quiet quiet;
     agent_quiet_begin(&quiet);
     agent_lock();
-    for (struct agent_thread *t = agent_process->live; t; t = t->next)
-        agent_thread_flush_skipped(t);
+    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
+        agent_thread_flush_skipped(thread);
     agent_unlock();
     agent_quiet_end(&quiet);
 }

@@ -125,11 +125,12 @@ void agent_cuda_look(void)
 
 void agent_cuda_step(uint64_t index, bool paused)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    if (!agent_cuda_live() || atomic_load_explicit(&g->state, memory_order_relaxed) != WIRE_GPU_ON)
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    if (!agent_cuda_live() ||
+        atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
         return;
-    atomic_store_explicit(&g->step_time, agent_clock_monotonic(), memory_order_relaxed);
-    atomic_store_explicit(&g->step, index + 1, memory_order_release);
+    atomic_store_explicit(&gpu->step_time, agent_clock_monotonic(), memory_order_relaxed);
+    atomic_store_explicit(&gpu->step, index + 1, memory_order_release);
     gpu_range_step(index);
     if (gpu_range_busy())
         return;
@@ -139,10 +140,10 @@ void agent_cuda_step(uint64_t index, bool paused)
         agent_cupti_window((int64_t)(index & INT64_MAX));
 }
 
-void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name)
+void agent_cuda_range(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name)
 {
     if (agent_cuda_live())
-        gpu_range_cut(t, push, domain, name);
+        gpu_range_cut(thread, push, domain, name);
 }
 
 void agent_cuda_resume(void)

@@ -34,7 +34,7 @@ extern struct agent_cuda agent_cuda;
 
 /* cupti_find.c. Loads libcupti and looks up its functions. False: *stage says what is missing; path
  * gets where it was found. */
-bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size,
+bool agent_cupti_find(struct cupti *cupti, int driver_version, char *path, size_t size,
                       enum wire_gpu_stage *stage);
 
 /* cupti.c. Starts recording; the file exists. False: the stage and error are in the file. */

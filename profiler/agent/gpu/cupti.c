@@ -95,14 +95,14 @@ static void apply_apis(uint8_t enable)
     static const uint32_t driver[] = {CUPTI_DRIVER_LAUNCH_MAP(CBID) CUPTI_DRIVER_WORK_MAP(CBID)
 #undef CBID
     };
-    const struct cupti *c = &agent_cuda.cupti;
-    for (size_t i = 0; enable && c->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted;
-         i++)
-        c->ActivityEnableRuntimeApi(muted[i], 0);
-    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && c->ActivityEnableDriverApi &&
+    const struct cupti *cupti = &agent_cuda.cupti;
+    for (size_t i = 0;
+         enable && cupti->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
+        cupti->ActivityEnableRuntimeApi(muted[i], 0);
+    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && cupti->ActivityEnableDriverApi &&
                        i < sizeof driver / sizeof *driver;
          i++)
-        c->ActivityEnableDriverApi(driver[i], enable);
+        cupti->ActivityEnableDriverApi(driver[i], enable);
 }
 
 /* Returns what enabling kernels gave: without them there is nothing to see. */
@@ -144,19 +144,21 @@ static void disable_kinds(void)
 
 static bool control_read(struct wire_control *copy)
 {
-    const struct wire_control *c = agent_cuda.control;
-    if (!c)
+    const struct wire_control *control = agent_cuda.control;
+    if (!control)
         return false;
     for (int i = 0; i < 100; i++) {
-        uint32_t before = atomic_load_explicit(&c->sequence, memory_order_acquire);
-        atomic_store_explicit(&copy->mode, atomic_load_explicit(&c->mode, memory_order_relaxed),
+        uint32_t before = atomic_load_explicit(&control->sequence, memory_order_acquire);
+        atomic_store_explicit(&copy->mode,
+                              atomic_load_explicit(&control->mode, memory_order_relaxed),
                               memory_order_relaxed);
-        copy->from = atomic_load_explicit(&c->from, memory_order_relaxed);
-        copy->to = atomic_load_explicit(&c->to, memory_order_relaxed);
-        copy->every = atomic_load_explicit(&c->every, memory_order_relaxed);
-        copy->until = atomic_load_explicit(&c->until, memory_order_relaxed);
+        copy->from = atomic_load_explicit(&control->from, memory_order_relaxed);
+        copy->to = atomic_load_explicit(&control->to, memory_order_relaxed);
+        copy->every = atomic_load_explicit(&control->every, memory_order_relaxed);
+        copy->until = atomic_load_explicit(&control->until, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
-        if (!(before & 1) && atomic_load_explicit(&c->sequence, memory_order_relaxed) == before)
+        if (!(before & 1) &&
+            atomic_load_explicit(&control->sequence, memory_order_relaxed) == before)
             return true;
     }
     return false;
@@ -165,27 +167,28 @@ static bool control_read(struct wire_control *copy)
 /* Is a window of some steps or seconds asked for? */
 static bool bounded(void)
 {
-    struct wire_control c;
-    return control_read(&c) && (c.mode == WIRE_CAPTURE_STEPS || c.mode == WIRE_CAPTURE_UNTIL);
+    struct wire_control control;
+    return control_read(&control) &&
+           (control.mode == WIRE_CAPTURE_STEPS || control.mode == WIRE_CAPTURE_UNTIL);
 }
 
 /* 1 in a window, 0 not, -1 as it is (between steps). */
 static int wanted(int64_t index)
 {
-    struct wire_control c;
-    if (!control_read(&c))
+    struct wire_control control;
+    if (!control_read(&control))
         return agent_cuda.control ? -1 : 1;
-    switch ((enum wire_capture)c.mode) {
+    switch ((enum wire_capture)control.mode) {
     case WIRE_CAPTURE_NONE:
         return 0;
     case WIRE_CAPTURE_UNTIL:
-        return (int64_t)agent_clock_monotonic() < c.until;
+        return (int64_t)agent_clock_monotonic() < control.until;
     case WIRE_CAPTURE_STEPS:
         if (index <
             0) /* before the first step there is no window; between steps it stays as it is */
             return atomic_load_explicit(&agent_cuda.gpu->step, memory_order_relaxed) ? -1 : 0;
-        return index >= c.from && index <= c.to &&
-               (c.every <= 1 || (index - c.from) % c.every == 0);
+        return index >= control.from && index <= control.to &&
+               (control.every <= 1 || (index - control.from) % control.every == 0);
     case WIRE_CAPTURE_ALL:
         break;
     }
@@ -245,9 +248,9 @@ static void control_map(void)
     close(fd);
     if (map == MAP_FAILED)
         return;
-    const struct wire_control *c = map;
-    if (c->magic == WIRE_CONTROL_MAGIC)
-        agent_cuda.control = c;
+    const struct wire_control *control = map;
+    if (control->magic == WIRE_CONTROL_MAGIC)
+        agent_cuda.control = control;
     else
         munmap(map, sizeof(struct wire_control));
 }
@@ -281,13 +284,13 @@ static void probe(bool on)
 /* Does the launch carry an id that somebody pushed? Taken off and put back on its own thread. */
 static bool foreign_id(void)
 {
-    const struct cupti *c = &agent_cuda.cupti;
+    const struct cupti *cupti = &agent_cuda.cupti;
     uint64_t id = 0;
-    if (!c->ActivityPopExternalCorrelationId || !c->ActivityPushExternalCorrelationId)
+    if (!cupti->ActivityPopExternalCorrelationId || !cupti->ActivityPushExternalCorrelationId)
         return true; /* it cannot be told: never taken back by ourselves */
     for (int kind = CUPTI_EXTERNAL_CUSTOM0; kind <= CUPTI_EXTERNAL_CUSTOM1; kind++)
-        if (c->ActivityPopExternalCorrelationId(kind, &id) == CUPTI_OK) {
-            c->ActivityPushExternalCorrelationId(kind, id);
+        if (cupti->ActivityPopExternalCorrelationId(kind, &id) == CUPTI_OK) {
+            cupti->ActivityPushExternalCorrelationId(kind, id);
             return true;
         }
     return false;
@@ -313,19 +316,19 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
 
 static void gap_begin(int64_t from)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    uint32_t n = atomic_load_explicit(&g->gaps, memory_order_relaxed);
-    struct wire_gpu_gap *gap = &g->gap[n % WIRE_GPU_GAPS];
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    uint32_t n = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
+    struct wire_gpu_gap *gap = &gpu->gap[n % WIRE_GPU_GAPS];
     atomic_store_explicit(&gap->t1, 0, memory_order_relaxed);
     atomic_store_explicit(&gap->t0, from, memory_order_relaxed);
-    atomic_store_explicit(&g->gaps, n + 1, memory_order_release);
+    atomic_store_explicit(&gpu->gaps, n + 1, memory_order_release);
     atomic_store_explicit(&state.taken, 1, memory_order_release);
 }
 
 static void take_back(void)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    uint32_t n = atomic_load_explicit(&g->gaps, memory_order_relaxed);
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    uint32_t n = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
     pthread_mutex_lock(&state.window);
     agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
     state.enabled = false;
@@ -333,7 +336,7 @@ static void take_back(void)
     if (wanted(-1) != 0)
         enable_kinds();
     pthread_mutex_unlock(&state.window);
-    atomic_store_explicit(&g->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(),
+    atomic_store_explicit(&gpu->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(),
                           memory_order_release);
     state.silent = state.quiet = 0;
     state.alive_at = (int64_t)agent_clock_monotonic();
@@ -463,24 +466,24 @@ bool agent_cuda_thread(void *(*run)(void *), size_t stack)
 
 static bool refuse(enum wire_gpu_stage stage, int error)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    atomic_store_explicit(&g->error, (uint32_t)error, memory_order_relaxed);
-    atomic_store_explicit(&g->stage, stage, memory_order_relaxed);
-    atomic_store_explicit(&g->state, WIRE_GPU_FAILED, memory_order_release);
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    atomic_store_explicit(&gpu->error, (uint32_t)error, memory_order_relaxed);
+    atomic_store_explicit(&gpu->stage, stage, memory_order_relaxed);
+    atomic_store_explicit(&gpu->state, WIRE_GPU_FAILED, memory_order_release);
     return false;
 }
 
 static int subscribe(void)
 {
-    struct cupti *c = &agent_cuda.cupti;
+    struct cupti *cupti = &agent_cuda.cupti;
     char old[CUPTI_OLD_NAME_BYTES] = "";
     struct cupti_subscriber_params params = {
         .struct_size = sizeof params, .name = "tacho", .old = old, .old_size = sizeof old};
     int rc = CUPTI_OK;
-    if (c->Subscribe_v2)
-        rc = c->Subscribe_v2(&state.subscriber, on_callback, NULL, &params);
-    else if (c->Subscribe)
-        rc = c->Subscribe(&state.subscriber, on_callback, NULL);
+    if (cupti->Subscribe_v2)
+        rc = cupti->Subscribe_v2(&state.subscriber, on_callback, NULL, &params);
+    else if (cupti->Subscribe)
+        rc = cupti->Subscribe(&state.subscriber, on_callback, NULL);
     if (rc)
         memcpy(agent_cuda.gpu->holder, old, sizeof old);
     agent_cuda.gpu->holder[sizeof agent_cuda.gpu->holder - 1] = 0;
@@ -494,32 +497,34 @@ static uint64_t timestamp(void)
 
 static void configure(void)
 {
-    struct cupti *c = &agent_cuda.cupti;
+    struct cupti *cupti = &agent_cuda.cupti;
     size_t one_byte = 1;
     uint8_t yes = 1;
-    if (c->SetThreadIdType)
-        c->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
-    if (c->ActivitySetAttribute)
-        c->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
+    if (cupti->SetThreadIdType)
+        cupti->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+    if (cupti->ActivitySetAttribute)
+        cupti->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
     /* CUPTI's own clock needs no callback: anchors tie it to ours. On request, where the callback
      * is known to be safe. */
     if (agent_cupti_option("timestamp-callback") &&
         agent_cuda.gpu->cupti_version >= CUPTI_VERSION_TIMESTAMP_OK &&
-        c->ActivityRegisterTimestampCallback)
-        c->ActivityRegisterTimestampCallback(timestamp);
-    if (c->EnableCallback && state.subscriber)
-        c->EnableCallback(1, state.subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_UNLOAD);
+        cupti->ActivityRegisterTimestampCallback)
+        cupti->ActivityRegisterTimestampCallback(timestamp);
+    if (cupti->EnableCallback && state.subscriber)
+        cupti->EnableCallback(1, state.subscriber, CUPTI_DOMAIN_RESOURCE,
+                              CUPTI_RESOURCE_MODULE_UNLOAD);
 }
 
 bool agent_cupti_start(void)
 {
     struct agent_cuda *self = &agent_cuda;
-    struct wire_gpu *g = self->gpu;
+    struct wire_gpu *gpu = self->gpu;
     enum wire_gpu_stage stage;
-    if (!agent_cupti_find(&self->cupti, g->driver_version, g->library, sizeof g->library, &stage))
+    if (!agent_cupti_find(&self->cupti, gpu->driver_version, gpu->library, sizeof gpu->library,
+                          &stage))
         return refuse(stage, 0);
     if (self->cupti.GetVersion)
-        self->cupti.GetVersion(&g->cupti_version);
+        self->cupti.GetVersion(&gpu->cupti_version);
     int rc = subscribe();
     if (rc)
         return refuse(WIRE_GPU_STAGE_SUBSCRIBE, rc);
@@ -543,15 +548,16 @@ bool agent_cupti_start(void)
         return refuse(stage, rc);
     }
     state.alive_at = (int64_t)agent_clock_monotonic();
-    atomic_store_explicit(&g->state, WIRE_GPU_ON, memory_order_release);
+    atomic_store_explicit(&gpu->state, WIRE_GPU_ON, memory_order_release);
     agent_counters_start();
     return true;
 }
 
 void agent_cupti_end(void)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    if (!agent_cuda_live() || atomic_load_explicit(&g->state, memory_order_relaxed) != WIRE_GPU_ON)
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    if (!agent_cuda_live() ||
+        atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
         return;
     agent_counters_end();
     atomic_store_explicit(&agent_cuda.stop, 1, memory_order_release);
@@ -568,5 +574,5 @@ void agent_cupti_end(void)
     } else {
         agent_lose(WIRE_LOSS_GPU_LATE, 1);
     }
-    atomic_store_explicit(&g->state, WIRE_GPU_ENDED, memory_order_release);
+    atomic_store_explicit(&gpu->state, WIRE_GPU_ENDED, memory_order_release);
 }

@@ -89,24 +89,24 @@ bool agent_buffer_open(int driver_version)
         munmap(map, bytes);
         goto fail;
     }
-    struct wire_gpu *g = (struct wire_gpu *)(void *)map;
-    g->version = WIRE_VERSION;
-    g->pid = agent_process->pid;
-    g->start_ticks = pool->start_ticks;
-    g->buffer_bytes = WIRE_GPU_BUFFER_BYTES;
-    g->buffer_cap = cap;
-    g->name_cap = WIRE_GPU_NAMES;
-    g->driver_version = driver_version;
-    g->directory_offset = directory;
-    g->names_offset = names;
-    g->buffers_offset = buffers;
-    g->file_bytes = bytes;
-    atomic_store_explicit(&g->buffers_backed, first, memory_order_relaxed);
-    __atomic_store_n(&g->magic, WIRE_GPU_MAGIC, __ATOMIC_RELEASE);
+    struct wire_gpu *gpu = (struct wire_gpu *)(void *)map;
+    gpu->version = WIRE_VERSION;
+    gpu->pid = agent_process->pid;
+    gpu->start_ticks = pool->start_ticks;
+    gpu->buffer_bytes = WIRE_GPU_BUFFER_BYTES;
+    gpu->buffer_cap = cap;
+    gpu->name_cap = WIRE_GPU_NAMES;
+    gpu->driver_version = driver_version;
+    gpu->directory_offset = directory;
+    gpu->names_offset = names;
+    gpu->buffers_offset = buffers;
+    gpu->file_bytes = bytes;
+    atomic_store_explicit(&gpu->buffers_backed, first, memory_order_relaxed);
+    __atomic_store_n(&gpu->magic, WIRE_GPU_MAGIC, __ATOMIC_RELEASE);
     self->directory = (struct wire_buffer *)(void *)(map + directory);
     self->names = (struct wire_gpu_name *)(void *)(map + names);
     self->buffers = (uint8_t *)map + buffers;
-    self->gpu = g;
+    self->gpu = gpu;
     atomic_store_explicit(&self->epoch, 1, memory_order_relaxed);
     close(fd);
     return rename(path, final) == 0;
@@ -128,24 +128,24 @@ static uint32_t ready_buffers(uint32_t backed)
 /* Backs some more if fewer than `least` are ready. */
 static void grow(uint32_t least)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
+    struct wire_gpu *gpu = agent_cuda.gpu;
     char path[4096];
     struct stat st;
     pthread_mutex_lock(&grow_lock);
-    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
-    if (backed == g->buffer_cap || ready_buffers(backed) >= least)
+    uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_relaxed);
+    if (backed == gpu->buffer_cap || ready_buffers(backed) >= least)
         goto out;
     uint32_t target =
-        backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
+        backed + WIRE_GPU_GROW < gpu->buffer_cap ? backed + WIRE_GPU_GROW : gpu->buffer_cap;
     file_path(path, sizeof path, WIRE_GPU_PREFIX);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != g->file_bytes)) {
+    if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != gpu->file_bytes)) {
         close(fd);
         fd = -1;
     }
-    if (agent_pool_back(fd, (char *)g, g->buffers_offset + (uint64_t)backed * g->buffer_bytes,
-                        (uint64_t)(target - backed) * g->buffer_bytes))
-        atomic_store_explicit(&g->buffers_backed, target, memory_order_release);
+    if (agent_pool_back(fd, (char *)gpu, gpu->buffers_offset + (uint64_t)backed * gpu->buffer_bytes,
+                        (uint64_t)(target - backed) * gpu->buffer_bytes))
+        atomic_store_explicit(&gpu->buffers_backed, target, memory_order_release);
     if (fd >= 0)
         close(fd);
 out:
@@ -185,26 +185,26 @@ static void scratch_give(uint8_t *p)
 
 static uint8_t *buffer_take(void)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_acquire), ready = 0;
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_acquire), ready = 0;
     uint8_t *taken = NULL;
     for (uint32_t i = 0; i < backed; i++) {
-        struct wire_buffer *b = &agent_cuda.directory[i];
+        struct wire_buffer *buffer = &agent_cuda.directory[i];
         uint32_t state = WIRE_BUFFER_FREE;
-        if (atomic_load_explicit(&b->state, memory_order_relaxed) != WIRE_BUFFER_FREE)
+        if (atomic_load_explicit(&buffer->state, memory_order_relaxed) != WIRE_BUFFER_FREE)
             continue;
         if (!taken &&
-            atomic_compare_exchange_strong_explicit(&b->state, &state, WIRE_BUFFER_LENT,
+            atomic_compare_exchange_strong_explicit(&buffer->state, &state, WIRE_BUFFER_LENT,
                                                     memory_order_acquire, memory_order_relaxed)) {
-            b->generation++;
-            b->valid = b->records = b->dropped = 0;
-            b->sequence = 0;
-            taken = agent_cuda.buffers + (uint64_t)i * g->buffer_bytes;
+            buffer->generation++;
+            buffer->valid = buffer->records = buffer->dropped = 0;
+            buffer->sequence = 0;
+            taken = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
         } else {
             ready++;
         }
     }
-    if (ready < READY - 1 && backed < g->buffer_cap)
+    if (ready < READY - 1 && backed < gpu->buffer_cap)
         atomic_store_explicit(&agent_cuda.want_buffers, 1, memory_order_relaxed);
     return taken;
 }
@@ -264,16 +264,16 @@ static uint32_t name_of(uint64_t pointer)
     if (!pointer)
         return 0;
     for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask) {
-        struct wire_gpu_name *n = &agent_cuda.names[i];
-        uint64_t have = atomic_load_explicit(&n->pointer, memory_order_relaxed);
-        if (have == pointer && n->epoch == epoch)
-            return n->id;
+        struct wire_gpu_name *gpu_name = &agent_cuda.names[i];
+        uint64_t have = atomic_load_explicit(&gpu_name->pointer, memory_order_relaxed);
+        if (have == pointer && gpu_name->epoch == epoch)
+            return gpu_name->id;
         if (have && have != pointer)
             continue;
         uint32_t id = name_intern((const char *)(uintptr_t)pointer);
-        n->id = id;
-        n->epoch = epoch;
-        atomic_store_explicit(&n->pointer, pointer, memory_order_release);
+        gpu_name->id = id;
+        gpu_name->epoch = epoch;
+        atomic_store_explicit(&gpu_name->pointer, pointer, memory_order_release);
         return id;
     }
     return name_intern((const char *)(uintptr_t)pointer);
@@ -354,25 +354,26 @@ static uint32_t walk(uint8_t *buffer, size_t valid, bool note)
     return count;
 }
 
-static void buffer_done(struct wire_buffer *b, void *context, uint32_t stream, uint8_t *data,
+static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stream, uint8_t *data,
                         size_t valid)
 {
     size_t dropped = 0;
     pthread_mutex_lock(&walk_lock);
-    b->records = walk(data, valid, true);
-    b->valid = (uint32_t)valid;
-    b->context = (uint64_t)(uintptr_t)context;
-    b->stream = stream;
-    b->sequence = atomic_fetch_add_explicit(&agent_cuda.gpu->sequence, 1, memory_order_relaxed) + 1;
+    buffer->records = walk(data, valid, true);
+    buffer->valid = (uint32_t)valid;
+    buffer->context = (uint64_t)(uintptr_t)context;
+    buffer->stream = stream;
+    buffer->sequence =
+        atomic_fetch_add_explicit(&agent_cuda.gpu->sequence, 1, memory_order_relaxed) + 1;
     pthread_mutex_unlock(&walk_lock);
     if (agent_cuda.cupti.ActivityGetNumDroppedRecords &&
         agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
         dropped) {
-        b->dropped = (uint32_t)dropped;
+        buffer->dropped = (uint32_t)dropped;
         agent_lose(WIRE_LOSS_GPU_DROPPED, dropped);
     }
-    atomic_fetch_add_explicit(&agent_cuda.records, b->records, memory_order_relaxed);
-    atomic_store_explicit(&b->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
+    atomic_fetch_add_explicit(&agent_cuda.records, buffer->records, memory_order_relaxed);
+    atomic_store_explicit(&buffer->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
                           memory_order_release);
 }
 
@@ -383,14 +384,14 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
     if (!buffer || !agent_cuda_live())
         return;
     int saved = errno;
-    const struct wire_gpu *g = agent_cuda.gpu;
+    const struct wire_gpu *gpu = agent_cuda.gpu;
     uint64_t offset = (uint64_t)(buffer - agent_cuda.buffers);
     if (valid > size)
         valid = size;
     atomic_fetch_add_explicit(&agent_cuda.completions, 1, memory_order_relaxed);
-    if (buffer >= agent_cuda.buffers && offset < (uint64_t)g->buffer_cap * g->buffer_bytes &&
-        offset % g->buffer_bytes == 0) {
-        buffer_done(&agent_cuda.directory[offset / g->buffer_bytes], context, stream, buffer,
+    if (buffer >= agent_cuda.buffers && offset < (uint64_t)gpu->buffer_cap * gpu->buffer_bytes &&
+        offset % gpu->buffer_bytes == 0) {
+        buffer_done(&agent_cuda.directory[offset / gpu->buffer_bytes], context, stream, buffer,
                     valid);
     } else {
         uint32_t lost = walk(buffer, valid, false);
@@ -407,8 +408,8 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
  * that is asked. */
 __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
 {
-    const struct wire_gpu *g = agent_cuda.gpu;
-    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
+    const struct wire_gpu *gpu = agent_cuda.gpu;
+    uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_relaxed);
     bool grew = false;
     for (uint32_t i = 0; i < backed; i++) {
         uint32_t from = written[i];
@@ -417,10 +418,10 @@ __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
             written[i] = 0;
             continue;
         }
-        const uint8_t *at = agent_cuda.buffers + (uint64_t)i * g->buffer_bytes;
+        const uint8_t *at = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
         uint32_t last = from;
         /* no record has that many zeros in a row */
-        for (uint32_t k = from; k + 8 <= g->buffer_bytes && k - last < 512; k += 8)
+        for (uint32_t k = from; k + 8 <= gpu->buffer_bytes && k - last < 512; k += 8)
             if (__atomic_load_n((const uint64_t *)(const void *)(at + k), __ATOMIC_RELAXED))
                 last = k + 8;
         grew |= last > from;
@@ -432,26 +433,26 @@ __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
 
 void agent_buffer_anchor(void)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
+    struct wire_gpu *gpu = agent_cuda.gpu;
     struct wire_gpu_anchor best = {0};
     int64_t best_span = INT64_MAX;
     for (int i = 0; i < 5; i++) {
-        struct wire_gpu_anchor a = {0};
+        struct wire_gpu_anchor gpu_anchor = {0};
         struct timespec real;
         int64_t before = (int64_t)agent_clock_monotonic();
         clock_gettime(CLOCK_REALTIME, &real);
-        a.realtime = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
-        if (!agent_cuda.cupti.GetTimestamp || agent_cuda.cupti.GetTimestamp(&a.cupti))
-            a.cupti = (uint64_t)a.realtime;
-        a.tsc = agent_setup.clock == WIRE_CLOCK_TSC ? agent_now() : 0;
+        gpu_anchor.realtime = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
+        if (!agent_cuda.cupti.GetTimestamp || agent_cuda.cupti.GetTimestamp(&gpu_anchor.cupti))
+            gpu_anchor.cupti = (uint64_t)gpu_anchor.realtime;
+        gpu_anchor.tsc = agent_setup.clock == WIRE_CLOCK_TSC ? agent_now() : 0;
         int64_t after = (int64_t)agent_clock_monotonic();
-        a.monotonic = before + (after - before) / 2;
+        gpu_anchor.monotonic = before + (after - before) / 2;
         if (after - before < best_span) {
             best_span = after - before;
-            best = a;
+            best = gpu_anchor;
         }
     }
-    uint32_t n = atomic_load_explicit(&g->anchors, memory_order_relaxed);
-    g->anchor[n % WIRE_GPU_ANCHORS] = best;
-    atomic_store_explicit(&g->anchors, n + 1, memory_order_release);
+    uint32_t n = atomic_load_explicit(&gpu->anchors, memory_order_relaxed);
+    gpu->anchor[n % WIRE_GPU_ANCHORS] = best;
+    atomic_store_explicit(&gpu->anchors, n + 1, memory_order_release);
 }

@@ -26,27 +26,27 @@ struct search {
     int major[MAJORS]; /* in the order to try */
 };
 
-static void add_folder(struct search *s, const char *format, const char *a, size_t n)
+static void add_folder(struct search *search, const char *format, const char *a, size_t n)
 {
     char path[FOLDER_MAX];
     int length = snprintf(path, sizeof path, format, (int)n, a);
-    if (length <= 0 || (size_t)length >= sizeof path || s->count == FOLDERS)
+    if (length <= 0 || (size_t)length >= sizeof path || search->count == FOLDERS)
         return;
-    for (unsigned i = 0; i < s->count; i++)
-        if (!strcmp(s->folder[i], path))
+    for (unsigned i = 0; i < search->count; i++)
+        if (!strcmp(search->folder[i], path))
             return;
-    memcpy(s->folder[s->count++], path, (size_t)length + 1);
+    memcpy(search->folder[search->count++], path, (size_t)length + 1);
 }
 
 /* A folder of Python packages: the wheels of CUDA 13 and before. */
-static void add_site(struct search *s, const char *site, size_t n)
+static void add_site(struct search *search, const char *site, size_t n)
 {
-    add_folder(s, "%.*s/nvidia/cu13/lib", site, n);
-    add_folder(s, "%.*s/nvidia/cuda_cupti/lib", site, n);
-    add_folder(s, "%.*s/nvidia/cuda_cupti_cu12/lib", site, n);
+    add_folder(search, "%.*s/nvidia/cu13/lib", site, n);
+    add_folder(search, "%.*s/nvidia/cuda_cupti/lib", site, n);
+    add_folder(search, "%.*s/nvidia/cuda_cupti_cu12/lib", site, n);
 }
 
-static void add_sites_of(struct search *s, const char *prefix)
+static void add_sites_of(struct search *search, const char *prefix)
 {
     char pattern[FOLDER_MAX];
     glob_t g;
@@ -56,20 +56,20 @@ static void add_sites_of(struct search *s, const char *prefix)
         return;
     if (glob(pattern, 0, NULL, &g) == 0)
         for (size_t i = 0; i < g.gl_pathc; i++)
-            add_site(s, g.gl_pathv[i], strlen(g.gl_pathv[i]));
+            add_site(search, g.gl_pathv[i], strlen(g.gl_pathv[i]));
     globfree(&g);
 }
 
-static void add_toolkit(struct search *s, const char *root)
+static void add_toolkit(struct search *search, const char *root)
 {
     if (!root || !*root)
         return;
-    add_folder(s, "%.*s/extras/CUPTI/lib64", root, strlen(root));
-    add_folder(s, "%.*s/lib64", root, strlen(root));
+    add_folder(search, "%.*s/extras/CUPTI/lib64", root, strlen(root));
+    add_folder(search, "%.*s/lib64", root, strlen(root));
 }
 
 /* One mapped file: package folders, and folders of CUDA's own libraries. */
-static void look_at_path(struct search *s, const char *path)
+static void look_at_path(struct search *search, const char *path)
 {
     static const char *const packages[] = {"/site-packages/", "/dist-packages/"};
     static const char *const cuda[] = {"libcudart.so", "libcublas.so", "libnvrtc.so",
@@ -78,22 +78,22 @@ static void look_at_path(struct search *s, const char *path)
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         const char *at = strstr(path, packages[i]);
         if (at)
-            add_site(s, path, (size_t)(at - path) + strlen(packages[i]) - 1);
+            add_site(search, path, (size_t)(at - path) + strlen(packages[i]) - 1);
     }
     for (size_t i = 0; base && i < sizeof cuda / sizeof *cuda; i++) {
         size_t n = strlen(cuda[i]);
         if (strncmp(base + 1, cuda[i], n) != 0)
             continue;
-        add_folder(s, "%.*s", path, (size_t)(base - path));
-        add_folder(s, "%.*s/../extras/CUPTI/lib64", path, (size_t)(base - path));
-        if (!strcmp(cuda[i], "libcudart.so") && base[1 + n] == '.' && !s->major[0])
-            s->major[0] = atoi(base + 2 + n);
+        add_folder(search, "%.*s", path, (size_t)(base - path));
+        add_folder(search, "%.*s/../extras/CUPTI/lib64", path, (size_t)(base - path));
+        if (!strcmp(cuda[i], "libcudart.so") && base[1 + n] == '.' && !search->major[0])
+            search->major[0] = atoi(base + 2 + n);
     }
 }
 
 /* Paths of the mapped files, each line's part from its first '/'. Read in pieces: the file may be
  * long. */
-static void look_at_maps(struct search *s)
+static void look_at_maps(struct search *search)
 {
     char text[8192];
     size_t used = 0;
@@ -108,7 +108,7 @@ static void look_at_maps(struct search *s)
             *end = 0;
             char *path = strchr(line, '/');
             if (path)
-                look_at_path(s, path);
+                look_at_path(search, path);
             line = end + 1;
         }
         used = (size_t)(text + used - line);
@@ -119,30 +119,30 @@ static void look_at_maps(struct search *s)
     close(fd);
 }
 
-static void order_majors(struct search *s, int driver_version)
+static void order_majors(struct search *search, int driver_version)
 {
-    int first = s->major[0] ? s->major[0] : driver_version / 1000;
+    int first = search->major[0] ? search->major[0] : driver_version / 1000;
     if (first < 11 || first > 13)
         first = 13;
     unsigned n = 0;
-    s->major[n++] = first;
+    search->major[n++] = first;
     for (int m = 13; m >= 11; m--)
         if (m != first)
-            s->major[n++] = m;
+            search->major[n++] = m;
 }
 
 /* "libcupti.so.13"; CUDA 11 counted its minor versions in the name. */
-static void *try_names(const struct search *s, const char *folder, int flags, char *found,
+static void *try_names(const struct search *search, const char *folder, int flags, char *found,
                        size_t size)
 {
     for (unsigned i = 0; i < MAJORS; i++)
-        for (int minor = s->major[i] == 11 ? 8 : -1; minor >= (s->major[i] == 11 ? 0 : -1);
-             minor--) {
+        for (int minor = search->major[i] == 11 ? 8 : -1;
+             minor >= (search->major[i] == 11 ? 0 : -1); minor--) {
             char path[FOLDER_MAX + 32], name[32];
             if (minor < 0)
-                snprintf(name, sizeof name, "libcupti.so.%d", s->major[i]);
+                snprintf(name, sizeof name, "libcupti.so.%d", search->major[i]);
             else
-                snprintf(name, sizeof name, "libcupti.so.%d.%d", s->major[i], minor);
+                snprintf(name, sizeof name, "libcupti.so.%d.%d", search->major[i], minor);
             snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
             if (folder && access(path, R_OK))
                 continue;
@@ -157,49 +157,49 @@ static void *try_names(const struct search *s, const char *folder, int flags, ch
 
 static void *find_library(int driver_version, char *found, size_t size)
 {
-    static struct search s; /* large; one process looks once */
+    static struct search search; /* large; one process looks once */
     const char *given = getenv(WIRE_ENV_CUPTI);
-    memset(&s, 0, sizeof s);
+    memset(&search, 0, sizeof search);
     if (given && *given) {
         snprintf(found, size, "%s", given);
         return dlopen(given, RTLD_NOW);
     }
-    look_at_maps(&s);
-    order_majors(&s, driver_version);
-    void *h = try_names(&s, NULL, RTLD_NOLOAD, found, size);
+    look_at_maps(&search);
+    order_majors(&search, driver_version);
+    void *h = try_names(&search, NULL, RTLD_NOLOAD, found, size);
     if (!h)
         h = dlopen("libcupti.so", RTLD_NOW | RTLD_NOLOAD);
-    add_sites_of(&s, getenv("VIRTUAL_ENV"));
-    add_sites_of(&s, getenv("CONDA_PREFIX"));
-    for (unsigned i = 0; i < s.count && !h; i++)
-        h = try_names(&s, s.folder[i], 0, found, size);
+    add_sites_of(&search, getenv("VIRTUAL_ENV"));
+    add_sites_of(&search, getenv("CONDA_PREFIX"));
+    for (unsigned i = 0; i < search.count && !h; i++)
+        h = try_names(&search, search.folder[i], 0, found, size);
     if (!h)
-        h = try_names(&s, NULL, 0, found, size);
-    s.count = 0;
-    add_toolkit(&s, getenv("CUDA_HOME"));
-    add_toolkit(&s, getenv("CUDA_PATH"));
-    add_toolkit(&s, "/usr/local/cuda");
-    for (unsigned i = 0; i < s.count && !h; i++)
-        h = try_names(&s, s.folder[i], 0, found, size);
+        h = try_names(&search, NULL, 0, found, size);
+    search.count = 0;
+    add_toolkit(&search, getenv("CUDA_HOME"));
+    add_toolkit(&search, getenv("CUDA_PATH"));
+    add_toolkit(&search, "/usr/local/cuda");
+    for (unsigned i = 0; i < search.count && !h; i++)
+        h = try_names(&search, search.folder[i], 0, found, size);
     return h;
 }
 
-bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size,
+bool agent_cupti_find(struct cupti *cupti, int driver_version, char *path, size_t size,
                       enum wire_gpu_stage *stage)
 {
     *stage = WIRE_GPU_STAGE_LIBRARY;
     path[0] = 0;
-    c->library = find_library(driver_version, path, size);
-    if (!c->library)
+    cupti->library = find_library(driver_version, path, size);
+    if (!cupti->library)
         return false;
     bool complete = true;
 #define LOOK_UP(name, required, arguments) \
-    c->name = (int(*) arguments)(uintptr_t)dlsym(c->library, "cupti" #name); \
-    complete &= !(required) || c->name;
+    cupti->name = (int(*) arguments)(uintptr_t)dlsym(cupti->library, "cupti" #name); \
+    complete &= !(required) || cupti->name;
     CUPTI_FUNCTION_MAP(LOOK_UP)
 #undef LOOK_UP
     Dl_info where;
-    if (complete && dladdr((void *)(uintptr_t)c->ActivityEnable, &where) && where.dli_fname)
+    if (complete && dladdr((void *)(uintptr_t)cupti->ActivityEnable, &where) && where.dli_fname)
         snprintf(path, size, "%s", where.dli_fname);
     *stage = complete ? WIRE_GPU_STAGE_NONE : WIRE_GPU_STAGE_SYMBOL;
     return complete;

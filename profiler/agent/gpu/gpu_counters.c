@@ -29,21 +29,21 @@ static bool asked(enum wire_counters which)
 
 void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage, int error)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[which];
-    atomic_store_explicit(&c->stage, stage, memory_order_relaxed);
-    atomic_store_explicit(&c->error, (uint32_t)error, memory_order_relaxed);
-    atomic_store_explicit(&c->state, WIRE_COUNTERS_FAILED, memory_order_release);
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[which];
+    atomic_store_explicit(&counters->stage, stage, memory_order_relaxed);
+    atomic_store_explicit(&counters->error, (uint32_t)error, memory_order_relaxed);
+    atomic_store_explicit(&counters->state, WIRE_COUNTERS_FAILED, memory_order_release);
 }
 
 int gpu_counters_chip(enum wire_counters which, int device, const char **chip)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[which];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[which];
     struct profiler_initialize begin = {.size = PROFILER_SIZE(profiler_initialize, reserved)};
     struct profiler_chip p = {.size = PROFILER_SIZE(profiler_chip, name), .device = (size_t)device};
     int rc = gpu_functions.ProfilerInitialize ? gpu_functions.ProfilerInitialize(&begin) : 0;
     if (rc || (rc = gpu_functions.DeviceGetChipName(&p)))
         return rc;
-    strncpy(c->chip, p.name, sizeof c->chip - 1);
+    strncpy(counters->chip, p.name, sizeof counters->chip - 1);
     *chip = p.name;
     return 0;
 }

@@ -55,7 +55,7 @@ void gpu_pm_stop(void);
 /* gpu_range.c. step: on the thread of the steps, before one begins. cut: a range of that thread or
  * of another one begins or ends, while agent_watch_flag is set. read: on the counters' thread. */
 void gpu_range_step(uint64_t index);
-void gpu_range_cut(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name);
+void gpu_range_cut(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name);
 bool gpu_range_busy(void); /* nothing else is recorded on the device */
 void gpu_range_read(void);
 void gpu_range_stop(void);

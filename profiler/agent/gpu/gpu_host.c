@@ -5,54 +5,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gpu_host_functions(struct profiler_functions *f, void *library)
+bool gpu_host_functions(struct profiler_functions *functions, void *library)
 {
 #define LOOK_UP(name, type) \
-    f->name = (int (*)(struct type *))(uintptr_t)dlsym(library, "cupti" #name);
+    functions->name = (int (*)(struct type *))(uintptr_t)dlsym(library, "cupti" #name);
     PROFILER_FUNCTION_MAP(LOOK_UP)
 #undef LOOK_UP
-    return f->ProfilerHostInitialize && f->ProfilerHostDeinitialize &&
-           f->ProfilerHostGetMetricProperties && f->ProfilerHostConfigAddMetrics &&
-           f->ProfilerHostGetConfigImageSize && f->ProfilerHostGetConfigImage &&
-           f->ProfilerHostGetNumOfPasses && f->ProfilerHostEvaluateToGpuValues;
+    return functions->ProfilerHostInitialize && functions->ProfilerHostDeinitialize &&
+           functions->ProfilerHostGetMetricProperties && functions->ProfilerHostConfigAddMetrics &&
+           functions->ProfilerHostGetConfigImageSize && functions->ProfilerHostGetConfigImage &&
+           functions->ProfilerHostGetNumOfPasses && functions->ProfilerHostEvaluateToGpuValues;
 }
 
-static int object_open(const struct profiler_functions *f, int type, const char *chip,
+static int object_open(const struct profiler_functions *functions, int type, const char *chip,
                        const uint8_t *availability, void **object)
 {
     struct profiler_host_open p = {.size = PROFILER_SIZE(profiler_host_open, host),
                                    .type = type,
                                    .chip = chip,
                                    .availability = availability};
-    int rc = f->ProfilerHostInitialize(&p);
+    int rc = functions->ProfilerHostInitialize(&p);
     *object = p.host;
     return rc;
 }
 
-static void object_close(const struct profiler_functions *f, void *object)
+static void object_close(const struct profiler_functions *functions, void *object)
 {
     struct profiler_host_close p = {.size = PROFILER_SIZE(profiler_host_close, host),
                                     .host = object};
     if (object)
-        f->ProfilerHostDeinitialize(&p);
+        functions->ProfilerHostDeinitialize(&p);
 }
 
 /* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image
  * belongs to the caller. */
-static int configure(const struct gpu_host *h, void *object, uint8_t **image, size_t *bytes,
+static int configure(const struct gpu_host *gpu_host, void *object, uint8_t **image, size_t *bytes,
                      size_t *passes)
 {
     const char *names[GPU_HOST_METRICS];
-    memcpy(names, h->name, sizeof names);
+    memcpy(names, gpu_host->name, sizeof names);
     struct profiler_host_add add = {.size = PROFILER_SIZE(profiler_host_add, count),
                                     .host = object,
                                     .names = names,
-                                    .count = h->count};
+                                    .count = gpu_host->count};
     struct profiler_host_config_bytes size = {
         .size = PROFILER_SIZE(profiler_host_config_bytes, bytes), .host = object};
-    int rc = h->f->ProfilerHostConfigAddMetrics(&add);
+    int rc = gpu_host->functions->ProfilerHostConfigAddMetrics(&add);
     *image = NULL;
-    if (rc || (rc = h->f->ProfilerHostGetConfigImageSize(&size)))
+    if (rc || (rc = gpu_host->functions->ProfilerHostGetConfigImageSize(&size)))
         return rc;
     *image = malloc(size.bytes ? size.bytes : 1);
     struct profiler_host_config config = {.size = PROFILER_SIZE(profiler_host_config, image),
@@ -61,9 +61,9 @@ static int configure(const struct gpu_host *h, void *object, uint8_t **image, si
                                           .image = *image};
     struct profiler_host_passes count = {
         .size = PROFILER_SIZE(profiler_host_passes, passes), .bytes = size.bytes, .image = *image};
-    rc = *image ? h->f->ProfilerHostGetConfigImage(&config) : -1;
+    rc = *image ? gpu_host->functions->ProfilerHostGetConfigImage(&config) : -1;
     if (!rc)
-        rc = h->f->ProfilerHostGetNumOfPasses(&count);
+        rc = gpu_host->functions->ProfilerHostGetNumOfPasses(&count);
     *bytes = size.bytes;
     *passes = count.passes;
     return rc;
@@ -71,78 +71,79 @@ static int configure(const struct gpu_host *h, void *object, uint8_t **image, si
 
 /* Does the chip know the name? Some names of another chip are taken by ConfigAddMetrics and fail
  * later. */
-static bool known(const struct gpu_host *h, const char *name)
+static bool known(const struct gpu_host *gpu_host, const char *name)
 {
     struct profiler_host_metric p = {
-        .size = PROFILER_SIZE(profiler_host_metric, type), .host = h->object, .name = name};
-    return h->f->ProfilerHostGetMetricProperties(&p) == 0;
+        .size = PROFILER_SIZE(profiler_host_metric, type), .host = gpu_host->object, .name = name};
+    return gpu_host->functions->ProfilerHostGetMetricProperties(&p) == 0;
 }
 
 /* Tries the names of a metric one by one at the end of the list. */
-static int take(struct gpu_host *h, int type, const char *chip, const uint8_t *availability,
-                const struct gpu_metric *m, size_t most_passes)
+static int take(struct gpu_host *gpu_host, int type, const char *chip, const uint8_t *availability,
+                const struct gpu_metric *gpu_metric, size_t most_passes)
 {
-    for (size_t i = 0; i < GPU_METRIC_CANDIDATES && m->candidate[i] && h->count < GPU_HOST_METRICS;
+    for (size_t i = 0; i < GPU_METRIC_CANDIDATES && gpu_metric->candidate[i] &&
+                       gpu_host->count < GPU_HOST_METRICS;
          i++) {
         void *object = NULL;
         uint8_t *image = NULL;
         size_t bytes = 0, passes = 0;
-        if (!known(h, m->candidate[i]))
+        if (!known(gpu_host, gpu_metric->candidate[i]))
             continue;
-        h->metric[h->count] = m;
-        h->name[h->count++] = m->candidate[i];
-        int rc = object_open(h->f, type, chip, availability, &object);
-        int refused = rc ? rc : configure(h, object, &image, &bytes, &passes);
+        gpu_host->metric[gpu_host->count] = gpu_metric;
+        gpu_host->name[gpu_host->count++] = gpu_metric->candidate[i];
+        int rc = object_open(gpu_host->functions, type, chip, availability, &object);
+        int refused = rc ? rc : configure(gpu_host, object, &image, &bytes, &passes);
         if (refused || !passes || (most_passes && passes > most_passes)) {
-            object_close(h->f, object);
+            object_close(gpu_host->functions, object);
             free(image);
-            h->count--;
+            gpu_host->count--;
             if (rc)
                 return rc;
             continue;
         }
-        object_close(h->f, h->object);
-        free(h->config);
-        h->object = object;
-        h->config = image;
-        h->config_bytes = bytes;
-        h->passes = passes;
+        object_close(gpu_host->functions, gpu_host->object);
+        free(gpu_host->config);
+        gpu_host->object = object;
+        gpu_host->config = image;
+        gpu_host->config_bytes = bytes;
+        gpu_host->passes = passes;
         return 0;
     }
     return 0;
 }
 
-int gpu_host_open(struct gpu_host *h, const struct profiler_functions *f, int type,
+int gpu_host_open(struct gpu_host *gpu_host, const struct profiler_functions *functions, int type,
                   const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
                   size_t n, size_t most_passes)
 {
-    *h = (struct gpu_host){.f = f};
-    int rc = object_open(f, type, chip, availability, &h->object);
+    *gpu_host = (struct gpu_host){.functions = functions};
+    int rc = object_open(functions, type, chip, availability, &gpu_host->object);
     for (size_t i = 0; i < n && !rc; i++)
-        rc = take(h, type, chip, availability, &wanted[i], most_passes);
+        rc = take(gpu_host, type, chip, availability, &wanted[i], most_passes);
     return rc;
 }
 
-void gpu_host_close(struct gpu_host *h)
+void gpu_host_close(struct gpu_host *gpu_host)
 {
-    if (h->f)
-        object_close(h->f, h->object);
-    free(h->config);
-    *h = (struct gpu_host){0};
+    if (gpu_host->functions)
+        object_close(gpu_host->functions, gpu_host->object);
+    free(gpu_host->config);
+    *gpu_host = (struct gpu_host){0};
 }
 
-int gpu_host_values(const struct gpu_host *h, const uint8_t *data, size_t bytes, size_t index,
-                    double *values)
+int gpu_host_values(const struct gpu_host *gpu_host, const uint8_t *data, size_t bytes,
+                    size_t index, double *values)
 {
     const char *names[GPU_HOST_METRICS];
-    memcpy(names, h->name, sizeof names);
+    memcpy(names, gpu_host->name, sizeof names);
     struct profiler_host_evaluate p = {.size = PROFILER_SIZE(profiler_host_evaluate, values),
-                                       .host = h->object,
+                                       .host = gpu_host->object,
                                        .data = data,
                                        .data_bytes = bytes,
                                        .range = index,
                                        .names = names,
-                                       .count = h->count,
+                                       .count = gpu_host->count,
                                        .values = values};
-    return h->f->ProfilerHostEvaluateToGpuValues(&p);
+    return gpu_host->functions->ProfilerHostEvaluateToGpuValues(&p);
 }

@@ -37,15 +37,16 @@ static bool fail(struct sampler *s, enum wire_counters_stage stage, int error)
 
 static bool complete(void)
 {
-    const struct profiler_functions *f = &gpu_functions;
-    return f->DeviceGetChipName && f->PmSamplingGetCounterAvailability && f->PmSamplingEnable &&
-           f->PmSamplingDisable && f->PmSamplingSetConfig && f->PmSamplingGetCounterDataSize &&
-           f->PmSamplingCounterDataImageInitialize && f->PmSamplingStart && f->PmSamplingStop &&
-           f->PmSamplingDecodeData && f->PmSamplingGetCounterDataInfo &&
-           f->PmSamplingCounterDataGetSampleInfo;
+    const struct profiler_functions *functions = &gpu_functions;
+    return functions->DeviceGetChipName && functions->PmSamplingGetCounterAvailability &&
+           functions->PmSamplingEnable && functions->PmSamplingDisable &&
+           functions->PmSamplingSetConfig && functions->PmSamplingGetCounterDataSize &&
+           functions->PmSamplingCounterDataImageInitialize && functions->PmSamplingStart &&
+           functions->PmSamplingStop && functions->PmSamplingDecodeData &&
+           functions->PmSamplingGetCounterDataInfo && functions->PmSamplingCounterDataGetSampleInfo;
 }
 
-static int open_host(struct sampler *s, int device, enum wire_counters_stage *stage)
+static int open_host(struct sampler *state, int device, enum wire_counters_stage *stage)
 {
     const char *chip;
     struct profiler_pm_availability free_ones = {
@@ -61,19 +62,19 @@ static int open_host(struct sampler *s, int device, enum wire_counters_stage *st
     rc = free_ones.image ? gpu_functions.PmSamplingGetCounterAvailability(&free_ones) : -1;
     if (!rc) {
         *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, free_ones.image,
-                           gpu_pm_metrics, GPU_PM_METRICS, 1);
+        rc = gpu_host_open(&state->host, &gpu_functions, PROFILER_PM_SAMPLING, chip,
+                           free_ones.image, gpu_pm_metrics, GPU_PM_METRICS, 1);
     }
     free(free_ones.image);
-    return rc ? rc : s->host.count ? 0 : -1;
+    return rc ? rc : state->host.count ? 0 : -1;
 }
 
-static int configure(struct sampler *s)
+static int configure(struct sampler *state)
 {
     struct profiler_pm_config p = {.size = PROFILER_SIZE(profiler_pm_config, append),
-                                   .sampler = s->object,
-                                   .bytes = s->host.config_bytes,
-                                   .image = s->host.config,
+                                   .sampler = state->object,
+                                   .bytes = state->host.config_bytes,
+                                   .image = state->host.config,
                                    .hardware_bytes = HARDWARE_BYTES,
                                    .interval = INTERVAL_NS,
                                    .trigger = PROFILER_TRIGGER_TIME,
@@ -92,35 +93,35 @@ static int configure(struct sampler *s)
 }
 
 /* Empties the image. */
-static int reset(struct sampler *s)
+static int reset(struct sampler *state)
 {
     struct profiler_pm_data p = {.size = PROFILER_SIZE(profiler_pm_data, data),
-                                 .sampler = s->object,
-                                 .bytes = s->data_bytes,
-                                 .data = s->data};
+                                 .sampler = state->object,
+                                 .bytes = state->data_bytes,
+                                 .data = state->data};
     return gpu_functions.PmSamplingCounterDataImageInitialize(&p);
 }
 
-static int make_image(struct sampler *s)
+static int make_image(struct sampler *state)
 {
     const char *names[GPU_HOST_METRICS];
-    memcpy(names, s->host.name, sizeof names);
+    memcpy(names, state->host.name, sizeof names);
     struct profiler_pm_data_bytes p = {.size = PROFILER_SIZE(profiler_pm_data_bytes, bytes),
-                                       .sampler = s->object,
+                                       .sampler = state->object,
                                        .names = names,
-                                       .count = s->host.count,
+                                       .count = state->host.count,
                                        .most = SAMPLES};
     int rc = gpu_functions.PmSamplingGetCounterDataSize(&p);
     if (rc)
         return rc;
-    s->data_bytes = p.bytes;
-    s->data = malloc(p.bytes ? p.bytes : 1);
-    return s->data ? reset(s) : -1;
+    state->data_bytes = p.bytes;
+    state->data = malloc(p.bytes ? p.bytes : 1);
+    return state->data ? reset(state) : -1;
 }
 
 bool gpu_pm_look(int device)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
     struct sampler *s = &sampler[device];
     struct profiler_pm_enable enable = {.size = PROFILER_SIZE(profiler_pm_enable, sampler),
                                         .device = (size_t)device};
@@ -141,50 +142,50 @@ bool gpu_pm_look(int device)
         return fail(s, WIRE_COUNTERS_STAGE_START, rc);
     for (size_t i = 0; i < s->host.count; i++)
         s->counter[i] = agent_counter_own(s->host.metric[i]->name, s->host.metric[i]->unit, device);
-    atomic_store_explicit(&c->metrics, (uint32_t)s->host.count, memory_order_relaxed);
-    atomic_store_explicit(&c->passes, (uint32_t)s->host.passes, memory_order_relaxed);
-    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+    atomic_store_explicit(&counters->metrics, (uint32_t)s->host.count, memory_order_relaxed);
+    atomic_store_explicit(&counters->passes, (uint32_t)s->host.passes, memory_order_relaxed);
+    atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
     return true;
 }
 
-static int read_sample(struct sampler *s, size_t index)
+static int read_sample(struct sampler *state, size_t index)
 {
     struct profiler_pm_sample p = {.size = PROFILER_SIZE(profiler_pm_sample, end),
-                                   .sampler = s->object,
-                                   .data = s->data,
-                                   .data_bytes = s->data_bytes,
+                                   .sampler = state->object,
+                                   .data = state->data,
+                                   .data_bytes = state->data_bytes,
                                    .index = index};
     double value[GPU_HOST_METRICS];
     int rc = gpu_functions.PmSamplingCounterDataGetSampleInfo(&p);
-    if (rc || (rc = gpu_host_values(&s->host, s->data, s->data_bytes, index, value)))
+    if (rc || (rc = gpu_host_values(&state->host, state->data, state->data_bytes, index, value)))
         return rc;
     uint64_t time = gpu_counters_time(p.end);
-    for (size_t i = 0; i < s->host.count; i++)
-        agent_counter_put(s->counter[i], value[i], time);
+    for (size_t i = 0; i < state->host.count; i++)
+        agent_counter_put(state->counter[i], value[i], time);
     atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1,
                               memory_order_relaxed);
     return 0;
 }
 
-static void read_device(struct sampler *s)
+static void read_device(struct sampler *state)
 {
     struct profiler_pm_decode decode = {.size = PROFILER_SIZE(profiler_pm_decode, overflow),
-                                        .sampler = s->object,
-                                        .data = s->data,
-                                        .data_bytes = s->data_bytes};
+                                        .sampler = state->object,
+                                        .data = state->data,
+                                        .data_bytes = state->data_bytes};
     struct profiler_pm_info info = {.size = PROFILER_SIZE(profiler_pm_info, completed),
-                                    .data = s->data,
-                                    .data_bytes = s->data_bytes};
+                                    .data = state->data,
+                                    .data_bytes = state->data_bytes};
     int rc = gpu_functions.PmSamplingDecodeData(&decode);
     if (!rc)
         rc = gpu_functions.PmSamplingGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.completed && !rc; i++)
-        rc = read_sample(s, i);
+        rc = read_sample(state, i);
     if (decode.overflow)
         atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1,
                                   memory_order_relaxed);
-    if (rc || (rc = reset(s)))
-        fail(s, WIRE_COUNTERS_STAGE_DECODE, rc);
+    if (rc || (rc = reset(state)))
+        fail(state, WIRE_COUNTERS_STAGE_DECODE, rc);
 }
 
 void gpu_pm_read(void)

@@ -77,13 +77,16 @@ static void fail(enum wire_counters_stage stage, int error)
 
 static bool complete(void)
 {
-    const struct profiler_functions *f = &gpu_functions;
-    return f->DeviceGetChipName && f->RangeProfilerEnable && f->RangeProfilerDisable &&
-           f->RangeProfilerGetCounterDataSize && f->RangeProfilerCounterDataImageInitialize &&
-           f->RangeProfilerSetConfig && f->RangeProfilerStart && f->RangeProfilerStop &&
-           f->RangeProfilerPushRange && f->RangeProfilerPopRange && f->RangeProfilerDecodeData &&
-           f->RangeProfilerGetCounterDataInfo && f->RangeProfilerCounterDataGetRangeInfo &&
-           gpu_driver.current && gpu_driver.current_device && gpu_driver.synchronize;
+    const struct profiler_functions *functions = &gpu_functions;
+    return functions->DeviceGetChipName && functions->RangeProfilerEnable &&
+           functions->RangeProfilerDisable && functions->RangeProfilerGetCounterDataSize &&
+           functions->RangeProfilerCounterDataImageInitialize &&
+           functions->RangeProfilerSetConfig && functions->RangeProfilerStart &&
+           functions->RangeProfilerStop && functions->RangeProfilerPushRange &&
+           functions->RangeProfilerPopRange && functions->RangeProfilerDecodeData &&
+           functions->RangeProfilerGetCounterDataInfo &&
+           functions->RangeProfilerCounterDataGetRangeInfo && gpu_driver.current &&
+           gpu_driver.current_device && gpu_driver.synchronize;
 }
 
 static int open_host(void *context, enum wire_counters_stage *stage)
@@ -242,7 +245,7 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
 
 static void begin(void)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
     enum wire_counters_stage stage;
     void *context = NULL;
     if (!complete()) {
@@ -260,8 +263,8 @@ static void begin(void)
         fail(stage, rc);
         return;
     }
-    atomic_store_explicit(&c->metrics, (uint32_t)range.host.count, memory_order_relaxed);
-    atomic_store_explicit(&c->passes, (uint32_t)range.host.passes, memory_order_relaxed);
+    atomic_store_explicit(&counters->metrics, (uint32_t)range.host.count, memory_order_relaxed);
+    atomic_store_explicit(&counters->passes, (uint32_t)range.host.passes, memory_order_relaxed);
     atomic_store_explicit(&range.thread, agent_tls, memory_order_relaxed);
     gpu_plan_clear(&range.plan);
     set_phase(WHOLE);
@@ -271,7 +274,7 @@ static void begin(void)
 /* The step that was looked at is over: counts the ranges that it had, in the next ones. */
 static void begin_parts(void)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
     size_t pieces = gpu_plan_pieces(&range.plan);
     enum wire_counters_stage stage = WIRE_COUNTERS_STAGE_CONFIG;
     void *context = NULL;
@@ -280,10 +283,11 @@ static void begin_parts(void)
         end_all();
         return;
     }
-    memcpy(c->chip, agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].chip, sizeof c->chip);
-    atomic_store_explicit(&c->metrics, (uint32_t)range.host.count, memory_order_relaxed);
-    atomic_store_explicit(&c->passes, (uint32_t)range.host.passes, memory_order_relaxed);
-    atomic_store_explicit(&c->state, WIRE_COUNTERS_WAITING, memory_order_release);
+    memcpy(counters->chip, agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].chip,
+           sizeof counters->chip);
+    atomic_store_explicit(&counters->metrics, (uint32_t)range.host.count, memory_order_relaxed);
+    atomic_store_explicit(&counters->passes, (uint32_t)range.host.passes, memory_order_relaxed);
+    atomic_store_explicit(&counters->state, WIRE_COUNTERS_WAITING, memory_order_release);
     if (!range.plan.levels) {
         fail(WIRE_COUNTERS_STAGE_MANY, 0);
         return;
@@ -371,10 +375,10 @@ void gpu_range_step(uint64_t index)
         begin();
 }
 
-void gpu_range_cut(const struct agent_thread *t, bool push_, uint32_t domain, uint32_t name)
+void gpu_range_cut(const struct agent_thread *thread, bool push_, uint32_t domain, uint32_t name)
 {
     uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
-    if (t != atomic_load_explicit(&range.thread, memory_order_relaxed))
+    if (thread != atomic_load_explicit(&range.thread, memory_order_relaxed))
         return;
     if (phase == WHOLE || phase == LOOKING)
         gpu_plan_see(&range.plan, push_, (uint16_t)domain, name);
@@ -400,13 +404,13 @@ bool gpu_range_busy(void)
 
 static void tell_whole(void)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
     for (size_t i = 0; i < range.host.count; i++)
         agent_counter_put(
             agent_counter_own(range.host.metric[i]->name, range.host.metric[i]->unit, range.device),
             range.value[i], range.begin);
-    atomic_fetch_add_explicit(&c->values, 1, memory_order_relaxed);
-    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+    atomic_fetch_add_explicit(&counters->values, 1, memory_order_relaxed);
+    atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
 }
 
 #define PATH_BYTES 256u
@@ -432,9 +436,9 @@ static void path_of(size_t piece, char path[PATH_BYTES])
 }
 
 /* Shares and warps are means over time, all else are sums. */
-static bool is_mean(const struct gpu_metric *m)
+static bool is_mean(const struct gpu_metric *gpu_metric)
 {
-    return !strcmp(m->unit, "%") || !strcmp(m->unit, "warps");
+    return !strcmp(gpu_metric->unit, "%") || !strcmp(gpu_metric->unit, "warps");
 }
 
 /* Of all pieces with this path. */
@@ -475,17 +479,17 @@ static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t piece
     for (size_t i = first; i < pieces; i++)
         same += !strcmp(path[i], path[first]);
     for (size_t m = 0; m < range.host.count; m += FIELDS) {
-        struct counted c = {.device = (uint32_t)range.device, .pieces = same};
+        struct counted counted = {.device = (uint32_t)range.device, .pieces = same};
         for (size_t i = 0; i < FIELDS; i++)
-            c.value[i] =
+            counted.value[i] =
                 m + i < range.host.count ? over_pieces(path, first, pieces, m + i, time) : 0;
-        agent_mark_put(name, schema_of(m), &c, sizeof c, range.parts_begin);
+        agent_mark_put(name, schema_of(m), &counted, sizeof counted, range.parts_begin);
     }
 }
 
 static void tell_parts(void)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
+    struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
     size_t pieces = gpu_plan_pieces(&range.plan), time = 0;
     char(*path)[PATH_BYTES] = malloc(pieces * sizeof *path);
     while (time < range.host.count && strcmp(range.host.metric[time]->name, "range_time") != 0)
@@ -499,10 +503,10 @@ static void tell_parts(void)
         if (!first)
             continue;
         tell_path((const char(*)[PATH_BYTES])path, i, pieces, time);
-        atomic_fetch_add_explicit(&c->values, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&counters->values, 1, memory_order_relaxed);
     }
     free(path);
-    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+    atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
 }
 
 static void tell(_Atomic uint32_t *values, void (*how)(void))

@@ -120,9 +120,9 @@ static struct slot *slot_of(const void *handle, uint64_t *state)
     uintptr_t h = (uintptr_t)handle;
     if ((h & ((uintptr_t)0xff << 56)) != HANDLE_TAG || (h & 0xffff) >= SLOTS)
         return NULL;
-    struct slot *s = &slots[h & 0xffff];
-    *state = atomic_load_explicit(&s->state, memory_order_acquire);
-    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((h >> 16) & 0x7fffffff) ? s
+    struct slot *slot = &slots[h & 0xffff];
+    *state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((h >> 16) & 0x7fffffff) ? slot
                                                                                           : NULL;
 }
 
@@ -162,18 +162,18 @@ static uint32_t type_bytes(const char *type)
     return n && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
 }
 
-static void describe(struct comm_payload *p, const struct comm *c, const char *func, uint64_t count,
-                     const char *type)
+static void describe(struct comm_payload *comm_payload, const struct comm *comm, const char *func,
+                     uint64_t count, const char *type)
 {
-    p->bytes = count * type_bytes(type);
-    p->ranks = c->ranks;
+    comm_payload->bytes = count * type_bytes(type);
+    comm_payload->ranks = comm->ranks;
     if (!strncmp(func, "nccl", 4))
         func += 4;
     for (size_t i = 0; i < sizeof operation / sizeof *operation; i++)
         if (!strcmp(func, operation[i].name)) {
-            p->op = operation[i].op;
-            if (operation[i].share && c->ranks)
-                p->bytes *= c->ranks;
+            comm_payload->op = operation[i].op;
+            if (operation[i].share && comm->ranks)
+                comm_payload->bytes *= comm->ranks;
             return;
         }
 }
@@ -190,63 +190,65 @@ static uint32_t name_of(const char *func)
 
 /* ---- events ---- */
 
-static void slot_end(struct slot *s, uint64_t state)
+static void slot_end(struct slot *slot, uint64_t state)
 {
-    struct agent_event e = {0};
-    uint64_t range = s->range;
+    struct agent_event event = {0};
+    uint64_t range = slot->range;
     uint64_t next = ((state >> 32) + 1) << 32; /* free, of the next generation */
-    if (!atomic_compare_exchange_strong_explicit(&s->state, &state, next, memory_order_acq_rel,
+    if (!atomic_compare_exchange_strong_explicit(&slot->state, &state, next, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return; /* something began inside meanwhile, or another thread ended it */
-    agent_range_end(atomic_load_explicit(&comm_domain, memory_order_relaxed), range, &e);
+    agent_range_end(atomic_load_explicit(&comm_domain, memory_order_relaxed), range, &event);
 }
 
 static struct slot *slot_take(uint32_t *index, uint64_t *generation)
 {
     uint32_t from = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < SLOTS; i++) {
-        struct slot *s = &slots[(from + i) % SLOTS];
-        uint64_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
+        struct slot *slot = &slots[(from + i) % SLOTS];
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
         /* taken with one event inside, so that nobody ends it before its range has begun */
         if (!(state & IN_USE) &&
-            atomic_compare_exchange_strong_explicit(&s->state, &state, state | IN_USE | 1,
+            atomic_compare_exchange_strong_explicit(&slot->state, &state, state | IN_USE | 1,
                                                     memory_order_acquire, memory_order_relaxed)) {
             *index = (from + i) % SLOTS;
             *generation = state >> 32;
-            return s;
+            return slot;
         }
     }
     agent_lose(WIRE_LOSS_NCCL_SLOTS, 1);
     return NULL;
 }
 
-static void inside_ends(struct slot *s)
+static void inside_ends(struct slot *slot)
 {
-    uint64_t state = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel) - 1;
+    uint64_t state = atomic_fetch_sub_explicit(&slot->state, 1, memory_order_acq_rel) - 1;
     if ((state & STOPPED) && !(state & INSIDE))
-        slot_end(s, state);
+        slot_end(slot, state);
 }
 
-static void *collective(const struct layout *l, const struct comm *c, const void *event, bool p2p)
+static void *collective(const struct layout *layout, const struct comm *comm, const void *event,
+                        bool p2p)
 {
     uint32_t index;
     uint64_t generation;
-    struct slot *s = slot_take(&index, &generation);
-    if (!s)
+    struct slot *slot = slot_take(&index, &generation);
+    if (!slot)
         return HANDLE_OTHER;
-    const char *func = field_text(event, p2p ? l->p2p_func : l->func, l->as_text, func_text,
-                                  sizeof func_text / sizeof *func_text);
-    const char *type = field_text(event, p2p ? l->p2p_datatype : l->datatype, l->as_text, type_text,
-                                  sizeof type_text / sizeof *type_text);
-    struct comm_payload payload = {.communicator = l->hash ? field64(event, l->hash) : c->id,
-                                   .sequence = p2p ? 0 : field64(event, l->sequence)};
-    describe(&payload, c, func, field64(event, p2p ? l->p2p_count : l->count), type);
+    const char *func = field_text(event, p2p ? layout->p2p_func : layout->func, layout->as_text,
+                                  func_text, sizeof func_text / sizeof *func_text);
+    const char *type = field_text(event, p2p ? layout->p2p_datatype : layout->datatype,
+                                  layout->as_text, type_text, sizeof type_text / sizeof *type_text);
+    struct comm_payload payload = {.communicator =
+                                       layout->hash ? field64(event, layout->hash) : comm->id,
+                                   .sequence = p2p ? 0 : field64(event, layout->sequence)};
+    describe(&payload, comm, func, field64(event, p2p ? layout->p2p_count : layout->count), type);
     struct agent_event e = {.name = name_of(func),
                             .schema = atomic_load_explicit(&comm_schema, memory_order_relaxed),
                             .bytes = sizeof payload,
                             .data = &payload};
-    s->range = agent_range_start(atomic_load_explicit(&comm_domain, memory_order_relaxed), &e);
-    inside_ends(s);
+    slot->range = agent_range_start(atomic_load_explicit(&comm_domain, memory_order_relaxed), &e);
+    inside_ends(slot);
     return handle_of(index, generation, false);
 }
 
@@ -260,22 +262,22 @@ static void *inside(const void *event, bool proxy)
     memcpy(&pid, (const char *)event + 24, sizeof pid);
     if (proxy && (uint32_t)pid != agent_process->pid)
         return NULL;
-    struct slot *s = slot_of(parent, &state);
-    while (s && !atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1,
-                                                       memory_order_acq_rel, memory_order_relaxed))
-        s = slot_of(parent, &state);
-    return s ? handle_of((uint32_t)(s - slots), state >> 32, true) : NULL;
+    struct slot *slot = slot_of(parent, &state);
+    while (slot && !atomic_compare_exchange_weak_explicit(
+                       &slot->state, &state, state + 1, memory_order_acq_rel, memory_order_relaxed))
+        slot = slot_of(parent, &state);
+    return slot ? handle_of((uint32_t)(slot - slots), state >> 32, true) : NULL;
 }
 
 static int start_event(uint32_t version, const void *context, void **handle, const void *event)
 {
-    const struct layout *l = &layouts[version];
+    const struct layout *layout = &layouts[version];
     static const struct comm unknown;
-    const struct comm *c = context ? context : &unknown;
+    const struct comm *comm = context ? context : &unknown;
     *handle = NULL;
     if (!event)
         return 0;
-    uint64_t type = l->wide_type ? field64(event, 0) : *(const uint8_t *)event;
+    uint64_t type = layout->wide_type ? field64(event, 0) : *(const uint8_t *)event;
     switch (type) {
     case GROUP:
     case GROUP_API:
@@ -285,10 +287,10 @@ static int start_event(uint32_t version, const void *context, void **handle, con
         break;
     case COLL:
     case CE_COLL:
-        *handle = collective(l, c, event, false);
+        *handle = collective(layout, comm, event, false);
         break;
     case P2P:
-        *handle = collective(l, c, event, true);
+        *handle = collective(layout, comm, event, true);
         break;
     case PROXY_OP:
         *handle = inside(event, true);
@@ -305,17 +307,17 @@ static int start_event(uint32_t version, const void *context, void **handle, con
 static int stop_event(void *handle)
 {
     uint64_t state;
-    struct slot *s = slot_of(handle, &state);
-    if (!s)
+    struct slot *slot = slot_of(handle, &state);
+    if (!slot)
         return 0;
     if ((uintptr_t)handle & HANDLE_CHILD) {
         if (state & INSIDE)
-            inside_ends(s);
+            inside_ends(slot);
         return 0;
     }
-    state = atomic_fetch_or_explicit(&s->state, STOPPED, memory_order_acq_rel) | STOPPED;
+    state = atomic_fetch_or_explicit(&slot->state, STOPPED, memory_order_acq_rel) | STOPPED;
     if (!(state & INSIDE))
-        slot_end(s, state);
+        slot_end(slot, state);
     return 0;
 }
 
@@ -374,13 +376,13 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
         return 0;
     agent_cuda_look();
     uint32_t n = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
-    struct comm *c = n < COMMS ? &comms[n] : &others;
+    struct comm *comm = n < COMMS ? &comms[n] : &others;
     if (n < COMMS)
-        *c = (struct comm){.id = id,
-                           .ranks = ranks > 0 ? (uint32_t)ranks : 0,
-                           .rank = (uint32_t)rank,
-                           .version = version};
-    *context = c;
+        *comm = (struct comm){.id = id,
+                              .ranks = ranks > 0 ? (uint32_t)ranks : 0,
+                              .rank = (uint32_t)rank,
+                              .version = version};
+    *context = comm;
     atomic_store_explicit(&base_mask, layouts[version].mask, memory_order_relaxed);
     atomic_store_explicit(&live_mask, mask, memory_order_release);
     mask_write();

@@ -24,43 +24,43 @@ struct sink {
     int rc; /* of the callback: non-zero ends */
 };
 
-static void tell(struct sink *s, const char *group, const char *name, enum col_status status,
+static void tell(struct sink *sink, const char *group, const char *name, enum col_status status,
                  int error, const char *text, const char *fix)
 {
-    struct col_probe p = {
+    struct col_probe probe = {
         .group = group, .name = name, .status = status, .error = error, .text = text, .fix = fix};
-    if (s->rc == 0)
-        s->rc = s->row(s->ctx, &p);
+    if (sink->rc == 0)
+        sink->rc = sink->row(sink->ctx, &probe);
 }
 
-static void probe_agent(struct sink *s)
+static void probe_agent(struct sink *sink)
 {
     char path[COL_PATH_MAX];
     struct tacho_error err = {0};
     if (col_find_library(NULL, path, &err) == 0)
-        tell(s, "agent", "library", COL_STATUS_OK, 0, path, "");
+        tell(sink, "agent", "library", COL_STATUS_OK, 0, path, "");
     else
-        tell(s, "agent", "library", COL_STATUS_NOT_SUPPORTED, ENOENT, err.what, err.hint);
+        tell(sink, "agent", "library", COL_STATUS_NOT_SUPPORTED, ENOENT, err.what, err.hint);
     char *slash = strrchr(path, '/');
     if (err.what[0] || !slash)
         return;
     snprintf(slash, sizeof path - (size_t)(slash - path), "/tacho-python");
     if (access(path, R_OK | X_OK) == 0)
-        tell(s, "hooks", "Python", COL_STATUS_OK, 0, path, "");
+        tell(sink, "hooks", "Python", COL_STATUS_OK, 0, path, "");
     else
-        tell(s, "hooks", "Python", COL_STATUS_WARNING, errno,
+        tell(sink, "hooks", "Python", COL_STATUS_WARNING, errno,
              "steps, modules and loader of PyTorch are not recorded: no tacho-python",
              "'make' or 'make install' puts that folder beside libtacho.so");
     snprintf(slash, sizeof path - (size_t)(slash - path), "/libtacho_gemm.so");
     if (access(path, R_OK) == 0)
-        tell(s, "hooks", "cuBLAS", COL_STATUS_OK, 0, path, "");
+        tell(sink, "hooks", "cuBLAS", COL_STATUS_OK, 0, path, "");
     else
-        tell(s, "hooks", "cuBLAS", COL_STATUS_WARNING, errno,
+        tell(sink, "hooks", "cuBLAS", COL_STATUS_WARNING, errno,
              "run --gemm-shapes records nothing: no libtacho_gemm.so",
              "'make' or 'make install' puts it beside libtacho.so");
 }
 
-static void probe_clock(struct sink *s)
+static void probe_clock(struct sink *sink)
 {
     char source[64] = "";
     if (col_proc_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
@@ -70,9 +70,9 @@ static void probe_clock(struct sink *s)
     if (col_clock_invariant()) {
         snprintf(text, sizeof text, "time stamp counter ticks at one rate (kernel uses %s)",
                  source[0] ? source : "?");
-        tell(s, "clock", "invariant TSC", COL_STATUS_OK, 0, text, "");
+        tell(sink, "clock", "invariant TSC", COL_STATUS_OK, 0, text, "");
     } else {
-        tell(s, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
+        tell(sink, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
              "no counter of constant rate: clock_gettime is used, ~10 ns slower",
              "none needed: times are exact all the same; virtual machines can be given an "
              "invariant TSC by their host");
@@ -90,35 +90,35 @@ static int folder_refuses(const char *folder)
     return rmdir(name) == 0 ? 0 : errno;
 }
 
-static void probe_storage(struct sink *s, const char *folder)
+static void probe_storage(struct sink *sink, const char *folder)
 {
     char text[256];
     struct statvfs v;
     int local = store_is_local(folder), refused = folder_refuses(folder);
     if (refused)
-        tell(s, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
+        tell(sink, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
              "record into another folder with -o");
     else if (local < 0)
-        tell(s, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
+        tell(sink, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
              "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
     else if (local == 0)
-        tell(s, "storage", "folder", COL_STATUS_WARNING, 0,
+        tell(sink, "storage", "folder", COL_STATUS_WARNING, 0,
              "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end",
              "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk "
              "with -o");
     else
-        tell(s, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
+        tell(sink, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
     if (statvfs(folder, &v) == 0) {
         double room = (double)v.f_bavail * (double)v.f_frsize;
         snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
-        tell(s, "storage", "room",
+        tell(sink, "storage", "room",
              room < (double)COL_DEFAULT_MAX_BYTES ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
              room < (double)COL_DEFAULT_MAX_BYTES
                  ? "less than the default of --max-size: make room or give a smaller one"
                  : "");
     }
     if (statvfs("/dev/shm", &v) != 0 || access("/dev/shm", W_OK) != 0) {
-        tell(s, "storage", "tmpfs", COL_STATUS_WARNING, errno,
+        tell(sink, "storage", "tmpfs", COL_STATUS_WARNING, errno,
              "/dev/shm cannot be written: events pass through the disk",
              "mount a tmpfs there (containers: --shm-size 1g)");
         return;
@@ -126,11 +126,11 @@ static void probe_storage(struct sink *s, const char *folder)
     double room = (double)v.f_bavail * (double)v.f_frsize;
     snprintf(text, sizeof text, "/dev/shm: %.0f MiB free", room / (1 << 20));
     bool small = room < (double)COL_TMPFS_ROOM;
-    tell(s, "storage", "tmpfs", small ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
+    tell(sink, "storage", "tmpfs", small ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
          small ? "events pass through the disk; in a container start it with --shm-size=1g" : "");
 }
 
-static void probe_system(struct sink *s)
+static void probe_system(struct sink *sink)
 {
     static const char *const path[] = {"/proc/self/stat", "/proc/self/io", "/proc/stat",
                                        "/proc/meminfo", "/proc/diskstats"};
@@ -139,15 +139,15 @@ static void probe_system(struct sink *s)
         long n = col_proc_read(path[i], text, sizeof text);
         struct col_proc_disk disk;
         if (n <= 0)
-            tell(s, "system", path[i],
+            tell(sink, "system", path[i],
                  n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED,
                  (int)-n, n < 0 ? strerror((int)-n) : "empty",
                  "mount /proc (containers, chroots): mount -t proc proc /proc");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
-            tell(s, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
+            tell(sink, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
                  "none needed: what disks move is not recorded");
         else
-            tell(s, "system", path[i], COL_STATUS_OK, 0, "readable", "");
+            tell(sink, "system", path[i], COL_STATUS_OK, 0, "readable", "");
     }
 }
 
@@ -165,101 +165,103 @@ static void burn(int64_t ns)
             x = x * 1.0000001f + 1e-9f;
 }
 
-static void probe_counters(struct sink *s)
+static void probe_counters(struct sink *sink)
 {
-    struct col_perf *p = col_perf_open(0);
-    if (!p) {
-        tell(s, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory",
+    struct col_perf *perf = col_perf_open(0);
+    if (!perf) {
+        tell(sink, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory",
              "free some memory");
         return;
     }
     burn(10000000);
-    for (unsigned i = 0; i < col_perf_count(p); i++) {
-        struct col_perf_reading r;
+    for (unsigned i = 0; i < col_perf_count(perf); i++) {
+        struct col_perf_reading perf_reading;
         char text[160];
-        col_perf_read(p, i, &r);
-        if (r.status == COL_STATUS_MULTIPLEXED)
-            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", r.value, r.unit,
-                     100 * r.ratio);
-        else if (!isnan(r.value))
-            snprintf(text, sizeof text, "%.0f %s in 10 ms", r.value, r.unit);
+        col_perf_read(perf, i, &perf_reading);
+        if (perf_reading.status == COL_STATUS_MULTIPLEXED)
+            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", perf_reading.value,
+                     perf_reading.unit, 100 * perf_reading.ratio);
+        else if (!isnan(perf_reading.value))
+            snprintf(text, sizeof text, "%.0f %s in 10 ms", perf_reading.value, perf_reading.unit);
         else
-            snprintf(text, sizeof text, "%s%s%s", col_status_text(r.status), r.error ? ": " : "",
-                     r.error ? strerror(r.error) : "");
-        tell(s, "counters", r.name, r.status, r.error, text, r.fix);
+            snprintf(text, sizeof text, "%s%s%s", col_status_text(perf_reading.status),
+                     perf_reading.error ? ": " : "",
+                     perf_reading.error ? strerror(perf_reading.error) : "");
+        tell(sink, "counters", perf_reading.name, perf_reading.status, perf_reading.error, text,
+             perf_reading.fix);
     }
-    col_perf_close(p);
+    col_perf_close(perf);
 }
 
-static void probe_stacks(struct sink *s)
+static void probe_stacks(struct sink *sink)
 {
-    struct col_stacks *k = col_stacks_open(0, 99, false);
-    const char *fix = "", *refused = k ? col_stacks_refused(k, &fix) : "out of memory";
+    struct col_stacks *stacks = col_stacks_open(0, 99, false);
+    const char *fix = "", *refused = stacks ? col_stacks_refused(stacks, &fix) : "out of memory";
     if (refused)
-        tell(s, "counters", "call stacks", COL_STATUS_DENIED, 0, refused, fix);
-    else if (!col_stacks_sees_kernel(k))
-        tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0, "sampled in user code only",
+        tell(sink, "counters", "call stacks", COL_STATUS_DENIED, 0, refused, fix);
+    else if (!col_stacks_sees_kernel(stacks))
+        tell(sink, "counters", "call stacks", COL_STATUS_WARNING, 0, "sampled in user code only",
              "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
-    else if (!col_stacks_unwinds(k))
-        tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0,
+    else if (!col_stacks_unwinds(stacks))
+        tell(sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
              "sampled, by frame pointers: stacks of most libraries end early",
              "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by "
              "unwind tables then");
     else
-        tell(s, "counters", "call stacks", COL_STATUS_OK, 0, "sampled, by unwind tables", "");
-    col_stacks_close(k);
+        tell(sink, "counters", "call stacks", COL_STATUS_OK, 0, "sampled, by unwind tables", "");
+    col_stacks_close(stacks);
 }
 
-static void probe_peak(struct sink *s)
+static void probe_peak(struct sink *sink)
 {
-    struct col_peak p;
+    struct col_peak peak;
     char text[160];
-    if (!col_peak_measure(&p)) {
-        tell(s, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, p.reason,
+    if (!col_peak_measure(&peak)) {
+        tell(sink, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, peak.reason,
              "give --peak to the report for MFU");
         return;
     }
-    snprintf(text, sizeof text, "%.1f GFLOP/s fp32, %.1f fp64, %d cores, %s%s", p.fp32 / 1e9,
-             p.fp64 / 1e9, p.cpus, p.isa, p.cached ? " (kept from before)" : "");
-    tell(s, "peak", "instruction peak", COL_STATUS_OK, 0, text, "");
+    snprintf(text, sizeof text, "%.1f GFLOP/s fp32, %.1f fp64, %d cores, %s%s", peak.fp32 / 1e9,
+             peak.fp64 / 1e9, peak.cpus, peak.isa, peak.cached ? " (kept from before)" : "");
+    tell(sink, "peak", "instruction peak", COL_STATUS_OK, 0, text, "");
 }
 
-static void probe_calibration(struct sink *s)
+static void probe_calibration(struct sink *sink)
 {
-    struct col_calibration c;
+    struct col_calibration calibration;
     struct tacho_error err;
     char path[COL_PATH_MAX], text[160];
-    int rc = col_calibration_find(&c, NULL, path, &err);
+    int rc = col_calibration_find(&calibration, NULL, path, &err);
     if (rc) {
         bool never = rc == TACHO_ENOTFOUND;
-        tell(s, "peak", "calibration", COL_STATUS_WARNING, 0,
+        tell(sink, "peak", "calibration", COL_STATUS_WARNING, 0,
              never ? "this machine was never calibrated" : err.what,
              never ? "'tacho calibrate' measures memory, products and disk once, for rooflines"
                    : err.hint);
         return;
     }
-    snprintf(text, sizeof text, "of %s, %zu rows%s", c.measured_at, c.rows,
-             c.quick ? ", quick" : "");
-    tell(s, "peak", "calibration", COL_STATUS_OK, 0, text, "");
-    col_calibration_clear(&c);
+    snprintf(text, sizeof text, "of %s, %zu rows%s", calibration.measured_at, calibration.rows,
+             calibration.quick ? ", quick" : "");
+    tell(sink, "peak", "calibration", COL_STATUS_OK, 0, text, "");
+    col_calibration_clear(&calibration);
 }
 
 int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx)
 {
-    struct sink s = {.row = row, .ctx = ctx};
-    probe_agent(&s);
-    probe_clock(&s);
-    probe_storage(&s, folder && *folder ? folder : ".");
-    probe_system(&s);
-    if (s.rc == 0)
-        probe_counters(&s);
-    if (s.rc == 0)
-        probe_stacks(&s);
-    if (s.rc == 0)
-        probe_peak(&s);
-    if (s.rc == 0)
-        probe_calibration(&s);
-    if (s.rc == 0)
-        s.rc = col_probe_gpu(row, ctx);
-    return s.rc;
+    struct sink sink = {.row = row, .ctx = ctx};
+    probe_agent(&sink);
+    probe_clock(&sink);
+    probe_storage(&sink, folder && *folder ? folder : ".");
+    probe_system(&sink);
+    if (sink.rc == 0)
+        probe_counters(&sink);
+    if (sink.rc == 0)
+        probe_stacks(&sink);
+    if (sink.rc == 0)
+        probe_peak(&sink);
+    if (sink.rc == 0)
+        probe_calibration(&sink);
+    if (sink.rc == 0)
+        sink.rc = col_probe_gpu(row, ctx);
+    return sink.rc;
 }

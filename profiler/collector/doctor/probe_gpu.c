@@ -23,12 +23,13 @@ struct sink {
     int rc;
 };
 
-static void tell(struct sink *s, const char *name, enum col_status status, const char *text,
+static void tell(struct sink *sink, const char *name, enum col_status status, const char *text,
                  const char *fix)
 {
-    struct col_probe p = {.group = "gpu", .name = name, .status = status, .text = text, .fix = fix};
-    if (s->rc == 0)
-        s->rc = s->row(s->ctx, &p);
+    struct col_probe probe = {
+        .group = "gpu", .name = name, .status = status, .text = text, .fix = fix};
+    if (sink->rc == 0)
+        sink->rc = sink->row(sink->ctx, &probe);
 }
 
 /* ---- what only a child may touch --------------------------------------------------------------------------------------------- */
@@ -50,8 +51,8 @@ static bool in_child(void (*look)(char *text, size_t size), char *text, size_t s
     }
     close(fd[1]);
     size_t used = 0;
-    struct pollfd p = {.fd = fd[0], .events = POLLIN};
-    while (pid > 0 && used < size && poll(&p, 1, CHILD_MS) > 0) {
+    struct pollfd pollfd = {.fd = fd[0], .events = POLLIN};
+    while (pid > 0 && used < size && poll(&pollfd, 1, CHILD_MS) > 0) {
         ssize_t n = read(fd[0], text + used, size - used);
         if (n <= 0)
             break;
@@ -156,19 +157,19 @@ static void look_at_nccl(char *text, size_t size)
 /* ---- lines ----------------------------------------------------------------------------------------------------------------------- */
 
 /* True: there is a driver that works. */
-static bool probe_driver(struct sink *s)
+static bool probe_driver(struct sink *sink)
 {
     char text[512], file[512] = "", line[640];
     bool answered = in_child(look_at_driver, text, sizeof text);
     col_proc_read("/proc/driver/nvidia/version", file, sizeof file);
     file[strcspn(file, "\n")] = 0;
     if (!answered) {
-        tell(s, "driver", COL_STATUS_WARNING, "cuInit did not come back within 15 s",
+        tell(sink, "driver", COL_STATUS_WARNING, "cuInit did not come back within 15 s",
              "is the GPU healthy? see dmesg and nvidia-smi");
         return false;
     }
     if (text[0] == '-') {
-        tell(s, "driver", COL_STATUS_NOT_SUPPORTED,
+        tell(sink, "driver", COL_STATUS_NOT_SUPPORTED,
              file[0] ? "kernel module without libcuda.so.1" : "no NVIDIA driver here",
              file[0]
                  ? "install the driver's user-space part; in a container start it with --gpus all"
@@ -176,49 +177,50 @@ static bool probe_driver(struct sink *s)
         return false;
     }
     if (text[0] == '!') {
-        tell(s, "driver", COL_STATUS_WARNING, text + 1,
+        tell(sink, "driver", COL_STATUS_WARNING, text + 1,
              "100: no device is visible (CUDA_VISIBLE_DEVICES?); 803: driver and library differ");
         return false;
     }
     const char *module = strstr(file, "Module");
     snprintf(line, sizeof line, "%s%s%.120s", text + 1, module ? ", kernel " : "",
              module ? module : "");
-    tell(s, "driver", COL_STATUS_OK, line, "");
+    tell(sink, "driver", COL_STATUS_OK, line, "");
     return true;
 }
 
-static void probe_libraries(struct sink *s)
+static void probe_libraries(struct sink *sink)
 {
     char text[512];
     bool found = in_child(look_at_cupti, text, sizeof text) && text[0] == '+';
-    tell(s, "CUPTI", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
+    tell(sink, "CUPTI", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
          found ? text + 1 : "libcupti was not found from here",
          found ? ""
                : "PyTorch brings its own (found once it runs); else install the toolkit, or set "
                  "TACHO_CUPTI");
     found = in_child(look_at_nccl, text, sizeof text) && text[0] == '+';
-    tell(s, "NCCL", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
+    tell(sink, "NCCL", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
          found ? text + 1 : "libnccl was not found from here",
          found ? "" : "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
 }
 
-static void probe_permission(struct sink *s)
+static void probe_permission(struct sink *sink)
 {
     char text[8192] = "";
     long n = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
     const char *at = n > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
     if (!at) {
-        tell(s, "counters", COL_STATUS_NOT_SUPPORTED,
+        tell(sink, "counters", COL_STATUS_NOT_SUPPORTED,
              "the driver does not say who may read its counters",
              "try it: tacho run --counters sampled; a loss row says whether they were refused");
         return;
     }
     bool admin = strtol(at + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
     if (!admin || geteuid() == 0)
-        tell(s, "counters", COL_STATUS_OK,
+        tell(sink, "counters", COL_STATUS_OK,
              admin ? "for administrators, which this is" : "for everybody", "");
     else
-        tell(s, "counters", COL_STATUS_DENIED, "for administrators only (RmProfilingAdminOnly: 1)",
+        tell(sink, "counters", COL_STATUS_DENIED,
+             "for administrators only (RmProfilingAdminOnly: 1)",
              "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then load "
              "the module again; in a "
              "container "
@@ -234,42 +236,43 @@ struct nvml_text {
 static void nvml_row(void *ctx, int device, const char *name, const char *metric,
                      enum col_status status, double value, const char *unit)
 {
-    struct nvml_text *t = ctx;
+    struct nvml_text *nvml_text = ctx;
     (void)name;
     if (device > 0)
         return; /* the first stands for all */
-    char *to = status == COL_STATUS_OK ? t->found : t->missing;
+    char *to = status == COL_STATUS_OK ? nvml_text->found : nvml_text->missing;
     size_t n = strlen(to);
     if (status == COL_STATUS_OK && value == value)
-        snprintf(to + n, sizeof t->found - n, "%s%s %.4g %s", n ? ", " : "", metric + 4, value,
-                 unit);
+        snprintf(to + n, sizeof nvml_text->found - n, "%s%s %.4g %s", n ? ", " : "", metric + 4,
+                 value, unit);
     else if (status != COL_STATUS_OK)
-        snprintf(to + n, sizeof t->missing - n, "%s%s", n ? ", " : "", metric + 4);
-    t->ok += status == COL_STATUS_OK;
-    t->absent += status != COL_STATUS_OK;
-    t->denied |= status == COL_STATUS_DENIED;
+        snprintf(to + n, sizeof nvml_text->missing - n, "%s%s", n ? ", " : "", metric + 4);
+    nvml_text->ok += status == COL_STATUS_OK;
+    nvml_text->absent += status != COL_STATUS_OK;
+    nvml_text->denied |= status == COL_STATUS_DENIED;
 }
 
 static void look_at_nvml(char *text, size_t size)
 {
-    struct nvml_text t = {0};
+    struct nvml_text nvml_text = {0};
     const char *why;
-    int n = col_nvml_look(nvml_row, &t, &why);
+    int n = col_nvml_look(nvml_row, &nvml_text, &why);
     if (n < 0)
         snprintf(text, size, "-%s", why);
     else
-        snprintf(text, size, "%c%d GPU%s: %s%s%s", t.denied ? '!' : '+', n, n == 1 ? "" : "s",
-                 t.found, t.missing[0] ? "; not told: " : "", t.missing);
+        snprintf(text, size, "%c%d GPU%s: %s%s%s", nvml_text.denied ? '!' : '+', n,
+                 n == 1 ? "" : "s", nvml_text.found, nvml_text.missing[0] ? "; not told: " : "",
+                 nvml_text.missing);
 }
 
-static void probe_nvml(struct sink *s)
+static void probe_nvml(struct sink *sink)
 {
     char text[512];
     if (!in_child(look_at_nvml, text, sizeof text))
-        tell(s, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
+        tell(sink, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
              "is the GPU healthy? see dmesg and nvidia-smi");
     else
-        tell(s, "NVML",
+        tell(sink, "NVML",
              text[0] == '+'   ? COL_STATUS_OK
              : text[0] == '!' ? COL_STATUS_DENIED
                               : COL_STATUS_NOT_SUPPORTED,
@@ -279,11 +282,11 @@ static void probe_nvml(struct sink *s)
 
 int col_probe_gpu(int (*row)(void *ctx, const struct col_probe *p), void *ctx)
 {
-    struct sink s = {.row = row, .ctx = ctx};
-    bool driver = probe_driver(&s);
-    probe_libraries(&s);
+    struct sink sink = {.row = row, .ctx = ctx};
+    bool driver = probe_driver(&sink);
+    probe_libraries(&sink);
     if (driver)
-        probe_permission(&s);
-    probe_nvml(&s);
-    return s.rc;
+        probe_permission(&sink);
+    probe_nvml(&sink);
+    return sink.rc;
 }

@@ -11,174 +11,177 @@
 
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
-int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal,
+int col_drain_thread(struct col_drain *drain, struct col_pool *pool, uint32_t ordinal,
                      struct col_thread **out)
 {
-    if (ordinal >= p->thread_cap) {
-        uint32_t cap = p->thread_cap ? p->thread_cap : 16;
+    if (ordinal >= pool->thread_cap) {
+        uint32_t cap = pool->thread_cap ? pool->thread_cap : 16;
         while (cap <= ordinal)
             cap *= 2;
-        struct col_thread **list = realloc(p->thread, cap * sizeof *list);
+        struct col_thread **list = realloc(pool->thread, cap * sizeof *list);
         if (!list)
             return TACHO_ENOMEM;
-        memset(list + p->thread_cap, 0, (cap - p->thread_cap) * sizeof *list);
-        p->thread = list;
-        p->thread_cap = cap;
+        memset(list + pool->thread_cap, 0, (cap - pool->thread_cap) * sizeof *list);
+        pool->thread = list;
+        pool->thread_cap = cap;
     }
-    struct col_thread *t = calloc(1, sizeof *t);
-    if (!t)
+    struct col_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
         return TACHO_ENOMEM;
-    t->ordinal = ordinal;
-    t->segment = -1;
-    p->thread[ordinal] = t;
-    *out = t;
-    (void)d;
+    thread->ordinal = ordinal;
+    thread->segment = -1;
+    pool->thread[ordinal] = thread;
+    *out = thread;
+    (void)drain;
     return 0;
 }
 
-static int thread_new(struct col_drain *d, struct col_pool *p, const struct wire_segment *line,
-                      struct col_thread **out)
+static int thread_new(struct col_drain *drain, struct col_pool *pool,
+                      const struct wire_segment *line, struct col_thread **out)
 {
     if (line->thread > (1u << 22)) /* more threads than a process can have had: a damaged line */
         return 0;
-    int rc = col_drain_thread(d, p, line->thread, out);
+    int rc = col_drain_thread(drain, pool, line->thread, out);
     if (rc)
         return rc;
-    struct col_thread *t = *out;
-    t->tid = line->tid;
-    bool main_thread = line->tid == p->map.head->pid;
-    struct store_track track = {.process = p->process->id,
+    struct col_thread *thread = *out;
+    thread->tid = line->tid;
+    bool main_thread = line->tid == pool->map.head->pid;
+    struct store_track track = {.process = pool->process->id,
                                 .tid = line->tid,
                                 .kind = "thread",
                                 .name = main_thread ? "main" : NULL};
-    t->track =
-        col_gpu_thread_track(p, line->tid); /* calls of CUDA may have come before its first range */
-    if (!t->track)
-        rc = store_track_add(d->db, &track);
-    t->track = t->track ? t->track : track.id;
-    t->dirty = true;
-    d->stats.threads++;
+    thread->track = col_gpu_thread_track(
+        pool, line->tid); /* calls of CUDA may have come before its first range */
+    if (!thread->track)
+        rc = store_track_add(drain->db, &track);
+    thread->track = thread->track ? thread->track : track.id;
+    thread->dirty = true;
+    drain->stats.threads++;
     return rc;
 }
 
-static int give_back(struct col_drain *d, struct col_pool *p, uint32_t segment)
+static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t segment)
 {
-    if (d->release_count == d->release_cap) {
-        uint32_t cap = d->release_cap ? d->release_cap * 2 : 64;
-        void *list = realloc(d->release, cap * sizeof *d->release);
+    if (drain->release_count == drain->release_cap) {
+        uint32_t cap = drain->release_cap ? drain->release_cap * 2 : 64;
+        void *list = realloc(drain->release, cap * sizeof *drain->release);
         if (!list)
             return TACHO_ENOMEM;
-        d->release = list;
-        d->release_cap = cap;
+        drain->release = list;
+        drain->release_cap = cap;
     }
-    d->release[d->release_count].pool = p;
-    d->release[d->release_count++].segment = segment;
-    p->segment[segment].done = true;
+    drain->release[drain->release_count].pool = pool;
+    drain->release[drain->release_count++].segment = segment;
+    pool->segment[segment].done = true;
     return 0;
 }
 
-int col_chains_note(struct col_drain *d, struct col_pool *p)
+int col_chains_note(struct col_drain *drain, struct col_pool *pool)
 {
-    p->peak = col_map_peak(&p->map);
-    for (uint32_t i = 0; i < p->peak; i++) {
-        struct wire_segment *line = &p->map.directory[i];
-        struct col_segment *s = &p->segment[i];
-        s->state = atomic_load_explicit(&line->state, memory_order_acquire);
-        if (s->state != WIRE_ACTIVE && s->state != WIRE_FULL)
+    pool->peak = col_map_peak(&pool->map);
+    for (uint32_t i = 0; i < pool->peak; i++) {
+        struct wire_segment *line = &pool->map.directory[i];
+        struct col_segment *segment = &pool->segment[i];
+        segment->state = atomic_load_explicit(&line->state, memory_order_acquire);
+        if (segment->state != WIRE_ACTIVE && segment->state != WIRE_FULL)
             continue;
-        s->last = atomic_load_explicit(&line->last, memory_order_acquire);
-        s->committed = atomic_load_explicit(&line->committed, memory_order_acquire);
-        if (s->committed > p->map.segment_bytes)
-            s->committed = p->map.segment_bytes;
-        if (s->generation != line->generation) {
-            s->generation = line->generation;
-            s->position = s->saved = 0;
-            s->done = false;
+        segment->last = atomic_load_explicit(&line->last, memory_order_acquire);
+        segment->committed = atomic_load_explicit(&line->committed, memory_order_acquire);
+        if (segment->committed > pool->map.segment_bytes)
+            segment->committed = pool->map.segment_bytes;
+        if (segment->generation != line->generation) {
+            segment->generation = line->generation;
+            segment->position = segment->saved = 0;
+            segment->done = false;
         }
-        if (s->done)
+        if (segment->done)
             continue;
-        struct col_thread *t = line->thread < p->thread_cap ? p->thread[line->thread] : NULL;
+        struct col_thread *thread =
+            line->thread < pool->thread_cap ? pool->thread[line->thread] : NULL;
         int rc = 0;
-        if (s->state == WIRE_FULL && s->position == s->committed &&
-            (!t || line->chain_seq < t->chain))
-            rc = give_back(d, p, i); /* read by a collector that died between its COMMIT and this */
-        else if (!t && (rc = thread_new(d, p, line, &t)) == 0 && !t)
+        if (segment->state == WIRE_FULL && segment->position == segment->committed &&
+            (!thread || line->chain_seq < thread->chain))
+            rc = give_back(drain, pool,
+                           i); /* read by a collector that died between its COMMIT and this */
+        else if (!thread && (rc = thread_new(drain, pool, line, &thread)) == 0 && !thread)
             continue;
         if (rc)
             return rc;
-        if (t && !s->done && t->segment < 0 && line->chain_seq == t->chain)
-            t->segment = (int32_t)i;
+        if (thread && !segment->done && thread->segment < 0 && line->chain_seq == thread->chain)
+            thread->segment = (int32_t)i;
     }
     return 0;
 }
 
-static int32_t segment_of(const struct col_pool *p, const struct col_thread *t)
+static int32_t segment_of(const struct col_pool *pool, const struct col_thread *thread)
 {
-    for (uint32_t i = 0; i < p->peak; i++) {
-        const struct wire_segment *line = &p->map.directory[i];
-        const struct col_segment *s = &p->segment[i];
-        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done &&
-            s->generation == line->generation && line->thread == t->ordinal &&
-            line->chain_seq == t->chain)
+    for (uint32_t i = 0; i < pool->peak; i++) {
+        const struct wire_segment *line = &pool->map.directory[i];
+        const struct col_segment *segment = &pool->segment[i];
+        if ((segment->state == WIRE_ACTIVE || segment->state == WIRE_FULL) && !segment->done &&
+            segment->generation == line->generation && line->thread == thread->ordinal &&
+            line->chain_seq == thread->chain)
             return (int32_t)i;
     }
     return -1;
 }
 
-static int thread_end(struct col_drain *d, struct col_pool *p, struct col_thread *t)
+static int thread_end(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread)
 {
-    int rc = col_decode_materialise(d, p, t);
+    int rc = col_decode_materialise(drain, pool, thread);
     if (rc == 0)
-        rc = col_save_thread(d, p, t, true);
+        rc = col_save_thread(drain, pool, thread, true);
     if (rc == 0)
-        rc = col_gpu_thread_ended(p, t->tid, t->track);
-    p->thread[t->ordinal] = NULL;
-    col_thread_free(t);
+        rc = col_gpu_thread_ended(pool, thread->tid, thread->track);
+    pool->thread[thread->ordinal] = NULL;
+    col_thread_free(thread);
     return rc;
 }
 
 /* Reads a thread's chain up to what was noted. */
-static int read_chain(struct col_drain *d, struct col_pool *p, struct col_thread *t)
+static int read_chain(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread)
 {
-    while (t->segment >= 0) {
-        uint32_t i = (uint32_t)t->segment;
-        struct col_segment *s = &p->segment[i];
-        const uint8_t *base = p->map.segments + (uint64_t)i * p->map.segment_bytes;
-        if (s->position < s->committed && !t->damaged) {
-            int rc = col_decode(d, p, t, base + s->position, base + s->committed);
+    while (thread->segment >= 0) {
+        uint32_t i = (uint32_t)thread->segment;
+        struct col_segment *segment = &pool->segment[i];
+        const uint8_t *base = pool->map.segments + (uint64_t)i * pool->map.segment_bytes;
+        if (segment->position < segment->committed && !thread->damaged) {
+            int rc = col_decode(drain, pool, thread, base + segment->position,
+                                base + segment->committed);
             if (rc)
                 return rc;
-            t->dirty = true;
-            d->bytes_since_commit += s->committed - s->position;
+            thread->dirty = true;
+            drain->bytes_since_commit += segment->committed - segment->position;
         }
-        if (s->saved == s->position && s->position != s->committed)
-            p->touched[p->touched_count++] = i;
-        s->position = s->committed;
-        if (s->state != WIRE_FULL)
+        if (segment->saved == segment->position && segment->position != segment->committed)
+            pool->touched[pool->touched_count++] = i;
+        segment->position = segment->committed;
+        if (segment->state != WIRE_FULL)
             break;
-        int rc = give_back(d, p, i);
+        int rc = give_back(drain, pool, i);
         if (rc)
             return rc;
-        t->dirty = true;
-        t->chain++;
-        if (s->last)
-            return thread_end(d, p, t);
-        t->segment = segment_of(p, t);
-        if (d->bytes_since_commit >= COL_COMMIT_BYTES) {
-            d->unfinished = true;
+        thread->dirty = true;
+        thread->chain++;
+        if (segment->last)
+            return thread_end(drain, pool, thread);
+        thread->segment = segment_of(pool, thread);
+        if (drain->bytes_since_commit >= COL_COMMIT_BYTES) {
+            drain->unfinished = true;
             break;
         }
     }
     return 0;
 }
 
-int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps)
+int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_steps)
 {
-    for (uint32_t i = 0; i < p->thread_cap && !d->unfinished; i++) {
-        struct col_thread *t = p->thread[i];
-        if (!t || t->has_step != with_steps || t->segment < 0)
+    for (uint32_t i = 0; i < pool->thread_cap && !drain->unfinished; i++) {
+        struct col_thread *thread = pool->thread[i];
+        if (!thread || thread->has_step != with_steps || thread->segment < 0)
             continue;
-        int rc = read_chain(d, p, t);
+        int rc = read_chain(drain, pool, thread);
         if (rc)
             return rc;
     }
@@ -188,47 +191,49 @@ int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps)
 /* A chain whose next segment never came into being: the process died in between. Goes on behind the
  * hole if there is anything.
  */
-static int skip_hole(struct col_drain *d, struct col_pool *p, struct col_thread *t, bool *found)
+static int skip_hole(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                     bool *found)
 {
     uint64_t best = UINT64_MAX;
-    for (uint32_t i = 0; i < p->peak; i++) {
-        const struct wire_segment *line = &p->map.directory[i];
-        const struct col_segment *s = &p->segment[i];
-        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done &&
-            line->thread == t->ordinal && line->chain_seq > t->chain && line->chain_seq < best)
+    for (uint32_t i = 0; i < pool->peak; i++) {
+        const struct wire_segment *line = &pool->map.directory[i];
+        const struct col_segment *segment = &pool->segment[i];
+        if ((segment->state == WIRE_ACTIVE || segment->state == WIRE_FULL) && !segment->done &&
+            line->thread == thread->ordinal && line->chain_seq > thread->chain &&
+            line->chain_seq < best)
             best = line->chain_seq;
     }
     if (best == UINT64_MAX)
         return 0;
     *found = true;
-    t->chain = best;
-    t->segment = segment_of(p, t);
-    return col_drain_loss(d, "collector", "segment of a thread missing", STORE_ABSENT, STORE_ABSENT,
-                          STORE_ABSENT);
+    thread->chain = best;
+    thread->segment = segment_of(pool, thread);
+    return col_drain_loss(drain, "collector", "segment of a thread missing", STORE_ABSENT,
+                          STORE_ABSENT, STORE_ABSENT);
 }
 
-int col_chains_finish(struct col_drain *d, struct col_pool *p)
+int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;
     for (bool found = true; found && rc == 0;) {
         found = false;
-        for (uint32_t i = 0; i < p->thread_cap && rc == 0; i++)
-            if (p->thread[i] &&
-                (p->thread[i]->segment < 0 || p->segment[p->thread[i]->segment].done) &&
-                (rc = skip_hole(d, p, p->thread[i], &found)) == 0 && found)
-                rc = read_chain(d, p, p->thread[i]);
+        for (uint32_t i = 0; i < pool->thread_cap && rc == 0; i++)
+            if (pool->thread[i] &&
+                (pool->thread[i]->segment < 0 || pool->segment[pool->thread[i]->segment].done) &&
+                (rc = skip_hole(drain, pool, pool->thread[i], &found)) == 0 && found)
+                rc = read_chain(drain, pool, pool->thread[i]);
     }
-    for (uint32_t i = 0; i < p->thread_cap && rc == 0; i++)
-        if (p->thread[i])
-            rc = thread_end(d, p, p->thread[i]);
+    for (uint32_t i = 0; i < pool->thread_cap && rc == 0; i++)
+        if (pool->thread[i])
+            rc = thread_end(drain, pool, pool->thread[i]);
     if (rc == 0)
-        rc = col_decode_materialise_ranges(d, p);
+        rc = col_decode_materialise_ranges(drain, pool);
     if (rc == 0)
-        rc = col_steps_write(&p->steps, d->db, p->process->id, UINT64_MAX);
-    if (p->process->gone && p->process->end == STORE_ABSENT && p->last_event) {
-        p->process->end = p->last_event;
-        p->process->dirty = true;
+        rc = col_steps_write(&pool->steps, drain->db, pool->process->id, UINT64_MAX);
+    if (pool->process->gone && pool->process->end == STORE_ABSENT && pool->last_event) {
+        pool->process->end = pool->last_event;
+        pool->process->dirty = true;
     }
-    p->drained = rc == 0;
+    pool->drained = rc == 0;
     return rc;
 }

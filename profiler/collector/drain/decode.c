@@ -10,219 +10,223 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t col_pool_time(const struct col_drain *d, const struct col_pool *p, uint64_t time)
+int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time)
 {
-    return p->map.head->clock == WIRE_CLOCK_TSC ? col_clock_ns(&d->clock, time) : (int64_t)time;
+    return pool->map.head->clock == WIRE_CLOCK_TSC ? col_clock_ns(&drain->clock, time)
+                                                   : (int64_t)time;
 }
 
 /* ---- volume -------------------------------------------------------------------------------------------------------------- */
 
-void col_count_cut(struct col_drain *d, enum col_cut why, int64_t time)
+void col_count_cut(struct col_drain *drain, enum col_cut why, int64_t time)
 {
-    if (!d->cut[why].count || time < d->cut[why].first)
-        d->cut[why].first = time;
-    if (!d->cut[why].count || time > d->cut[why].last)
-        d->cut[why].last = time;
-    d->cut[why].count++;
-    d->stats.cut += why == COL_CUT_WINDOW || why == COL_CUT_SIZE;
-    d->stats.lost += why == COL_CUT_SPACE; /* nobody asked for that */
+    if (!drain->cut[why].count || time < drain->cut[why].first)
+        drain->cut[why].first = time;
+    if (!drain->cut[why].count || time > drain->cut[why].last)
+        drain->cut[why].last = time;
+    drain->cut[why].count++;
+    drain->stats.cut += why == COL_CUT_WINDOW || why == COL_CUT_SIZE;
+    drain->stats.lost += why == COL_CUT_SPACE; /* nobody asked for that */
 }
 
-bool col_decode_keeps(const struct col_drain *d, int64_t step, enum col_cut *why)
+bool col_decode_keeps(const struct col_drain *drain, int64_t step, enum col_cut *why)
 {
-    const struct col_volume *v = &d->volume;
-    if (v->no_space) {
+    const struct col_volume *volume = &drain->volume;
+    if (volume->no_space) {
         *why = COL_CUT_SPACE;
         return false;
     }
-    if (v->full) {
+    if (volume->full) {
         *why = COL_CUT_SIZE;
         return false;
     }
-    if (step == STORE_ABSENT || (v->from < 0 && v->every <= 1))
+    if (step == STORE_ABSENT || (volume->from < 0 && volume->every <= 1))
         return true;
     *why = COL_CUT_WINDOW;
-    int64_t from = v->from < 0 ? 0 : v->from;
-    if (step < from || (v->from >= 0 && step > v->to))
+    int64_t from = volume->from < 0 ? 0 : volume->from;
+    if (step < from || (volume->from >= 0 && step > volume->to))
         return false;
-    return v->every <= 1 || (step - from) % v->every == 0;
+    return volume->every <= 1 || (step - from) % volume->every == 0;
 }
 
-int col_add_slice(struct col_drain *d, int64_t track, const struct col_range *r, int64_t dur,
-                  int64_t *id)
+int col_add_slice(struct col_drain *drain, int64_t track, const struct col_range *range,
+                  int64_t dur, int64_t *id)
 {
-    struct store_slice s = {.track = track,
-                            .start = r->start,
-                            .dur = dur,
-                            .name = r->name,
-                            .category = r->category,
-                            .detail = r->detail,
-                            .correlation = r->correlation};
-    int rc = store_slice_add(d->db, &s);
+    struct store_slice slice = {.track = track,
+                                .start = range->start,
+                                .dur = dur,
+                                .name = range->name,
+                                .category = range->category,
+                                .detail = range->detail,
+                                .correlation = range->correlation};
+    int rc = store_slice_add(drain->db, &slice);
     if (id)
-        *id = s.id;
-    d->stats.slices++;
+        *id = slice.id;
+    drain->stats.slices++;
     return rc;
 }
 
-int col_end_range(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
-                  int64_t end)
+int col_end_range(struct col_drain *drain, struct col_pool *pool, int64_t track,
+                  const struct col_range *range, int64_t end)
 {
-    int64_t dur = end > r->start ? end - r->start : 0;
-    int64_t self = dur > r->child ? dur - r->child : 0;
-    struct col_step *step = col_steps_find(&p->steps, end);
+    int64_t dur = end > range->start ? end - range->start : 0;
+    int64_t self = dur > range->child ? dur - range->child : 0;
+    struct col_step *step = col_steps_find(&pool->steps, end);
     struct col_total key = {
-        .track = track, .name = r->name, .category = r->category, .detail = r->detail};
-    int rc = col_steps_add(&p->steps, step, &key, dur, self);
+        .track = track, .name = range->name, .category = range->category, .detail = range->detail};
+    int rc = col_steps_add(&pool->steps, step, &key, dur, self);
     if (rc > 0)
-        rc = col_steps_write(&p->steps, d->db, p->process->id, 0);
+        rc = col_steps_write(&pool->steps, drain->db, pool->process->id, 0);
     if (rc)
         return rc;
-    if (r->slice)
-        return store_slice_end(d->db, r->slice, dur);
+    if (range->slice)
+        return store_slice_end(drain->db, range->slice, dur);
     enum col_cut why = COL_CUT_WINDOW;
     /* the ranges of steps themselves are few and always kept, as long as the disk has room */
-    if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) &&
-        (r->step == STORE_ABSENT || why == COL_CUT_SPACE)) {
-        col_count_cut(d, why, r->start);
+    if (!col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why) &&
+        (range->step == STORE_ABSENT || why == COL_CUT_SPACE)) {
+        col_count_cut(drain, why, range->start);
         return 0;
     }
-    return col_add_slice(d, track, r, dur, NULL);
+    return col_add_slice(drain, track, range, dur, NULL);
 }
 
-int col_lose_end(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
-                 int64_t now)
+int col_lose_end(struct col_drain *drain, struct col_pool *pool, int64_t track,
+                 const struct col_range *range, int64_t now)
 {
-    d->stats.ranges_without_end++;
-    if (r->step != STORE_ABSENT)
-        col_steps_close(&p->steps, r->step, now, false, d->round);
+    drain->stats.ranges_without_end++;
+    if (range->step != STORE_ABSENT)
+        col_steps_close(&pool->steps, range->step, now, false, drain->round);
     enum col_cut why;
-    struct col_step *step = col_steps_find(&p->steps, r->start);
-    if (r->slice || !col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why))
+    struct col_step *step = col_steps_find(&pool->steps, range->start);
+    if (range->slice || !col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why))
         return 0;
-    return col_add_slice(d, track, r, STORE_ABSENT, NULL);
+    return col_add_slice(drain, track, range, STORE_ABSENT, NULL);
 }
 
 /* ---- push and pop -------------------------------------------------------------------------------------------------------- */
 
-static void stack_remove(struct col_thread *t, uint32_t i)
+static void stack_remove(struct col_thread *thread, uint32_t i)
 {
-    t->depth--;
-    if (i < t->depth)
-        memmove(&t->stack[i], &t->stack[i + 1], (t->depth - i) * sizeof *t->stack);
+    thread->depth--;
+    if (i < thread->depth)
+        memmove(&thread->stack[i], &thread->stack[i + 1],
+                (thread->depth - i) * sizeof *thread->stack);
 }
 
 /* Takes out what is open in this domain at `depth` or deeper (deeper only, for a POP): the POPs of
  * these were lost. */
-static int heal(struct col_drain *d, struct col_pool *p, struct col_thread *t, uint8_t domain,
-                unsigned depth, int64_t now)
+static int heal(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                uint8_t domain, unsigned depth, int64_t now)
 {
     int rc = 0;
-    for (uint32_t i = t->depth; i-- > 0 && rc == 0;) {
-        if (t->stack[i].domain != domain)
+    for (uint32_t i = thread->depth; i-- > 0 && rc == 0;) {
+        if (thread->stack[i].domain != domain)
             continue;
-        if (t->stack[i].depth < depth)
+        if (thread->stack[i].depth < depth)
             break;
-        rc = col_lose_end(d, p, t->track, &t->stack[i], now);
-        stack_remove(t, i);
+        rc = col_lose_end(drain, pool, thread->track, &thread->stack[i], now);
+        stack_remove(thread, i);
     }
     return rc;
 }
 
 /* Depth of the innermost open range of a domain, -1 = none is open. */
-static int innermost_depth(const struct col_thread *t, uint8_t domain)
+static int innermost_depth(const struct col_thread *thread, uint8_t domain)
 {
-    for (uint32_t i = t->depth; i-- > 0;)
-        if (t->stack[i].domain == domain)
-            return t->stack[i].depth;
+    for (uint32_t i = thread->depth; i-- > 0;)
+        if (thread->stack[i].domain == domain)
+            return thread->stack[i].depth;
     return -1;
 }
 
-static int on_push(struct col_drain *d, struct col_pool *p, struct col_thread *t,
-                   const struct col_event *e)
+static int on_push(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                   const struct col_event *event)
 {
-    const struct wire_record *r = e->record;
+    const struct wire_record *record = event->record;
     int rc = 0;
     /* 255 stands for every deeper level too, so there the depth does not tell */
-    if (r->depth < 255 && innermost_depth(t, r->domain) >= (int)r->depth &&
-        (rc = heal(d, p, t, r->domain, r->depth, e->time)) != 0)
+    if (record->depth < 255 && innermost_depth(thread, record->domain) >= (int)record->depth &&
+        (rc = heal(drain, pool, thread, record->domain, record->depth, event->time)) != 0)
         return rc;
-    if (t->depth == t->cap) {
-        uint32_t cap = t->cap ? t->cap * 2 : 32;
-        struct col_range *s = realloc(t->stack, cap * sizeof *s);
+    if (thread->depth == thread->cap) {
+        uint32_t cap = thread->cap ? thread->cap * 2 : 32;
+        struct col_range *s = realloc(thread->stack, cap * sizeof *s);
         if (!s)
             return TACHO_ENOMEM;
-        t->stack = s;
-        t->cap = cap;
+        thread->stack = s;
+        thread->cap = cap;
     }
-    struct col_extra x;
-    if ((rc = col_event_extra(d, p, e, &x)) != 0)
+    struct col_extra extra;
+    if ((rc = col_event_extra(drain, pool, event, &extra)) != 0)
         return rc;
-    struct col_range *o = &t->stack[t->depth];
-    *o = (struct col_range){.start = e->time,
+    struct col_range *o = &thread->stack[thread->depth];
+    *o = (struct col_range){.start = event->time,
                             .end = STORE_ABSENT,
-                            .detail = x.detail,
-                            .correlation = x.correlation,
-                            .step = x.index,
-                            .domain = r->domain,
-                            .depth = r->depth};
-    o->name = col_pool_string(d, p, r->name, &rc);
-    o->category = col_event_category(d, p, e, &rc);
+                            .detail = extra.detail,
+                            .correlation = extra.correlation,
+                            .step = extra.index,
+                            .domain = record->domain,
+                            .depth = record->depth};
+    o->name = col_pool_string(drain, pool, record->name, &rc);
+    o->category = col_event_category(drain, pool, event, &rc);
     if (rc)
         return rc;
-    t->depth++;
-    if (x.index != STORE_ABSENT) {
-        t->has_step = true;
-        rc = col_steps_open(&p->steps, x.index, e->time, x.tokens, x.samples,
-                            (r->kind & WIRE_PAUSED) != 0);
+    thread->depth++;
+    if (extra.index != STORE_ABSENT) {
+        thread->has_step = true;
+        rc = col_steps_open(&pool->steps, extra.index, event->time, extra.tokens, extra.samples,
+                            (record->kind & WIRE_PAUSED) != 0);
     }
     return rc;
 }
 
-static int on_pop(struct col_drain *d, struct col_pool *p, struct col_thread *t,
-                  const struct col_event *e)
+static int on_pop(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                  const struct col_event *event)
 {
-    const struct wire_record *r = e->record;
-    uint32_t i = t->depth;
+    const struct wire_record *record = event->record;
+    uint32_t i = thread->depth;
     while (i-- > 0)
-        if (t->stack[i].domain == r->domain && t->stack[i].depth <= r->depth)
+        if (thread->stack[i].domain == record->domain && thread->stack[i].depth <= record->depth)
             break;
-    if (i == UINT32_MAX || t->stack[i].depth != r->depth) {
-        d->stats.ends_without_start++;
-        return heal(d, p, t, r->domain, r->depth + 1u, e->time);
+    if (i == UINT32_MAX || thread->stack[i].depth != record->depth) {
+        drain->stats.ends_without_start++;
+        return heal(drain, pool, thread, record->domain, record->depth + 1u, event->time);
     }
     int rc = 0;
-    if (i + 1 < t->depth && r->depth < 255 &&
-        (rc = heal(d, p, t, r->domain, r->depth + 1u, e->time)) != 0)
+    if (i + 1 < thread->depth && record->depth < 255 &&
+        (rc = heal(drain, pool, thread, record->domain, record->depth + 1u, event->time)) != 0)
         return rc;
-    struct col_range *o = &t->stack[i];
-    if (e->payload && o->detail == STORE_ABSENT) {
-        struct col_extra x;
-        if ((rc = col_event_extra(d, p, e, &x)) != 0)
+    struct col_range *range = &thread->stack[i];
+    if (event->payload && range->detail == STORE_ABSENT) {
+        struct col_extra extra;
+        if ((rc = col_event_extra(drain, pool, event, &extra)) != 0)
             return rc;
-        o->detail = x.detail;
+        range->detail = extra.detail;
     }
-    if (o->step != STORE_ABSENT)
-        col_steps_close(&p->steps, o->step, e->time, true, d->round);
-    rc = col_end_range(d, p, t->track, o, e->time);
-    if (i > 0 && e->time > o->start)
-        t->stack[i - 1].child += e->time - o->start;
-    stack_remove(t, i);
+    if (range->step != STORE_ABSENT)
+        col_steps_close(&pool->steps, range->step, event->time, true, drain->round);
+    rc = col_end_range(drain, pool, thread->track, range, event->time);
+    if (i > 0 && event->time > range->start)
+        thread->stack[i - 1].child += event->time - range->start;
+    stack_remove(thread, i);
     return rc;
 }
 
-static int on_mark(struct col_drain *d, struct col_pool *p, struct col_thread *t,
-                   const struct col_event *e)
+static int on_mark(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                   const struct col_event *event)
 {
-    struct col_extra x;
-    int rc = col_event_extra(d, p, e, &x);
+    struct col_extra extra;
+    int rc = col_event_extra(drain, pool, event, &extra);
     if (rc)
         return rc;
-    struct col_range r = {
-        .start = e->time, .detail = x.detail, .correlation = x.correlation, .step = STORE_ABSENT};
-    r.name = col_pool_string(d, p, e->record->name, &rc);
-    r.category = col_event_category(d, p, e, &rc);
-    return rc ? rc : col_end_range(d, p, t->track, &r, e->time);
+    struct col_range range = {.start = event->time,
+                              .detail = extra.detail,
+                              .correlation = extra.correlation,
+                              .step = STORE_ABSENT};
+    range.name = col_pool_string(drain, pool, event->record->name, &rc);
+    range.category = col_event_category(drain, pool, event, &rc);
+    return rc ? rc : col_end_range(drain, pool, thread->track, &range, event->time);
 }
 
 /* ---- counters, names ------------------------------------------------------------------------------------------------------- */
@@ -240,15 +244,16 @@ static void own_counter(char *text, char **device, char **unit)
     *device = at;
 }
 
-static int counter_track(struct col_drain *d, struct col_pool *p, uint32_t arena, int64_t *track)
+static int counter_track(struct col_drain *drain, struct col_pool *pool, uint32_t arena,
+                         int64_t *track)
 {
-    for (uint32_t i = 0; i < p->counter_count; i++)
-        if (p->counter[i].arena == arena) {
-            *track = p->counter[i].track;
+    for (uint32_t i = 0; i < pool->counter_count; i++)
+        if (pool->counter[i].arena == arena) {
+            *track = pool->counter[i].track;
             return 0;
         }
     uint32_t bytes = 0;
-    const char *text = col_map_text(&p->map, arena, WIRE_TEXT_COUNTER, &bytes);
+    const char *text = col_map_text(&pool->map, arena, WIRE_TEXT_COUNTER, &bytes);
     char name[WIRE_STRING_MAX + 1] = "(unnamed counter)";
     const char *tab = text ? memchr(text, '\t', bytes) : NULL;
     if (text)
@@ -256,164 +261,166 @@ static int counter_track(struct col_drain *d, struct col_pool *p, uint32_t arena
     char own[WIRE_STRING_MAX + 1], *device = NULL, *unit = NULL;
     snprintf(own, sizeof own, "%.*s", text ? (int)bytes : 0, text ? text : "");
     own_counter(own, &device, &unit);
-    struct store_track t = {.process = p->process->id,
+    struct store_track t = {.process = pool->process->id,
                             .tid = STORE_ABSENT,
                             .kind = "counter",
                             .name = name,
                             .device = device,
                             .unit = unit};
-    int rc = store_track_add(d->db, &t);
+    int rc = store_track_add(drain->db, &t);
     if (rc)
         return rc;
-    struct col_counter *list = realloc(p->counter, (p->counter_count + 1) * sizeof *list);
+    struct col_counter *list = realloc(pool->counter, (pool->counter_count + 1) * sizeof *list);
     if (!list)
         return TACHO_ENOMEM;
-    p->counter = list;
-    p->counter[p->counter_count++] = (struct col_counter){.arena = arena, .track = t.id};
-    p->dirty = true;
+    pool->counter = list;
+    pool->counter[pool->counter_count++] = (struct col_counter){.arena = arena, .track = t.id};
+    pool->dirty = true;
     *track = t.id;
     return 0;
 }
 
-static int on_counter(struct col_drain *d, struct col_pool *p, const struct col_event *e)
+static int on_counter(struct col_drain *drain, struct col_pool *pool, const struct col_event *event)
 {
     int64_t track = 0;
-    int rc = counter_track(d, p, e->record->name, &track);
+    int rc = counter_track(drain, pool, event->record->name, &track);
     if (rc)
         return rc;
     enum col_cut why;
-    if (!col_decode_keeps(d, STORE_ABSENT, &why)) {
-        col_count_cut(d, why, e->time);
+    if (!col_decode_keeps(drain, STORE_ABSENT, &why)) {
+        col_count_cut(drain, why, event->time);
         return 0;
     }
-    struct store_counter c = {.track = track, .time = e->time, .value = __builtin_nan("")};
+    struct store_counter counter = {
+        .track = track, .time = event->time, .value = __builtin_nan("")};
     int64_t integer;
-    if (e->value && e->record->depth == WIRE_VALUE_F64) {
-        memcpy(&c.value, e->value, sizeof c.value);
-    } else if (e->value && e->record->depth == WIRE_VALUE_I64) {
-        memcpy(&integer, e->value, sizeof integer);
-        c.value = (double)integer;
+    if (event->value && event->record->depth == WIRE_VALUE_F64) {
+        memcpy(&counter.value, event->value, sizeof counter.value);
+    } else if (event->value && event->record->depth == WIRE_VALUE_I64) {
+        memcpy(&integer, event->value, sizeof integer);
+        counter.value = (double)integer;
     }
-    d->stats.counters++;
-    return store_counter_add(d->db, &c);
+    drain->stats.counters++;
+    return store_counter_add(drain->db, &counter);
 }
 
-static int on_thread_name(struct col_drain *d, struct col_pool *p, struct col_thread *t,
-                          const struct col_event *e)
+static int on_thread_name(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                          const struct col_event *event)
 {
     uint32_t bytes = 0;
-    const char *text = col_map_text(&p->map, e->record->name, WIRE_TEXT_NAME, &bytes);
+    const char *text = col_map_text(&pool->map, event->record->name, WIRE_TEXT_NAME, &bytes);
     if (!text)
         return 0;
     char name[WIRE_STRING_MAX + 1];
     snprintf(name, sizeof name, "%.*s", (int)bytes, text);
-    return store_track_rename(d->db, t->track, name);
+    return store_track_rename(drain->db, thread->track, name);
 }
 
 /* ---- records --------------------------------------------------------------------------------------------------------------- */
 
 /* Takes a record apart; false if it is not one. */
-static bool take_apart(const uint8_t *at, const uint8_t *to, struct col_event *e)
+static bool take_apart(const uint8_t *at, const uint8_t *to, struct col_event *event)
 {
-    const struct wire_record *r = (const struct wire_record *)at;
+    const struct wire_record *record = (const struct wire_record *)at;
     size_t left = (size_t)(to - at);
-    if (left < sizeof *r || r->words < 2 || (size_t)r->words * 8 > left)
+    if (left < sizeof *record || record->words < 2 || (size_t)record->words * 8 > left)
         return false;
-    const uint8_t *p = at + sizeof *r, *end = at + (size_t)r->words * 8;
-    *e = (struct col_event){.record = r};
-    if (r->kind & WIRE_CATEGORY) {
+    const uint8_t *p = at + sizeof *record, *end = at + (size_t)record->words * 8;
+    *event = (struct col_event){.record = record};
+    if (record->kind & WIRE_CATEGORY) {
         if (end - p < 8)
             return false;
-        e->category = (const uint32_t *)p;
+        event->category = (const uint32_t *)p;
         p += 8;
     }
-    if (r->kind & WIRE_PAYLOAD) {
+    if (record->kind & WIRE_PAYLOAD) {
         if (end - p < 8)
             return false;
-        memcpy(&e->schema, p, 4);
-        memcpy(&e->bytes, p + 4, 4);
+        memcpy(&event->schema, p, 4);
+        memcpy(&event->bytes, p + 4, 4);
         p += 8;
-        if (e->bytes > WIRE_PAYLOAD_MAX || (size_t)(end - p) < e->bytes)
+        if (event->bytes > WIRE_PAYLOAD_MAX || (size_t)(end - p) < event->bytes)
             return false;
-        e->payload = p;
-        p += (e->bytes + 7) & ~7u;
+        event->payload = p;
+        p += (event->bytes + 7) & ~7u;
     }
-    if (r->kind & WIRE_VALUE) {
+    if (record->kind & WIRE_VALUE) {
         if (end - p < 8)
             return false;
-        e->value = p;
+        event->value = p;
         p += 8;
     }
-    unsigned kind = r->kind & WIRE_KIND_MASK;
+    unsigned kind = record->kind & WIRE_KIND_MASK;
     if (kind == WIRE_START || kind == WIRE_END) {
         if (end - p < 8)
             return false;
-        memcpy(&e->range, p, 8);
+        memcpy(&event->range, p, 8);
     }
     return kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
 
-static int on_event(struct col_drain *d, struct col_pool *p, struct col_thread *t,
-                    const struct col_event *e)
+static int on_event(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                    const struct col_event *event)
 {
-    switch ((enum wire_kind)(e->record->kind & WIRE_KIND_MASK)) {
+    switch ((enum wire_kind)(event->record->kind & WIRE_KIND_MASK)) {
     case WIRE_PUSH:
-        return on_push(d, p, t, e);
+        return on_push(drain, pool, thread, event);
     case WIRE_POP:
-        return on_pop(d, p, t, e);
+        return on_pop(drain, pool, thread, event);
     case WIRE_START:
-        return col_on_start(d, p, e);
+        return col_on_start(drain, pool, event);
     case WIRE_END:
-        return col_on_end(d, p, e);
+        return col_on_end(drain, pool, event);
     case WIRE_MARK:
-        return on_mark(d, p, t, e);
+        return on_mark(drain, pool, thread, event);
     case WIRE_COUNTER:
-        return on_counter(d, p, e);
+        return on_counter(drain, pool, event);
     case WIRE_THREAD:
-        return on_thread_name(d, p, t, e);
+        return on_thread_name(drain, pool, thread, event);
     case WIRE_KIND_MASK:
         break;
     }
     return TACHO_EINTERNAL;
 }
 
-int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from,
-               const uint8_t *to)
+int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+               const uint8_t *from, const uint8_t *to)
 {
     while (from < to) {
-        struct col_event e;
-        if (!take_apart(from, to, &e)) {
-            t->damaged = true;
-            return col_drain_loss(d, "collector",
+        struct col_event event;
+        if (!take_apart(from, to, &event)) {
+            thread->damaged = true;
+            return col_drain_loss(drain, "collector",
                                   "damaged record: the rest of its thread's recording was not read",
                                   STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
         }
-        e.time = col_pool_time(d, p, e.record->time);
-        int rc = on_event(d, p, t, &e);
+        event.time = col_pool_time(drain, pool, event.record->time);
+        int rc = on_event(drain, pool, thread, &event);
         if (rc)
             return rc;
-        d->stats.records++;
-        if (e.time > p->last_event)
-            p->last_event = e.time;
-        from += (size_t)e.record->words * 8;
+        drain->stats.records++;
+        if (event.time > pool->last_event)
+            pool->last_event = event.time;
+        from += (size_t)event.record->words * 8;
     }
     return 0;
 }
 
 /* ---- open ranges get a row at each commit ------------------------------------------------------------------------------------ */
 
-int col_decode_materialise(struct col_drain *d, struct col_pool *p, struct col_thread *t)
+int col_decode_materialise(struct col_drain *drain, struct col_pool *pool,
+                           struct col_thread *thread)
 {
-    for (uint32_t i = 0; i < t->depth; i++) {
-        struct col_range *r = &t->stack[i];
+    for (uint32_t i = 0; i < thread->depth; i++) {
+        struct col_range *range = &thread->stack[i];
         enum col_cut why = COL_CUT_WINDOW;
-        if (r->slice)
+        if (range->slice)
             continue;
-        struct col_step *step = col_steps_find(&p->steps, r->start);
-        if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) &&
-            (r->step == STORE_ABSENT || why == COL_CUT_SPACE))
+        struct col_step *step = col_steps_find(&pool->steps, range->start);
+        if (!col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why) &&
+            (range->step == STORE_ABSENT || why == COL_CUT_SPACE))
             continue; /* counted when it ends */
-        int rc = col_add_slice(d, t->track, r, STORE_ABSENT, &r->slice);
+        int rc = col_add_slice(drain, thread->track, range, STORE_ABSENT, &range->slice);
         if (rc)
             return rc;
     }

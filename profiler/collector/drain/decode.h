@@ -28,26 +28,26 @@ struct col_extra {
 };
 
 /* names.c. The string id of an event's category; 0 on failure with *rc set. */
-int64_t col_event_category(struct col_drain *d, struct col_pool *p, const struct col_event *e,
-                           int *rc);
+int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
+                           const struct col_event *event, int *rc);
 /* What the payload of an event says. 0 or a store error. */
-int col_event_extra(struct col_drain *d, struct col_pool *p, const struct col_event *e,
-                    struct col_extra *x);
+int col_event_extra(struct col_drain *drain, struct col_pool *pool, const struct col_event *event,
+                    struct col_extra *extra);
 
 /* decode.c. Counts something that is not stored. */
-void col_count_cut(struct col_drain *d, enum col_cut why, int64_t time);
+void col_count_cut(struct col_drain *drain, enum col_cut why, int64_t time);
 /* Adds a row; id may be NULL. */
-int col_add_slice(struct col_drain *d, int64_t track, const struct col_range *r, int64_t dur,
-                  int64_t *id);
+int col_add_slice(struct col_drain *drain, int64_t track, const struct col_range *range,
+                  int64_t dur, int64_t *id);
 /* A range has ended: its row, and its share in the totals of the step. */
-int col_end_range(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
-                  int64_t end);
+int col_end_range(struct col_drain *drain, struct col_pool *pool, int64_t track,
+                  const struct col_range *range, int64_t end);
 /* The end of an open range was lost: its row says that it began. */
-int col_lose_end(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
-                 int64_t now);
+int col_lose_end(struct col_drain *drain, struct col_pool *pool, int64_t track,
+                 const struct col_range *range, int64_t now);
 
 /* ranges.c. */
-int col_on_start(struct col_drain *d, struct col_pool *p, const struct col_event *e);
-int col_on_end(struct col_drain *d, struct col_pool *p, const struct col_event *e);
+int col_on_start(struct col_drain *drain, struct col_pool *pool, const struct col_event *event);
+int col_on_end(struct col_drain *drain, struct col_pool *pool, const struct col_event *event);
 
 #endif

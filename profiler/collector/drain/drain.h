@@ -190,92 +190,95 @@ struct col_drain {
 /* Starts on an open store. `folder` is a descriptor of the folder of the pools, which stays the
  * caller's, or -1 if there is none any more. Times of the anchors of an earlier collector are
  * loaded by col_drain_load. */
-int col_drain_open(struct col_drain *d, store *db, int folder, struct tacho_error *err);
-void col_drain_close(struct col_drain *d);
+int col_drain_open(struct col_drain *drain, store *db, int folder, struct tacho_error *err);
+void col_drain_close(struct col_drain *drain);
 
 /* Opens a transaction if none is open. */
-int col_drain_begin(struct col_drain *d);
+int col_drain_begin(struct col_drain *drain);
 /* One round, or the next part of one that is too long for one transaction. *more: another one
  * should follow at once, after a commit. */
-int col_drain_round(struct col_drain *d, bool *more);
+int col_drain_round(struct col_drain *drain, bool *more);
 /* Stores live state, commits, gives segments back. */
-int col_drain_commit(struct col_drain *d);
+int col_drain_commit(struct col_drain *drain);
 /* Everything that is left: closes chains, writes all steps. The run has ended. */
-int col_drain_end(struct col_drain *d);
+int col_drain_end(struct col_drain *drain);
 /* Forgets pools whose process has ended and that are read to their end, and removes their files.
  * Call after a commit. */
-int col_drain_reap(struct col_drain *d);
+int col_drain_reap(struct col_drain *drain);
 /* Is any process with a pool alive? */
-int col_drain_alive(const struct col_drain *d);
+int col_drain_alive(const struct col_drain *drain);
 
 /* Adopts a pool by name, and a thread of a pool: for this room's own use. */
-int col_drain_pool(struct col_drain *d, const char *name, struct col_pool **out);
-int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal,
+int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **out);
+int col_drain_thread(struct col_drain *drain, struct col_pool *pool, uint32_t ordinal,
                      struct col_thread **out);
 
 /* Adds a process that has no pool yet to the store. start: no later than its first instruction.
  * program may be NULL. */
-int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program,
+int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const char *program,
                       struct col_process **out);
 /* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
-void col_process_ended(struct col_process *p, int64_t end, int64_t exit_status, const char *ended);
-int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count,
+void col_process_ended(struct col_process *process, int64_t end, int64_t exit_status,
+                       const char *ended);
+int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
                    int64_t t0, int64_t t1);
 
 /* ---- processes.c, chains.c: for the rounds -------------------------------------------------------------------------------- */
 
-void col_process_row(const struct col_drain *d, const struct col_process *p,
+void col_process_row(const struct col_drain *drain, const struct col_process *process,
                      struct store_process *row);
 /* Adopts the pools that have appeared, lower numbers of a pid first (a later one means exec). */
-int col_pools_scan(struct col_drain *d);
+int col_pools_scan(struct col_drain *drain);
 /* Has the process of this pool ended? Asked before its segments are looked at, so that nothing can
  * be recorded after the answer. */
-void col_pool_check_gone(struct col_drain *d, struct col_pool *p);
-void col_pool_free(struct col_pool *p);
-void col_thread_free(struct col_thread *t);
+void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool);
+void col_pool_free(struct col_pool *pool);
+void col_thread_free(struct col_thread *thread);
 /* Notes how far each segment of a pool is written, and which thread goes on in it. */
-int col_chains_note(struct col_drain *d, struct col_pool *p);
+int col_chains_note(struct col_drain *drain, struct col_pool *pool);
 /* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES
  * are read. */
-int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps);
+int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_steps);
 /* The process is gone and everything noted is read: nothing more can come. */
-int col_chains_finish(struct col_drain *d, struct col_pool *p);
+int col_chains_finish(struct col_drain *drain, struct col_pool *pool);
 
 /* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
 
-int col_decode_open(struct col_drain *d); /* allocates the cache of payloads */
+int col_decode_open(struct col_drain *drain); /* allocates the cache of payloads */
 /* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut. */
-bool col_decode_keeps(const struct col_drain *d, int64_t step, enum col_cut *why);
+bool col_decode_keeps(const struct col_drain *drain, int64_t step, enum col_cut *why);
 /* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0
  * or a store error. */
-int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from,
-               const uint8_t *to);
+int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+               const uint8_t *from, const uint8_t *to);
 /* Writes a row for every open range that has none: push/pop of a thread, start/end of a pool. */
-int col_decode_materialise(struct col_drain *d, struct col_pool *p, struct col_thread *t);
-int col_decode_materialise_ranges(struct col_drain *d, struct col_pool *p);
+int col_decode_materialise(struct col_drain *drain, struct col_pool *pool,
+                           struct col_thread *thread);
+int col_decode_materialise_ranges(struct col_drain *drain, struct col_pool *pool);
 /* The table of open start/end ranges: adds one; forgets the saved state of one. */
-int col_range_put(struct col_pool *p, const struct col_range *r);
-int col_range_forget(struct col_drain *d, struct col_pool *p, uint64_t id);
+int col_range_put(struct col_pool *pool, const struct col_range *range);
+int col_range_forget(struct col_drain *drain, struct col_pool *pool, uint64_t id);
 /* Drops ENDs that have waited for their START for more than two rounds: it was lost. */
-int col_range_expire(struct col_drain *d, struct col_pool *p);
+int col_range_expire(struct col_drain *drain, struct col_pool *pool);
 /* Time of a pool's clock in ns. */
-int64_t col_pool_time(const struct col_drain *d, const struct col_pool *p, uint64_t time);
+int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time);
 /* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or
  * TACHO_ENOMEM. */
 int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index);
 /* The string id of an arena entry; 0 on failure with *rc set. */
-int64_t col_pool_string(struct col_drain *d, struct col_pool *p, uint32_t arena, int *rc);
+int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc);
 
 /* ---- restore.c --------------------------------------------------------------------------------------------------------- */
 
-int col_save_thread(struct col_drain *d, struct col_pool *p, struct col_thread *t, bool ended);
-int col_save_pool(struct col_drain *d, struct col_pool *p);
-int col_save_ranges(struct col_drain *d, struct col_pool *p);
-int col_save_process(struct col_drain *d, struct col_process *x);
-int col_save_totals(struct col_drain *d);
-int col_save_anchors(struct col_drain *d);
-int col_forget_pool(struct col_drain *d, struct col_pool *p);
+int col_save_thread(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                    bool ended);
+int col_save_pool(struct col_drain *drain, struct col_pool *pool);
+int col_save_ranges(struct col_drain *drain, struct col_pool *pool);
+int col_save_process(struct col_drain *drain, struct col_process *process);
+int col_save_totals(struct col_drain *drain);
+int col_save_anchors(struct col_drain *drain);
+int col_forget_pool(struct col_drain *drain, struct col_pool *pool);
 /* Loads what the file's last commit says. Call once, after col_drain_open. */
-int col_drain_load(struct col_drain *d, struct tacho_error *err);
+int col_drain_load(struct col_drain *drain, struct tacho_error *err);
 
 #endif

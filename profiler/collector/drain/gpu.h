@@ -29,11 +29,11 @@ struct col_gpu_clock {
     uint32_t seen;                    /* anchors taken over from the file so far */
     uint32_t era[COL_GPU_ERAS], eras; /* indexes where eras begin */
 };
-void col_gpu_clock_read(struct col_gpu_clock *c, const struct wire_gpu *g);
+void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu);
 /* One anchor; they come in order. */
-void col_gpu_clock_add(struct col_gpu_clock *c, int64_t cupti, int64_t monotonic);
+void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monotonic);
 /* STORE_ABSENT without an anchor. */
-int64_t col_gpu_clock_ns(const struct col_gpu_clock *c, uint64_t time);
+int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time);
 
 /* ---- a process's device work ---- */
 
@@ -97,34 +97,34 @@ struct col_gpu {
 };
 
 /* Notes which buffers are to be read, and opens the file once it is there. */
-int col_gpu_note(struct col_drain *d, struct col_pool *p);
+int col_gpu_note(struct col_drain *drain, struct col_pool *pool);
 /* Reads them, until COL_COMMIT_BYTES are read (d->unfinished). */
-int col_gpu_read(struct col_drain *d, struct col_pool *p);
+int col_gpu_read(struct col_drain *drain, struct col_pool *pool);
 /* The process is gone and everything noted is read: what CUPTI still held, and how recording ended.
  */
-int col_gpu_finish(struct col_drain *d, struct col_pool *p);
+int col_gpu_finish(struct col_drain *drain, struct col_pool *pool);
 /* The run ends while the process goes on. */
-int col_gpu_stop(struct col_drain *d, struct col_pool *p);
+int col_gpu_stop(struct col_drain *drain, struct col_pool *pool);
 /* After a commit: buffers that were read are given back. */
-void col_gpu_release(struct col_pool *p);
+void col_gpu_release(struct col_pool *pool);
 /* Live state, for a collector that takes over. */
-int col_gpu_save(struct col_drain *d, struct col_pool *p);
-int col_gpu_load(struct col_drain *d, struct col_pool *p, const void *value, size_t bytes);
-bool col_gpu_load_position(struct col_drain *d, const char *name, int64_t buffer,
+int col_gpu_save(struct col_drain *drain, struct col_pool *pool);
+int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *value, size_t bytes);
+bool col_gpu_load_position(struct col_drain *drain, const char *name, int64_t buffer,
                            int64_t generation);
-int col_gpu_forget(struct col_drain *d, struct col_pool *p);
-void col_gpu_free(struct col_gpu *g);
+int col_gpu_forget(struct col_drain *drain, struct col_pool *pool);
+void col_gpu_free(struct col_gpu *gpu);
 /* Track of a thread that device calls were recorded on, 0 = none. */
-int64_t col_gpu_thread_track(const struct col_pool *p, uint32_t tid);
+int64_t col_gpu_thread_track(const struct col_pool *pool, uint32_t tid);
 /* A thread with ranges has ended; records of its device calls may still come, and belong on its
  * track. 0 or TACHO_ENOMEM. */
-int col_gpu_thread_ended(struct col_pool *p, int64_t tid, int64_t track);
+int col_gpu_thread_ended(struct col_pool *pool, int64_t tid, int64_t track);
 
 /* ---- gpu_rows.c ---- */
 
 /* One record. `salvaged`: from a buffer that CUPTI had not given back. 0 or a store error. */
-int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
-                bool salvaged);
+int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
+                const struct col_cupti_record *record, bool salvaged);
 
 /* demangle.c: a C++ name as people know it; NULL: not one, or no demangler on this machine. To be
  * freed. */

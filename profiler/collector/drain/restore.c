@@ -37,98 +37,99 @@ struct saved_drain {
     int64_t last_commit;
 };
 
-static int put(struct col_drain *d, const char *key)
+static int put(struct col_drain *drain, const char *key)
 {
-    if (d->scratch.failed)
+    if (drain->scratch.failed)
         return TACHO_ENOMEM;
-    return store_live_set(d->db, key, d->scratch.bytes, d->scratch.used);
+    return store_live_set(drain->db, key, drain->scratch.bytes, drain->scratch.used);
 }
 
-int col_save_thread(struct col_drain *d, struct col_pool *p, struct col_thread *t, bool ended)
+int col_save_thread(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                    bool ended)
 {
     char key[COL_POOL_NAME + 32];
-    snprintf(key, sizeof key, "t:%s:%" PRIu32, p->name, t->ordinal);
+    snprintf(key, sizeof key, "t:%s:%" PRIu32, pool->name, thread->ordinal);
     if (ended)
-        return t->saved ? store_live_set(d->db, key, NULL, 0) : 0;
-    struct saved_thread s = {.chain = t->chain,
-                             .track = t->track,
-                             .ordinal = t->ordinal,
-                             .tid = t->tid,
-                             .depth = t->depth,
-                             .bytes_of_range = sizeof *t->stack,
-                             .damaged = t->damaged,
-                             .has_step = t->has_step};
-    d->scratch.used = 0;
-    col_buffer_put(&d->scratch, &s, sizeof s);
-    col_buffer_put(&d->scratch, t->stack, t->depth * sizeof *t->stack);
-    t->saved = true;
-    return put(d, key);
+        return thread->saved ? store_live_set(drain->db, key, NULL, 0) : 0;
+    struct saved_thread saved_thread = {.chain = thread->chain,
+                                        .track = thread->track,
+                                        .ordinal = thread->ordinal,
+                                        .tid = thread->tid,
+                                        .depth = thread->depth,
+                                        .bytes_of_range = sizeof *thread->stack,
+                                        .damaged = thread->damaged,
+                                        .has_step = thread->has_step};
+    drain->scratch.used = 0;
+    col_buffer_put(&drain->scratch, &saved_thread, sizeof saved_thread);
+    col_buffer_put(&drain->scratch, thread->stack, thread->depth * sizeof *thread->stack);
+    thread->saved = true;
+    return put(drain, key);
 }
 
-int col_save_pool(struct col_drain *d, struct col_pool *p)
+int col_save_pool(struct col_drain *drain, struct col_pool *pool)
 {
     char key[COL_POOL_NAME + 32];
-    snprintf(key, sizeof key, "p:%s", p->name);
-    struct saved_pool s = {.process = p->process->id,
-                           .range_track = p->range_track,
-                           .comm_track = p->comm_track,
-                           .last_event = p->last_event,
-                           .counters = p->counter_count,
-                           .bytes_of_step = sizeof(struct col_step)};
-    memcpy(s.loss, p->loss, sizeof s.loss);
-    d->scratch.used = 0;
-    col_buffer_put(&d->scratch, &s, sizeof s);
-    col_buffer_put(&d->scratch, p->counter, p->counter_count * sizeof *p->counter);
-    col_steps_save(&p->steps, &d->scratch);
-    p->dirty = p->steps.dirty = false;
-    return put(d, key);
+    snprintf(key, sizeof key, "p:%s", pool->name);
+    struct saved_pool saved_pool = {.process = pool->process->id,
+                                    .range_track = pool->range_track,
+                                    .comm_track = pool->comm_track,
+                                    .last_event = pool->last_event,
+                                    .counters = pool->counter_count,
+                                    .bytes_of_step = sizeof(struct col_step)};
+    memcpy(saved_pool.loss, pool->loss, sizeof saved_pool.loss);
+    drain->scratch.used = 0;
+    col_buffer_put(&drain->scratch, &saved_pool, sizeof saved_pool);
+    col_buffer_put(&drain->scratch, pool->counter, pool->counter_count * sizeof *pool->counter);
+    col_steps_save(&pool->steps, &drain->scratch);
+    pool->dirty = pool->steps.dirty = false;
+    return put(drain, key);
 }
 
-int col_save_ranges(struct col_drain *d, struct col_pool *p)
+int col_save_ranges(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < p->range_slots && rc == 0; i++) {
-        struct col_range *r = &p->range[i];
-        if (!r->dirty || (r->start == STORE_ABSENT && r->end == STORE_ABSENT))
+    for (uint32_t i = 0; i < pool->range_slots && rc == 0; i++) {
+        struct col_range *range = &pool->range[i];
+        if (!range->dirty || (range->start == STORE_ABSENT && range->end == STORE_ABSENT))
             continue;
         char key[COL_POOL_NAME + 32];
-        snprintf(key, sizeof key, "r:%s:%" PRIu64, p->name, r->id);
-        r->dirty = false;
-        r->saved = true;
-        rc = store_live_set(d->db, key, r, sizeof *r);
+        snprintf(key, sizeof key, "r:%s:%" PRIu64, pool->name, range->id);
+        range->dirty = false;
+        range->saved = true;
+        rc = store_live_set(drain->db, key, range, sizeof *range);
     }
-    p->range_dirty = false;
+    pool->range_dirty = false;
     return rc;
 }
 
-int col_save_process(struct col_drain *d, struct col_process *x)
+int col_save_process(struct col_drain *drain, struct col_process *process)
 {
     char key[48];
-    snprintf(key, sizeof key, "x:%" PRId64, x->id);
-    return store_live_set(d->db, key, x, sizeof *x);
+    snprintf(key, sizeof key, "x:%" PRId64, process->id);
+    return store_live_set(drain->db, key, process, sizeof *process);
 }
 
-int col_save_totals(struct col_drain *d)
+int col_save_totals(struct col_drain *drain)
 {
-    struct saved_drain s = {.stats = d->stats, .last_commit = col_clock_now()};
-    return store_live_set(d->db, "d", &s, sizeof s);
+    struct saved_drain saved_drain = {.stats = drain->stats, .last_commit = col_clock_now()};
+    return store_live_set(drain->db, "d", &saved_drain, sizeof saved_drain);
 }
 
-int col_save_anchors(struct col_drain *d)
+int col_save_anchors(struct col_drain *drain)
 {
-    return store_live_set(d->db, "clock", d->stored, sizeof d->stored);
+    return store_live_set(drain->db, "clock", drain->stored, sizeof drain->stored);
 }
 
-int col_forget_pool(struct col_drain *d, struct col_pool *p)
+int col_forget_pool(struct col_drain *drain, struct col_pool *pool)
 {
     char key[COL_POOL_NAME + 32];
-    snprintf(key, sizeof key, "p:%s", p->name);
-    int rc = store_live_set(d->db, key, NULL, 0);
-    for (uint32_t i = 0; i < p->range_slots && rc == 0; i++)
-        if (p->range[i].saved &&
-            (p->range[i].start != STORE_ABSENT || p->range[i].end != STORE_ABSENT))
-            rc = col_range_forget(d, p, p->range[i].id);
-    return rc ? rc : store_position_clear(d->db, p->name, -1);
+    snprintf(key, sizeof key, "p:%s", pool->name);
+    int rc = store_live_set(drain->db, key, NULL, 0);
+    for (uint32_t i = 0; i < pool->range_slots && rc == 0; i++)
+        if (pool->range[i].saved &&
+            (pool->range[i].start != STORE_ABSENT || pool->range[i].end != STORE_ABSENT))
+            rc = col_range_forget(drain, pool, pool->range[i].id);
+    return rc ? rc : store_position_clear(drain->db, pool->name, -1);
 }
 
 /* ---- loading --------------------------------------------------------------------------------------------------------------- */
@@ -148,193 +149,199 @@ struct loading {
 
 static int collect(void *ctx, const char *key, const void *value, size_t bytes)
 {
-    struct loading *l = ctx;
-    struct item *list = realloc(l->item, (l->count + 1) * sizeof *list);
+    struct loading *loading = ctx;
+    struct item *list = realloc(loading->item, (loading->count + 1) * sizeof *list);
     if (!list)
         return TACHO_ENOMEM;
-    l->item = list;
-    struct item *i = &l->item[l->count];
+    loading->item = list;
+    struct item *i = &loading->item[loading->count];
     i->key = strdup(key);
     i->value = malloc(bytes ? bytes : 1);
     i->bytes = bytes;
-    l->count++;
+    loading->count++;
     if (!i->key || !i->value)
         return TACHO_ENOMEM;
     memcpy(i->value, value, bytes);
     return 0;
 }
 
-static int load_process(struct col_drain *d, const struct item *i)
+static int load_process(struct col_drain *drain, const struct item *i)
 {
-    struct col_process **list = realloc(d->process, (d->process_count + 1) * sizeof *list);
+    struct col_process **list = realloc(drain->process, (drain->process_count + 1) * sizeof *list);
     if (list)
-        d->process = list;
-    struct col_process *x = list && i->bytes == sizeof *x ? malloc(sizeof *x) : NULL;
-    if (!x)
+        drain->process = list;
+    struct col_process *process =
+        list && i->bytes == sizeof *process ? malloc(sizeof *process) : NULL;
+    if (!process)
         return list ? TACHO_EVERSION : TACHO_ENOMEM;
-    memcpy(x, i->value, sizeof *x);
-    d->process[d->process_count++] = x;
+    memcpy(process, i->value, sizeof *process);
+    drain->process[drain->process_count++] = process;
     return 0;
 }
 
-static struct col_process *process_of(const struct col_drain *d, int64_t row)
+static struct col_process *process_of(const struct col_drain *drain, int64_t row)
 {
-    for (uint32_t i = 0; i < d->process_count; i++)
-        if (d->process[i]->id == row)
-            return d->process[i];
+    for (uint32_t i = 0; i < drain->process_count; i++)
+        if (drain->process[i]->id == row)
+            return drain->process[i];
     return NULL;
 }
 
 /* A pool that cannot be read: its file is gone (the machine was started again, or the last
  * collector had read it to its end), or its process wrote over the header. */
-static int settle_missing_pool(struct col_drain *d, const char *name, struct col_process *x,
-                               struct col_cursor *c, bool damaged)
+static int settle_missing_pool(struct col_drain *drain, const char *name,
+                               struct col_process *process, struct col_cursor *cursor, bool damaged)
 {
-    struct col_pool p = {.process = x};
-    snprintf(p.name, sizeof p.name, "%s", name);
-    int rc = col_steps_load(&p.steps, c);
-    if (rc == 0 && (rc = col_drain_begin(d)) == 0)
-        rc = col_steps_write(&p.steps, d->db, x->id, UINT64_MAX);
-    d->stats.steps += p.steps.rows;
+    struct col_pool pool = {.process = process};
+    snprintf(pool.name, sizeof pool.name, "%s", name);
+    int rc = col_steps_load(&pool.steps, cursor);
+    if (rc == 0 && (rc = col_drain_begin(drain)) == 0)
+        rc = col_steps_write(&pool.steps, drain->db, process->id, UINT64_MAX);
+    drain->stats.steps += pool.steps.rows;
     if (rc == 0)
-        rc = col_forget_pool(d, &p);
-    if (rc == 0 && !damaged && !x->gone) /* of a damaged one the next scan of the folder says it */
-        rc = col_drain_loss(d, "collector",
+        rc = col_forget_pool(drain, &pool);
+    if (rc == 0 && !damaged &&
+        !process->gone) /* of a damaged one the next scan of the folder says it */
+        rc = col_drain_loss(drain, "collector",
                             "recording in memory lost: the machine was started again", STORE_ABSENT,
-                            d->last_commit, STORE_ABSENT);
-    if (!x->gone)
-        col_process_ended(x, STORE_ABSENT, STORE_ABSENT,
+                            drain->last_commit, STORE_ABSENT);
+    if (!process->gone)
+        col_process_ended(process, STORE_ABSENT, STORE_ABSENT,
                           damaged ? "unknown: its pool is damaged"
                                   : "unknown: the machine was started again");
-    col_steps_free(&p.steps);
+    col_steps_free(&pool.steps);
     return rc;
 }
 
-static int load_pool(struct col_drain *d, const struct item *i)
+static int load_pool(struct col_drain *drain, const struct item *i)
 {
     const char *name = i->key + 2;
-    struct col_cursor c = {.at = i->value, .end = i->value + i->bytes};
-    struct saved_pool s;
-    col_cursor_get(&c, &s, sizeof s);
-    struct col_process *x = process_of(d, s.process);
-    if (c.bad || s.bytes_of_step != sizeof(struct col_step) || !x)
+    struct col_cursor cursor = {.at = i->value, .end = i->value + i->bytes};
+    struct saved_pool saved_pool;
+    col_cursor_get(&cursor, &saved_pool, sizeof saved_pool);
+    struct col_process *process = process_of(drain, saved_pool.process);
+    if (cursor.bad || saved_pool.bytes_of_step != sizeof(struct col_step) || !process)
         return TACHO_EVERSION;
-    struct col_counter *counter = s.counters ? calloc(s.counters, sizeof *counter) : NULL;
-    if (s.counters && !counter)
+    struct col_counter *counter =
+        saved_pool.counters ? calloc(saved_pool.counters, sizeof *counter) : NULL;
+    if (saved_pool.counters && !counter)
         return TACHO_ENOMEM;
-    col_cursor_get(&c, counter, s.counters * sizeof *counter);
-    struct col_pool *p = NULL;
-    if (c.bad) {
+    col_cursor_get(&cursor, counter, saved_pool.counters * sizeof *counter);
+    struct col_pool *pool = NULL;
+    if (cursor.bad) {
         free(counter);
         return TACHO_ECORRUPT;
     }
-    int rc = d->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(d, name, &p);
+    int rc = drain->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(drain, name, &pool);
     if (rc) {
         bool damaged = rc == TACHO_ECORRUPT || rc == TACHO_EFORMAT;
         free(counter);
-        return damaged || rc == TACHO_ENOTFOUND ? settle_missing_pool(d, name, x, &c, damaged) : rc;
+        return damaged || rc == TACHO_ENOTFOUND
+                   ? settle_missing_pool(drain, name, process, &cursor, damaged)
+                   : rc;
     }
-    p->process = x;
-    p->counter = counter;
-    p->counter_count = s.counters;
-    p->range_track = s.range_track;
-    p->comm_track = s.comm_track;
-    p->last_event = s.last_event;
-    p->dirty = false;
-    memcpy(p->loss, s.loss, sizeof p->loss);
-    return col_steps_load(&p->steps, &c);
+    pool->process = process;
+    pool->counter = counter;
+    pool->counter_count = saved_pool.counters;
+    pool->range_track = saved_pool.range_track;
+    pool->comm_track = saved_pool.comm_track;
+    pool->last_event = saved_pool.last_event;
+    pool->dirty = false;
+    memcpy(pool->loss, saved_pool.loss, sizeof pool->loss);
+    return col_steps_load(&pool->steps, &cursor);
 }
 
 /* The pool that a key "?:POOL:REST" is about; NULL if its file is gone. */
-static struct col_pool *pool_of(const struct col_drain *d, const char *key)
+static struct col_pool *pool_of(const struct col_drain *drain, const char *key)
 {
     const char *name = key + 2, *end = strrchr(name, ':');
-    for (uint32_t i = 0; end && i < d->pool_count; i++)
-        if (strncmp(d->pool[i]->name, name, (size_t)(end - name)) == 0 &&
-            !d->pool[i]->name[end - name])
-            return d->pool[i];
+    for (uint32_t i = 0; end && i < drain->pool_count; i++)
+        if (strncmp(drain->pool[i]->name, name, (size_t)(end - name)) == 0 &&
+            !drain->pool[i]->name[end - name])
+            return drain->pool[i];
     return NULL;
 }
 
-static int load_thread(struct col_drain *d, const struct item *i)
+static int load_thread(struct col_drain *drain, const struct item *i)
 {
-    struct col_pool *p = pool_of(d, i->key);
-    if (!p)
-        return store_live_set(d->db, i->key, NULL, 0);
-    struct col_cursor c = {.at = i->value, .end = i->value + i->bytes};
-    struct saved_thread s;
-    col_cursor_get(&c, &s, sizeof s);
-    if (c.bad || s.bytes_of_range != sizeof(struct col_range) ||
-        (size_t)(c.end - c.at) != s.depth * sizeof(struct col_range))
+    struct col_pool *pool = pool_of(drain, i->key);
+    if (!pool)
+        return store_live_set(drain->db, i->key, NULL, 0);
+    struct col_cursor cursor = {.at = i->value, .end = i->value + i->bytes};
+    struct saved_thread saved_thread;
+    col_cursor_get(&cursor, &saved_thread, sizeof saved_thread);
+    if (cursor.bad || saved_thread.bytes_of_range != sizeof(struct col_range) ||
+        (size_t)(cursor.end - cursor.at) != saved_thread.depth * sizeof(struct col_range))
         return TACHO_EVERSION;
-    struct col_thread *t = NULL;
-    int rc = col_drain_thread(d, p, s.ordinal, &t);
+    struct col_thread *thread = NULL;
+    int rc = col_drain_thread(drain, pool, saved_thread.ordinal, &thread);
     if (rc)
         return rc;
-    t->tid = s.tid;
-    t->track = s.track;
-    t->chain = s.chain;
-    t->damaged = s.damaged;
-    t->has_step = s.has_step;
-    t->saved = true;
-    if (s.depth && !(t->stack = malloc(s.depth * sizeof *t->stack)))
+    thread->tid = saved_thread.tid;
+    thread->track = saved_thread.track;
+    thread->chain = saved_thread.chain;
+    thread->damaged = saved_thread.damaged;
+    thread->has_step = saved_thread.has_step;
+    thread->saved = true;
+    if (saved_thread.depth && !(thread->stack = malloc(saved_thread.depth * sizeof *thread->stack)))
         return TACHO_ENOMEM;
-    t->depth = t->cap = s.depth;
-    col_cursor_get(&c, t->stack, s.depth * sizeof *t->stack);
+    thread->depth = thread->cap = saved_thread.depth;
+    col_cursor_get(&cursor, thread->stack, saved_thread.depth * sizeof *thread->stack);
     return 0;
 }
 
-static int load_range(struct col_drain *d, const struct item *i)
+static int load_range(struct col_drain *drain, const struct item *i)
 {
-    struct col_pool *p = pool_of(d, i->key);
-    struct col_range r;
-    if (!p)
-        return store_live_set(d->db, i->key, NULL, 0);
-    if (i->bytes != sizeof r)
+    struct col_pool *pool = pool_of(drain, i->key);
+    struct col_range range;
+    if (!pool)
+        return store_live_set(drain->db, i->key, NULL, 0);
+    if (i->bytes != sizeof range)
         return TACHO_EVERSION;
-    memcpy(&r, i->value, sizeof r);
-    r.round = 0;
-    r.saved = true;
-    return col_range_put(p, &r);
+    memcpy(&range, i->value, sizeof range);
+    range.round = 0;
+    range.saved = true;
+    return col_range_put(pool, &range);
 }
 
-static int load_gpu(struct col_drain *d, const struct item *i)
+static int load_gpu(struct col_drain *drain, const struct item *i)
 {
-    struct col_pool *p = pool_of(d, i->key);
-    return p ? col_gpu_load(d, p, i->value, i->bytes) : store_live_set(d->db, i->key, NULL, 0);
+    struct col_pool *pool = pool_of(drain, i->key);
+    return pool ? col_gpu_load(drain, pool, i->value, i->bytes)
+                : store_live_set(drain->db, i->key, NULL, 0);
 }
 
-static int load_totals(struct col_drain *d, const struct item *i)
+static int load_totals(struct col_drain *drain, const struct item *i)
 {
-    struct saved_drain s;
-    if (i->bytes != sizeof s)
+    struct saved_drain saved_drain;
+    if (i->bytes != sizeof saved_drain)
         return TACHO_EVERSION;
-    memcpy(&s, i->value, sizeof s);
-    d->stats = s.stats;
-    d->last_commit = s.last_commit;
+    memcpy(&saved_drain, i->value, sizeof saved_drain);
+    drain->stats = saved_drain.stats;
+    drain->last_commit = saved_drain.last_commit;
     return 0;
 }
 
-static int load_anchors(struct col_drain *d, const struct item *i)
+static int load_anchors(struct col_drain *drain, const struct item *i)
 {
-    if (i->bytes != sizeof d->stored)
+    if (i->bytes != sizeof drain->stored)
         return TACHO_EVERSION;
-    memcpy(d->stored, i->value, sizeof d->stored);
+    memcpy(drain->stored, i->value, sizeof drain->stored);
     for (int k = 0; k < 2; k++)
-        if (d->stored[k].monotonic)
-            col_clock_add(&d->clock, &d->stored[k]);
-    d->last_anchor = d->stored[1].monotonic;
+        if (drain->stored[k].monotonic)
+            col_clock_add(&drain->clock, &drain->stored[k]);
+    drain->last_anchor = drain->stored[1].monotonic;
     return 0;
 }
 
 static int load_position(void *ctx, const char *pool, int64_t segment, int64_t generation,
                          int64_t bytes)
 {
-    struct col_drain *d = ctx;
-    if (col_gpu_load_position(d, pool, segment, generation))
+    struct col_drain *drain = ctx;
+    if (col_gpu_load_position(drain, pool, segment, generation))
         return 0;
-    for (uint32_t i = 0; i < d->pool_count; i++) {
-        struct col_pool *p = d->pool[i];
+    for (uint32_t i = 0; i < drain->pool_count; i++) {
+        struct col_pool *p = drain->pool[i];
         if (strcmp(p->name, pool) != 0 || segment < 0 || segment >= p->map.segment_cap ||
             bytes < 0 || bytes > p->map.segment_bytes)
             continue;
@@ -344,30 +351,30 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
     return 0;
 }
 
-int col_drain_load(struct col_drain *d, struct tacho_error *err)
+int col_drain_load(struct col_drain *drain, struct tacho_error *err)
 {
     static const struct {
         const char *prefix;
-        int (*load)(struct col_drain *d, const struct item *i);
+        int (*load)(struct col_drain *drain, const struct item *i);
     } passes[] = {{"d", load_totals}, {"clock", load_anchors}, {"x:", load_process},
                   {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range},
                   {"g:", load_gpu}};
-    struct loading l = {.drain = d};
-    d->taken_over = true;
-    int rc = store_live_each(d->db, collect, &l);
+    struct loading loading = {.drain = drain};
+    drain->taken_over = true;
+    int rc = store_live_each(drain->db, collect, &loading);
     if (rc == 0)
-        rc = col_drain_begin(d);
+        rc = col_drain_begin(drain);
     for (size_t k = 0; k < sizeof passes / sizeof *passes; k++)
-        for (size_t i = 0; i < l.count && rc == 0; i++)
-            if (strncmp(l.item[i].key, passes[k].prefix, strlen(passes[k].prefix)) == 0)
-                rc = passes[k].load(d, &l.item[i]);
+        for (size_t i = 0; i < loading.count && rc == 0; i++)
+            if (strncmp(loading.item[i].key, passes[k].prefix, strlen(passes[k].prefix)) == 0)
+                rc = passes[k].load(drain, &loading.item[i]);
     if (rc == 0)
-        rc = store_position_each(d->db, load_position, d);
-    for (size_t i = 0; i < l.count; i++) {
-        free(l.item[i].key);
-        free(l.item[i].value);
+        rc = store_position_each(drain->db, load_position, drain);
+    for (size_t i = 0; i < loading.count; i++) {
+        free(loading.item[i].key);
+        free(loading.item[i].value);
     }
-    free(l.item);
+    free(loading.item);
     if (rc == TACHO_EVERSION)
         return tacho_fail(err, rc, "use the tacho that recorded it",
                           "live run: its state was written by another build of tacho");

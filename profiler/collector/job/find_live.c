@@ -22,61 +22,61 @@ struct newest {
 
 /* `path` is what a descriptor leads to: is it the lock of a live run that began later than the one
  * known? */
-static void consider(struct newest *n, char *path)
+static void consider(struct newest *newest, char *path)
 {
     struct stat st;
     size_t length = strlen(path), suffix = strlen(LOCK_SUFFIX);
     if (length <= suffix || strcmp(path + length - suffix, LOCK_SUFFIX) != 0 ||
         stat(path, &st) != 0)
         return;
-    if (n->found->live &&
-        (st.st_mtim.tv_sec < n->begun.tv_sec ||
-         (st.st_mtim.tv_sec == n->begun.tv_sec && st.st_mtim.tv_nsec <= n->begun.tv_nsec)))
+    if (newest->found->live &&
+        (st.st_mtim.tv_sec < newest->begun.tv_sec || (st.st_mtim.tv_sec == newest->begun.tv_sec &&
+                                                      st.st_mtim.tv_nsec <= newest->begun.tv_nsec)))
         return;
     path[length - strlen("/lock")] = 0;
     if (!col_live_locked(path))
         return;
-    n->begun = st.st_mtim;
-    n->found->live = true;
-    snprintf(n->found->run, sizeof n->found->run, "%s", path);
-    snprintf(n->found->path, sizeof n->found->path, "%.4000s/run.db", path);
+    newest->begun = st.st_mtim;
+    newest->found->live = true;
+    snprintf(newest->found->run, sizeof newest->found->run, "%s", path);
+    snprintf(newest->found->path, sizeof newest->found->path, "%.4000s/run.db", path);
 }
 
-static void look_at(struct newest *n, const char *pid)
+static void look_at(struct newest *newest, const char *pid)
 {
     char name[64], path[COL_PATH_MAX];
     snprintf(name, sizeof name, "/proc/%.20s/fd", pid);
     DIR *dir = opendir(name); /* only of this user's processes */
     if (!dir)
         return;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        ssize_t length = readlinkat(dirfd(dir), e->d_name, path, sizeof path - 1);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(dir), entry->d_name, path, sizeof path - 1);
         if (length <= 0)
             continue;
         path[length] = 0;
-        consider(n, path);
+        consider(newest, path);
     }
     closedir(dir);
 }
 
-int col_find_live(struct col_found *f, struct tacho_error *err)
+int col_find_live(struct col_found *found, struct tacho_error *err)
 {
-    struct newest n = {.found = f};
-    memset(f, 0, sizeof *f);
+    struct newest newest = {.found = found};
+    memset(found, 0, sizeof *found);
     DIR *proc = opendir("/proc");
     if (!proc)
         return tacho_fail(err, TACHO_ENOTFOUND, NULL,
                           "no run is being recorded that this machine tells of");
-    for (struct dirent *e; (e = readdir(proc)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         struct col_proc_stat st;
         char *end;
-        long pid = strtol(e->d_name, &end, 10);
+        long pid = strtol(entry->d_name, &end, 10);
         if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &st) == 0 &&
             !strcmp(st.comm, "tacho"))
-            look_at(&n, e->d_name);
+            look_at(&newest, entry->d_name);
     }
     closedir(proc);
-    if (!f->live)
+    if (!found->live)
         return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'",
                           "no run is being recorded on this machine");
     return 0;

@@ -25,23 +25,23 @@ static void warn(struct col_gpu_env *keep, const char *name, const char *old, co
              n ? "\n" : "", name, old, what);
 }
 
-size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env,
-                           struct col_gpu_env *keep)
+size_t col_gpu_environment(const struct col_options *options, const char *library,
+                           struct col_env *env, struct col_gpu_env *keep)
 {
     size_t n = 0;
     const char *old;
     keep->mode[0] = keep->warning[0] = 0;
-    if (o->gpu == COL_GPU_OFF) {
+    if (options->gpu == COL_GPU_OFF) {
         env[n++] = (struct col_env){WIRE_ENV_GPU, "off"};
         return n;
     }
     const struct {
         bool on;
         const char *word;
-    } words[] = {{o->whole_graphs, "whole-graphs"},
-                 {o->gpu_memory, "memory"},
-                 {o->gpu_counters & COL_COUNTERS_SAMPLED, "pm"},
-                 {o->gpu_counters & COL_COUNTERS_ROOFLINE, "range"}};
+    } words[] = {{options->whole_graphs, "whole-graphs"},
+                 {options->gpu_memory, "memory"},
+                 {options->gpu_counters & COL_COUNTERS_SAMPLED, "pm"},
+                 {options->gpu_counters & COL_COUNTERS_ROOFLINE, "range"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t used = strlen(keep->mode);
         if (words[i].on)
@@ -69,35 +69,37 @@ static void control_path(char *path, size_t size, const char *segments)
     snprintf(path, size, "%s/" WIRE_CONTROL, segments);
 }
 
-static void control_write(struct wire_control *c, enum wire_capture mode, int64_t from, int64_t to,
-                          int64_t every, int64_t until)
+static void control_write(struct wire_control *control, enum wire_capture mode, int64_t from,
+                          int64_t to, int64_t every, int64_t until)
 {
-    atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
-    atomic_store_explicit(&c->mode, mode, memory_order_relaxed);
-    atomic_store_explicit(&c->from, from, memory_order_relaxed);
-    atomic_store_explicit(&c->to, to, memory_order_relaxed);
-    atomic_store_explicit(&c->every, every, memory_order_relaxed);
-    atomic_store_explicit(&c->until, until, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
+    atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
+    atomic_store_explicit(&control->mode, mode, memory_order_relaxed);
+    atomic_store_explicit(&control->from, from, memory_order_relaxed);
+    atomic_store_explicit(&control->to, to, memory_order_relaxed);
+    atomic_store_explicit(&control->every, every, memory_order_relaxed);
+    atomic_store_explicit(&control->until, until, memory_order_relaxed);
+    atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
 }
 
-int col_control_create(int folder, const struct col_options *o)
+int col_control_create(int folder, const struct col_options *options)
 {
-    struct wire_control c = {.magic = WIRE_CONTROL_MAGIC};
-    if (o->gpu == COL_GPU_LATER)
-        control_write(&c, WIRE_CAPTURE_NONE, 0, 0, 1, 0);
-    else if (o->duration_ns > 0)
-        control_write(&c, WIRE_CAPTURE_UNTIL, 0, 0, 1, col_clock_now() + o->duration_ns);
-    else if (o->steps_from >= 0 || o->every > 1)
-        control_write(&c, WIRE_CAPTURE_STEPS, o->steps_from < 0 ? 0 : o->steps_from,
-                      o->steps_from < 0 ? INT64_MAX : o->steps_to, o->every, 0);
+    struct wire_control control = {.magic = WIRE_CONTROL_MAGIC};
+    if (options->gpu == COL_GPU_LATER)
+        control_write(&control, WIRE_CAPTURE_NONE, 0, 0, 1, 0);
+    else if (options->duration_ns > 0)
+        control_write(&control, WIRE_CAPTURE_UNTIL, 0, 0, 1,
+                      col_clock_now() + options->duration_ns);
+    else if (options->steps_from >= 0 || options->every > 1)
+        control_write(&control, WIRE_CAPTURE_STEPS,
+                      options->steps_from < 0 ? 0 : options->steps_from,
+                      options->steps_from < 0 ? INT64_MAX : options->steps_to, options->every, 0);
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
     int fd = openat(folder, WIRE_CONTROL, flags, 0600);
     if (fd < 0)
         return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
-    ssize_t n = write(fd, &c, sizeof c);
+    ssize_t n = write(fd, &control, sizeof control);
     close(fd);
-    return n == (ssize_t)sizeof c ? 0 : TACHO_ENOSPACE;
+    return n == (ssize_t)sizeof control ? 0 : TACHO_ENOSPACE;
 }
 
 int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to,
@@ -109,31 +111,32 @@ int col_control_set(const char *segments, enum wire_capture mode, int64_t from, 
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return TACHO_ENOTFOUND;
-    struct wire_control *c = fstat(fd, &st) || (size_t)st.st_size < sizeof *c
-                                 ? MAP_FAILED
-                                 : mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct wire_control *control =
+        fstat(fd, &st) || (size_t)st.st_size < sizeof *control
+            ? MAP_FAILED
+            : mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (c == MAP_FAILED)
+    if (control == MAP_FAILED)
         return TACHO_EIO;
-    int rc = c->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
+    int rc = control->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
     if (rc == 0)
-        control_write(c, mode, from, to, every, col_clock_now() + ns);
-    munmap(c, sizeof *c);
+        control_write(control, mode, from, to, every, col_clock_now() + ns);
+    munmap(control, sizeof *control);
     return rc;
 }
 
 int col_control_mode(const char *segments, enum wire_capture *mode)
 {
     char path[COL_PATH_MAX + 16];
-    struct wire_control c;
+    struct wire_control control;
     control_path(path, sizeof path, segments);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return TACHO_ENOTFOUND;
-    ssize_t n = read(fd, &c, sizeof c);
+    ssize_t n = read(fd, &control, sizeof control);
     close(fd);
-    if (n != (ssize_t)sizeof c || c.magic != WIRE_CONTROL_MAGIC)
+    if (n != (ssize_t)sizeof control || control.magic != WIRE_CONTROL_MAGIC)
         return TACHO_EVERSION;
-    *mode = (enum wire_capture)c.mode;
+    *mode = (enum wire_capture)control.mode;
     return 0;
 }

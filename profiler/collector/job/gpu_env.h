@@ -19,12 +19,12 @@ struct col_gpu_env {
     char mode[64];
     char warning[2 * COL_PATH_MAX];
 };
-size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env,
-                           struct col_gpu_env *keep);
+size_t col_gpu_environment(const struct col_options *options, const char *library,
+                           struct col_env *env, struct col_gpu_env *keep);
 
 /* Writes the control file of a run that is about to start into the folder of its pools. 0,
  * TACHO_EIO, TACHO_ENOSPACE. */
-int col_control_create(int folder, const struct col_options *o);
+int col_control_create(int folder, const struct col_options *options);
 /* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 /* What it says now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 int col_control_mode(const char *segments, enum wire_capture *mode);

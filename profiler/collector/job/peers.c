@@ -21,10 +21,10 @@
 #define JOIN_NS      60000000000ll /* a leader measures the machine's peak before it answers */
 #define JOIN_ATTEMPT 60000
 
-void col_peers_init(struct col_peers *p)
+void col_peers_init(struct col_peers *peers)
 {
-    memset(p, 0, sizeof *p);
-    p->listener = -1;
+    memset(peers, 0, sizeof *peers);
+    peers->listener = -1;
 }
 
 static const char *environment(const char *name)
@@ -32,26 +32,28 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-void col_peers_setup(struct col_peers *p, const struct col_options *o)
+void col_peers_setup(struct col_peers *peers, const struct col_options *options)
 {
     char folder[COL_PATH_MAX], real[COL_PATH_MAX];
-    p->is_known = col_job_read(environment, &p->job);
-    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->output) + 1 : 1,
-             slash ? o->output : ".");
+    peers->is_known = col_job_read(environment, &peers->job);
+    const char *slash = options->output ? strrchr(options->output, '/') : NULL;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - options->output) + 1 : 1,
+             slash ? options->output : ".");
     if (!realpath(folder, real))
         snprintf(real, sizeof real, "%.4000s", folder); /* recording there will fail, and say why */
-    snprintf(p->path, sizeof p->path, "%.3000s/%.1000s", real,
-             slash       ? slash + 1
-             : o->output ? o->output
-                         : "");
+    snprintf(peers->path, sizeof peers->path, "%.3000s/%.1000s", real,
+             slash             ? slash + 1
+             : options->output ? options->output
+                               : "");
 }
 
-static socklen_t name_of(const struct col_peers *p, unsigned session, struct sockaddr_un *a)
+static socklen_t name_of(const struct col_peers *peers, unsigned session,
+                         struct sockaddr_un *sockaddr_un)
 {
-    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "tacho-%u-%016llx-%u",
-                     (unsigned)geteuid(), (unsigned long long)col_job_hash(p->job.id), session);
+    *sockaddr_un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n =
+        snprintf(sockaddr_un->sun_path + 1, sizeof sockaddr_un->sun_path - 1, "tacho-%u-%016llx-%u",
+                 (unsigned)geteuid(), (unsigned long long)col_job_hash(peers->job.id), session);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -67,29 +69,32 @@ static bool is_own_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
 }
 
-bool col_peer_send(int fd, struct peer_message *m, enum peer_type type)
+bool col_peer_send(int fd, struct peer_message *peer_message, enum peer_type type)
 {
-    m->magic = PEER_MAGIC;
-    m->bytes = sizeof *m;
-    m->type = type;
+    peer_message->magic = PEER_MAGIC;
+    peer_message->bytes = sizeof *peer_message;
+    peer_message->type = type;
     ssize_t n;
     do {
-        n = send(fd, m, sizeof *m, MSG_NOSIGNAL);
+        n = send(fd, peer_message, sizeof *peer_message, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN &&
             poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000) <= 0)
             return false;
     } while (n < 0 && (errno == EINTR || errno == EAGAIN));
-    return n == (ssize_t)sizeof *m;
+    return n == (ssize_t)sizeof *peer_message;
 }
 
-int col_peer_receive(int fd, struct peer_message *m, int ms)
+int col_peer_receive(int fd, struct peer_message *peer_message, int ms)
 {
     int64_t until = col_clock_now() + (int64_t)ms * 1000000;
     for (;;) {
-        ssize_t n = recv(fd, m, sizeof *m, 0);
-        if (n == (ssize_t)sizeof *m && m->magic == PEER_MAGIC && m->bytes == sizeof *m) {
-            m->program[sizeof m->program - 1] = m->job[sizeof m->job - 1] = 0;
-            m->path[sizeof m->path - 1] = m->segments[sizeof m->segments - 1] = 0;
+        ssize_t n = recv(fd, peer_message, sizeof *peer_message, 0);
+        if (n == (ssize_t)sizeof *peer_message && peer_message->magic == PEER_MAGIC &&
+            peer_message->bytes == sizeof *peer_message) {
+            peer_message->program[sizeof peer_message->program - 1] =
+                peer_message->job[sizeof peer_message->job - 1] = 0;
+            peer_message->path[sizeof peer_message->path - 1] =
+                peer_message->segments[sizeof peer_message->segments - 1] = 0;
             return 1;
         }
         if (n >= 0 || (errno != EAGAIN && errno != EINTR))
@@ -101,46 +106,46 @@ int col_peer_receive(int fd, struct peer_message *m, int ms)
     }
 }
 
-bool col_peers_bind(struct col_peers *p)
+bool col_peers_bind(struct col_peers *peers)
 {
-    struct sockaddr_un a;
-    socklen_t n = name_of(p, p->session, &a);
+    struct sockaddr_un sockaddr_un;
+    socklen_t n = name_of(peers, peers->session, &sockaddr_un);
     int fd = socket_new();
     if (fd < 0)
         return false;
-    if (bind(fd, (struct sockaddr *)&a, n) != 0 || listen(fd, COL_PEERS_MAX) != 0) {
+    if (bind(fd, (struct sockaddr *)&sockaddr_un, n) != 0 || listen(fd, COL_PEERS_MAX) != 0) {
         close(fd);
         return false;
     }
-    p->listener = fd;
+    peers->listener = fd;
     return true;
 }
 
-void col_peers_close(struct col_peers *p)
+void col_peers_close(struct col_peers *peers)
 {
-    if (p->listener >= 0)
-        close(p->listener);
-    p->listener = -1;
-    for (unsigned i = 0; i < p->count; i++)
-        if (p->peer[i].fd >= 0)
-            close(p->peer[i].fd);
-    free(p->peer);
-    p->peer = NULL;
-    p->count = 0;
+    if (peers->listener >= 0)
+        close(peers->listener);
+    peers->listener = -1;
+    for (unsigned i = 0; i < peers->count; i++)
+        if (peers->peer[i].fd >= 0)
+            close(peers->peer[i].fd);
+    free(peers->peer);
+    peers->peer = NULL;
+    peers->count = 0;
 }
 
 /* Asks the leader of a session. 1: welcome; 0: it refused; -1: there is none, or it has just gone
  * (*gone). */
-static int ask(struct col_peers *p, unsigned session, struct peer_message *hello, int *out,
+static int ask(struct col_peers *peers, unsigned session, struct peer_message *hello, int *out,
                struct peer_message *welcome, bool *gone)
 {
-    struct sockaddr_un a;
-    socklen_t n = name_of(p, session, &a);
+    struct sockaddr_un sockaddr_un;
+    socklen_t n = name_of(peers, session, &sockaddr_un);
     int fd = socket_new();
     *gone = false;
     if (fd < 0)
         return -1;
-    int rc = connect(fd, (struct sockaddr *)&a, n) ? errno : 0;
+    int rc = connect(fd, (struct sockaddr *)&sockaddr_un, n) ? errno : 0;
     if (rc) {
         close(fd);
         *gone = rc == EAGAIN; /* its queue is full: look again */
@@ -148,8 +153,8 @@ static int ask(struct col_peers *p, unsigned session, struct peer_message *hello
     }
     int got = 0;
     if (is_own_user(fd)) {
-        snprintf(hello->job, sizeof hello->job, "%s", p->job.id);
-        snprintf(hello->path, sizeof hello->path, "%s", p->path);
+        snprintf(hello->job, sizeof hello->job, "%s", peers->job.id);
+        snprintf(hello->path, sizeof hello->path, "%s", peers->path);
         got = col_peer_send(fd, hello, PEER_HELLO)
                   ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000))
                   : -1;
@@ -163,25 +168,25 @@ static int ask(struct col_peers *p, unsigned session, struct peer_message *hello
     return *gone ? -1 : 0;
 }
 
-bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd,
+bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_message *hello, int *fd,
                     struct peer_message *welcome)
 {
     bool gone;
-    return ask(p, session, hello, fd, welcome, &gone) == 1;
+    return ask(peers, session, hello, fd, welcome, &gone) == 1;
 }
 
-enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd,
+enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello, int *fd,
                              struct peer_message *welcome)
 {
-    if (!p->is_known)
+    if (!peers->is_known)
         return COL_JOIN_LEADER;
     for (int attempt = 0; attempt < JOIN_ATTEMPT; attempt++) {
         unsigned vacant = COL_PEERS_SESSIONS;
         bool again = false, refused = false, gone;
         for (unsigned i = 0; i < COL_PEERS_SESSIONS && !again; i++) {
-            int rc = ask(p, i, hello, fd, welcome, &gone);
+            int rc = ask(peers, i, hello, fd, welcome, &gone);
             if (rc == 1) {
-                p->session = i;
+                peers->session = i;
                 return COL_JOIN_PEER;
             }
             refused |= rc == 0;
@@ -191,13 +196,13 @@ enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, in
         }
         if (!again && vacant == COL_PEERS_SESSIONS)
             break;
-        p->session = vacant;
-        p->again = refused;
-        if (!again && col_peers_bind(p))
+        peers->session = vacant;
+        peers->again = refused;
+        if (!again && col_peers_bind(peers))
             return COL_JOIN_LEADER;
         nanosleep(&(struct timespec){.tv_nsec = 1000000},
                   NULL); /* somebody was faster: ask again */
     }
-    p->session = 0;
+    peers->session = 0;
     return COL_JOIN_LEADER; /* alone */
 }

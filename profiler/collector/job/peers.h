@@ -104,25 +104,25 @@ enum col_join {
     COL_JOIN_PEER    /* *fd is connected, *welcome came */
 };
 
-void col_peers_init(struct col_peers *p);
+void col_peers_init(struct col_peers *peers);
 /* Reads the job; where and which is the same for all ranks of it. `output` as in col_options. */
-void col_peers_setup(struct col_peers *p, const struct col_options *o);
+void col_peers_setup(struct col_peers *peers, const struct col_options *options);
 /* Looks for the leader of the job, or becomes it. `hello` is what is said (rank, pid ...); magic,
  * job and path are filled in.
  */
-enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd,
+enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello, int *fd,
                              struct peer_message *welcome);
 /* Calls the leader of a session. False: none, or it refused. */
-bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd,
+bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_message *hello, int *fd,
                     struct peer_message *welcome);
 /* Tries to become the leader of session `p->session` (whose leader died). */
-bool col_peers_bind(struct col_peers *p);
-void col_peers_close(struct col_peers *p);
+bool col_peers_bind(struct col_peers *peers);
+void col_peers_close(struct col_peers *peers);
 
 /* Fills in what every message has, and sends it. False: nobody is there any more. */
-bool col_peer_send(int fd, struct peer_message *m, enum peer_type type);
+bool col_peer_send(int fd, struct peer_message *peer_message, enum peer_type type);
 /* Waits up to `ms` (-1: for ever) for a whole message. 1, 0: nothing yet, -1: the other side is
  * gone or not one of ours. */
-int col_peer_receive(int fd, struct peer_message *m, int ms);
+int col_peer_receive(int fd, struct peer_message *peer_message, int ms);
 
 #endif

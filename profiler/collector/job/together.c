@@ -77,58 +77,59 @@ static bool read_line(const char *path, char *line, size_t size, int64_t *writte
     return n > 0 && line[n - 1] == '\n';
 }
 
-static int write_request(const char *folder, const struct request *r)
+static int write_request(const char *folder, const struct request *request)
 {
     char path[COL_PATH_MAX + 16], line[200];
     snprintf(path, sizeof path, "%s/" REQUEST, folder);
-    snprintf(line, sizeof line, MAGIC " %llu %d %lld %lld %lld %llu\n", (unsigned long long)r->id,
-             r->phase, (long long)r->from, (long long)r->to, (long long)r->ns,
-             (unsigned long long)r->id);
+    snprintf(line, sizeof line, MAGIC " %llu %d %lld %lld %lld %llu\n",
+             (unsigned long long)request->id, request->phase, (long long)request->from,
+             (long long)request->to, (long long)request->ns, (unsigned long long)request->id);
     return write_line(path, line, false);
 }
 
-static bool read_request(const char *folder, struct request *r)
+static bool read_request(const char *folder, struct request *request)
 {
     char path[COL_PATH_MAX + 16], line[200];
     unsigned long long id = 0, again = 0;
     long long from = 0, to = 0, ns = 0;
     snprintf(path, sizeof path, "%s/" REQUEST, folder);
     if (!read_line(path, line, sizeof line, NULL) ||
-        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &r->phase, &from, &to, &ns,
+        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &request->phase, &from, &to, &ns,
                &again) != 6 ||
         id != again)
         return false;
-    r->id = id;
-    r->from = from;
-    r->to = to;
-    r->ns = ns;
+    request->id = id;
+    request->from = from;
+    request->to = to;
+    request->ns = ns;
     return true;
 }
 
-static int write_answer(const char *path, const struct answer *a)
+static int write_answer(const char *path, const struct answer *answer)
 {
     char line[200];
     snprintf(line, sizeof line, MAGIC " %llu %d %s %lld %lld %lld %d %.6f %llu\n",
-             (unsigned long long)a->id, a->phase, a->result, (long long)a->ranks,
-             (long long)a->job_ranks, (long long)a->step, a->processes, a->pace,
-             (unsigned long long)a->id);
+             (unsigned long long)answer->id, answer->phase, answer->result,
+             (long long)answer->ranks, (long long)answer->job_ranks, (long long)answer->step,
+             answer->processes, answer->pace, (unsigned long long)answer->id);
     return write_line(path, line, true);
 }
 
-static bool read_answer(const char *path, struct answer *a)
+static bool read_answer(const char *path, struct answer *answer)
 {
     char line[200];
     unsigned long long id = 0, again = 0;
     long long ranks = 0, job = 0, step = 0;
-    if (!read_line(path, line, sizeof line, &a->written) ||
-        sscanf(line, MAGIC " %llu %d %15s %lld %lld %lld %d %lf %llu", &id, &a->phase, a->result,
-               &ranks, &job, &step, &a->processes, &a->pace, &again) != 9 ||
+    if (!read_line(path, line, sizeof line, &answer->written) ||
+        sscanf(line, MAGIC " %llu %d %15s %lld %lld %lld %d %lf %llu", &id, &answer->phase,
+               answer->result, &ranks, &job, &step, &answer->processes, &answer->pace,
+               &again) != 9 ||
         id != again)
         return false;
-    a->id = id;
-    a->ranks = ranks;
-    a->job_ranks = job;
-    a->step = step;
+    answer->id = id;
+    answer->ranks = ranks;
+    answer->job_ranks = job;
+    answer->step = step;
     return true;
 }
 
@@ -147,27 +148,27 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-void col_together_open(struct col_together *m, const char *live, const char *segments,
+void col_together_open(struct col_together *together, const char *live, const char *segments,
                        bool separate)
 {
     struct col_job job;
     char host[100] = "", path[COL_PATH_MAX + 16];
     enum wire_capture mode;
-    *m = (struct col_together){.next = 0};
+    *together = (struct col_together){.next = 0};
     if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) ||
         !job.id[0] || col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
         return;
-    m->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
-    m->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
-    name_of(live, job.id, m->folder);
+    together->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
+    together->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
+    name_of(live, job.id, together->folder);
     gethostname(host, sizeof host - 1);
-    bool fits = snprintf(m->own, sizeof m->own, "%.3900s/%s-%ld", m->folder, host, (long)getpid()) <
-                (int)sizeof m->own;
-    snprintf(m->segments, sizeof m->segments, "%s", segments);
-    snprintf(path, sizeof path, "%s/" REQUEST, m->folder);
-    if ((mkdir(m->folder, 0700) && errno != EEXIST) || !fits ||
-        write_answer(m->own, &(struct answer){.result = "wait", .ranks = m->ranks})) {
-        m->folder[0] = 0; /* then this recorder is asked on its own machine only */
+    bool fits = snprintf(together->own, sizeof together->own, "%.3900s/%s-%ld", together->folder,
+                         host, (long)getpid()) < (int)sizeof together->own;
+    snprintf(together->segments, sizeof together->segments, "%s", segments);
+    snprintf(path, sizeof path, "%s/" REQUEST, together->folder);
+    if ((mkdir(together->folder, 0700) && errno != EEXIST) || !fits ||
+        write_answer(together->own, &(struct answer){.result = "wait", .ranks = together->ranks})) {
+        together->folder[0] = 0; /* then this recorder is asked on its own machine only */
         return;
     }
     int fd =
@@ -177,88 +178,91 @@ void col_together_open(struct col_together *m, const char *live, const char *seg
 }
 
 /* A new request: what it asks for. */
-static void take(struct col_together *m, const struct request *r, int64_t step, int processes,
-                 int64_t now)
+static void take(struct col_together *together, const struct request *request, int64_t step,
+                 int processes, int64_t now)
 {
     enum wire_capture mode;
     const char *result = "ok";
-    if (col_control_mode(m->segments, &mode) == 0 && mode == WIRE_CAPTURE_ALL)
+    if (col_control_mode(together->segments, &mode) == 0 && mode == WIRE_CAPTURE_ALL)
         result = "all";
     else if (!processes)
         result = "none";
-    if (r->id != m->id) {
-        m->first_step = step;
-        m->first_time = now;
-        m->pace = NAN;
+    if (request->id != together->id) {
+        together->first_step = step;
+        together->first_time = now;
+        together->pace = NAN;
     }
-    m->id = r->id;
-    m->phase = r->phase;
-    m->to = r->ns > 0 ? -1 : r->to;
-    if (r->phase == PHASE_SET && !strcmp(result, "ok")) {
-        if (r->ns > 0)
-            result =
-                col_control_set(m->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, r->ns) ? "none" : "ok";
-        else if (step > r->from)
+    together->id = request->id;
+    together->phase = request->phase;
+    together->to = request->ns > 0 ? -1 : request->to;
+    if (request->phase == PHASE_SET && !strcmp(result, "ok")) {
+        if (request->ns > 0)
+            result = col_control_set(together->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, request->ns)
+                         ? "none"
+                         : "ok";
+        else if (step > request->from)
             result = "late";
-        else if (col_control_set(m->segments, WIRE_CAPTURE_STEPS, r->from, r->to, 1, 0))
+        else if (col_control_set(together->segments, WIRE_CAPTURE_STEPS, request->from, request->to,
+                                 1, 0))
             result = "none";
         else
-            result = col_capture_step(m->segments, &processes) > r->from
+            result = col_capture_step(together->segments, &processes) > request->from
                          ? "late"
                          : "ok"; /* it may have begun meanwhile */
     }
-    snprintf(m->result, sizeof m->result, "%s", result);
+    snprintf(together->result, sizeof together->result, "%s", result);
 }
 
-void col_together_turn(struct col_together *m, int64_t now)
+void col_together_turn(struct col_together *together, int64_t now)
 {
-    struct request r;
+    struct request request;
     int processes = 0;
-    if (!m->folder[0] || now < m->next)
+    if (!together->folder[0] || now < together->next)
         return;
-    m->next = now + LOOK_NS;
-    if (!read_request(m->folder, &r) || r.phase == PHASE_NONE ||
-        (r.id == m->id && m->phase == PHASE_NONE))
+    together->next = now + LOOK_NS;
+    if (!read_request(together->folder, &request) || request.phase == PHASE_NONE ||
+        (request.id == together->id && together->phase == PHASE_NONE))
         return;
-    int64_t step = col_capture_step(m->segments, &processes);
-    if (r.id != m->id || r.phase != m->phase)
-        take(m, &r, step, processes, now);
-    if (m->phase == PHASE_ASK && now - m->first_time < LOOK_NS / 2)
+    int64_t step = col_capture_step(together->segments, &processes);
+    if (request.id != together->id || request.phase != together->phase)
+        take(together, &request, step, processes, now);
+    if (together->phase == PHASE_ASK && now - together->first_time < LOOK_NS / 2)
         return; /* two looks make a pace */
-    if (now > m->first_time)
-        m->pace = (double)(step - m->first_step) * 1e9 / (double)(now - m->first_time);
-    struct answer a = {.id = m->id,
-                       .phase = m->phase,
-                       .ranks = m->ranks,
-                       .job_ranks = m->job_ranks,
-                       .step = step,
-                       .processes = processes,
-                       .pace = isfinite(m->pace) ? m->pace : 0};
-    snprintf(a.result, sizeof a.result, "%s", m->result);
-    write_answer(m->own, &a);
-    if (m->phase == PHASE_SET && (m->to < 0 || step > m->to + 1))
-        m->phase = PHASE_NONE; /* over: nothing more to say */
+    if (now > together->first_time)
+        together->pace =
+            (double)(step - together->first_step) * 1e9 / (double)(now - together->first_time);
+    struct answer answer = {.id = together->id,
+                            .phase = together->phase,
+                            .ranks = together->ranks,
+                            .job_ranks = together->job_ranks,
+                            .step = step,
+                            .processes = processes,
+                            .pace = isfinite(together->pace) ? together->pace : 0};
+    snprintf(answer.result, sizeof answer.result, "%s", together->result);
+    write_answer(together->own, &answer);
+    if (together->phase == PHASE_SET && (together->to < 0 || step > together->to + 1))
+        together->phase = PHASE_NONE; /* over: nothing more to say */
 }
 
-void col_together_close(struct col_together *m)
+void col_together_close(struct col_together *together)
 {
     char path[COL_PATH_MAX + 16];
-    if (!m->folder[0])
+    if (!together->folder[0])
         return;
-    unlink(m->own);
-    struct dirent *e;
-    DIR *d = opendir(m->folder);
+    unlink(together->own);
+    struct dirent *entry;
+    DIR *folder = opendir(together->folder);
     bool others = false;
-    while (d && (e = readdir(d)))
-        others |= e->d_name[0] != '.' && strcmp(e->d_name, REQUEST) != 0;
-    if (d)
-        closedir(d);
-    snprintf(path, sizeof path, "%s/" REQUEST, m->folder);
+    while (folder && (entry = readdir(folder)))
+        others |= entry->d_name[0] != '.' && strcmp(entry->d_name, REQUEST) != 0;
+    if (folder)
+        closedir(folder);
+    snprintf(path, sizeof path, "%s/" REQUEST, together->folder);
     if (!others) {
         unlink(path);
-        rmdir(m->folder);
+        rmdir(together->folder);
     }
-    m->folder[0] = 0;
+    together->folder[0] = 0;
 }
 
 /* ---- tacho capture ----------------------------------------------------------------------------------------------------------- */
@@ -271,35 +275,37 @@ struct answers {
     char silent[64], none[64], all[64]; /* a recorder that ... */
 };
 
-static void look(const char *folder, const struct request *r, struct answers *x)
+static void look(const char *folder, const struct request *request, struct answers *answers)
 {
-    struct dirent *e;
+    struct dirent *entry;
     char path[COL_PATH_MAX + 300];
-    *x = (struct answers){0};
+    *answers = (struct answers){0};
     DIR *d = opendir(folder);
-    while (d && (e = readdir(d)) && x->files < ANSWERS) {
-        struct answer a;
-        if (e->d_name[0] == '.' || !strcmp(e->d_name, REQUEST))
+    while (d && (entry = readdir(d)) && answers->files < ANSWERS) {
+        struct answer answer;
+        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, REQUEST))
             continue;
-        x->files++;
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (!read_answer(path, &a) || a.id != r->id || a.phase != r->phase) {
-            snprintf(x->silent, sizeof x->silent, "%.63s", e->d_name);
+        answers->files++;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (!read_answer(path, &answer) || answer.id != request->id ||
+            answer.phase != request->phase) {
+            snprintf(answers->silent, sizeof answers->silent, "%.63s", entry->d_name);
             continue;
         }
-        if (!strcmp(a.result, "none"))
-            snprintf(x->none, sizeof x->none, "%.63s", e->d_name);
-        if (!strcmp(a.result, "all"))
-            snprintf(x->all, sizeof x->all, "%.63s", e->d_name);
-        x->answered++;
-        x->ranks += a.ranks;
-        x->job_ranks = a.job_ranks > x->job_ranks ? a.job_ranks : x->job_ranks;
-        x->processes += a.processes;
-        x->late += !strcmp(a.result, "late");
-        x->through += a.step > r->to + 1;
-        x->beat += a.step > r->to + 1 ? 0 : (uint64_t)a.written;
-        x->step = a.step > x->step ? a.step : x->step;
-        x->pace = a.pace > x->pace ? a.pace : x->pace;
+        if (!strcmp(answer.result, "none"))
+            snprintf(answers->none, sizeof answers->none, "%.63s", entry->d_name);
+        if (!strcmp(answer.result, "all"))
+            snprintf(answers->all, sizeof answers->all, "%.63s", entry->d_name);
+        answers->answered++;
+        answers->ranks += answer.ranks;
+        answers->job_ranks =
+            answer.job_ranks > answers->job_ranks ? answer.job_ranks : answers->job_ranks;
+        answers->processes += answer.processes;
+        answers->late += !strcmp(answer.result, "late");
+        answers->through += answer.step > request->to + 1;
+        answers->beat += answer.step > request->to + 1 ? 0 : (uint64_t)answer.written;
+        answers->step = answer.step > answers->step ? answer.step : answers->step;
+        answers->pace = answer.pace > answers->pace ? answer.pace : answers->pace;
     }
     if (d)
         closedir(d);
@@ -307,119 +313,122 @@ static void look(const char *folder, const struct request *r, struct answers *x)
 
 static void sleep_ms(long ms)
 {
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
 }
 
-static bool complete(const struct answers *x)
+static bool complete(const struct answers *answers)
 {
-    return x->answered && (x->job_ranks > 0 ? x->ranks >= x->job_ranks : x->answered == x->files);
+    return answers->answered && (answers->job_ranks > 0 ? answers->ranks >= answers->job_ranks
+                                                        : answers->answered == answers->files);
 }
 
-static int ask_all(const char *folder, const struct request *r, struct answers *x,
+static int ask_all(const char *folder, const struct request *request, struct answers *answers,
                    struct tacho_error *err)
 {
-    int rc = write_request(folder, r);
+    int rc = write_request(folder, request);
     int64_t until = col_clock_now() + ANSWER_NS;
     if (rc)
         return tacho_fail(err, rc, NULL, "%s: %s", folder, tacho_error_text(rc));
     do {
         struct request now;
         sleep_ms(100);
-        look(folder, r, x);
-        if (read_request(folder, &now) && now.id != r->id)
+        look(folder, request, answers);
+        if (read_request(folder, &now) && now.id != request->id)
             return tacho_fail(err, TACHO_EBUSY, "one at a time",
                               "%s: another tacho capture of this job came between", folder);
-    } while (!complete(x) && col_clock_now() < until);
-    if (complete(x))
+    } while (!complete(answers) && col_clock_now() < until);
+    if (complete(answers))
         return 0;
-    if (x->silent[0])
+    if (answers->silent[0])
         return tacho_fail(err, TACHO_EBUSY, "if that tacho is gone, remove its file there",
-                          "%s: %s does not answer", folder, x->silent);
+                          "%s: %s does not answer", folder, answers->silent);
     return tacho_fail(
         err, TACHO_EBUSY,
         "write the runs of all machines to one shared folder; or give --at STEP to each machine",
-        "%s: only %lld of the job's %lld ranks are recorded here", folder, (long long)x->ranks,
-        (long long)x->job_ranks);
+        "%s: only %lld of the job's %lld ranks are recorded here", folder,
+        (long long)answers->ranks, (long long)answers->job_ranks);
 }
 
-static int refuse(const char *folder, const struct answers *x, struct tacho_error *err)
+static int refuse(const char *folder, const struct answers *answers, struct tacho_error *err)
 {
-    if (x->all[0])
+    if (answers->all[0])
         return tacho_fail(err, TACHO_EUSAGE,
                           "start it with --gpu later to record some steps on demand",
-                          "%s: all work on GPUs is recorded already by %s", folder, x->all);
-    if (x->none[0])
+                          "%s: all work on GPUs is recorded already by %s", folder, answers->all);
+    if (answers->none[0])
         return tacho_fail(
             err, TACHO_ENOTFOUND,
             "it has not started CUDA yet, or CUPTI refused: see the losses of the run",
-            "%s: no process of %s can record work on GPUs now", folder, x->none);
+            "%s: no process of %s can record work on GPUs now", folder, answers->none);
     return 0;
 }
 
-static int agree(const char *folder, struct col_capture *c, struct request *r,
+static int agree(const char *folder, struct col_capture *capture, struct request *request,
                  struct tacho_error *err)
 {
     double lead = LEAD_S;
     for (int i = 0; i < TRIES; i++, lead *= 2) {
-        struct answers x;
-        *r = (struct request){.id = (uint64_t)col_clock_now() ^ (uint64_t)getpid() << 48,
-                              .phase = PHASE_ASK};
-        int rc = ask_all(folder, r, &x, err);
-        rc = rc ? rc : refuse(folder, &x, err);
+        struct answers answers;
+        *request = (struct request){.id = (uint64_t)col_clock_now() ^ (uint64_t)getpid() << 48,
+                                    .phase = PHASE_ASK};
+        int rc = ask_all(folder, request, &answers, err);
+        rc = rc ? rc : refuse(folder, &answers, err);
         if (rc)
             return rc;
-        r->phase = PHASE_SET;
-        r->ns = c->ns;
-        r->from = c->at >= 0 ? c->at : x.step + (int64_t)ceil(x.pace * lead) + MARGIN;
-        r->to = r->from + c->steps - 1;
-        rc = ask_all(folder, r, &x, err);
-        rc = rc ? rc : refuse(folder, &x, err);
-        if (rc || !x.late) {
-            c->processes = x.processes;
+        request->phase = PHASE_SET;
+        request->ns = capture->ns;
+        request->from = capture->at >= 0
+                            ? capture->at
+                            : answers.step + (int64_t)ceil(answers.pace * lead) + MARGIN;
+        request->to = request->from + capture->steps - 1;
+        rc = ask_all(folder, request, &answers, err);
+        rc = rc ? rc : refuse(folder, &answers, err);
+        if (rc || !answers.late) {
+            capture->processes = answers.processes;
             return rc;
         }
-        if (c->at >= 0)
+        if (capture->at >= 0)
             return tacho_fail(err, TACHO_EUSAGE, "name a later one, or leave --at out",
-                              "%s: step %lld has begun already", folder, (long long)c->at);
+                              "%s: step %lld has begun already", folder, (long long)capture->at);
     }
     return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead",
                       "%s: the steps were over before all machines knew", folder);
 }
 
 /* Until all are behind the steps, have ended, or have said nothing for a while. */
-static void wait_for(const char *folder, const struct request *r, struct col_capture *c)
+static void wait_for(const char *folder, const struct request *request, struct col_capture *capture)
 {
     int64_t changed = col_clock_now();
     uint64_t beat = 0;
     for (bool over = false; !over;) {
-        struct answers x;
+        struct answers answers;
         sleep_ms(200);
-        look(folder, r, &x);
-        if (x.beat != beat)
+        look(folder, request, &answers);
+        if (answers.beat != beat)
             changed = col_clock_now();
-        beat = x.beat;
-        c->done = x.through;
-        over = x.through == x.answered || col_clock_now() - changed > ANSWER_NS;
+        beat = answers.beat;
+        capture->done = answers.through;
+        over = answers.through == answers.answered || col_clock_now() - changed > ANSWER_NS;
     }
 }
 
-int col_together_capture(const char *folder, struct col_capture *c, struct tacho_error *err)
+int col_together_capture(const char *folder, struct col_capture *capture, struct tacho_error *err)
 {
-    struct request r;
-    int rc = agree(folder, c, &r, err);
-    c->from = c->to = -1;
-    if (rc == 0 && r.ns <= 0) {
-        c->from = r.from;
-        c->to = r.to;
+    struct request request;
+    int rc = agree(folder, capture, &request, err);
+    capture->from = capture->to = -1;
+    if (rc == 0 && request.ns <= 0) {
+        capture->from = request.from;
+        capture->to = request.to;
     }
-    if (rc == 0 && c->wait && r.ns > 0)
-        sleep_ms((long)(r.ns / 1000000));
-    if (rc == 0 && c->wait && r.ns <= 0)
-        wait_for(folder, &r, c);
-    if (rc || c->wait) { /* nothing more to tell */
-        r.phase = PHASE_NONE;
-        write_request(folder, &r);
+    if (rc == 0 && capture->wait && request.ns > 0)
+        sleep_ms((long)(request.ns / 1000000));
+    if (rc == 0 && capture->wait && request.ns <= 0)
+        wait_for(folder, &request, capture);
+    if (rc || capture->wait) { /* nothing more to tell */
+        request.phase = PHASE_NONE;
+        write_request(folder, &request);
     }
     return rc;
 }
@@ -431,11 +440,11 @@ struct recorder {
 
 static int on_key(void *ctx, const char *key, const char *value)
 {
-    struct recorder *r = ctx;
+    struct recorder *recorder = ctx;
     if (!strcmp(key, "host") && value)
-        snprintf(r->host, sizeof r->host, "%.99s", value);
+        snprintf(recorder->host, sizeof recorder->host, "%.99s", value);
     if (!strcmp(key, "collector.pid") && value)
-        r->pid = strtol(value, NULL, 10);
+        recorder->pid = strtol(value, NULL, 10);
     return 0;
 }
 
@@ -443,23 +452,23 @@ bool col_together_of(const char *live, char folder[COL_PATH_MAX])
 {
     char path[COL_PATH_MAX + 200];
     const char *slash = strrchr(live, '/');
-    struct recorder r = {.pid = 0};
-    struct dirent *e;
+    struct recorder recorder = {.pid = 0};
+    struct dirent *entry;
     bool found = false;
     store_reader *reader = NULL;
     snprintf(path, sizeof path, "%.4000s/run.db", live);
     if (store_open(path, &reader, NULL) == 0)
-        store_run_each(reader, on_key, &r);
+        store_run_each(reader, on_key, &recorder);
     store_reader_close(reader);
     snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - live) : 1, slash ? live : ".");
-    DIR *d = r.pid ? opendir(path) : NULL;
-    while (d && !found && (e = readdir(d))) {
+    DIR *d = recorder.pid ? opendir(path) : NULL;
+    while (d && !found && (entry = readdir(d))) {
         struct stat st;
-        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", slash ? (int)(slash - live) : 1,
-                 slash ? live : ".", e->d_name);
-        snprintf(path, sizeof path, "%.4000s/%s-%ld", folder, r.host, r.pid);
+                 slash ? live : ".", entry->d_name);
+        snprintf(path, sizeof path, "%.4000s/%s-%ld", folder, recorder.host, recorder.pid);
         found = lstat(path, &st) == 0 && st.st_uid == getuid();
     }
     if (d)
@@ -469,13 +478,13 @@ bool col_together_of(const char *live, char folder[COL_PATH_MAX])
 
 bool col_together_find(const char *runs, char folder[COL_PATH_MAX])
 {
-    struct dirent *e;
+    struct dirent *entry;
     int found = 0;
     DIR *d = opendir(runs);
-    while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, PREFIX, strlen(PREFIX))) {
+    while (d && (entry = readdir(d)))
+        if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX))) {
             found++;
-            snprintf(folder, COL_PATH_MAX, "%.3800s/%.200s", runs, e->d_name);
+            snprintf(folder, COL_PATH_MAX, "%.3800s/%.200s", runs, entry->d_name);
         }
     if (d)
         closedir(d);

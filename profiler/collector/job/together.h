@@ -39,11 +39,11 @@ struct col_together {
 
 /* A recorder comes: into the folder of the job that the environment tells of, where `live`
  * (NAME.tacho.live) stands. Nothing happens where this recorder is the only one of the job. */
-void col_together_open(struct col_together *m, const char *live, const char *segments,
+void col_together_open(struct col_together *together, const char *live, const char *segments,
                        bool separate);
 /* Looks at the request when it is time. */
-void col_together_turn(struct col_together *m, int64_t now);
-void col_together_close(struct col_together *m);
+void col_together_turn(struct col_together *together, int64_t now);
+void col_together_close(struct col_together *together);
 
 /* The folder of the job that a live run belongs to; of the only job whose runs are written to the
  * folder `runs`. False: none.
@@ -53,6 +53,6 @@ bool col_together_find(const char *runs, char folder[COL_PATH_MAX]);
 
 /* Opens a window on all recorders of a job. Errors as col_capture's, and TACHO_EBUSY when one does
  * not answer or the steps cannot be agreed upon. */
-int col_together_capture(const char *folder, struct col_capture *c, struct tacho_error *err);
+int col_together_capture(const char *folder, struct col_capture *capture, struct tacho_error *err);
 
 #endif

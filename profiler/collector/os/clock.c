@@ -13,9 +13,9 @@ __extension__ typedef unsigned __int128 col_u128;
 
 static int64_t read_clock(clockid_t id)
 {
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    struct timespec time;
+    clock_gettime(id, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 int64_t col_clock_now(void)
@@ -66,14 +66,14 @@ struct col_anchor col_clock_anchor(void)
     return best;
 }
 
-void col_clock_init(struct col_clock *c)
+void col_clock_init(struct col_clock *clock)
 {
-    memset(c, 0, sizeof *c);
+    memset(clock, 0, sizeof *clock);
 }
 
-static const struct col_anchor *anchor_at(const struct col_clock *c, unsigned i)
+static const struct col_anchor *anchor_at(const struct col_clock *clock, unsigned i)
 {
-    return &c->ring[(c->first + i) % COL_CLOCK_RING];
+    return &clock->ring[(clock->first + i) % COL_CLOCK_RING];
 }
 
 static uint64_t slope_between(const struct col_anchor *a, const struct col_anchor *b)
@@ -84,29 +84,30 @@ static uint64_t slope_between(const struct col_anchor *a, const struct col_ancho
                       (b->tsc - a->tsc));
 }
 
-bool col_clock_add(struct col_clock *c, const struct col_anchor *a)
+bool col_clock_add(struct col_clock *clock, const struct col_anchor *anchor)
 {
-    if (c->count) {
-        const struct col_anchor *last = anchor_at(c, c->count - 1);
-        if (a->monotonic - last->monotonic < 1000000 || (a->tsc && a->tsc <= last->tsc))
+    if (clock->count) {
+        const struct col_anchor *last = anchor_at(clock, clock->count - 1);
+        if (anchor->monotonic - last->monotonic < 1000000 ||
+            (anchor->tsc && anchor->tsc <= last->tsc))
             return false;
-        c->tsc0 = last->tsc;
-        c->ns0 = last->monotonic;
-        c->slope = slope_between(last, a);
+        clock->tsc0 = last->tsc;
+        clock->ns0 = last->monotonic;
+        clock->slope = slope_between(last, anchor);
     }
-    if (c->count == COL_CLOCK_RING) {
+    if (clock->count == COL_CLOCK_RING) {
         /* half of the old ones go: every second of the older half, so that far back the pieces get
          * longer, not missing */
         unsigned kept = 0;
         struct col_anchor tmp[COL_CLOCK_RING];
-        for (unsigned i = 0; i < c->count; i++)
+        for (unsigned i = 0; i < clock->count; i++)
             if (i >= COL_CLOCK_RING / 2 || i % 2 == 0)
-                tmp[kept++] = *anchor_at(c, i);
-        memcpy(c->ring, tmp, kept * sizeof *tmp);
-        c->first = 0;
-        c->count = kept;
+                tmp[kept++] = *anchor_at(clock, i);
+        memcpy(clock->ring, tmp, kept * sizeof *tmp);
+        clock->first = 0;
+        clock->count = kept;
     }
-    c->ring[(c->first + c->count++) % COL_CLOCK_RING] = *a;
+    clock->ring[(clock->first + clock->count++) % COL_CLOCK_RING] = *anchor;
     return true;
 }
 
@@ -117,19 +118,20 @@ static int64_t convert(uint64_t tsc, uint64_t tsc0, int64_t ns0, uint64_t slope)
     return ns0 - (int64_t)(((col_u128)(tsc0 - tsc) * slope) >> 32);
 }
 
-int64_t col_clock_ns(const struct col_clock *c, uint64_t tsc)
+int64_t col_clock_ns(const struct col_clock *clock, uint64_t tsc)
 {
-    if (tsc >= c->tsc0 || c->count <= 2)
-        return convert(tsc, c->tsc0, c->ns0, c->slope);
+    if (tsc >= clock->tsc0 || clock->count <= 2)
+        return convert(tsc, clock->tsc0, clock->ns0, clock->slope);
     /* the last anchor at or before tsc, but never the newest: a piece has two ends */
-    unsigned low = 0, high = c->count - 2;
+    unsigned low = 0, high = clock->count - 2;
     while (low < high) {
         unsigned mid = (low + high + 1) / 2;
-        if (anchor_at(c, mid)->tsc <= tsc)
+        if (anchor_at(clock, mid)->tsc <= tsc)
             low = mid;
         else
             high = mid - 1;
     }
-    const struct col_anchor *a = anchor_at(c, low);
-    return convert(tsc, a->tsc, a->monotonic, slope_between(a, anchor_at(c, low + 1)));
+    const struct col_anchor *anchor = anchor_at(clock, low);
+    return convert(tsc, anchor->tsc, anchor->monotonic,
+                   slope_between(anchor, anchor_at(clock, low + 1)));
 }

@@ -39,12 +39,12 @@ bool col_clock_invariant(void);
 /* Reads the clocks back to back: the best of some tries. */
 struct col_anchor col_clock_anchor(void);
 
-void col_clock_init(struct col_clock *c); /* without anchors */
+void col_clock_init(struct col_clock *clock); /* without anchors */
 /* Appends an anchor. One less than a millisecond younger than the last is ignored (its slope would
  * be mostly jitter). Anchors must come in order of time. Returns true when it was taken. */
-bool col_clock_add(struct col_clock *c, const struct col_anchor *a);
+bool col_clock_add(struct col_clock *clock, const struct col_anchor *anchor);
 /* Converts; needs two anchors. Before the oldest and after the newest anchor the nearest piece is
  * extended. */
-int64_t col_clock_ns(const struct col_clock *c, uint64_t tsc);
+int64_t col_clock_ns(const struct col_clock *clock, uint64_t tsc);
 
 #endif

@@ -13,35 +13,36 @@
 static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
                                 SIGALRM, SIGWINCH, SIGPWR, SIGIO,   SIGXCPU, SIGCHLD};
 
-int col_signals_begin(struct col_signals *s, struct tacho_error *err)
+int col_signals_begin(struct col_signals *signals, struct tacho_error *err)
 {
     sigset_t set;
-    memset(s, 0, sizeof *s);
+    memset(signals, 0, sizeof *signals);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
         sigaddset(&set, passed_on[i]);
     for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
         sigaddset(&set, n);
-    s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (s->fd < 0)
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
         return tacho_fail(err, TACHO_EINTERNAL, NULL, "signalfd: %s", strerror(errno));
-    sigprocmask(SIG_BLOCK, &set, &s->old);
+    sigprocmask(SIG_BLOCK, &set, &signals->old);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
-    sigaction(SIGPIPE, &ignore, &s->old_pipe);
-    sigaction(SIGCHLD, &normal,
-              &s->old_child); /* inherited as ignored it would reap children behind our back */
-    s->active = true;
+    sigaction(SIGPIPE, &ignore, &signals->old_pipe);
+    sigaction(
+        SIGCHLD, &normal,
+        &signals->old_child); /* inherited as ignored it would reap children behind our back */
+    signals->active = true;
     return 0;
 }
 
-void col_signals_end(struct col_signals *s)
+void col_signals_end(struct col_signals *signals)
 {
-    if (!s->active)
+    if (!signals->active)
         return;
-    close(s->fd);
-    s->fd = -1;
-    sigaction(SIGPIPE, &s->old_pipe, NULL);
-    sigaction(SIGCHLD, &s->old_child, NULL);
+    close(signals->fd);
+    signals->fd = -1;
+    sigaction(SIGPIPE, &signals->old_pipe, NULL);
+    sigaction(SIGCHLD, &signals->old_child, NULL);
     /* what arrived for us and was not read has no taker any more; delivering it now would kill us
      * after the file is finished */
     struct timespec none = {0, 0};
@@ -51,15 +52,15 @@ void col_signals_end(struct col_signals *s)
         sigaddset(&pending, passed_on[i]);
     while (sigtimedwait(&pending, NULL, &none) > 0)
         continue;
-    sigprocmask(SIG_SETMASK, &s->old, NULL);
-    s->active = false;
+    sigprocmask(SIG_SETMASK, &signals->old, NULL);
+    signals->active = false;
 }
 
-bool col_signals_next(struct col_signals *s, struct signalfd_siginfo *info)
+bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info)
 {
     ssize_t n;
     do
-        n = read(s->fd, info, sizeof *info);
+        n = read(signals->fd, info, sizeof *info);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)sizeof *info;
 }

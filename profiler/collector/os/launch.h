@@ -21,10 +21,10 @@ struct col_signals {
 
 /* Blocks the signals that are passed on, and reads them from a descriptor; ignores SIGPIPE; makes
  * SIGCHLD count. */
-int col_signals_begin(struct col_signals *s, struct tacho_error *err);
-void col_signals_end(struct col_signals *s);
+int col_signals_begin(struct col_signals *signals, struct tacho_error *err);
+void col_signals_end(struct col_signals *signals);
 /* The next pending signal; false if there is none. */
-bool col_signals_next(struct col_signals *s, struct signalfd_siginfo *info);
+bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info);
 /* Was it sent by a process (to us alone, or to our group), rather than by the kernel (terminal) to
  * the whole foreground group?
  */

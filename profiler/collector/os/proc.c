@@ -154,10 +154,10 @@ void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void
     DIR *tasks = opendir(path);
     if (!tasks)
         return;
-    for (struct dirent *e; (e = readdir(tasks)) != NULL;) {
-        if (!is_digits(e->d_name))
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        if (!is_digits(entry->d_name))
             continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
         if (col_proc_read(path, text, sizeof text) <= 0)
             continue;
         char *p = text, *end;

@@ -38,198 +38,199 @@ void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS])
 
 /* ---- fields ------------------------------------------------------------------------------------------------------------------ */
 
-static uint64_t u64(const struct col_cupti_record *r, uint32_t at)
+static uint64_t u64(const struct col_cupti_record *record, uint32_t at)
 {
     uint64_t x = 0;
-    if (at + sizeof x <= r->bytes)
-        memcpy(&x, r->raw + at, sizeof x);
+    if (at + sizeof x <= record->bytes)
+        memcpy(&x, record->raw + at, sizeof x);
     return x;
 }
 
-static uint32_t u32(const struct col_cupti_record *r, uint32_t at)
+static uint32_t u32(const struct col_cupti_record *record, uint32_t at)
 {
     uint32_t x = 0;
-    if (at + sizeof x <= r->bytes)
-        memcpy(&x, r->raw + at, sizeof x);
+    if (at + sizeof x <= record->bytes)
+        memcpy(&x, record->raw + at, sizeof x);
     return x;
 }
 
-static uint32_t u16(const struct col_cupti_record *r, uint32_t at)
+static uint32_t u16(const struct col_cupti_record *record, uint32_t at)
 {
     uint16_t x = 0;
-    if (at + sizeof x <= r->bytes)
-        memcpy(&x, r->raw + at, sizeof x);
+    if (at + sizeof x <= record->bytes)
+        memcpy(&x, record->raw + at, sizeof x);
     return x;
 }
 
 /* Absent where the record ends before it, and where CUPTI says 0 or "invalid" for "none". */
-static int64_t some64(const struct col_cupti_record *r, uint32_t at)
+static int64_t some64(const struct col_cupti_record *record, uint32_t at)
 {
-    uint64_t x = u64(r, at);
+    uint64_t x = u64(record, at);
     return x && x <= INT64_MAX ? (int64_t)x : STORE_ABSENT;
 }
 
-static int64_t some32(const struct col_cupti_record *r, uint32_t at)
+static int64_t some32(const struct col_cupti_record *record, uint32_t at)
 {
-    uint32_t x = u32(r, at);
+    uint32_t x = u32(record, at);
     return x && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
 }
 
 /* A context or stream, which CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) says there is none of.
  */
-static int64_t id32(const struct col_cupti_record *r, uint32_t at)
+static int64_t id32(const struct col_cupti_record *record, uint32_t at)
 {
-    uint32_t x = u32(r, at);
-    return at + 4 <= r->bytes && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
+    uint32_t x = u32(record, at);
+    return at + 4 <= record->bytes && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
 }
 
-static void read_kernel(struct col_cupti_record *r)
+static void read_kernel(struct col_cupti_record *record)
 {
-    r->registers = u16(r, 6);
-    r->start = u64(r, 16);
-    r->end = u64(r, 24);
-    r->device = u32(r, 40);
-    r->context = u32(r, 44);
-    r->stream = u32(r, 48);
+    record->registers = u16(record, 6);
+    record->start = u64(record, 16);
+    record->end = u64(record, 24);
+    record->device = u32(record, 40);
+    record->context = u32(record, 44);
+    record->stream = u32(record, 48);
     for (uint32_t i = 0; i < 3; i++) {
-        r->grid[i] = u32(r, 52 + 4 * i);
-        r->block[i] = u32(r, 64 + 4 * i);
+        record->grid[i] = u32(record, 52 + 4 * i);
+        record->block[i] = u32(record, 64 + 4 * i);
     }
-    r->static_shared = u32(r, 76);
-    r->dynamic_shared = u32(r, 80);
-    r->correlation = u32(r, 92);
-    r->name = u64(r, 104);
-    r->graph_node = some64(r, 144);
-    r->graph = r->bytes >= 176 ? some32(r, 156) : STORE_ABSENT;
+    record->static_shared = u32(record, 76);
+    record->dynamic_shared = u32(record, 80);
+    record->correlation = u32(record, 92);
+    record->name = u64(record, 104);
+    record->graph_node = some64(record, 144);
+    record->graph = record->bytes >= 176 ? some32(record, 156) : STORE_ABSENT;
 }
 
-static void read_copy(struct col_cupti_record *r)
+static void read_copy(struct col_cupti_record *record)
 {
-    bool peer = r->kind == COL_CUPTI_MEMCPY2;
-    r->copy_kind = r->raw[4];
-    r->source_kind = r->raw[5];
-    r->target_kind = r->raw[6];
-    r->size = (int64_t)u64(r, 8);
-    r->start = u64(r, 16);
-    r->end = u64(r, 24);
-    r->device = u32(r, 32);
-    r->context = u32(r, 36);
-    r->stream = u32(r, 40);
-    r->correlation = u32(r, peer ? 60 : 44);
-    r->graph_node = some64(r, peer ? 72 : 64);
-    r->graph = some32(r, peer ? 80 : 72);
+    bool peer = record->kind == COL_CUPTI_MEMCPY2;
+    record->copy_kind = record->raw[4];
+    record->source_kind = record->raw[5];
+    record->target_kind = record->raw[6];
+    record->size = (int64_t)u64(record, 8);
+    record->start = u64(record, 16);
+    record->end = u64(record, 24);
+    record->device = u32(record, 32);
+    record->context = u32(record, 36);
+    record->stream = u32(record, 40);
+    record->correlation = u32(record, peer ? 60 : 44);
+    record->graph_node = some64(record, peer ? 72 : 64);
+    record->graph = some32(record, peer ? 80 : 72);
 }
 
-static void read_set(struct col_cupti_record *r)
+static void read_set(struct col_cupti_record *record)
 {
-    r->size = (int64_t)u64(r, 8);
-    r->start = u64(r, 16);
-    r->end = u64(r, 24);
-    r->device = u32(r, 32);
-    r->context = u32(r, 36);
-    r->stream = u32(r, 40);
-    r->correlation = u32(r, 44);
-    r->target_kind = u16(r, 50);
-    r->graph_node = some64(r, 64);
-    r->graph = some32(r, 72);
+    record->size = (int64_t)u64(record, 8);
+    record->start = u64(record, 16);
+    record->end = u64(record, 24);
+    record->device = u32(record, 32);
+    record->context = u32(record, 36);
+    record->stream = u32(record, 40);
+    record->correlation = u32(record, 44);
+    record->target_kind = u16(record, 50);
+    record->graph_node = some64(record, 64);
+    record->graph = some32(record, 72);
 }
 
-static void read_api(struct col_cupti_record *r)
+static void read_api(struct col_cupti_record *record)
 {
-    r->cbid = u32(r, 4);
-    r->start = u64(r, 8);
-    r->end = u64(r, 16);
-    r->thread = u32(r, 28);
-    r->correlation = u32(r, 32);
-    r->result = u32(r, 36);
+    record->cbid = u32(record, 4);
+    record->start = u64(record, 8);
+    record->end = u64(record, 16);
+    record->thread = u32(record, 28);
+    record->correlation = u32(record, 32);
+    record->result = u32(record, 36);
 }
 
-static void read_device(struct col_cupti_record *r)
+static void read_device(struct col_cupti_record *record)
 {
-    r->gpu.memory = (int64_t)u64(r, 16);
-    r->gpu.warp = u32(r, 32);
-    r->gpu.sms = u32(r, 44);
-    r->gpu.warps_per_sm = u32(r, 52);
-    r->gpu.major = u32(r, 104);
-    r->gpu.minor = u32(r, 108);
-    r->gpu.id = r->device = u32(r, 112);
-    r->gpu.memory_khz_bandwidth = (int64_t)u64(r, 8);
-    if (r->bytes >= 136)
-        memcpy(r->gpu.uuid, r->raw + 120, sizeof r->gpu.uuid);
-    r->name = u64(r, 136);
+    record->gpu.memory = (int64_t)u64(record, 16);
+    record->gpu.warp = u32(record, 32);
+    record->gpu.sms = u32(record, 44);
+    record->gpu.warps_per_sm = u32(record, 52);
+    record->gpu.major = u32(record, 104);
+    record->gpu.minor = u32(record, 108);
+    record->gpu.id = record->device = u32(record, 112);
+    record->gpu.memory_khz_bandwidth = (int64_t)u64(record, 8);
+    if (record->bytes >= 136)
+        memcpy(record->gpu.uuid, record->raw + 120, sizeof record->gpu.uuid);
+    record->name = u64(record, 136);
 }
 
-static void read_sync(struct col_cupti_record *r)
+static void read_sync(struct col_cupti_record *record)
 {
-    r->sync_kind = u32(r, 4);
-    r->start = u64(r, 8);
-    r->end = u64(r, 16);
-    r->correlation = u32(r, 24);
-    r->context = id32(r, 28);
-    r->stream = id32(r, 32);
-    r->event = id32(r, 36);
-    r->event_record = some64(r, 40);
+    record->sync_kind = u32(record, 4);
+    record->start = u64(record, 8);
+    record->end = u64(record, 16);
+    record->correlation = u32(record, 24);
+    record->context = id32(record, 28);
+    record->stream = id32(record, 32);
+    record->event = id32(record, 36);
+    record->event_record = some64(record, 40);
 }
 
-static void read_event(struct col_cupti_record *r)
+static void read_event(struct col_cupti_record *record)
 {
-    r->correlation = u32(r, 4);
-    r->context = u32(r, 8);
-    r->stream = u32(r, 12);
-    r->event = u32(r, 16);
-    r->device = id32(r, 24);
-    r->start = r->end = u64(r, 40); /* when the device came to it, if timestamps of events are on */
-    r->event_record = some64(r, 48);
+    record->correlation = u32(record, 4);
+    record->context = u32(record, 8);
+    record->stream = u32(record, 12);
+    record->event = u32(record, 16);
+    record->device = id32(record, 24);
+    record->start = record->end =
+        u64(record, 40); /* when the device came to it, if timestamps of events are on */
+    record->event_record = some64(record, 48);
 }
 
-static void read_graph(struct col_cupti_record *r)
+static void read_graph(struct col_cupti_record *record)
 {
-    r->correlation = u32(r, 4);
-    r->start = u64(r, 8);
-    r->end = u64(r, 16);
-    r->device = u32(r, 24);
-    r->graph = u32(r, 28);
-    r->context = u32(r, 32);
-    r->stream = u32(r, 36);
+    record->correlation = u32(record, 4);
+    record->start = u64(record, 8);
+    record->end = u64(record, 16);
+    record->device = u32(record, 24);
+    record->graph = u32(record, 28);
+    record->context = u32(record, 32);
+    record->stream = u32(record, 36);
 }
 
-static void read_overhead(struct col_cupti_record *r)
+static void read_overhead(struct col_cupti_record *record)
 {
-    r->cbid = u32(r, 4); /* kind of overhead */
-    r->object_kind = u32(r, 8);
-    r->object_thread = u32(r, 16); /* {process, thread} of a process or thread */
-    r->start = u64(r, 24);
-    r->end = u64(r, 32);
-    r->correlation = some32(r, 40);
+    record->cbid = u32(record, 4); /* kind of overhead */
+    record->object_kind = u32(record, 8);
+    record->object_thread = u32(record, 16); /* {process, thread} of a process or thread */
+    record->start = u64(record, 24);
+    record->end = u64(record, 32);
+    record->correlation = some32(record, 40);
 }
 
-static void read_memory(struct col_cupti_record *r)
+static void read_memory(struct col_cupti_record *record)
 {
-    r->operation = u32(r, 4);
-    r->target_kind = u32(r, 8);
-    r->correlation = u32(r, 12);
-    r->size = (int64_t)u64(r, 24);
-    r->start = r->end = u64(r, 32);
-    r->device = id32(r, 52);
-    r->context = id32(r, 56);
-    r->stream = id32(r, 60);
+    record->operation = u32(record, 4);
+    record->target_kind = u32(record, 8);
+    record->correlation = u32(record, 12);
+    record->size = (int64_t)u64(record, 24);
+    record->start = record->end = u64(record, 32);
+    record->device = id32(record, 52);
+    record->context = id32(record, 56);
+    record->stream = id32(record, 60);
 }
 
-static void read_context(struct col_cupti_record *r)
+static void read_context(struct col_cupti_record *record)
 {
-    r->context = u32(r, 4);
-    r->device = u32(r, 8);
+    record->context = u32(record, 4);
+    record->device = u32(record, 8);
 }
 
-static void read_stream(struct col_cupti_record *r)
+static void read_stream(struct col_cupti_record *record)
 {
-    r->context = u32(r, 4);
-    r->stream = u32(r, 8);
-    r->priority = (int32_t)u32(r, 12);
+    record->context = u32(record, 4);
+    record->stream = u32(record, 8);
+    record->priority = (int32_t)u32(record, 12);
 }
 
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
-                   size_t *at, struct col_cupti_record *r)
+                   size_t *at, struct col_cupti_record *record)
 {
     static void (*const read[COL_CUPTI_KINDS])(struct col_cupti_record *) = {
         [COL_CUPTI_MEMCPY] = read_copy,       [COL_CUPTI_MEMSET] = read_set,
@@ -249,24 +250,24 @@ int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer,
     if (valid - *at < bytes[kind])
         return 0;
     const int64_t none = STORE_ABSENT;
-    *r = (struct col_cupti_record){.kind = kind,
-                                   .bytes = bytes[kind],
-                                   .raw = buffer + *at,
-                                   .device = none,
-                                   .context = none,
-                                   .stream = none,
-                                   .correlation = none,
-                                   .thread = none,
-                                   .registers = none,
-                                   .graph = none,
-                                   .graph_node = none,
-                                   .size = none,
-                                   .event = none,
-                                   .event_record = none};
+    *record = (struct col_cupti_record){.kind = kind,
+                                        .bytes = bytes[kind],
+                                        .raw = buffer + *at,
+                                        .device = none,
+                                        .context = none,
+                                        .stream = none,
+                                        .correlation = none,
+                                        .thread = none,
+                                        .registers = none,
+                                        .graph = none,
+                                        .graph_node = none,
+                                        .size = none,
+                                        .event = none,
+                                        .event_record = none};
     *at += (bytes[kind] + 7u) & ~7u;
     if (*at > valid)
         *at = valid;
     if (read[kind])
-        read[kind](r);
+        read[kind](record);
     return 1;
 }

@@ -141,15 +141,15 @@ int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
             stop = end;
         if (stop == line)
             continue;
-        struct col_field *f = &out->field[out->count];
+        struct col_field *field = &out->field[out->count];
         /* a field name may be anything but a tab or a newline; type and offset are the last two
          * columns */
         tab = memchr(line, '\t', (size_t)(stop - line));
-        const char *p = tab ? cut_number(tab + 1, stop, &f->type) : NULL;
-        if (!p || !cut_number(p, stop, &f->offset))
+        const char *p = tab ? cut_number(tab + 1, stop, &field->type) : NULL;
+        if (!p || !cut_number(p, stop, &field->offset))
             return TACHO_EFORMAT;
-        copy_name(f->name, line, (size_t)(tab - line));
-        f->target = field_target(out->kind, f->name);
+        copy_name(field->name, line, (size_t)(tab - line));
+        field->target = field_target(out->kind, field->name);
         out->count++;
     }
     return 0;
@@ -221,37 +221,37 @@ struct scalar {
     double f;
 };
 
-static bool read_scalar(const struct col_field *f, const uint8_t *data, size_t size,
-                        struct scalar *v)
+static bool read_scalar(const struct col_field *field, const uint8_t *data, size_t size,
+                        struct scalar *scalar)
 {
     unsigned n;
-    v->shape = type_shape(f->type, &n);
-    if (v->shape == SHAPE_NONE || f->offset > size || n > size - f->offset)
+    scalar->shape = type_shape(field->type, &n);
+    if (scalar->shape == SHAPE_NONE || field->offset > size || n > size - field->offset)
         return false;
     uint64_t raw = 0;
-    memcpy(&raw, data + f->offset, n);
-    if (v->shape == SHAPE_FLOAT) {
+    memcpy(&raw, data + field->offset, n);
+    if (scalar->shape == SHAPE_FLOAT) {
         float narrow;
         memcpy(&narrow, &raw, sizeof narrow);
         if (n == 4)
-            v->f = (double)narrow;
+            scalar->f = (double)narrow;
         else
-            memcpy(&v->f, &raw, sizeof v->f);
-        v->i = fabs(v->f) < 9e18 ? (int64_t)v->f : 0;
+            memcpy(&scalar->f, &raw, sizeof scalar->f);
+        scalar->i = fabs(scalar->f) < 9e18 ? (int64_t)scalar->f : 0;
         return true;
     }
-    v->u = raw;
+    scalar->u = raw;
     unsigned unused = 64 - 8 * n;
-    v->i = (int64_t)(raw << unused) >> unused;
-    if (v->shape != SHAPE_SIGNED)
-        v->i = raw <= INT64_MAX ? (int64_t)raw : INT64_MAX;
+    scalar->i = (int64_t)(raw << unused) >> unused;
+    if (scalar->shape != SHAPE_SIGNED)
+        scalar->i = raw <= INT64_MAX ? (int64_t)raw : INT64_MAX;
     return true;
 }
 
-void col_detail_clear(struct store_detail *d)
+void col_detail_clear(struct store_detail *detail)
 {
-    *d = (struct store_detail)STORE_DETAIL_NONE;
-    d->id = STORE_ABSENT;
+    *detail = (struct store_detail)STORE_DETAIL_NONE;
+    detail->id = STORE_ABSENT;
 }
 
 /* Appends formatted text; what does not fit is cut. */
@@ -280,38 +280,38 @@ static void put_json_text(char *buffer, size_t size, size_t *at, const char *tex
     put(buffer, size, at, "\"");
 }
 
-static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct scalar *v)
+static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct scalar *scalar)
 {
-    if (v->shape == SHAPE_SIGNED)
-        put(buffer, size, at, "%lld", (long long)v->i);
-    else if (v->shape == SHAPE_FLOAT && isfinite(v->f))
-        put(buffer, size, at, "%.17g", v->f);
-    else if (v->shape == SHAPE_FLOAT)
+    if (scalar->shape == SHAPE_SIGNED)
+        put(buffer, size, at, "%lld", (long long)scalar->i);
+    else if (scalar->shape == SHAPE_FLOAT && isfinite(scalar->f))
+        put(buffer, size, at, "%.17g", scalar->f);
+    else if (scalar->shape == SHAPE_FLOAT)
         put(buffer, size, at, "null");
-    else if (v->shape == SHAPE_CHAR)
-        put_json_text(buffer, size, at, (char[2]){(char)v->u, 0});
+    else if (scalar->shape == SHAPE_CHAR)
+        put_json_text(buffer, size, at, (char[2]){(char)scalar->u, 0});
     else
-        put(buffer, size, at, "%llu", (unsigned long long)v->u);
+        put(buffer, size, at, "%llu", (unsigned long long)scalar->u);
 }
 
 /* The fields that fill no column. A member is written whole or not at all, so the text is JSON
  * whatever its size. */
-static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t size, char *json,
-                         size_t json_size)
+static void foreign_json(const struct col_schema *schema, const uint8_t *data, size_t size,
+                         char *json, size_t json_size)
 {
     size_t at = 0;
     unsigned members = 0;
     put(json, json_size, &at, "{");
-    for (unsigned i = 0; i < s->count; i++) {
-        struct scalar v;
-        if (s->field[i].target >= 0 || !read_scalar(&s->field[i], data, size, &v))
+    for (unsigned i = 0; i < schema->count; i++) {
+        struct scalar scalar;
+        if (schema->field[i].target >= 0 || !read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         char member[7 * COL_SCHEMA_NAME];
         size_t n = 0;
         put(member, sizeof member, &n, members ? "," : "");
-        put_json_text(member, sizeof member, &n, s->field[i].name);
+        put_json_text(member, sizeof member, &n, schema->field[i].name);
         put(member, sizeof member, &n, ":");
-        put_json_scalar(member, sizeof member, &n, &v);
+        put_json_scalar(member, sizeof member, &n, &scalar);
         if (at + n + 2 > json_size)
             break;
         put(json, json_size, &at, "%s", member);
@@ -326,63 +326,64 @@ static int64_t absent_if_zero(int64_t v)
 }
 
 static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target,
-                       const struct scalar *v)
+                       const struct scalar *scalar)
 {
-    struct store_detail *d = &out->detail;
+    struct store_detail *detail = &out->detail;
     switch (target) {
     case TARGET_FLOPS:
-        d->flops = v->i;
+        detail->flops = scalar->i;
         break;
     case TARGET_BYTES_READ:
-        d->bytes_read = v->i;
+        detail->bytes_read = scalar->i;
         break;
     case TARGET_BYTES_WRITTEN:
-        d->bytes_written = v->i;
+        detail->bytes_written = scalar->i;
         break;
     case TARGET_MODEL_FLOPS:
-        d->model_flops = v->i;
+        detail->model_flops = scalar->i;
         break;
     case TARGET_PALM_FLOPS:
-        d->palm_flops = v->i;
+        detail->palm_flops = scalar->i;
         break;
     case TARGET_DTYPE:
-        d->dtype = enum_text(dtype_text, LENGTH(dtype_text), v->i);
+        detail->dtype = enum_text(dtype_text, LENGTH(dtype_text), scalar->i);
         break;
     case TARGET_PASS:
-        d->pass = enum_text(pass_text, LENGTH(pass_text), v->i);
+        detail->pass = enum_text(pass_text, LENGTH(pass_text), scalar->i);
         break;
     case TARGET_WORK_KIND:
-        d->kind = enum_text(work_text, LENGTH(work_text), v->i);
+        detail->kind = enum_text(work_text, LENGTH(work_text), scalar->i);
         break;
     case TARGET_INDEX:
-        out->index = v->i;
+        out->index = scalar->i;
         break;
     case TARGET_TOKENS:
-        out->tokens = v->i;
+        out->tokens = scalar->i;
         break;
     case TARGET_SAMPLES:
         if (kind == COL_SCHEMA_STEP)
-            out->samples = v->i;
+            out->samples = scalar->i;
         else
-            d->samples = absent_if_zero(v->i); /* tacho.range: 0 where it makes no sense */
+            detail->samples =
+                absent_if_zero(scalar->i); /* tacho.range: 0 where it makes no sense */
         break;
     case TARGET_BYTES:
-        d->bytes = kind == COL_SCHEMA_RANGE ? absent_if_zero(v->i) : v->i;
+        detail->bytes = kind == COL_SCHEMA_RANGE ? absent_if_zero(scalar->i) : scalar->i;
         break;
     case TARGET_COMMUNICATOR:
-        d->communicator = (int64_t)v->u; /* an identifier: all 64 bits count */
+        detail->communicator = (int64_t)scalar->u; /* an identifier: all 64 bits count */
         break;
     case TARGET_SEQUENCE:
-        out->correlation = v->i;
+        out->correlation = scalar->i;
         break;
     case TARGET_OP:
-        d->collective = enum_text(comm_text, LENGTH(comm_text), v->i);
+        detail->collective = enum_text(comm_text, LENGTH(comm_text), scalar->i);
         break;
     case TARGET_RANKS:
-        d->ranks = v->i;
+        detail->ranks = scalar->i;
         break;
     case TARGET_RANGE_KIND:
-        d->kind = enum_text(range_text, LENGTH(range_text), v->i);
+        detail->kind = enum_text(range_text, LENGTH(range_text), scalar->i);
         break;
     case TARGET_COUNT:
         break;
@@ -399,33 +400,34 @@ static void payload_clear(struct col_payload *out)
 /* A program that gives only `flops` means: the model needs them, except where it computes something
  * twice or changes weights.
  */
-static void complete_work(struct store_detail *d)
+static void complete_work(struct store_detail *detail)
 {
-    if (d->flops == STORE_ABSENT)
+    if (detail->flops == STORE_ABSENT)
         return;
-    if (d->model_flops == STORE_ABSENT)
-        d->model_flops = d->pass && (!strcmp(d->pass, "recompute") || !strcmp(d->pass, "optimizer"))
-                             ? 0
-                             : d->flops;
-    if (d->palm_flops == STORE_ABSENT)
-        d->palm_flops = d->model_flops;
+    if (detail->model_flops == STORE_ABSENT)
+        detail->model_flops = detail->pass && (!strcmp(detail->pass, "recompute") ||
+                                               !strcmp(detail->pass, "optimizer"))
+                                  ? 0
+                                  : detail->flops;
+    if (detail->palm_flops == STORE_ABSENT)
+        detail->palm_flops = detail->model_flops;
 }
 
 /* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place
  * for. */
-static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t size,
-                         struct store_detail *d)
+static void nccl_columns(const struct col_schema *schema, const uint8_t *data, size_t size,
+                         struct store_detail *detail)
 {
-    for (unsigned i = 0; i < s->count; i++) {
-        struct scalar v;
-        bool bytes = !strcmp(s->field[i].name, "Message size [bytes]");
-        if ((!bytes && strcmp(s->field[i].name, "NCCL communicator ID") != 0) ||
-            !read_scalar(&s->field[i], data, size, &v))
+    for (unsigned i = 0; i < schema->count; i++) {
+        struct scalar scalar;
+        bool bytes = !strcmp(schema->field[i].name, "Message size [bytes]");
+        if ((!bytes && strcmp(schema->field[i].name, "NCCL communicator ID") != 0) ||
+            !read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         if (bytes)
-            d->bytes = v.i;
-        else if (v.u) /* 0: a call without communicator, which NCCL refuses */
-            d->communicator = (int64_t)v.u;
+            detail->bytes = scalar.i;
+        else if (scalar.u) /* 0: a call without communicator, which NCCL refuses */
+            detail->communicator = (int64_t)scalar.u;
     }
 }
 
@@ -451,11 +453,11 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
         return;
     }
     for (unsigned i = 0; i < schema->count; i++) {
-        struct scalar v;
-        if (!read_scalar(&schema->field[i], data, size, &v))
+        struct scalar scalar;
+        if (!read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         if (schema->field[i].target >= 0)
-            set_target(out, schema->kind, (enum target)schema->field[i].target, &v);
+            set_target(out, schema->kind, (enum target)schema->field[i].target, &scalar);
         else if (schema->kind == COL_SCHEMA_WORK)
             out->detail.payload = out->json; /* shapes, for instance */
     }
@@ -478,11 +480,11 @@ void col_payload_normalize(const struct col_schema *schema, void *data, size_t s
     if (schema->kind != COL_SCHEMA_STEP && schema->kind != COL_SCHEMA_COMM)
         return;
     for (unsigned i = 0; i < schema->count; i++) {
-        const struct col_field *f = &schema->field[i];
-        bool varies = schema->kind == COL_SCHEMA_STEP || f->target == TARGET_SEQUENCE;
+        const struct col_field *field = &schema->field[i];
+        bool varies = schema->kind == COL_SCHEMA_STEP || field->target == TARGET_SEQUENCE;
         unsigned n;
-        if (varies && type_shape(f->type, &n) != SHAPE_NONE && f->offset <= size &&
-            n <= size - f->offset)
-            memset((uint8_t *)data + f->offset, 0, n);
+        if (varies && type_shape(field->type, &n) != SHAPE_NONE && field->offset <= size &&
+            n <= size - field->offset)
+            memset((uint8_t *)data + field->offset, 0, n);
     }
 }

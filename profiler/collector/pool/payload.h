@@ -55,7 +55,7 @@ struct col_payload {
     char json[640];
 };
 
-void col_detail_clear(struct store_detail *d); /* every field absent */
+void col_detail_clear(struct store_detail *detail); /* every field absent */
 /* Decodes `size` bytes laid out as `schema` (NULL: unknown layout, kept as hexadecimal text). */
 void col_payload_decode(const struct col_schema *schema, const void *data, size_t size,
                         struct col_payload *out);

@@ -27,16 +27,17 @@ static struct layout layout_of(const volatile struct wire_pool *h)
                            h->arena_offset,  h->arena_cap,   h->segments_offset};
 }
 
-static bool layout_ok(const struct layout *h, uint64_t bytes)
+static bool layout_ok(const struct layout *layout, uint64_t bytes)
 {
-    if (h->segment_bytes < 4096 || h->segment_bytes > (64u << 20) || h->segment_bytes % 8 ||
-        h->segment_cap == 0 || h->segment_cap > (1u << 20) || h->directory_offset % 64 ||
-        h->arena_offset % 8 || h->segments_offset % 8)
+    if (layout->segment_bytes < 4096 || layout->segment_bytes > (64u << 20) ||
+        layout->segment_bytes % 8 || layout->segment_cap == 0 || layout->segment_cap > (1u << 20) ||
+        layout->directory_offset % 64 || layout->arena_offset % 8 || layout->segments_offset % 8)
         return false;
-    return inside(h->directory_offset, (uint64_t)h->segment_cap * sizeof(struct wire_segment),
-                  bytes) &&
-           inside(h->arena_offset, h->arena_cap, bytes) &&
-           inside(h->segments_offset, (uint64_t)h->segment_cap * h->segment_bytes, bytes);
+    return inside(layout->directory_offset,
+                  (uint64_t)layout->segment_cap * sizeof(struct wire_segment), bytes) &&
+           inside(layout->arena_offset, layout->arena_cap, bytes) &&
+           inside(layout->segments_offset, (uint64_t)layout->segment_cap * layout->segment_bytes,
+                  bytes);
 }
 
 static const char *after_number(const char *text)
@@ -79,9 +80,9 @@ bool col_pool_is_own(int dirfd, const char *name)
     return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
 }
 
-int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err)
+int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_error *err)
 {
-    memset(m, 0, sizeof *m);
+    memset(map, 0, sizeof *map);
     int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name,
@@ -93,73 +94,73 @@ int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_er
         rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
         goto out;
     }
-    m->bytes = (uint64_t)st.st_size;
-    at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    map->bytes = (uint64_t)st.st_size;
+    at = mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         rc = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot map it: %s", name, strerror(errno));
         goto out;
     }
-    struct wire_pool *h = at;
-    if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC) {
+    struct wire_pool *pool = at;
+    if (__atomic_load_n(&pool->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC) {
         rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
         goto out;
     }
-    if (h->version != WIRE_VERSION) {
+    if (pool->version != WIRE_VERSION) {
         rc = tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build",
-                        "%s: pool of version %u, not %u", name, h->version, WIRE_VERSION);
+                        "%s: pool of version %u, not %u", name, pool->version, WIRE_VERSION);
         goto out;
     }
-    struct layout l = layout_of(h);
-    if (!layout_ok(&l, m->bytes)) {
+    struct layout layout = layout_of(pool);
+    if (!layout_ok(&layout, map->bytes)) {
         rc = tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
         goto out;
     }
-    m->head = h;
-    m->segment_bytes = l.segment_bytes;
-    m->segment_cap = l.segment_cap;
-    m->arena_cap = l.arena_cap;
-    m->directory = (struct wire_segment *)((uint8_t *)at + l.directory_offset);
-    m->arena = (uint8_t *)at + l.arena_offset;
-    m->segments = (uint8_t *)at + l.segments_offset;
+    map->head = pool;
+    map->segment_bytes = layout.segment_bytes;
+    map->segment_cap = layout.segment_cap;
+    map->arena_cap = layout.arena_cap;
+    map->directory = (struct wire_segment *)((uint8_t *)at + layout.directory_offset);
+    map->arena = (uint8_t *)at + layout.arena_offset;
+    map->segments = (uint8_t *)at + layout.segments_offset;
 out:
     close(fd);
     if (rc && at != MAP_FAILED)
-        munmap(at, m->bytes);
+        munmap(at, map->bytes);
     if (rc)
-        memset(m, 0, sizeof *m);
+        memset(map, 0, sizeof *map);
     return rc;
 }
 
-void col_map_close(struct col_map *m)
+void col_map_close(struct col_map *map)
 {
-    if (m->head)
-        munmap(m->head, m->bytes);
-    memset(m, 0, sizeof *m);
+    if (map->head)
+        munmap(map->head, map->bytes);
+    memset(map, 0, sizeof *map);
 }
 
-const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type,
+const char *col_map_text(const struct col_map *map, uint32_t id, enum wire_text_type type,
                          uint32_t *bytes)
 {
-    uint64_t used = atomic_load_explicit(&m->head->arena_used, memory_order_acquire);
-    if (used > m->arena_cap)
-        used = m->arena_cap;
+    uint64_t used = atomic_load_explicit(&map->head->arena_used, memory_order_acquire);
+    if (used > map->arena_cap)
+        used = map->arena_cap;
     uint64_t offset = (uint64_t)id * 8;
     *bytes = 0;
     if (!inside(offset, sizeof(struct wire_text), used))
         return NULL;
-    const struct wire_text *t = (const struct wire_text *)(m->arena + offset);
-    uint32_t length = t->bytes;
-    if (t->type != (uint32_t)type || !inside(offset + sizeof *t, length, used))
+    const struct wire_text *text = (const struct wire_text *)(map->arena + offset);
+    uint32_t length = text->bytes;
+    if (text->type != (uint32_t)type || !inside(offset + sizeof *text, length, used))
         return NULL;
     *bytes = length;
-    return t->text;
+    return text->text;
 }
 
-uint32_t col_map_peak(const struct col_map *m)
+uint32_t col_map_peak(const struct col_map *map)
 {
-    uint32_t peak = atomic_load_explicit(&m->head->segments_peak, memory_order_acquire);
-    uint32_t backed = atomic_load_explicit(&m->head->segments_backed, memory_order_acquire);
+    uint32_t peak = atomic_load_explicit(&map->head->segments_peak, memory_order_acquire);
+    uint32_t backed = atomic_load_explicit(&map->head->segments_backed, memory_order_acquire);
     if (peak > backed)
         peak = backed;
-    return peak < m->segment_cap ? peak : m->segment_cap;
+    return peak < map->segment_cap ? peak : map->segment_cap;
 }

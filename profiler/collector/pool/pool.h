@@ -31,15 +31,15 @@ bool col_pool_is_own(int dirfd, const char *name);
 
 /* Maps `name` in the folder `dirfd` and checks its header. Errors: TACHO_EIO, _EFORMAT (not a
  * complete pool), _EVERSION. */
-int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err);
-void col_map_close(struct col_map *m);
+int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_error *err);
+void col_map_close(struct col_map *map);
 
 /* Text of arena entry `id` if there is one of that type; NULL otherwise. Not terminated: `bytes`
  * long. */
-const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type,
+const char *col_map_text(const struct col_map *map, uint32_t id, enum wire_text_type type,
                          uint32_t *bytes);
 
 /* How far directory lines have to be looked at. */
-uint32_t col_map_peak(const struct col_map *m);
+uint32_t col_map_peak(const struct col_map *map);
 
 #endif

@@ -18,22 +18,22 @@ struct col_buffer {
     bool failed; /* out of memory */
 };
 
-static inline void col_buffer_put(struct col_buffer *b, const void *data, size_t n)
+static inline void col_buffer_put(struct col_buffer *buffer, const void *data, size_t n)
 {
-    if (b->failed || n == 0)
+    if (buffer->failed || n == 0)
         return;
-    if (b->cap - b->used < n) {
-        size_t cap = (b->used + n) * 2 + 256;
-        uint8_t *p = realloc(b->bytes, cap);
+    if (buffer->cap - buffer->used < n) {
+        size_t cap = (buffer->used + n) * 2 + 256;
+        uint8_t *p = realloc(buffer->bytes, cap);
         if (!p) {
-            b->failed = true;
+            buffer->failed = true;
             return;
         }
-        b->bytes = p;
-        b->cap = cap;
+        buffer->bytes = p;
+        buffer->cap = cap;
     }
-    memcpy(b->bytes + b->used, data, n);
-    b->used += n;
+    memcpy(buffer->bytes + buffer->used, data, n);
+    buffer->used += n;
 }
 
 struct col_cursor {
@@ -41,17 +41,17 @@ struct col_cursor {
     bool bad; /* shorter than what was asked for */
 };
 
-static inline void col_cursor_get(struct col_cursor *c, void *data, size_t n)
+static inline void col_cursor_get(struct col_cursor *cursor, void *data, size_t n)
 {
-    if (c->bad || (size_t)(c->end - c->at) < n) {
-        c->bad = true;
+    if (cursor->bad || (size_t)(cursor->end - cursor->at) < n) {
+        cursor->bad = true;
         if (n)
             memset(data, 0, n);
         return;
     }
     if (n)
-        memcpy(data, c->at, n);
-    c->at += n;
+        memcpy(data, cursor->at, n);
+    cursor->at += n;
 }
 
 #endif

@@ -47,22 +47,22 @@ struct col_steps {
     int64_t rows;            /* steps written */
 };
 
-void col_steps_free(struct col_steps *s);
-int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t tokens,
+void col_steps_free(struct col_steps *steps);
+int col_steps_open(struct col_steps *steps, int64_t index, int64_t start, int64_t tokens,
                    int64_t samples, bool paused);
 /* Closes the newest open step of that index. end_known false: its end was lost. */
-void col_steps_close(struct col_steps *s, int64_t index, int64_t end, bool end_known,
+void col_steps_close(struct col_steps *steps, int64_t index, int64_t end, bool end_known,
                      uint64_t round);
 /* The step that time falls in, NULL outside of steps. */
-struct col_step *col_steps_find(struct col_steps *s, int64_t time);
+struct col_step *col_steps_find(struct col_steps *steps, int64_t time);
 /* Adds one range to the totals of the step it ended in. Returns 0, a TACHO_ENOMEM, or 1: the table
  * is full, write it. */
-int col_steps_add(struct col_steps *s, struct col_step *in, const struct col_total *key,
+int col_steps_add(struct col_steps *steps, struct col_step *in, const struct col_total *key,
                   int64_t duration, int64_t self);
 /* Writes the steps closed before `round` (UINT64_MAX: all, open ones too) and the tables that are
  * full. */
-int col_steps_write(struct col_steps *s, store *db, int64_t process, uint64_t round);
-void col_steps_save(const struct col_steps *s, struct col_buffer *b);
-int col_steps_load(struct col_steps *s, struct col_cursor *c);
+int col_steps_write(struct col_steps *steps, store *db, int64_t process, uint64_t round);
+void col_steps_save(const struct col_steps *steps, struct col_buffer *buffer);
+int col_steps_load(struct col_steps *steps, struct col_cursor *cursor);
 
 #endif

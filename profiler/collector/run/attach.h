@@ -9,11 +9,12 @@
 
 /* Looks for the recording of this job on this node. A connected descriptor (s->live has its folder
  * and segments), or -1: this process records, for others too if s->peers.listener is there. */
-int col_attach(struct col_session *s);
+int col_attach(struct col_session *session);
 
 /* Starts the target with the leader's segments and waits for it. Its exit code is in the result, as
  * by col_run. If the leader dies, this process or another peer goes on in its place; if nobody can,
  * the live folder is left for `tacho recover`. */
-int col_attach_run(struct col_session *s, int fd, const char *library, struct tacho_error *err);
+int col_attach_run(struct col_session *session, int fd, const char *library,
+                   struct tacho_error *err);
 
 #endif

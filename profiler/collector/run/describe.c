@@ -149,7 +149,7 @@ static int64_t memory_limit(int64_t machine)
 static int describe_machine(store *db)
 {
     char text[4096], host[128];
-    struct utsname u;
+    struct utsname utsname;
     cpu_set_t set;
     int rc = 0;
     if (gethostname(host, sizeof host) == 0)
@@ -170,8 +170,8 @@ static int describe_machine(store *db)
     int64_t limit = pages > 0 ? memory_limit((int64_t)pages * page) : 0;
     if (rc == 0 && pages > 0 && limit < (int64_t)pages * page)
         rc = store_run_set_int(db, "memory.limit_bytes", limit);
-    if (rc == 0 && uname(&u) == 0) {
-        snprintf(text, sizeof text, "%s %s %s", u.sysname, u.release, u.machine);
+    if (rc == 0 && uname(&utsname) == 0) {
+        snprintf(text, sizeof text, "%s %s %s", utsname.sysname, utsname.release, utsname.machine);
         rc = store_run_set(db, "kernel", text);
     }
     col_read_boot_id(text, sizeof text);
@@ -184,27 +184,28 @@ static int describe_machine(store *db)
     return rc;
 }
 
-static int describe_options(store *db, const struct col_options *o)
+static int describe_options(store *db, const struct col_options *options)
 {
-    int rc = set_number(db, "pause.probability", o->pause);
+    int rc = set_number(db, "pause.probability", options->pause);
     if (rc == 0)
-        rc = store_run_set_int(db, "sample.interval_ms", o->sample_ms);
-    if (rc == 0 && o->max_bytes > 0)
-        rc = store_run_set_int(db, "max_size", o->max_bytes);
-    if (rc == 0 && o->steps_from >= 0) {
+        rc = store_run_set_int(db, "sample.interval_ms", options->sample_ms);
+    if (rc == 0 && options->max_bytes > 0)
+        rc = store_run_set_int(db, "max_size", options->max_bytes);
+    if (rc == 0 && options->steps_from >= 0) {
         char text[64];
-        snprintf(text, sizeof text, "%lld:%lld", (long long)o->steps_from, (long long)o->steps_to);
+        snprintf(text, sizeof text, "%lld:%lld", (long long)options->steps_from,
+                 (long long)options->steps_to);
         rc = store_run_set(db, "steps.window", text);
     }
-    if (rc == 0 && o->every > 1)
-        rc = store_run_set_int(db, "steps.every", o->every);
+    if (rc == 0 && options->every > 1)
+        rc = store_run_set_int(db, "steps.every", options->every);
     return rc;
 }
 
-int col_describe(store *db, const struct col_options *o)
+int col_describe(store *db, const struct col_options *options)
 {
-    char *command = col_redact_command(o->command), *environment = col_redact_environment(environ),
-         stamp[64];
+    char *command = col_redact_command(options->command),
+         *environment = col_redact_environment(environ), stamp[64];
     int rc = command && environment ? 0 : TACHO_ENOMEM;
     int64_t now = col_clock_realtime();
     time_t seconds = (time_t)(now / 1000000000);
@@ -226,7 +227,7 @@ int col_describe(store *db, const struct col_options *o)
     if (rc == 0)
         rc = describe_machine(db);
     if (rc == 0)
-        rc = describe_options(db, o);
+        rc = describe_options(db, options);
     free(command);
     free(environment);
     return rc;

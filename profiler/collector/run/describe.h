@@ -14,7 +14,7 @@
 
 /* Version, command line, environment, host, CPU, kernel, clocks, options of the run. 0 or a store
  * error. */
-int col_describe(store *db, const struct col_options *o);
+int col_describe(store *db, const struct col_options *options);
 
 /* Absolute path of libtacho.so: `given`, $TACHO_LIBRARY, beside this program, ../lib of it.
  * TACHO_ENOTFOUND with a hint. */

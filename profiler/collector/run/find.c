@@ -10,93 +10,96 @@
 
 #include "profiler/collector/run/session.h"
 
-static int write_recovered(struct col_session *s)
+static int write_recovered(struct col_session *session)
 {
-    return s->gap_from ? col_session_note_gap(s) : store_run_set_int(s->db, "recovered", 1);
+    return session->gap_from ? col_session_note_gap(session)
+                             : store_run_set_int(session->db, "recovered", 1);
 }
 
 /* How the run ended, as far as anybody can tell: its collector did not see it. */
-static void describe_end(struct col_session *s)
+static void describe_end(struct col_session *session)
 {
-    const char *how = s->drain.other_boot ? "unknown: the machine was started again"
-                                          : "unknown: the collector was killed";
-    for (uint32_t i = 0; i < s->drain.process_count; i++) {
-        const struct col_process *x = s->drain.process[i];
-        if (i == 0 && x->ended[0] && x->exit_status != STORE_ABSENT) {
-            if (x->exit_status > 128)
-                snprintf(s->result->ended, sizeof s->result->ended,
-                         "%s; collector killed, recovered", x->ended);
+    const char *how = session->drain.other_boot ? "unknown: the machine was started again"
+                                                : "unknown: the collector was killed";
+    for (uint32_t i = 0; i < session->drain.process_count; i++) {
+        const struct col_process *process = session->drain.process[i];
+        if (i == 0 && process->ended[0] && process->exit_status != STORE_ABSENT) {
+            if (process->exit_status > 128)
+                snprintf(session->result->ended, sizeof session->result->ended,
+                         "%s; collector killed, recovered", process->ended);
             else
-                snprintf(s->result->ended, sizeof s->result->ended,
-                         "exit %d; collector killed, recovered", (int)x->exit_status);
+                snprintf(session->result->ended, sizeof session->result->ended,
+                         "exit %d; collector killed, recovered", (int)process->exit_status);
             return;
         }
     }
-    snprintf(s->result->ended, sizeof s->result->ended, "%s; recovered%s", how,
-             s->stop ? " while processes went on" : "");
+    snprintf(session->result->ended, sizeof session->result->ended, "%s; recovered%s", how,
+             session->stop ? " while processes went on" : "");
 }
 
 enum how { HOW_RECOVER, HOW_PEEK };
 
-static int take_over(const char *live, const struct col_options *o, enum how how,
-                     struct col_result *r, struct tacho_error *err)
+static int take_over(const char *live, const struct col_options *options, enum how how,
+                     struct col_result *result, struct tacho_error *err)
 {
-    struct col_session s;
-    col_session_init(&s, o, r);
-    int rc = col_live_open(live, &s.live, err);
+    struct col_session session;
+    col_session_init(&session, options, result);
+    int rc = col_live_open(live, &session.live, err);
     if (rc)
         goto out;
-    rc = col_session_resume(&s, err);
+    rc = col_session_resume(&session, err);
     if (rc == TACHO_EEXISTS) { /* finished, but it could not be moved to its name */
-        col_live_open_segments(&s.live, false, NULL);
-        rc = col_live_publish(&s.live, r->path, err);
-        r->finished = rc == 0;
-        snprintf(r->ended, sizeof r->ended, "finished before");
+        col_live_open_segments(&session.live, false, NULL);
+        rc = col_live_publish(&session.live, result->path, err);
+        result->finished = rc == 0;
+        snprintf(result->ended, sizeof result->ended, "finished before");
         goto out;
     }
     if (rc)
         goto out;
-    s.gap_from = s.drain.last_commit;
-    r->started = true;
+    session.gap_from = session.drain.last_commit;
+    result->started = true;
     bool more = true;
     while (rc == 0 && more)
-        if ((rc = col_drain_round(&s.drain, &more)) == 0 && (rc = col_drain_commit(&s.drain)) == 0)
-            rc = col_drain_reap(&s.drain);
+        if ((rc = col_drain_round(&session.drain, &more)) == 0 &&
+            (rc = col_drain_commit(&session.drain)) == 0)
+            rc = col_drain_reap(&session.drain);
     if (rc == 0)
-        rc = col_drain_commit(&s.drain);
+        rc = col_drain_commit(&session.drain);
     if (rc) {
-        col_session_store_error(&s, rc, err);
+        col_session_store_error(&session, rc, err);
         goto out;
     }
-    int alive = col_drain_alive(&s.drain);
+    int alive = col_drain_alive(&session.drain);
     if (alive && how == HOW_PEEK)
         goto out;
     if (alive) {
-        rc = col_signals_begin(&s.signals, err);
+        rc = col_signals_begin(&session.signals, err);
         if (rc)
             goto out;
         col_session_message(
-            &s,
+            &session,
             "%d processes of the run still record: going on until they end (Ctrl-C finishes now)",
             alive);
-        s.told_waiting = true;
-        col_session_loop(&s);
+        session.told_waiting = true;
+        col_session_loop(&session);
     }
-    s.ended_at = alive                                   ? col_clock_now()
-                 : s.drain.stats.last_event > s.gap_from ? s.drain.stats.last_event
-                                                         : s.gap_from;
-    describe_end(&s);
-    rc = col_session_finish(&s, write_recovered, err);
+    session.ended_at = alive ? col_clock_now()
+                       : session.drain.stats.last_event > session.gap_from
+                           ? session.drain.stats.last_event
+                           : session.gap_from;
+    describe_end(&session);
+    rc = col_session_finish(&session, write_recovered, err);
 out:
-    col_signals_end(&s.signals);
-    col_session_free(&s);
+    col_signals_end(&session.signals);
+    col_session_free(&session);
     return rc;
 }
 
-int col_recover(const char *live, const struct col_options *o, struct col_result *r,
+int col_recover(const char *live, const struct col_options *options, struct col_result *result,
                 struct tacho_error *err)
 {
-    return take_over(live, o, HOW_RECOVER, r, err);
+    return take_over(live, options, HOW_RECOVER, result, err);
 }
 
 /* ---- RUN arguments ---------------------------------------------------------------------------------------------------------------- */
@@ -114,13 +117,13 @@ static bool find_latest(char *name, size_t size)
     DIR *dir = opendir(".");
     if (!dir)
         return false;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         struct stat st;
         char db[300];
-        bool live = ends_with(e->d_name, COL_LIVE_SUFFIX);
-        if (e->d_name[0] == '.' || (!live && !ends_with(e->d_name, COL_SUFFIX)))
+        bool live = ends_with(entry->d_name, COL_LIVE_SUFFIX);
+        if (entry->d_name[0] == '.' || (!live && !ends_with(entry->d_name, COL_SUFFIX)))
             continue;
-        snprintf(db, sizeof db, "%s%s", e->d_name, live ? "/run.db" : "");
+        snprintf(db, sizeof db, "%s%s", entry->d_name, live ? "/run.db" : "");
         if (stat(db, &st) != 0 || !S_ISREG(st.st_mode) ||
             st.st_size == 0) /* sqlite3 makes an empty file of a name too early */
             continue;
@@ -129,7 +132,7 @@ static bool find_latest(char *name, size_t size)
             continue;
         newest = st.st_mtim;
         found = true;
-        snprintf(name, size, "%s", e->d_name);
+        snprintf(name, size, "%s", entry->d_name);
     }
     closedir(dir);
     return found;
@@ -157,7 +160,7 @@ static bool is_program_of_a_run(const char *path)
            snprintf(run, sizeof run, "%s%s", path, COL_SUFFIX) < (int)sizeof run && is_there(run);
 }
 
-static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
+static int locate(const char *arg, struct col_found *found, struct tacho_error *err)
 {
     static const char *const suffix[] = {"", COL_SUFFIX, COL_LIVE_SUFFIX, ".live"};
     char latest[300];
@@ -168,14 +171,15 @@ static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
         arg = latest;
     }
     for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-        if (snprintf(f->run, sizeof f->run, "%s%s", arg, suffix[i]) >= (int)sizeof f->run)
+        if (snprintf(found->run, sizeof found->run, "%s%s", arg, suffix[i]) >=
+            (int)sizeof found->run)
             break;
         if (i == 0 && is_program_of_a_run(arg))
             continue;
         /* a folder that is no live run is somebody else's (per-rank files): only as the argument
          * itself */
-        if (is_there(f->run) &&
-            (i == 0 || !is_folder(f->run) || ends_with(f->run, COL_LIVE_SUFFIX)))
+        if (is_there(found->run) &&
+            (i == 0 || !is_folder(found->run) || ends_with(found->run, COL_LIVE_SUFFIX)))
             return 0;
     }
     if (strcmp(arg, "-") == 0)
@@ -188,45 +192,45 @@ static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
         "%s: no such run", *arg ? arg : "''");
 }
 
-int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err)
+int col_find_run(const char *arg, bool finish, struct col_found *found, struct tacho_error *err)
 {
-    memset(f, 0, sizeof *f);
-    int rc = locate(arg, f, err);
+    memset(found, 0, sizeof *found);
+    int rc = locate(arg, found, err);
     if (rc)
         return rc;
-    for (size_t n = strlen(f->run); n > 1 && f->run[n - 1] == '/'; n--)
-        f->run[n - 1] = 0;
-    if (!is_folder(f->run) || !ends_with(f->run, COL_LIVE_SUFFIX)) {
-        memcpy(f->path, f->run, sizeof f->path);
+    for (size_t n = strlen(found->run); n > 1 && found->run[n - 1] == '/'; n--)
+        found->run[n - 1] = 0;
+    if (!is_folder(found->run) || !ends_with(found->run, COL_LIVE_SUFFIX)) {
+        memcpy(found->path, found->run, sizeof found->path);
         return 0;
     }
-    if (strlen(f->run) + sizeof "/run.db" > sizeof f->path)
+    if (strlen(found->run) + sizeof "/run.db" > sizeof found->path)
         return tacho_fail(err, TACHO_EUSAGE, NULL, "path too long");
-    snprintf(f->path, sizeof f->path, "%.4000s/run.db", f->run);
-    f->live = true;
-    if (!finish || col_live_locked(f->run))
+    snprintf(found->path, sizeof found->path, "%.4000s/run.db", found->run);
+    found->live = true;
+    if (!finish || col_live_locked(found->run))
         return 0;
-    const struct tacho_error *why = &f->refused;
-    if (col_live_check_owner(f->run, &f->refused)) {
-        if (access(f->path, R_OK) == 0)
+    const struct tacho_error *why = &found->refused;
+    if (col_live_check_owner(found->run, &found->refused)) {
+        if (access(found->path, R_OK) == 0)
             return 0; /* it is read as it is */
         return tacho_fail(err, why->code, why->hint, "%s", why->what);
     }
-    struct col_options o;
-    struct col_result r;
-    col_options_init(&o);
-    rc = take_over(f->run, &o, HOW_PEEK, &r, err);
-    if (rc == 0 && r.finished) {
-        f->live = false;
-        f->recovered = true;
-        snprintf(f->note, sizeof f->note,
-                 "%.200s was not finished (its collector died): finished it as %.200s", f->run,
-                 r.path);
-        memcpy(f->path, r.path, sizeof f->path);
-        memcpy(f->run, r.path, sizeof f->run);
+    struct col_options options;
+    struct col_result result;
+    col_options_init(&options);
+    rc = take_over(found->run, &options, HOW_PEEK, &result, err);
+    if (rc == 0 && result.finished) {
+        found->live = false;
+        found->recovered = true;
+        snprintf(found->note, sizeof found->note,
+                 "%.200s was not finished (its collector died): finished it as %.200s", found->run,
+                 result.path);
+        memcpy(found->path, result.path, sizeof found->path);
+        memcpy(found->run, result.path, sizeof found->run);
     }
     if (rc == TACHO_EBUSY)
         rc = 0; /* somebody was faster: it is live again */
-    col_result_clear(&r);
+    col_result_clear(&result);
     return rc;
 }

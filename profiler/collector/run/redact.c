@@ -181,16 +181,16 @@ bool col_redact_value_is_secret(const char *value)
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
 
-static void put_text(struct col_buffer *b, const char *text)
+static void put_text(struct col_buffer *buffer, const char *text)
 {
-    col_buffer_put(b, text, strlen(text));
+    col_buffer_put(buffer, text, strlen(text));
 }
 
 /* Bytes that are not valid UTF-8 become U+FFFD: JSON is text, an argument may be anything. */
-static void put_json(struct col_buffer *b, const char *text, size_t bytes)
+static void put_json(struct col_buffer *buffer, const char *text, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
-    put_text(b, "\"");
+    put_text(buffer, "\"");
     while (p < end) {
         char escape[8];
         if (*p < 0x80) {
@@ -200,39 +200,39 @@ static void put_json(struct col_buffer *b, const char *text, size_t bytes)
                 snprintf(escape, sizeof escape, "\\u%04x", *p);
             else
                 snprintf(escape, sizeof escape, "%c", *p);
-            put_text(b, escape);
+            put_text(buffer, escape);
             p++;
             continue;
         }
         size_t n = tacho_utf8_sequence(p, (size_t)(end - p));
         if (n)
-            col_buffer_put(b, p, n);
+            col_buffer_put(buffer, p, n);
         else
-            put_text(b, "\xef\xbf\xbd");
+            put_text(buffer, "\xef\xbf\xbd");
         p += n ? n : 1;
     }
-    put_text(b, "\"");
+    put_text(buffer, "\"");
 }
 
-static char *finish(struct col_buffer *b)
+static char *finish(struct col_buffer *buffer)
 {
-    col_buffer_put(b, "", 1);
-    if (b->failed) {
-        free(b->bytes);
+    col_buffer_put(buffer, "", 1);
+    if (buffer->failed) {
+        free(buffer->bytes);
         return NULL;
     }
-    return (char *)b->bytes;
+    return (char *)buffer->bytes;
 }
 
 char *col_redact_command(char *const *argv)
 {
-    struct col_buffer b = {0};
+    struct col_buffer buffer = {0};
     bool next_is_secret = false;
-    put_text(&b, "[");
+    put_text(&buffer, "[");
     for (int i = 0; argv[i]; i++) {
         const char *arg = argv[i];
         if (i)
-            put_text(&b, ",");
+            put_text(&buffer, ",");
         const char *equals = strchr(arg, '=');
         char name[256];
         snprintf(name, sizeof name, "%.*s",
@@ -242,7 +242,7 @@ char *col_redact_command(char *const *argv)
                  arg);
         bool option = arg[0] == '-' && arg[1];
         if (next_is_secret && !option) {
-            put_json(&b, COL_REDACTED, strlen(COL_REDACTED));
+            put_json(&buffer, COL_REDACTED, strlen(COL_REDACTED));
             next_is_secret = false;
             continue;
         }
@@ -252,20 +252,20 @@ char *col_redact_command(char *const *argv)
             struct col_buffer whole = {0};
             col_buffer_put(&whole, arg, (size_t)(equals - arg) + 1);
             put_text(&whole, COL_REDACTED);
-            put_json(&b, whole.failed ? COL_REDACTED : (char *)whole.bytes,
+            put_json(&buffer, whole.failed ? COL_REDACTED : (char *)whole.bytes,
                      whole.failed ? strlen(COL_REDACTED) : whole.used);
             free(whole.bytes);
             continue;
         }
         if (col_redact_value_is_secret(arg)) {
-            put_json(&b, COL_REDACTED, strlen(COL_REDACTED));
+            put_json(&buffer, COL_REDACTED, strlen(COL_REDACTED));
             continue;
         }
         next_is_secret = option && !equals && i > 0 && col_redact_name_is_secret(name);
-        put_json(&b, arg, strlen(arg));
+        put_json(&buffer, arg, strlen(arg));
     }
-    put_text(&b, "]");
-    return finish(&b);
+    put_text(&buffer, "]");
+    return finish(&buffer);
 }
 
 static int order_text(const void *a, const void *b)
@@ -291,18 +291,18 @@ char *col_redact_environment(char *const *envp)
             list[kept++] = envp[i];
     }
     qsort(list, kept, sizeof *list, order_text);
-    struct col_buffer b = {0};
-    put_text(&b, "{");
+    struct col_buffer buffer = {0};
+    put_text(&buffer, "{");
     for (size_t i = 0; i < kept; i++) {
         const char *equals = strchr(list[i], '=');
         const char *value = col_redact_value_is_secret(equals + 1) ? COL_REDACTED : equals + 1;
         if (i)
-            put_text(&b, ",");
-        put_json(&b, list[i], (size_t)(equals - list[i]));
-        put_text(&b, ":");
-        put_json(&b, value, strlen(value));
+            put_text(&buffer, ",");
+        put_json(&buffer, list[i], (size_t)(equals - list[i]));
+        put_text(&buffer, ":");
+        put_json(&buffer, value, strlen(value));
     }
-    put_text(&b, "}");
+    put_text(&buffer, "}");
     free(list);
-    return finish(&b);
+    return finish(&buffer);
 }

@@ -20,71 +20,74 @@
 #include "profiler/collector/samplers/calibration.h"
 #include "profiler/collector/samplers/peak.h"
 
-void col_options_init(struct col_options *o)
+void col_options_init(struct col_options *options)
 {
-    memset(o, 0, sizeof *o);
-    o->steps_from = -1;
-    o->max_bytes = COL_DEFAULT_MAX_BYTES;
-    o->sample_ms = COL_DEFAULT_SAMPLE_MS;
-    o->pause = COL_DEFAULT_PAUSE;
+    memset(options, 0, sizeof *options);
+    options->steps_from = -1;
+    options->max_bytes = COL_DEFAULT_MAX_BYTES;
+    options->sample_ms = COL_DEFAULT_SAMPLE_MS;
+    options->pause = COL_DEFAULT_PAUSE;
 }
 
 /* ---- before the start ------------------------------------------------------------------------------------------------------ */
 
 /* What `tacho calibrate` found here; without it only the instruction peak is known. A damaged file
  * is said, not used. */
-static void read_calibration(struct col_session *s, struct col_calibration *c)
+static void read_calibration(struct col_session *session, struct col_calibration *calibration)
 {
     char path[COL_PATH_MAX];
     struct tacho_error err;
-    int rc = col_calibration_find(c, NULL, path, &err);
+    int rc = col_calibration_find(calibration, NULL, path, &err);
     if (rc)
-        *c = (struct col_calibration){0};
+        *calibration = (struct col_calibration){0};
     if (rc && rc != TACHO_ENOTFOUND)
-        col_session_warn(s, "%s; ceilings of this machine are missing: %s", err.what, err.hint);
+        col_session_warn(session, "%s; ceilings of this machine are missing: %s", err.what,
+                         err.hint);
 }
 
 /* What the file says before the target starts. */
-static int write_start(struct col_session *s)
+static int write_start(struct col_session *session)
 {
     struct col_peak peak = {0};
     struct col_calibration calibration = {0};
     int rc = 0;
-    if (!s->options->no_peak)
-        read_calibration(s, &calibration);
-    if (!s->options->no_peak && !col_peak_measure(&peak))
-        rc = col_drain_loss(&s->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT,
+    if (!session->options->no_peak)
+        read_calibration(session, &calibration);
+    if (!session->options->no_peak && !col_peak_measure(&peak))
+        rc = col_drain_loss(&session->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT,
                             STORE_ABSENT);
     if (rc == 0)
-        rc = col_drain_begin(&s->drain);
+        rc = col_drain_begin(&session->drain);
     if (rc == 0)
-        rc = col_describe(s->db, s->options);
+        rc = col_describe(session->db, session->options);
     if (rc == 0)
-        rc = col_ceilings_write(s->db, &calibration, &peak);
+        rc = col_ceilings_write(session->db, &calibration, &peak);
     col_calibration_clear(&calibration);
     if (rc == 0)
-        rc = col_leader_describe(s);
+        rc = col_leader_describe(session);
     if (rc == 0)
-        rc = store_run_set(s->db, "segments", s->live.segments);
+        rc = store_run_set(session->db, "segments", session->live.segments);
     if (rc == 0)
-        rc = store_run_set_int(s->db, "collector.pid", getpid());
+        rc = store_run_set_int(session->db, "collector.pid", getpid());
     if (rc == 0)
-        rc = col_session_save_setup(s);
-    return rc ? rc : col_drain_commit(&s->drain);
+        rc = col_session_save_setup(session);
+    return rc ? rc : col_drain_commit(&session->drain);
 }
 
 static void prepare_target(void *ctx, pid_t pid)
 {
-    struct col_session *s = ctx;
-    if (!s->options->no_counters)
-        s->perf = col_perf_open(pid);
-    if (s->options->stacks_hz > 0)
-        s->stacks = col_stacks_open(pid, s->options->stacks_hz, s->options->frame_pointers);
-    const char *fix, *refused = s->stacks ? col_stacks_refused(s->stacks, &fix) : NULL;
+    struct col_session *session = ctx;
+    if (!session->options->no_counters)
+        session->perf = col_perf_open(pid);
+    if (session->options->stacks_hz > 0)
+        session->stacks =
+            col_stacks_open(pid, session->options->stacks_hz, session->options->frame_pointers);
+    const char *fix, *refused = session->stacks ? col_stacks_refused(session->stacks, &fix) : NULL;
     if (refused)
-        col_session_warn(s, "call stacks are not sampled: %s%s%s", refused, fix[0] ? ": " : "",
-                         fix);
-    s->started = col_clock_now(); /* before it runs: nothing of its own may have started earlier */
+        col_session_warn(session, "call stacks are not sampled: %s%s%s", refused,
+                         fix[0] ? ": " : "", fix);
+    session->started =
+        col_clock_now(); /* before it runs: nothing of its own may have started earlier */
 }
 
 /* ---- while it runs --------------------------------------------------------------------------------------------------------- */
@@ -128,36 +131,37 @@ int col_session_status(int status, char *ended, size_t size)
     return WEXITSTATUS(status);
 }
 
-static void child_ended(struct col_session *s, pid_t pid, int status, const struct rusage *use)
+static void child_ended(struct col_session *session, pid_t pid, int status,
+                        const struct rusage *use)
 {
     char ended[96];
     int code = col_session_status(status, ended, sizeof ended);
     int64_t now = col_clock_now();
-    for (uint32_t i = 0; i < s->drain.process_count; i++) {
-        struct col_process *x = s->drain.process[i];
-        if (x->pid == (int32_t)pid && !x->ended[0])
-            col_process_ended(x, now, code, WIFSIGNALED(status) ? ended : "exit");
+    for (uint32_t i = 0; i < session->drain.process_count; i++) {
+        struct col_process *process = session->drain.process[i];
+        if (process->pid == (int32_t)pid && !process->ended[0])
+            col_process_ended(process, now, code, WIFSIGNALED(status) ? ended : "exit");
     }
-    if (pid != s->child || s->child_done)
+    if (pid != session->child || session->child_done)
         return;
-    s->child_done = true;
-    s->child_status = status;
-    s->ended_at = now;
-    s->result->exit_code = code;
-    s->child_usage = *use;
-    snprintf(s->result->ended, sizeof s->result->ended, "%s", ended);
+    session->child_done = true;
+    session->child_status = status;
+    session->ended_at = now;
+    session->result->exit_code = code;
+    session->child_usage = *use;
+    snprintf(session->result->ended, sizeof session->result->ended, "%s", ended);
 }
 
-void col_session_reap(struct col_session *s)
+void col_session_reap(struct col_session *session)
 {
     int status;
     struct rusage use;
     pid_t pid;
     while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0)
-        child_ended(s, pid, status, &use);
+        child_ended(session, pid, status, &use);
 }
 
-void col_session_signal(struct col_session *s, const struct signalfd_siginfo *info)
+void col_session_signal(struct col_session *session, const struct signalfd_siginfo *info)
 {
     int number = (int)info->ssi_signo;
     bool by_process = col_signal_by_process(info);
@@ -165,27 +169,27 @@ void col_session_signal(struct col_session *s, const struct signalfd_siginfo *in
         return;
     /* a terminal that goes away tells the leader of its session alone; others it reaches as a
      * group, the target among them */
-    if (number == SIGHUP && s->terminal_session == getpid())
+    if (number == SIGHUP && session->terminal_session == getpid())
         by_process = true;
     /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on
      * and still reads the terminal
      */
-    bool answered =
-        number == SIGINT && !by_process && s->child > 0 && getpgid(s->child) == getpgrp();
+    bool answered = number == SIGINT && !by_process && session->child > 0 &&
+                    getpgid(session->child) == getpgrp();
     bool asks_to_end =
         number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    unsigned others = s->child_done ? col_leader_running(s) : 0;
-    if (asks_to_end && others && ++s->interrupts < 2) /* who ends the job, tells them too */
-        col_session_message(s,
+    unsigned others = session->child_done ? col_leader_running(session) : 0;
+    if (asks_to_end && others && ++session->interrupts < 2) /* who ends the job, tells them too */
+        col_session_message(session,
                             "%u other ranks of this node still run: recording goes on until they "
                             "end (again finishes now)",
                             others);
-    else if (asks_to_end && (s->child_done || s->child <= 0))
-        s->stop = number; /* only stragglers are left: nobody to pass it to */
-    else if (number == SIGINT && !answered && ++s->interrupts >= 2)
-        s->stop = number;
-    else if (by_process && s->child > 0 && !s->child_done)
-        kill(s->child, number);
+    else if (asks_to_end && (session->child_done || session->child <= 0))
+        session->stop = number; /* only stragglers are left: nobody to pass it to */
+    else if (number == SIGINT && !answered && ++session->interrupts >= 2)
+        session->stop = number;
+    else if (by_process && session->child > 0 && !session->child_done)
+        kill(session->child, number);
 }
 
 struct straggler {
@@ -195,43 +199,44 @@ struct straggler {
 
 static void count_straggler(void *ctx, int32_t child)
 {
-    struct straggler *x = ctx;
+    struct straggler *straggler = ctx;
     struct col_proc_stat st;
-    if (child == x->session->child || col_proc_read_stat(child, &st) != 0 || st.state == 'Z')
+    if (child == straggler->session->child || col_proc_read_stat(child, &st) != 0 ||
+        st.state == 'Z')
         return;
-    x->count += st.session == x->session->terminal_session;
-    x->daemons += st.session != x->session->terminal_session;
+    straggler->count += st.session == straggler->session->terminal_session;
+    straggler->daemons += st.session != straggler->session->terminal_session;
 }
 
 /* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same
  * session (a daemon leaves it). */
-static int stragglers(struct col_session *s, int *daemons)
+static int stragglers(struct col_session *session, int *daemons)
 {
-    struct straggler x = {.session = s};
-    col_proc_children((int32_t)getpid(), count_straggler, &x);
-    int recording = col_drain_alive(&s->drain);
-    *daemons = recording ? 0 : x.daemons;
-    return recording > x.count ? recording : x.count;
+    struct straggler straggler = {.session = session};
+    col_proc_children((int32_t)getpid(), count_straggler, &straggler);
+    int recording = col_drain_alive(&session->drain);
+    *daemons = recording ? 0 : straggler.daemons;
+    return recording > straggler.count ? recording : straggler.count;
 }
 
-static bool run_is_over(struct col_session *s)
+static bool run_is_over(struct col_session *session)
 {
-    if (s->stop)
+    if (session->stop)
         return true;
-    if ((!s->child_done && s->child > 0) || col_leader_waits(s))
+    if ((!session->child_done && session->child > 0) || col_leader_waits(session))
         return false;
-    int daemons, left = stragglers(s, &daemons);
-    if (left && !s->told_waiting) {
-        s->told_waiting = true;
-        col_session_message(s,
+    int daemons, left = stragglers(session, &daemons);
+    if (left && !session->told_waiting) {
+        session->told_waiting = true;
+        col_session_message(session,
                             "the command has ended; %d of its processes still run: recording goes "
                             "on until they end "
                             "(Ctrl-C finishes now)",
                             left);
     }
-    if (!left && daemons && !s->told_daemons) {
-        s->told_daemons = true;
-        col_session_message(s,
+    if (!left && daemons && !session->told_daemons) {
+        session->told_daemons = true;
+        col_session_message(session,
                             "%d processes that left the session have recorded nothing so far and "
                             "go on: what they record from now "
                             "on is not in the file (start them with a tacho of their own)",
@@ -242,98 +247,100 @@ static bool run_is_over(struct col_session *s)
 
 /* Whether it is time for a look at the system. The next one is set in any case: a look that is not
  * taken must not be due for ever, or nothing would wait. */
-static bool sample_is_due(struct col_session *s)
+static bool sample_is_due(struct col_session *session)
 {
-    int64_t now = col_clock_now(), step = (int64_t)s->options->sample_ms * 1000000;
-    if (!s->system || now < s->next_sample)
+    int64_t now = col_clock_now(), step = (int64_t)session->options->sample_ms * 1000000;
+    if (!session->system || now < session->next_sample)
         return false;
-    s->next_sample += step;
-    if (s->next_sample < now)
-        s->next_sample = now + step;
+    session->next_sample += step;
+    if (session->next_sample < now)
+        session->next_sample = now + step;
     return true;
 }
 
 /* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on
  * as far as it can. */
-static void turn(struct col_session *s, bool *more)
+static void turn(struct col_session *session, bool *more)
 {
     int rc = 0;
-    bool due = sample_is_due(s);
+    bool due = sample_is_due(session);
     *more = false;
-    if (s->stalled && !col_session_retry(s))
+    if (session->stalled && !col_session_retry(session))
         return;
-    bool alive = !s->child_done || col_drain_alive(&s->drain) > 0;
-    rc = col_leader_rows(s);
-    if (rc == 0 && due && alive && !s->drain.volume.no_space) {
-        rc = col_drain_begin(&s->drain);
+    bool alive = !session->child_done || col_drain_alive(&session->drain) > 0;
+    rc = col_leader_rows(session);
+    if (rc == 0 && due && alive && !session->drain.volume.no_space) {
+        rc = col_drain_begin(&session->drain);
         if (rc == 0)
-            rc = col_system_sample(s->system, &s->drain);
-        if (rc == 0 && s->nvml)
-            rc = col_nvml_sample(s->nvml, &s->drain);
-        if (rc == 0 && s->perf && s->samples++ % 5 == 0)
-            rc = col_perf_sample(s->perf, &s->drain);
+            rc = col_system_sample(session->system, &session->drain);
+        if (rc == 0 && session->nvml)
+            rc = col_nvml_sample(session->nvml, &session->drain);
+        if (rc == 0 && session->perf && session->samples++ % 5 == 0)
+            rc = col_perf_sample(session->perf, &session->drain);
     }
-    if (rc == 0 && s->stacks && alive && !s->drain.volume.no_space) {
-        rc = col_drain_begin(&s->drain);
+    if (rc == 0 && session->stacks && alive && !session->drain.volume.no_space) {
+        rc = col_drain_begin(&session->drain);
         if (rc == 0)
-            rc = col_stacks_drain(s->stacks, &s->drain, false);
+            rc = col_stacks_drain(session->stacks, &session->drain, false);
     }
     if (rc == 0)
-        rc = col_drain_round(&s->drain, more);
+        rc = col_drain_round(&session->drain, more);
     if (rc == 0)
-        rc = col_drain_commit(&s->drain);
+        rc = col_drain_commit(&session->drain);
     if (rc == 0)
-        rc = col_drain_reap(&s->drain);
+        rc = col_drain_reap(&session->drain);
     if (rc)
-        col_session_failed(s, rc);
-    else if (s->drain.volume.no_space && col_live_room(&s->live) > COL_RESERVE_BYTES * 4)
-        s->drain.volume.no_space = s->drain.volume.no_detail = false;
+        col_session_failed(session, rc);
+    else if (session->drain.volume.no_space &&
+             col_live_room(&session->live) > COL_RESERVE_BYTES * 4)
+        session->drain.volume.no_space = session->drain.volume.no_detail = false;
 }
 
-static void wait_for_turn(struct col_session *s, bool more)
+static void wait_for_turn(struct col_session *session, bool more)
 {
-    int64_t now = col_clock_now(), next = s->next_turn;
-    if (s->system && s->next_sample < next)
-        next = s->next_sample;
+    int64_t now = col_clock_now(), next = session->next_turn;
+    if (session->system && session->next_sample < next)
+        next = session->next_sample;
     int64_t left = more || next <= now ? 0 : next - now;
-    struct pollfd fd[2] = {{.fd = s->signals.fd, .events = POLLIN},
-                           {.fd = s->peers_poll, .events = POLLIN}};
+    struct pollfd fd[2] = {{.fd = session->signals.fd, .events = POLLIN},
+                           {.fd = session->peers_poll, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     if (ppoll(fd, 2, &timeout, NULL) > 0) {
         struct signalfd_siginfo info;
-        while (col_signals_next(&s->signals, &info))
-            col_session_signal(s, &info);
-        col_leader_read(s);
+        while (col_signals_next(&session->signals, &info))
+            col_session_signal(session, &info);
+        col_leader_read(session);
     }
 }
 
-void col_session_loop(struct col_session *s)
+void col_session_loop(struct col_session *session)
 {
     bool more = false;
-    s->next_turn = s->next_sample = col_clock_now();
-    col_together_open(&s->together, s->live.folder, s->live.segments, s->options->separate);
+    session->next_turn = session->next_sample = col_clock_now();
+    col_together_open(&session->together, session->live.folder, session->live.segments,
+                      session->options->separate);
     for (;;) {
-        wait_for_turn(s, more);
-        col_session_reap(s);
-        turn(s, &more);
-        col_together_turn(&s->together, col_clock_now());
-        s->next_turn = col_clock_now() + COL_TURN_NS;
-        if (run_is_over(s) && (s->stop || !more))
+        wait_for_turn(session, more);
+        col_session_reap(session);
+        turn(session, &more);
+        col_together_turn(&session->together, col_clock_now());
+        session->next_turn = col_clock_now() + COL_TURN_NS;
+        if (run_is_over(session) && (session->stop || !more))
             break;
     }
-    col_together_close(&s->together);
+    col_together_close(&session->together);
 }
 
 /* ---- col_run --------------------------------------------------------------------------------------------------------------- */
 
-static double ns_of(const struct timeval *t)
+static double ns_of(const struct timeval *timeval)
 {
-    return ((double)t->tv_sec * 1e6 + (double)t->tv_usec) * 1e3;
+    return ((double)timeval->tv_sec * 1e6 + (double)timeval->tv_usec) * 1e3;
 }
 
-static int write_usage(struct col_session *s)
+static int write_usage(struct col_session *session)
 {
-    const struct rusage *u = &s->usage, *from = &s->own_usage;
+    const struct rusage *rusage = &session->usage, *from = &session->own_usage;
     struct rusage own;
     getrusage(RUSAGE_SELF, &own);
     const struct {
@@ -342,139 +349,141 @@ static int write_usage(struct col_session *s)
     } metric[] = {
         {"collector.user_time", "ns", ns_of(&own.ru_utime) - ns_of(&from->ru_utime)},
         {"collector.system_time", "ns", ns_of(&own.ru_stime) - ns_of(&from->ru_stime)},
-        {"target.user_time", "ns", ns_of(&u->ru_utime)},
-        {"target.system_time", "ns", ns_of(&u->ru_stime)},
-        {"target.max_rss", "bytes", (double)u->ru_maxrss * 1024},
-        {"target.minor_faults", "count", (double)u->ru_minflt},
-        {"target.major_faults", "count", (double)u->ru_majflt},
-        {"target.voluntary_switches", "count", (double)u->ru_nvcsw},
-        {"target.involuntary_switches", "count", (double)u->ru_nivcsw},
+        {"target.user_time", "ns", ns_of(&rusage->ru_utime)},
+        {"target.system_time", "ns", ns_of(&rusage->ru_stime)},
+        {"target.max_rss", "bytes", (double)rusage->ru_maxrss * 1024},
+        {"target.minor_faults", "count", (double)rusage->ru_minflt},
+        {"target.major_faults", "count", (double)rusage->ru_majflt},
+        {"target.voluntary_switches", "count", (double)rusage->ru_nvcsw},
+        {"target.involuntary_switches", "count", (double)rusage->ru_nivcsw},
     };
     for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
         struct store_metric m = {
             .name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
-        if (!s->child_done && strncmp(m.name, "target.", 7) == 0) {
+        if (!session->child_done && strncmp(m.name, "target.", 7) == 0) {
             m.value = __builtin_nan("");
             m.reason = "the target had not ended when the recording did";
         }
-        int rc = store_metric_set(s->db, &m);
+        int rc = store_metric_set(session->db, &m);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int write_end(struct col_session *s)
+static int write_end(struct col_session *session)
 {
-    int rc = col_drain_begin(&s->drain);
-    if (rc == 0 && s->nvml)
-        rc = col_nvml_sample(s->nvml, &s->drain);
-    if (rc == 0 && s->perf)
-        rc = col_perf_finish(s->perf, &s->drain);
-    if (rc == 0 && s->stacks)
-        rc = col_stacks_finish(s->stacks, &s->drain);
+    int rc = col_drain_begin(&session->drain);
+    if (rc == 0 && session->nvml)
+        rc = col_nvml_sample(session->nvml, &session->drain);
+    if (rc == 0 && session->perf)
+        rc = col_perf_finish(session->perf, &session->drain);
+    if (rc == 0 && session->stacks)
+        rc = col_stacks_finish(session->stacks, &session->drain);
     if (rc == 0)
-        rc = write_usage(s);
+        rc = write_usage(session);
     if (rc == 0)
-        rc = store_run_set_int(s->db, "exit_status", s->worst);
-    if (rc == 0 && s->gap_from)
-        rc = col_session_note_gap(s);
+        rc = store_run_set_int(session->db, "exit_status", session->worst);
+    if (rc == 0 && session->gap_from)
+        rc = col_session_note_gap(session);
     return rc;
 }
 
-static void note_interruption(struct col_session *s)
+static void note_interruption(struct col_session *session)
 {
-    if (!s->stop)
+    if (!session->stop)
         return;
     char name[48], before[160] = "";
-    describe_signal(s->stop, name, sizeof name);
-    if (s->child_done)
-        snprintf(before, sizeof before, "%.150s, ", s->result->ended);
+    describe_signal(session->stop, name, sizeof name);
+    if (session->child_done)
+        snprintf(before, sizeof before, "%.150s, ", session->result->ended);
     else
-        s->result->exit_code = 128 + s->stop;
-    snprintf(s->result->ended, sizeof s->result->ended,
+        session->result->exit_code = 128 + session->stop;
+    snprintf(session->result->ended, sizeof session->result->ended,
              "%sinterrupted: recording ended by %s while processes went on", before, name);
 }
 
-int col_session_conclude(struct col_session *s, struct tacho_error *err)
+int col_session_conclude(struct col_session *session, struct tacho_error *err)
 {
-    col_session_loop(s);
-    col_leader_over(s);
-    int rc = s->stalled ? 0 : col_leader_rows(s);
+    col_session_loop(session);
+    col_leader_over(session);
+    int rc = session->stalled ? 0 : col_leader_rows(session);
     if (rc)
-        col_session_failed(s, rc);
-    note_interruption(s);
-    col_leader_sum(s);
-    return col_session_finish(s, write_end, err);
+        col_session_failed(session, rc);
+    note_interruption(session);
+    col_leader_sum(session);
+    return col_session_finish(session, write_end, err);
 }
 
 /* The file with what it says before the target starts, and the target. What was made is gone if
  * either fails. */
-static int begin(struct col_session *s, const char *library, struct tacho_error *err)
+static int begin(struct col_session *session, const char *library, struct tacho_error *err)
 {
     cpu_set_t own;
-    int rc = col_session_create(s, err);
+    int rc = col_session_create(session, err);
     if (rc == 0)
-        rc = col_signals_begin(&s->signals, err);
-    col_leader_spread(s, &own);
-    if (rc == 0 && (rc = write_start(s)) != 0)
-        rc = col_session_store_error(s, rc, err);
+        rc = col_signals_begin(&session->signals, err);
+    col_leader_spread(session, &own);
+    if (rc == 0 && (rc = write_start(session)) != 0)
+        rc = col_session_store_error(session, rc, err);
     if (CPU_COUNT(&own))
         sched_setaffinity(0, sizeof own, &own);
-    if (rc == 0 && (rc = col_control_create(s->live.pools, s->options)) != 0)
-        rc = tacho_fail(err, rc, NULL, "%s: %s", s->live.segments, tacho_error_text(rc));
+    if (rc == 0 && (rc = col_control_create(session->live.pools, session->options)) != 0)
+        rc = tacho_fail(err, rc, NULL, "%s: %s", session->live.segments, tacho_error_text(rc));
     if (rc == 0) {
-        getrusage(RUSAGE_SELF, &s->own_usage); /* measuring the peak is no cost of recording */
+        getrusage(RUSAGE_SELF,
+                  &session->own_usage); /* measuring the peak is no cost of recording */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
-        rc = col_session_start(s, library, prepare_target, s, err);
+        rc = col_session_start(session, library, prepare_target, session, err);
     }
     if (rc)
-        col_session_discard(s);
+        col_session_discard(session);
     return rc;
 }
 
-static int lead(struct col_session *s, const char *library, struct tacho_error *err)
+static int lead(struct col_session *session, const char *library, struct tacho_error *err)
 {
-    const struct col_options *o = s->options;
-    const char *base = strrchr(o->command[0], '/');
-    struct col_process *x = NULL;
-    col_leader_gather(s);
-    int rc = col_live_create(o->output, o->command[0], s->peers.is_known && s->peers.job.many_nodes,
-                             &s->live, err);
+    const struct col_options *options = session->options;
+    const char *base = strrchr(options->command[0], '/');
+    struct col_process *process = NULL;
+    col_leader_gather(session);
+    int rc = col_live_create(options->output, options->command[0],
+                             session->peers.is_known && session->peers.job.many_nodes,
+                             &session->live, err);
     if (rc == 0)
-        rc = begin(s, library, err);
+        rc = begin(session, library, err);
     if (rc)
         return rc;
-    col_leader_welcome(s);
-    int failed = col_drain_process(&s->drain, (int32_t)s->child, s->started,
-                                   base ? base + 1 : o->command[0], &x);
-    if (x && s->peers.is_known)
-        x->rank = s->peers.job.rank;
+    col_leader_welcome(session);
+    int failed = col_drain_process(&session->drain, (int32_t)session->child, session->started,
+                                   base ? base + 1 : options->command[0], &process);
+    if (process && session->peers.is_known)
+        process->rank = session->peers.job.rank;
     if (failed)
-        col_session_failed(s, failed);
-    if (o->sample_ms > 0)
-        col_system_open(&s->system);
-    if (o->sample_ms > 0 && o->gpu != COL_GPU_OFF)
-        s->nvml = col_nvml_open(o->sample_ms);
-    return col_session_conclude(s, err);
+        col_session_failed(session, failed);
+    if (options->sample_ms > 0)
+        col_system_open(&session->system);
+    if (options->sample_ms > 0 && options->gpu != COL_GPU_OFF)
+        session->nvml = col_nvml_open(options->sample_ms);
+    return col_session_conclude(session, err);
 }
 
-int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err)
+int col_run(const struct col_options *options, struct col_result *result, struct tacho_error *err)
 {
     char library[COL_PATH_MAX];
-    struct col_session s;
+    struct col_session session;
     int fd = -1;
-    col_session_init(&s, o, r);
-    r->exit_code = 125;
-    int rc = o->command && o->command[0]
-                 ? col_find_library(o->library, library, err)
+    col_session_init(&session, options, result);
+    result->exit_code = 125;
+    int rc = options->command && options->command[0]
+                 ? col_find_library(options->library, library, err)
                  : tacho_fail(err, TACHO_EUSAGE, "give the command after --", "no command to run");
-    if (rc == 0 && !o->separate)
-        fd = col_attach(&s);
+    if (rc == 0 && !options->separate)
+        fd = col_attach(&session);
     if (rc == 0)
-        rc = fd >= 0 ? col_attach_run(&s, fd, library, err) : lead(&s, library, err);
+        rc = fd >= 0 ? col_attach_run(&session, fd, library, err) : lead(&session, library, err);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
-    col_signals_end(&s.signals);
-    col_session_free(&s);
+    col_signals_end(&session.signals);
+    col_session_free(&session);
     return rc;
 }

@@ -59,50 +59,51 @@ struct col_session {
     struct col_together together; /* with the job's recorders on other machines */
 };
 
-void col_session_init(struct col_session *s, const struct col_options *o, struct col_result *r);
+void col_session_init(struct col_session *session, const struct col_options *options,
+                      struct col_result *result);
 /* The store and the drain of a new live folder. */
-int col_session_create(struct col_session *s, struct tacho_error *err);
+int col_session_create(struct col_session *session, struct tacho_error *err);
 /* What a collector that takes over must know about the options: into the live state. */
-int col_session_save_setup(struct col_session *s);
+int col_session_save_setup(struct col_session *session);
 /* The store and the drain of a folder that another collector left. */
-int col_session_resume(struct col_session *s, struct tacho_error *err);
+int col_session_resume(struct col_session *session, struct tacho_error *err);
 /* In target.c: starts the target with what it needs to record; `prepare` as in col_launch. s->child
  * and r->started are set, or r->exit_code. */
-int col_session_start(struct col_session *s, const char *library,
+int col_session_start(struct col_session *session, const char *library,
                       void (*prepare)(void *ctx, pid_t pid), void *ctx, struct tacho_error *err);
 /* In run.c, as the next ones. Drains until the run is over. */
-void col_session_loop(struct col_session *s);
+void col_session_loop(struct col_session *session);
 /* The loop, and the end of the file. */
-int col_session_conclude(struct col_session *s, struct tacho_error *err);
-void col_session_signal(struct col_session *s, const struct signalfd_siginfo *info);
-void col_session_reap(struct col_session *s);
+int col_session_conclude(struct col_session *session, struct tacho_error *err);
+void col_session_signal(struct col_session *session, const struct signalfd_siginfo *info);
+void col_session_reap(struct col_session *session);
 /* Exit code of a status of wait, and it in words: "exit 1", "signal 9 (KILL)". */
 int col_session_status(int status, char *ended, size_t size);
 
 /* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes
  * on without detail if the disk is full; else, or when that fails too, the session is stalled. */
-void col_session_failed(struct col_session *s, int rc);
+void col_session_failed(struct col_session *session, int rc);
 /* Tries once a second to leave the stalled state. True when it did. */
-bool col_session_retry(struct col_session *s);
+bool col_session_retry(struct col_session *session);
 
 /* Notes, in the open transaction, that another collector took over: the run key `recovered` and
  * what was not sampled. */
-int col_session_note_gap(struct col_session *s);
+int col_session_note_gap(struct col_session *session);
 /* Last rounds, `last_words` into the last transaction, finish, publish. On failure the live folder
  * is left for `tacho recover`.
  */
-int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s),
+int col_session_finish(struct col_session *session, int (*last_words)(struct col_session *session),
                        struct tacho_error *err);
 /* Closes and removes everything: the target never ran. */
-void col_session_discard(struct col_session *s);
+void col_session_discard(struct col_session *session);
 /* Frees; hands warnings and statistics to the result. */
-void col_session_free(struct col_session *s);
+void col_session_free(struct col_session *session);
 
-__attribute__((format(printf, 2, 3))) void col_session_warn(struct col_session *s,
+__attribute__((format(printf, 2, 3))) void col_session_warn(struct col_session *session,
                                                             const char *format, ...);
-__attribute__((format(printf, 2, 3))) void col_session_message(struct col_session *s,
+__attribute__((format(printf, 2, 3))) void col_session_message(struct col_session *session,
                                                                const char *format, ...);
 /* Words of the store's last failure. */
-int col_session_store_error(struct col_session *s, int rc, struct tacho_error *err);
+int col_session_store_error(struct col_session *session, int rc, struct tacho_error *err);
 
 #endif

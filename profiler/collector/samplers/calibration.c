@@ -20,31 +20,32 @@
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------------- */
 
-void col_calibration_init(struct col_calibration *c, const char *libraries)
+void col_calibration_init(struct col_calibration *calibration, const char *libraries)
 {
     cpu_set_t set;
-    *c = (struct col_calibration){.busy_cores = NAN};
-    col_cpu_model(c->cpu, sizeof c->cpu);
+    *calibration = (struct col_calibration){.busy_cores = NAN};
+    col_cpu_model(calibration->cpu, sizeof calibration->cpu);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
-        c->cores = CPU_COUNT(&set);
-    c->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    snprintf(c->libraries, sizeof c->libraries, "%s", libraries ? libraries : "");
+        calibration->cores = CPU_COUNT(&set);
+    calibration->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    snprintf(calibration->libraries, sizeof calibration->libraries, "%s",
+             libraries ? libraries : "");
 }
 
-void col_calibration_clear(struct col_calibration *c)
+void col_calibration_clear(struct col_calibration *calibration)
 {
-    free(c->row);
-    c->row = NULL;
-    c->rows = 0;
+    free(calibration->row);
+    calibration->row = NULL;
+    calibration->rows = 0;
 }
 
 /* "calibration-amd-epyc-2-cores-23-gib-": the part that does not depend on libraries. Memory to the
  * GiB: a kernel keeps some pages more or less back at each boot. */
-static void file_prefix(const struct col_calibration *c, char *to, size_t size)
+static void file_prefix(const struct col_calibration *calibration, char *to, size_t size)
 {
     char model[64] = "";
     size_t n = 0;
-    for (const char *p = c->cpu; *p && n + 1 < sizeof model; p++) {
+    for (const char *p = calibration->cpu; *p && n + 1 < sizeof model; p++) {
         bool word = isalnum((unsigned char)*p) != 0;
         if (word || (n && model[n - 1] != '-'))
             model[n++] = word ? (char)tolower((unsigned char)*p) : '-';
@@ -52,8 +53,8 @@ static void file_prefix(const struct col_calibration *c, char *to, size_t size)
     while (n && model[n - 1] == '-')
         n--;
     model[n] = 0;
-    snprintf(to, size, PREFIX "%s-%d-cores-%.0f-gib-", n ? model : "cpu", c->cores,
-             rint((double)c->memory_bytes / (1 << 30)));
+    snprintf(to, size, PREFIX "%s-%d-cores-%.0f-gib-", n ? model : "cpu", calibration->cores,
+             rint((double)calibration->memory_bytes / (1 << 30)));
 }
 
 static bool same_machine(const struct col_calibration *a, const struct col_calibration *b)
@@ -74,14 +75,14 @@ static unsigned hash_of(const char *text)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
-static struct col_ceiling *add(struct col_calibration *c)
+static struct col_ceiling *add(struct col_calibration *calibration)
 {
-    struct col_ceiling *grown = realloc(c->row, (c->rows + 1) * sizeof *grown);
+    struct col_ceiling *grown = realloc(calibration->row, (calibration->rows + 1) * sizeof *grown);
     if (!grown)
         return NULL;
-    c->row = grown;
-    grown[c->rows] = (struct col_ceiling){.value = NAN, .median = NAN, .worst = NAN};
-    return &grown[c->rows++];
+    calibration->row = grown;
+    grown[calibration->rows] = (struct col_ceiling){.value = NAN, .median = NAN, .worst = NAN};
+    return &grown[calibration->rows++];
 }
 
 /* A text that must be there, printable, and fit. */
@@ -99,27 +100,28 @@ static bool take(const json_t *from, const char *key, char *to, size_t size)
 
 static bool take_number(const json_t *from, const char *key, double *to)
 {
-    const json_t *x = json_object_get(from, key);
-    *to = json_is_number(x) ? json_number_value(x) : NAN;
+    const json_t *json = json_object_get(from, key);
+    *to = json_is_number(json) ? json_number_value(json) : NAN;
     return isfinite(*to) && *to > 0;
 }
 
-static bool take_row(const json_t *from, struct col_ceiling *r)
+static bool take_row(const json_t *from, struct col_ceiling *ceiling)
 {
-    if (!take(from, "resource", r->resource, sizeof r->resource) ||
-        !take(from, "dtype", r->dtype, sizeof r->dtype) ||
-        !take(from, "unit", r->unit, sizeof r->unit) || !*r->resource)
+    if (!take(from, "resource", ceiling->resource, sizeof ceiling->resource) ||
+        !take(from, "dtype", ceiling->dtype, sizeof ceiling->dtype) ||
+        !take(from, "unit", ceiling->unit, sizeof ceiling->unit) || !*ceiling->resource)
         return false;
     if (json_is_null(json_object_get(from, "value")))
-        return take(from, "reason", r->how, sizeof r->how) &&
-               take(from, "fix", r->fix, sizeof r->fix);
-    r->repeats = (int)json_integer_value(json_object_get(from, "repeats"));
-    return take_number(from, "value", &r->value) && take_number(from, "median", &r->median) &&
-           take_number(from, "worst", &r->worst) && r->repeats > 0 &&
-           take(from, "how", r->how, sizeof r->how);
+        return take(from, "reason", ceiling->how, sizeof ceiling->how) &&
+               take(from, "fix", ceiling->fix, sizeof ceiling->fix);
+    ceiling->repeats = (int)json_integer_value(json_object_get(from, "repeats"));
+    return take_number(from, "value", &ceiling->value) &&
+           take_number(from, "median", &ceiling->median) &&
+           take_number(from, "worst", &ceiling->worst) && ceiling->repeats > 0 &&
+           take(from, "how", ceiling->how, sizeof ceiling->how);
 }
 
-int col_calibration_add_json(struct col_calibration *c, const json_t *rows)
+int col_calibration_add_json(struct col_calibration *calibration, const json_t *rows)
 {
     size_t i;
     const json_t *from;
@@ -127,16 +129,16 @@ int col_calibration_add_json(struct col_calibration *c, const json_t *rows)
         return TACHO_EFORMAT;
     json_array_foreach(rows, i, from)
     {
-        struct col_ceiling *r = add(c);
-        if (!r)
+        struct col_ceiling *ceiling = add(calibration);
+        if (!ceiling)
             return TACHO_ENOMEM;
-        if (!take_row(from, r))
+        if (!take_row(from, ceiling))
             return TACHO_EFORMAT;
     }
     return 0;
 }
 
-int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak,
+int col_calibration_add_peak(struct col_calibration *calibration, const struct col_peak *peak,
                              const struct col_peak_spread spread[3])
 {
     const struct {
@@ -146,25 +148,25 @@ int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *p
                {"fp64", peak->isa, peak->fp64},
                {"bf16", peak->bf16_isa, peak->bf16}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct col_ceiling *r = add(c);
-        if (!r)
+        struct col_ceiling *ceiling = add(calibration);
+        if (!ceiling)
             return TACHO_ENOMEM;
-        snprintf(r->resource, sizeof r->resource, "flops");
-        snprintf(r->dtype, sizeof r->dtype, "%s", row[i].dtype);
-        snprintf(r->unit, sizeof r->unit, "FLOP/s");
+        snprintf(ceiling->resource, sizeof ceiling->resource, "flops");
+        snprintf(ceiling->dtype, sizeof ceiling->dtype, "%s", row[i].dtype);
+        snprintf(ceiling->unit, sizeof ceiling->unit, "FLOP/s");
         if (row[i].value > 0) {
-            r->value = row[i].value;
-            r->median = spread ? spread[i].median : r->value;
-            r->worst = spread ? spread[i].worst : r->value;
-            r->repeats = spread ? spread[i].runs : 1;
-            snprintf(r->how, sizeof r->how, "instruction peak, %d cores, %s", peak->cpus,
-                     row[i].isa);
+            ceiling->value = row[i].value;
+            ceiling->median = spread ? spread[i].median : ceiling->value;
+            ceiling->worst = spread ? spread[i].worst : ceiling->value;
+            ceiling->repeats = spread ? spread[i].runs : 1;
+            snprintf(ceiling->how, sizeof ceiling->how, "instruction peak, %d cores, %s",
+                     peak->cpus, row[i].isa);
         } else {
-            snprintf(r->how, sizeof r->how, "%s",
+            snprintf(ceiling->how, sizeof ceiling->how, "%s",
                      peak->fp32 > 0
                          ? "this CPU has no instructions for bf16 products (AVX512_BF16, AMX)"
                          : peak->reason);
-            snprintf(r->fix, sizeof r->fix, "%s",
+            snprintf(ceiling->fix, sizeof ceiling->fix, "%s",
                      peak->fp32 > 0 ? "none on this CPU: bf16 is not faster than fp32 here"
                                     : "give --peak to the report");
         }
@@ -172,41 +174,46 @@ int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *p
     return 0;
 }
 
-const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource,
-                                              const char *dtype)
+const struct col_ceiling *col_calibration_get(const struct col_calibration *calibration,
+                                              const char *resource, const char *dtype)
 {
-    for (size_t i = 0; i < c->rows; i++)
-        if (!strcmp(c->row[i].resource, resource) && !strcmp(c->row[i].dtype, dtype) &&
-            !isnan(c->row[i].value))
-            return &c->row[i];
+    for (size_t i = 0; i < calibration->rows; i++)
+        if (!strcmp(calibration->row[i].resource, resource) &&
+            !strcmp(calibration->row[i].dtype, dtype) && !isnan(calibration->row[i].value))
+            return &calibration->row[i];
     return NULL;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------------------- */
 
-static json_t *row_json(const struct col_ceiling *r)
+static json_t *row_json(const struct col_ceiling *ceiling)
 {
-    if (isnan(r->value))
-        return json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", r->resource, "dtype",
-                         r->dtype, "unit", r->unit, "value", "reason", r->how, "fix", r->fix);
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:s}", "resource", r->resource, "dtype",
-                     r->dtype, "unit", r->unit, "value", r->value, "median", r->median, "worst",
-                     r->worst, "repeats", r->repeats, "how", r->how);
+    if (isnan(ceiling->value))
+        return json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", ceiling->resource, "dtype",
+                         ceiling->dtype, "unit", ceiling->unit, "value", "reason", ceiling->how,
+                         "fix", ceiling->fix);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:s}", "resource", ceiling->resource,
+                     "dtype", ceiling->dtype, "unit", ceiling->unit, "value", ceiling->value,
+                     "median", ceiling->median, "worst", ceiling->worst, "repeats",
+                     ceiling->repeats, "how", ceiling->how);
 }
 
-json_t *col_calibration_json(const struct col_calibration *c)
+json_t *col_calibration_json(const struct col_calibration *calibration)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; rows && i < c->rows; i++)
-        if (json_array_append_new(rows, row_json(&c->row[i]))) {
+    for (size_t i = 0; rows && i < calibration->rows; i++)
+        if (json_array_append_new(rows, row_json(&calibration->row[i]))) {
             json_decref(rows);
             rows = NULL;
         }
     return json_pack("{s:s, s:s, s:s, s:b, s:o, s:{s:s, s:i, s:I, s:s}, s:o}", "schema", SCHEMA,
-                     "tacho", TACHO_VERSION, "measured_at", c->measured_at, "quick", (int)c->quick,
-                     "busy_cores", isnan(c->busy_cores) ? json_null() : json_real(c->busy_cores),
-                     "machine", "cpu", c->cpu, "cores", c->cores, "memory_bytes",
-                     (json_int_t)c->memory_bytes, "libraries", c->libraries, "ceilings", rows);
+                     "tacho", TACHO_VERSION, "measured_at", calibration->measured_at, "quick",
+                     (int)calibration->quick, "busy_cores",
+                     isnan(calibration->busy_cores) ? json_null()
+                                                    : json_real(calibration->busy_cores),
+                     "machine", "cpu", calibration->cpu, "cores", calibration->cores,
+                     "memory_bytes", (json_int_t)calibration->memory_bytes, "libraries",
+                     calibration->libraries, "ceilings", rows);
 }
 
 static int damaged(const char *path, const char *what, struct tacho_error *err)
@@ -217,68 +224,68 @@ static int damaged(const char *path, const char *what, struct tacho_error *err)
 }
 
 /* A file of this machine, or TACHO_ENOTFOUND where it is of another one. */
-static int load(struct col_calibration *c, const char *path, struct tacho_error *err)
+static int load(struct col_calibration *calibration, const char *path, struct tacho_error *err)
 {
     json_error_t where;
     struct col_calibration here;
-    FILE *f = fopen(path, "re");
-    if (!f)
+    FILE *file = fopen(path, "re");
+    if (!file)
         return errno == ENOENT ? tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
                                             "%s: this machine was never calibrated", path)
                                : tacho_fail(err, TACHO_EIO, NULL, "%s: %s", path, strerror(errno));
-    json_t *all = json_loadf(f, 0, &where);
-    fclose(f);
+    json_t *all = json_loadf(file, 0, &where);
+    fclose(file);
     if (!all)
         return damaged(path, where.text, err);
     const char *schema = json_string_value(json_object_get(all, "schema"));
     const json_t *machine = json_object_get(all, "machine");
     int rc = 0;
     col_calibration_init(&here, NULL);
-    *c = (struct col_calibration){.quick = json_is_true(json_object_get(all, "quick")),
-                                  .busy_cores = NAN};
-    c->cores = (int)json_integer_value(json_object_get(machine, "cores"));
-    c->memory_bytes = json_integer_value(json_object_get(machine, "memory_bytes"));
+    *calibration = (struct col_calibration){.quick = json_is_true(json_object_get(all, "quick")),
+                                            .busy_cores = NAN};
+    calibration->cores = (int)json_integer_value(json_object_get(machine, "cores"));
+    calibration->memory_bytes = json_integer_value(json_object_get(machine, "memory_bytes"));
     const json_t *busy = json_object_get(all, "busy_cores");
     if (json_is_number(busy) && json_number_value(busy) >= 0 &&
         json_number_value(busy) < 1e5) /* else not known */
-        c->busy_cores = json_number_value(busy);
+        calibration->busy_cores = json_number_value(busy);
     if (!schema || strcmp(schema, SCHEMA))
         rc = damaged(path, "no object of schema " SCHEMA, err);
-    else if (!take(machine, "cpu", c->cpu, sizeof c->cpu) ||
-             !take(machine, "libraries", c->libraries, sizeof c->libraries) ||
-             !take(all, "measured_at", c->measured_at, sizeof c->measured_at))
+    else if (!take(machine, "cpu", calibration->cpu, sizeof calibration->cpu) ||
+             !take(machine, "libraries", calibration->libraries, sizeof calibration->libraries) ||
+             !take(all, "measured_at", calibration->measured_at, sizeof calibration->measured_at))
         rc = damaged(path, "no machine or date", err);
-    else if (!same_machine(c, &here))
+    else if (!same_machine(calibration, &here))
         rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
                         "%s: measured on another machine", path);
-    else if (col_calibration_add_json(c, json_object_get(all, "ceilings")))
+    else if (col_calibration_add_json(calibration, json_object_get(all, "ceilings")))
         rc = damaged(path, "a row that is none", err);
     if (rc)
-        col_calibration_clear(c);
+        col_calibration_clear(calibration);
     json_decref(all);
     return rc;
 }
 
 /* The newest file of a folder whose name begins so. */
-static int load_newest(struct col_calibration *c, const char *folder, const char *prefix,
+static int load_newest(struct col_calibration *calibration, const char *folder, const char *prefix,
                        char path[COL_PATH_MAX], struct tacho_error *err)
 {
-    struct dirent *e;
+    struct dirent *entry;
     DIR *dir = opendir(folder);
     int rc = 0;
     path[0] = 0;
-    while (dir && (e = readdir(dir)) != NULL && rc == 0) {
+    while (dir && (entry = readdir(dir)) != NULL && rc == 0) {
         char name[COL_PATH_MAX];
         struct col_calibration one;
-        size_t n = strlen(e->d_name);
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || n < 6 ||
-            strcmp(e->d_name + n - 5, SUFFIX) != 0 ||
-            snprintf(name, sizeof name, "%s/%s", folder, e->d_name) >= (int)sizeof name)
+        size_t n = strlen(entry->d_name);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || n < 6 ||
+            strcmp(entry->d_name + n - 5, SUFFIX) != 0 ||
+            snprintf(name, sizeof name, "%s/%s", folder, entry->d_name) >= (int)sizeof name)
             continue;
         int one_rc = load(&one, name, err);
-        if (one_rc == 0 && (!path[0] || strcmp(one.measured_at, c->measured_at) > 0)) {
-            col_calibration_clear(c);
-            *c = one;
+        if (one_rc == 0 && (!path[0] || strcmp(one.measured_at, calibration->measured_at) > 0)) {
+            col_calibration_clear(calibration);
+            *calibration = one;
             snprintf(path, COL_PATH_MAX, "%s", name);
         } else if (one_rc == 0)
             col_calibration_clear(&one);
@@ -288,35 +295,36 @@ static int load_newest(struct col_calibration *c, const char *folder, const char
     if (dir)
         closedir(dir);
     if (rc)
-        col_calibration_clear(c);
+        col_calibration_clear(calibration);
     return rc        ? rc
            : path[0] ? 0
                      : tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
                                   "%s: this machine was never calibrated", folder);
 }
 
-int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX],
-                         struct tacho_error *err)
+int col_calibration_find(struct col_calibration *calibration, const char *libraries,
+                         char path[COL_PATH_MAX], struct tacho_error *err)
 {
     char folder[COL_PATH_MAX - 256] = "", prefix[192];
-    col_calibration_init(c, libraries);
+    col_calibration_init(calibration, libraries);
     path[0] = 0;
     if (tacho_cache_folder("tacho", folder, sizeof folder))
         return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder",
                           "no folder for what is measured once%s%s",
                           *folder ? ": cannot make " : "", folder);
-    file_prefix(c, prefix, sizeof prefix);
+    file_prefix(calibration, prefix, sizeof prefix);
     if (!libraries)
-        return load_newest(c, folder, prefix, path, err);
+        return load_newest(calibration, folder, prefix, path, err);
     snprintf(path, COL_PATH_MAX, "%s/%s%08x" SUFFIX, folder, prefix, hash_of(libraries));
-    return load(c, path, err);
+    return load(calibration, path, err);
 }
 
-int col_calibration_save(const struct col_calibration *c, const char *path, struct tacho_error *err)
+int col_calibration_save(const struct col_calibration *calibration, const char *path,
+                         struct tacho_error *err)
 {
     char tmp[COL_PATH_MAX + 16];
     snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
-    json_t *all = col_calibration_json(c);
+    json_t *all = col_calibration_json(calibration);
     if (!all)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     int file = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -358,22 +366,23 @@ static bool beaten(const struct col_calibration *other, const struct col_ceiling
     return x && (x->value > r->value || (ties && x->value == r->value));
 }
 
-int col_ceilings_write(store *db, const struct col_calibration *c, const struct col_peak *peak)
+int col_ceilings_write(store *db, const struct col_calibration *calibration,
+                       const struct col_peak *peak)
 {
     struct col_calibration now = {0};
     char when[128];
-    int n = snprintf(when, sizeof when, " (tacho calibrate, %s", c->measured_at);
-    if (c->busy_cores > 0.1)
+    int n = snprintf(when, sizeof when, " (tacho calibrate, %s", calibration->measured_at);
+    if (calibration->busy_cores > 0.1)
         n += snprintf(when + n, sizeof when - (size_t)n, ", while other programs used %.1f cores",
-                      c->busy_cores);
+                      calibration->busy_cores);
     snprintf(when + n, sizeof when - (size_t)n, ")");
     int rc = peak->fp32 > 0 ? col_calibration_add_peak(&now, peak, NULL) : 0;
     for (size_t i = 0; i < now.rows && rc == 0; i++)
-        if (!isnan(now.row[i].value) && !beaten(c, &now.row[i], true))
+        if (!isnan(now.row[i].value) && !beaten(calibration, &now.row[i], true))
             rc = write_row(db, &now.row[i], "");
-    for (size_t i = 0; i < c->rows && rc == 0; i++)
-        if (!isnan(c->row[i].value) && !beaten(&now, &c->row[i], false))
-            rc = write_row(db, &c->row[i], when);
+    for (size_t i = 0; i < calibration->rows && rc == 0; i++)
+        if (!isnan(calibration->row[i].value) && !beaten(&now, &calibration->row[i], false))
+            rc = write_row(db, &calibration->row[i], when);
     col_calibration_clear(&now);
     return rc;
 }

@@ -39,35 +39,36 @@ struct col_calibration {
 };
 
 /* CPU, cores and memory of this machine; no rows. */
-void col_calibration_init(struct col_calibration *c, const char *libraries);
-void col_calibration_clear(struct col_calibration *c); /* frees the rows */
+void col_calibration_init(struct col_calibration *calibration, const char *libraries);
+void col_calibration_clear(struct col_calibration *calibration); /* frees the rows */
 
 /* The file of this machine and these libraries; libraries NULL: the newest that was measured on
  * this machine. `path` is its name, also where there is no such file yet (libraries given).
  * TACHO_ENOTFOUND, TACHO_ECORRUPT, TACHO_EIO with words. */
-int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX],
-                         struct tacho_error *err);
+int col_calibration_find(struct col_calibration *calibration, const char *libraries,
+                         char path[COL_PATH_MAX], struct tacho_error *err);
 
 /* Writes beside and renames. */
-int col_calibration_save(const struct col_calibration *c, const char *path,
+int col_calibration_save(const struct col_calibration *calibration, const char *path,
                          struct tacho_error *err);
 
 /* As JSON: what the file holds. The caller drops the reference. NULL without memory. */
-json_t *col_calibration_json(const struct col_calibration *c);
+json_t *col_calibration_json(const struct col_calibration *calibration);
 
 /* Appends rows: those of an array as `train calibrate` and the file have them, and the instruction
  * peaks (spread of fp32, fp64, bf16; NULL: not known). TACHO_EFORMAT, TACHO_ENOMEM. */
-int col_calibration_add_json(struct col_calibration *c, const json_t *rows);
-int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak,
+int col_calibration_add_json(struct col_calibration *calibration, const json_t *rows);
+int col_calibration_add_peak(struct col_calibration *calibration, const struct col_peak *peak,
                              const struct col_peak_spread spread[3]);
 
 /* The row, or NULL where there is none or it is absent. */
-const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource,
-                                              const char *dtype);
+const struct col_ceiling *col_calibration_get(const struct col_calibration *calibration,
+                                              const char *resource, const char *dtype);
 
 /* Puts everything that has a value into the table `ceiling`; of an instruction peak that was
  * measured just now (fp32 == 0: it was not) and the one of the calibration the higher one. Either
  * may be without rows. */
-int col_ceilings_write(store *db, const struct col_calibration *c, const struct col_peak *peak);
+int col_ceilings_write(store *db, const struct col_calibration *calibration,
+                       const struct col_peak *peak);
 
 #endif

@@ -133,86 +133,86 @@ static const struct {
 #undef ROW
 };
 
-static bool library_load(struct col_nvml *n)
+static bool library_load(struct col_nvml *nvml)
 {
-    n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!n->library)
-        n->library = dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
-    if (!n->library)
+    nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library)
+        nvml->library = dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library)
         return false;
 #define LOOK_UP(name, symbol, older, arguments) \
     { \
         const char *old_ = older; \
-        n->name = (int(*) arguments)(uintptr_t)dlsym(n->library, symbol); \
-        if (!n->name && old_) \
-            n->name = (int(*) arguments)(uintptr_t)dlsym(n->library, old_); \
+        nvml->name = (int(*) arguments)(uintptr_t)dlsym(nvml->library, symbol); \
+        if (!nvml->name && old_) \
+            nvml->name = (int(*) arguments)(uintptr_t)dlsym(nvml->library, old_); \
     }
     NVML_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
-    return n->init && n->count && n->handle;
+    return nvml->init && nvml->count && nvml->handle;
 }
 
-static void gpu_open(struct col_nvml *n, struct gpu *g)
+static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
 {
-    struct gpm_support s = {.version = 1};
+    struct gpm_support gpm_support = {.version = 1};
     for (int m = 0; m < COL_NVML_METRICS; m++)
-        g->result[m] = g->told[m] = -1;
-    if (!n->name || n->name(g->handle, g->name, sizeof g->name))
-        g->name[0] = 0;
-    if (!n->uuid || n->uuid(g->handle, g->uuid, sizeof g->uuid))
-        g->uuid[0] = 0;
-    if (!n->limit || n->limit(g->handle, &g->limit_mw))
-        g->limit_mw = 0;
-    if (!n->max_clock || n->max_clock(g->handle, 1, &g->max_sm_mhz))
-        g->max_sm_mhz = 0;
-    g->gpm = n->gpm_support && n->gpm_alloc && n->gpm_get && n->gpm_metrics &&
-             n->gpm_support(g->handle, &s) == NVML_OK && s.supported &&
-             n->gpm_alloc(&g->gpm_sample[0]) == NVML_OK &&
-             n->gpm_alloc(&g->gpm_sample[1]) == NVML_OK;
+        gpu->result[m] = gpu->told[m] = -1;
+    if (!nvml->name || nvml->name(gpu->handle, gpu->name, sizeof gpu->name))
+        gpu->name[0] = 0;
+    if (!nvml->uuid || nvml->uuid(gpu->handle, gpu->uuid, sizeof gpu->uuid))
+        gpu->uuid[0] = 0;
+    if (!nvml->limit || nvml->limit(gpu->handle, &gpu->limit_mw))
+        gpu->limit_mw = 0;
+    if (!nvml->max_clock || nvml->max_clock(gpu->handle, 1, &gpu->max_sm_mhz))
+        gpu->max_sm_mhz = 0;
+    gpu->gpm = nvml->gpm_support && nvml->gpm_alloc && nvml->gpm_get && nvml->gpm_metrics &&
+               nvml->gpm_support(gpu->handle, &gpm_support) == NVML_OK && gpm_support.supported &&
+               nvml->gpm_alloc(&gpu->gpm_sample[0]) == NVML_OK &&
+               nvml->gpm_alloc(&gpu->gpm_sample[1]) == NVML_OK;
 }
 
-static bool library_start(struct col_nvml *n)
+static bool library_start(struct col_nvml *nvml)
 {
     unsigned count = 0;
-    if (n->init() != NVML_OK || n->count(&count) != NVML_OK)
+    if (nvml->init() != NVML_OK || nvml->count(&count) != NVML_OK)
         return false;
-    for (unsigned i = 0; i < count && n->gpus < DEVICES; i++)
-        if (n->handle(i, &n->gpu[n->gpus].handle) == NVML_OK)
-            gpu_open(n, &n->gpu[n->gpus++]);
-    n->request = calloc(1, sizeof *n->request);
-    return n->request != NULL;
+    for (unsigned i = 0; i < count && nvml->gpus < DEVICES; i++)
+        if (nvml->handle(i, &nvml->gpu[nvml->gpus].handle) == NVML_OK)
+            gpu_open(nvml, &nvml->gpu[nvml->gpus++]);
+    nvml->request = calloc(1, sizeof *nvml->request);
+    return nvml->request != NULL;
 }
 
 /* ---- readings ------------------------------------------------------------------------------------------------------------------- */
 
-static double field_value(const struct nvml_field *f)
+static double field_value(const struct nvml_field *nvml_field)
 {
-    switch (f->type) {
+    switch (nvml_field->type) {
     case 0:
-        return f->value.f64;
+        return nvml_field->value.f64;
     case 1:
-        return f->value.u32;
+        return nvml_field->value.u32;
     case 2:
-        return (double)f->value.u;
+        return (double)nvml_field->value.u;
     case 3:
-        return (double)f->value.u64;
+        return (double)nvml_field->value.u64;
     case 4:
-        return (double)f->value.i64;
+        return (double)nvml_field->value.i64;
     case 5:
-        return f->value.i32;
+        return nvml_field->value.i32;
     default:
         return NAN;
     }
 }
 
-static int read_field(struct col_nvml *n, device_t d, unsigned id, unsigned scope, double *value)
+static int read_field(struct col_nvml *nvml, device_t d, unsigned id, unsigned scope, double *value)
 {
-    struct nvml_field f = {.id = id, .scope = scope};
-    if (!n->fields)
+    struct nvml_field nvml_field = {.id = id, .scope = scope};
+    if (!nvml->fields)
         return NVML_FUNCTION_NOT_FOUND;
-    int rc = n->fields(d, 1, &f);
-    *value = field_value(&f);
-    return rc ? rc : f.result;
+    int rc = nvml->fields(d, 1, &nvml_field);
+    *value = field_value(&nvml_field);
+    return rc ? rc : nvml_field.result;
 }
 
 static int read_u32(int (*f)(device_t, unsigned *), device_t d, double *value)
@@ -239,81 +239,81 @@ static int read_u64(int (*f)(device_t, unsigned long long *), device_t d, double
     return rc;
 }
 
-static int read_utilization(struct col_nvml *n, device_t d, bool memory, double *value)
+static int read_utilization(struct col_nvml *nvml, device_t d, bool memory, double *value)
 {
-    struct nvml_utilization u = {0};
-    int rc = n->utilization ? n->utilization(d, &u) : NVML_FUNCTION_NOT_FOUND;
-    *value = memory ? u.memory : u.gpu;
+    struct nvml_utilization nvml_utilization = {0};
+    int rc = nvml->utilization ? nvml->utilization(d, &nvml_utilization) : NVML_FUNCTION_NOT_FOUND;
+    *value = memory ? nvml_utilization.memory : nvml_utilization.gpu;
     return rc;
 }
 
-static int read_memory(struct col_nvml *n, device_t d, double *value)
+static int read_memory(struct col_nvml *nvml, device_t d, double *value)
 {
-    struct nvml_memory m = {0};
-    int rc = n->memory ? n->memory(d, &m) : NVML_FUNCTION_NOT_FOUND;
-    *value = (double)m.used;
+    struct nvml_memory nvml_memory = {0};
+    int rc = nvml->memory ? nvml->memory(d, &nvml_memory) : NVML_FUNCTION_NOT_FOUND;
+    *value = (double)nvml_memory.used;
     return rc;
 }
 
 /* All but GPM. NVML's return code. */
-static int read_metric(struct col_nvml *n, const struct gpu *g, enum col_nvml_metric m,
+static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nvml_metric m,
                        double *value)
 {
     const unsigned all_links = 0xffffffffu;
-    device_t d = g->handle;
+    device_t d = gpu->handle;
     switch (m) {
     case COL_NVML_POWER:
-        return read_u32(n->power, d, value);
+        return read_u32(nvml->power, d, value);
     case COL_NVML_ENERGY:
-        return read_u64(n->energy, d, value);
+        return read_u64(nvml->energy, d, value);
     case COL_NVML_CLOCK_SM:
-        return read_u32_of(n->clock, d, 1, value);
+        return read_u32_of(nvml->clock, d, 1, value);
     case COL_NVML_CLOCK_MEMORY:
-        return read_u32_of(n->clock, d, 2, value);
+        return read_u32_of(nvml->clock, d, 2, value);
     case COL_NVML_THROTTLE:
-        return read_u64(n->reasons, d, value);
+        return read_u64(nvml->reasons, d, value);
     case COL_NVML_TEMPERATURE:
-        return read_u32_of(n->temperature, d, 0, value);
+        return read_u32_of(nvml->temperature, d, 0, value);
     case COL_NVML_TEMPERATURE_MEMORY:
-        return read_field(n, d, FIELD_MEMORY_TEMPERATURE, 0, value);
+        return read_field(nvml, d, FIELD_MEMORY_TEMPERATURE, 0, value);
     case COL_NVML_MEMORY:
-        return read_memory(n, d, value);
+        return read_memory(nvml, d, value);
     case COL_NVML_UTILIZATION:
-        return read_utilization(n, d, false, value);
+        return read_utilization(nvml, d, false, value);
     case COL_NVML_UTILIZATION_MEMORY:
-        return read_utilization(n, d, true, value);
+        return read_utilization(nvml, d, true, value);
     case COL_NVML_PCIE_TX:
-        return read_u32_of(n->pcie, d, 0, value);
+        return read_u32_of(nvml->pcie, d, 0, value);
     case COL_NVML_PCIE_RX:
-        return read_u32_of(n->pcie, d, 1, value);
+        return read_u32_of(nvml->pcie, d, 1, value);
     case COL_NVML_NVLINK_TX:
-        return read_field(n, d, FIELD_NVLINK_TX, all_links, value);
+        return read_field(nvml, d, FIELD_NVLINK_TX, all_links, value);
     case COL_NVML_NVLINK_RX:
-        return read_field(n, d, FIELD_NVLINK_RX, all_links, value);
+        return read_field(nvml, d, FIELD_NVLINK_RX, all_links, value);
     default:
         return NVML_NOT_SUPPORTED;
     }
 }
 
-static void put(struct col_nvml *n, unsigned device, enum col_nvml_metric m, int result,
+static void put(struct col_nvml *nvml, unsigned device, enum col_nvml_metric m, int result,
                 double value)
 {
-    pthread_mutex_lock(&n->lock);
-    n->gpu[device].result[m] = result;
+    pthread_mutex_lock(&nvml->lock);
+    nvml->gpu[device].result[m] = result;
     if (result == NVML_OK && !isnan(value)) {
-        if (n->queued < QUEUE)
-            n->queue[n->queued++] = (struct reading){.time = col_clock_now(),
-                                                     .value = value * metric_table[m].factor,
-                                                     .device = (uint16_t)device,
-                                                     .metric = (uint16_t)m};
+        if (nvml->queued < QUEUE)
+            nvml->queue[nvml->queued++] = (struct reading){.time = col_clock_now(),
+                                                           .value = value * metric_table[m].factor,
+                                                           .device = (uint16_t)device,
+                                                           .metric = (uint16_t)m};
         else
-            n->dropped++;
+            nvml->dropped++;
     }
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_unlock(&nvml->lock);
 }
 
 /* Activity of units between this look and the one before. */
-static void look_gpm(struct col_nvml *n, unsigned device)
+static void look_gpm(struct col_nvml *nvml, unsigned device)
 {
     static const struct {
         enum col_nvml_metric metric;
@@ -323,110 +323,112 @@ static void look_gpm(struct col_nvml *n, unsigned device)
                   {COL_NVML_FP64_ACTIVE, 11},  {COL_NVML_FP32_ACTIVE, 12},
                   {COL_NVML_FP16_ACTIVE, 13}};
     const unsigned count = sizeof wanted / sizeof *wanted;
-    struct gpu *g = &n->gpu[device];
-    int rc = g->gpm ? NVML_OK : NVML_NOT_SUPPORTED;
+    struct gpu *gpu = &nvml->gpu[device];
+    int rc = gpu->gpm ? NVML_OK : NVML_NOT_SUPPORTED;
     if (rc == NVML_OK)
-        rc = n->gpm_get(g->handle, g->gpm_sample[1]);
-    bool pair = g->gpm_before;
+        rc = nvml->gpm_get(gpu->handle, gpu->gpm_sample[1]);
+    bool pair = gpu->gpm_before;
     if (rc == NVML_OK && pair) {
-        *n->request = (struct gpm_request){
-            .version = 1, .count = count, .before = g->gpm_sample[0], .after = g->gpm_sample[1]};
+        *nvml->request = (struct gpm_request){.version = 1,
+                                              .count = count,
+                                              .before = gpu->gpm_sample[0],
+                                              .after = gpu->gpm_sample[1]};
         for (unsigned i = 0; i < count; i++)
-            n->request->metric[i].id = wanted[i].id;
-        rc = n->gpm_metrics(n->request);
+            nvml->request->metric[i].id = wanted[i].id;
+        rc = nvml->gpm_metrics(nvml->request);
     }
     for (unsigned i = 0; i < count && (rc != NVML_OK || pair); i++)
-        put(n, device, wanted[i].metric, rc ? rc : n->request->metric[i].result,
-            rc ? NAN : n->request->metric[i].value);
-    if (!g->gpm)
+        put(nvml, device, wanted[i].metric, rc ? rc : nvml->request->metric[i].result,
+            rc ? NAN : nvml->request->metric[i].value);
+    if (!gpu->gpm)
         return;
-    void *sample = g->gpm_sample[0];
-    g->gpm_sample[0] = g->gpm_sample[1];
-    g->gpm_sample[1] = sample;
-    g->gpm_before = rc == NVML_OK;
+    void *sample = gpu->gpm_sample[0];
+    gpu->gpm_sample[0] = gpu->gpm_sample[1];
+    gpu->gpm_sample[1] = sample;
+    gpu->gpm_before = rc == NVML_OK;
 }
 
-static void look(struct col_nvml *n)
+static void look(struct col_nvml *nvml)
 {
-    for (unsigned i = 0; i < n->gpus; i++) {
+    for (unsigned i = 0; i < nvml->gpus; i++) {
         for (int m = 0; m < COL_NVML_SM_ACTIVE; m++) {
             double value = NAN;
             /* what was refused once is asked again now and then: a driver may have been busy */
-            unsigned every = metric_table[m].every * (n->gpu[i].result[m] > 0 ? 100 : 1);
-            if (n->looks % every)
+            unsigned every = metric_table[m].every * (nvml->gpu[i].result[m] > 0 ? 100 : 1);
+            if (nvml->looks % every)
                 continue;
-            int rc = read_metric(n, &n->gpu[i], (enum col_nvml_metric)m, &value);
-            put(n, i, (enum col_nvml_metric)m, rc, value);
+            int rc = read_metric(nvml, &nvml->gpu[i], (enum col_nvml_metric)m, &value);
+            put(nvml, i, (enum col_nvml_metric)m, rc, value);
         }
-        if (n->looks % metric_table[COL_NVML_SM_ACTIVE].every == 0)
-            look_gpm(n, i);
+        if (nvml->looks % metric_table[COL_NVML_SM_ACTIVE].every == 0)
+            look_gpm(nvml, i);
     }
-    n->looks++;
+    nvml->looks++;
 }
 
 static void *thread_main(void *arg)
 {
-    struct col_nvml *n = arg;
-    bool ok = library_start(n);
-    pthread_mutex_lock(&n->lock);
-    n->ready = ok;
+    struct col_nvml *nvml = arg;
+    bool ok = library_start(nvml);
+    pthread_mutex_lock(&nvml->lock);
+    nvml->ready = ok;
     int64_t next = col_clock_now();
-    while (ok && !n->stop) {
-        pthread_mutex_unlock(&n->lock);
-        look(n);
-        next += n->interval_ns;
+    while (ok && !nvml->stop) {
+        pthread_mutex_unlock(&nvml->lock);
+        look(nvml);
+        next += nvml->interval_ns;
         int64_t now = col_clock_now();
-        next = next < now ? now + n->interval_ns / 4 : next;
+        next = next < now ? now + nvml->interval_ns / 4 : next;
         struct timespec until = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
-        pthread_mutex_lock(&n->lock);
-        if (!n->stop)
-            pthread_cond_timedwait(&n->wake, &n->lock, &until);
+        pthread_mutex_lock(&nvml->lock);
+        if (!nvml->stop)
+            pthread_cond_timedwait(&nvml->wake, &nvml->lock, &until);
     }
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_unlock(&nvml->lock);
     return NULL;
 }
 
 struct col_nvml *col_nvml_open(int sample_ms)
 {
-    struct col_nvml *n = calloc(1, sizeof *n);
+    struct col_nvml *nvml = calloc(1, sizeof *nvml);
     pthread_condattr_t attr;
-    if (!n)
+    if (!nvml)
         return NULL;
-    n->interval_ns = (int64_t)(sample_ms > 0 ? sample_ms : COL_DEFAULT_SAMPLE_MS) * 1000000;
-    pthread_mutex_init(&n->lock, NULL);
+    nvml->interval_ns = (int64_t)(sample_ms > 0 ? sample_ms : COL_DEFAULT_SAMPLE_MS) * 1000000;
+    pthread_mutex_init(&nvml->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&n->wake, &attr);
+    pthread_cond_init(&nvml->wake, &attr);
     pthread_condattr_destroy(&attr);
-    if (library_load(n))
-        n->started = pthread_create(&n->thread, NULL, thread_main, n) == 0;
-    if (n->started)
-        return n;
-    col_nvml_close(n);
+    if (library_load(nvml))
+        nvml->started = pthread_create(&nvml->thread, NULL, thread_main, nvml) == 0;
+    if (nvml->started)
+        return nvml;
+    col_nvml_close(nvml);
     return NULL;
 }
 
-void col_nvml_close(struct col_nvml *n)
+void col_nvml_close(struct col_nvml *nvml)
 {
-    if (!n)
+    if (!nvml)
         return;
-    if (n->started) {
-        pthread_mutex_lock(&n->lock);
-        n->stop = true;
-        pthread_cond_signal(&n->wake);
-        pthread_mutex_unlock(&n->lock);
-        pthread_join(n->thread, NULL);
+    if (nvml->started) {
+        pthread_mutex_lock(&nvml->lock);
+        nvml->stop = true;
+        pthread_cond_signal(&nvml->wake);
+        pthread_mutex_unlock(&nvml->lock);
+        pthread_join(nvml->thread, NULL);
     }
-    for (unsigned i = 0; i < n->gpus; i++)
+    for (unsigned i = 0; i < nvml->gpus; i++)
         for (int k = 0; k < 2; k++)
-            if (n->gpu[i].gpm_sample[k] && n->gpm_free)
-                n->gpm_free(n->gpu[i].gpm_sample[k]);
-    if (n->ready && n->shutdown)
-        n->shutdown();
-    pthread_cond_destroy(&n->wake);
-    pthread_mutex_destroy(&n->lock);
-    free(n->request);
-    free(n); /* the library stays: drivers do not like to be unloaded */
+            if (nvml->gpu[i].gpm_sample[k] && nvml->gpm_free)
+                nvml->gpm_free(nvml->gpu[i].gpm_sample[k]);
+    if (nvml->ready && nvml->shutdown)
+        nvml->shutdown();
+    pthread_cond_destroy(&nvml->wake);
+    pthread_mutex_destroy(&nvml->lock);
+    free(nvml->request);
+    free(nvml); /* the library stays: drivers do not like to be unloaded */
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
@@ -440,123 +442,124 @@ static enum col_status status_of(int result)
                : COL_STATUS_NOT_COUNTED;
 }
 
-static int tell_gpu(struct col_nvml *n, struct col_drain *d, unsigned i)
+static int tell_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i)
 {
-    struct gpu *g = &n->gpu[i];
+    struct gpu *gpu = &nvml->gpu[i];
     char key[64], text[64];
     int rc = 0;
-    if (!g->named) {
+    if (!gpu->named) {
         snprintf(key, sizeof key, "nvml.%u.name", i);
-        rc = store_run_set(d->db, key, g->name[0] ? g->name : NULL);
+        rc = store_run_set(drain->db, key, gpu->name[0] ? gpu->name : NULL);
         snprintf(key, sizeof key, "nvml.%u.uuid", i);
-        rc = rc ? rc : store_run_set(d->db, key, g->uuid[0] ? g->uuid : NULL);
+        rc = rc ? rc : store_run_set(drain->db, key, gpu->uuid[0] ? gpu->uuid : NULL);
         snprintf(key, sizeof key, "nvml.%u.power_limit_w", i);
-        snprintf(text, sizeof text, "%.1f", g->limit_mw / 1e3);
-        rc = rc ? rc : store_run_set(d->db, key, g->limit_mw ? text : NULL);
+        snprintf(text, sizeof text, "%.1f", gpu->limit_mw / 1e3);
+        rc = rc ? rc : store_run_set(drain->db, key, gpu->limit_mw ? text : NULL);
         snprintf(key, sizeof key, "nvml.%u.max_clock_sm_mhz", i);
-        snprintf(text, sizeof text, "%u", g->max_sm_mhz);
-        rc = rc ? rc : store_run_set(d->db, key, g->max_sm_mhz ? text : NULL);
-        g->named = rc == 0;
+        snprintf(text, sizeof text, "%u", gpu->max_sm_mhz);
+        rc = rc ? rc : store_run_set(drain->db, key, gpu->max_sm_mhz ? text : NULL);
+        gpu->named = rc == 0;
     }
     for (int m = 0; m < COL_NVML_METRICS && rc == 0; m++) {
-        int result = g->result[m];
-        if (result < 0 || result == g->told[m])
+        int result = gpu->result[m];
+        if (result < 0 || result == gpu->told[m])
             continue;
         snprintf(key, sizeof key, "nvml.%u.%s", i, metric_table[m].name);
-        rc = store_run_set(d->db, key, col_status_text(status_of(result)));
-        g->told[m] = result;
+        rc = store_run_set(drain->db, key, col_status_text(status_of(result)));
+        gpu->told[m] = result;
     }
     return rc;
 }
 
-static int put_row(struct col_nvml *n, struct col_drain *d, const struct reading *r)
+static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct reading *reading)
 {
-    struct gpu *g = &n->gpu[r->device];
+    struct gpu *gpu = &nvml->gpu[reading->device];
     enum col_cut why;
     char device[24];
-    if (!col_decode_keeps(d, STORE_ABSENT, &why))
+    if (!col_decode_keeps(drain, STORE_ABSENT, &why))
         return 0;
-    if (!g->track[r->metric]) {
-        snprintf(device, sizeof device, "gpu:%u", (unsigned)r->device);
-        struct store_track t = {.process = STORE_ABSENT,
-                                .tid = STORE_ABSENT,
-                                .kind = "counter",
-                                .name = metric_table[r->metric].name,
-                                .device = device,
-                                .unit = metric_table[r->metric].unit};
-        int rc = store_track_add(d->db, &t);
+    if (!gpu->track[reading->metric]) {
+        snprintf(device, sizeof device, "gpu:%u", (unsigned)reading->device);
+        struct store_track track = {.process = STORE_ABSENT,
+                                    .tid = STORE_ABSENT,
+                                    .kind = "counter",
+                                    .name = metric_table[reading->metric].name,
+                                    .device = device,
+                                    .unit = metric_table[reading->metric].unit};
+        int rc = store_track_add(drain->db, &track);
         if (rc)
             return rc;
-        g->track[r->metric] = t.id;
+        gpu->track[reading->metric] = track.id;
     }
-    struct store_counter c = {.track = g->track[r->metric], .time = r->time, .value = r->value};
-    d->stats.counters++;
-    return store_counter_add(d->db, &c);
+    struct store_counter counter = {
+        .track = gpu->track[reading->metric], .time = reading->time, .value = reading->value};
+    drain->stats.counters++;
+    return store_counter_add(drain->db, &counter);
 }
 
-int col_nvml_sample(struct col_nvml *n, struct col_drain *d)
+int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain)
 {
     static struct reading batch[QUEUE]; /* large; one run at a time in a process */
-    pthread_mutex_lock(&n->lock);
-    unsigned count = n->ready ? n->queued : 0;
-    uint64_t dropped = n->dropped;
-    memcpy(batch, n->queue, count * sizeof *batch);
-    n->queued = 0;
-    n->dropped = 0;
+    pthread_mutex_lock(&nvml->lock);
+    unsigned count = nvml->ready ? nvml->queued : 0;
+    uint64_t dropped = nvml->dropped;
+    memcpy(batch, nvml->queue, count * sizeof *batch);
+    nvml->queued = 0;
+    nvml->dropped = 0;
     int rc = 0;
-    for (unsigned i = 0; n->ready && i < n->gpus && rc == 0; i++)
-        rc = tell_gpu(n, d, i);
-    pthread_mutex_unlock(&n->lock);
+    for (unsigned i = 0; nvml->ready && i < nvml->gpus && rc == 0; i++)
+        rc = tell_gpu(nvml, drain, i);
+    pthread_mutex_unlock(&nvml->lock);
     for (unsigned i = 0; i < count && rc == 0; i++)
-        rc = put_row(n, d, &batch[i]);
+        rc = put_row(nvml, drain, &batch[i]);
     if (rc == 0 && dropped)
-        rc = col_drain_loss(d, "nvml", "reading dropped: the collector was late", (int64_t)dropped,
-                            STORE_ABSENT, STORE_ABSENT);
+        rc = col_drain_loss(drain, "nvml", "reading dropped: the collector was late",
+                            (int64_t)dropped, STORE_ABSENT, STORE_ABSENT);
     return rc;
 }
 
-void col_nvml_reset(struct col_nvml *n)
+void col_nvml_reset(struct col_nvml *nvml)
 {
-    pthread_mutex_lock(&n->lock);
-    for (unsigned i = 0; i < n->gpus; i++) {
-        memset(n->gpu[i].track, 0, sizeof n->gpu[i].track);
-        memset(n->gpu[i].told, 0xff, sizeof n->gpu[i].told);
-        n->gpu[i].named = false;
+    pthread_mutex_lock(&nvml->lock);
+    for (unsigned i = 0; i < nvml->gpus; i++) {
+        memset(nvml->gpu[i].track, 0, sizeof nvml->gpu[i].track);
+        memset(nvml->gpu[i].told, 0xff, sizeof nvml->gpu[i].told);
+        nvml->gpu[i].named = false;
     }
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_unlock(&nvml->lock);
 }
 
 int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric,
                               enum col_status status, double value, const char *unit),
                   void *ctx, const char **why)
 {
-    struct col_nvml *n = calloc(1, sizeof *n);
+    struct col_nvml *nvml = calloc(1, sizeof *nvml);
     *why = "out of memory";
-    if (!n)
+    if (!nvml)
         return -1;
-    pthread_mutex_init(&n->lock, NULL);
-    pthread_cond_init(&n->wake, NULL);
-    bool loaded = library_load(n);
+    pthread_mutex_init(&nvml->lock, NULL);
+    pthread_cond_init(&nvml->wake, NULL);
+    bool loaded = library_load(nvml);
     *why = loaded ? "it does not start: is the driver loaded?" : "libnvidia-ml.so.1 was not found";
-    n->ready = loaded && library_start(n);
-    int count = n->ready ? (int)n->gpus : -1;
-    if (n->ready) {
-        look(n);
+    nvml->ready = loaded && library_start(nvml);
+    int count = nvml->ready ? (int)nvml->gpus : -1;
+    if (nvml->ready) {
+        look(nvml);
         nanosleep(&(struct timespec){.tv_nsec = 120000000},
                   NULL); /* GPM wants two looks, 100 ms apart */
-        n->looks = 0;
-        n->queued = 0;
-        look(n);
+        nvml->looks = 0;
+        nvml->queued = 0;
+        look(nvml);
     }
     for (int i = 0; i < count; i++)
         for (int m = 0; m < COL_NVML_METRICS; m++) {
             double value = NAN;
-            for (unsigned k = 0; k < n->queued; k++)
-                if (n->queue[k].device == i && n->queue[k].metric == m)
-                    value = n->queue[k].value;
-            row(ctx, i, n->gpu[i].name, metric_table[m].name, status_of(n->gpu[i].result[m]), value,
-                metric_table[m].unit);
+            for (unsigned k = 0; k < nvml->queued; k++)
+                if (nvml->queue[k].device == i && nvml->queue[k].metric == m)
+                    value = nvml->queue[k].value;
+            row(ctx, i, nvml->gpu[i].name, metric_table[m].name, status_of(nvml->gpu[i].result[m]),
+                value, metric_table[m].unit);
         }
-    col_nvml_close(n);
+    col_nvml_close(nvml);
     return count;
 }

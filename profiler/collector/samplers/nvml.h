@@ -52,10 +52,10 @@ struct col_nvml;
  * initialised by the thread. */
 struct col_nvml *col_nvml_open(int sample_ms);
 /* Writes what was read since the last call into the open transaction of d. 0 or a store error. */
-int col_nvml_sample(struct col_nvml *n, struct col_drain *d);
+int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain);
 /* The store was rolled back: rows written so far may be gone. */
-void col_nvml_reset(struct col_nvml *n);
-void col_nvml_close(struct col_nvml *n);
+void col_nvml_reset(struct col_nvml *nvml);
+void col_nvml_close(struct col_nvml *nvml);
 
 /* For `doctor`: one look at every GPU. Calls `row` with what it found; returns the number of GPUs,
  * or -1 with *why (a text that stays valid) where NVML cannot be used. */

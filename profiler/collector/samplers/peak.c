@@ -54,8 +54,8 @@
     FMA(op, r, 6) \
     FMA(op, r, 7) \
     FMA(op, r, 8) \
-    FMA(op, r, 9) FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) \
-        FMA(op, r, 15)
+    FMA(op, r, 9) \
+    FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) FMA(op, r, 15)
 
 /* Each runs n rounds of 14 multiply-adds on all lanes. */
 #define FMA_LOOP(name, op, r) \
@@ -194,26 +194,26 @@ struct worker {
  */
 static void *work(void *ctx)
 {
-    struct worker *w = ctx;
+    struct worker *worker = ctx;
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET((size_t)w->cpu, &set);
+    CPU_SET((size_t)worker->cpu, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    for (int run = 0; run < w->runs; run++) {
+    for (int run = 0; run < worker->runs; run++) {
         uint64_t rounds = 0;
-        while (atomic_load(&w->phases->go) <= run) {
-            if (atomic_load(&w->phases->abandon))
+        while (atomic_load(&worker->phases->go) <= run) {
+            if (atomic_load(&worker->phases->abandon))
                 return NULL;
             sched_yield();
         }
         int64_t begin = col_clock_now(), now = begin;
         do {
-            w->loop(4096);
+            worker->loop(4096);
             rounds += 4096;
             now = col_clock_now();
-        } while (now - begin < w->run_ns);
-        w->rounds_per_ns = (double)rounds / (double)(now - begin);
-        atomic_fetch_add(&w->phases->done, 1);
+        } while (now - begin < worker->run_ns);
+        worker->rounds_per_ns = (double)rounds / (double)(now - begin);
+        atomic_fetch_add(&worker->phases->done, 1);
     }
     return NULL;
 }
@@ -230,15 +230,15 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
                       double *rates)
 {
     struct phases phases = {0};
-    struct worker *w = calloc((size_t)cpus, sizeof *w);
-    if (!w)
+    struct worker *worker = calloc((size_t)cpus, sizeof *worker);
+    if (!worker)
         return 0;
     int started = 0;
     for (int i = 0; i < cpus; i++) {
-        w[i] = (struct worker){
+        worker[i] = (struct worker){
             .cpu = cpu[i], .loop = loop, .run_ns = run_ns, .phases = &phases, .runs = runs};
-        w[i].started = pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
-        started += w[i].started;
+        worker[i].started = pthread_create(&worker[i].thread, NULL, work, &worker[i]) == 0;
+        started += worker[i].started;
     }
     atomic_store(&phases.abandon, started < cpus);
     for (int run = 0; run < runs && started == cpus; run++) {
@@ -247,13 +247,13 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
         while (atomic_load(&phases.done) < cpus * (run + 1))
             usleep(1000);
         for (int i = 0; i < cpus; i++)
-            sum += w[i].rounds_per_ns;
+            sum += worker[i].rounds_per_ns;
         rates[run] = sum * 1e9;
     }
     for (int i = 0; i < cpus; i++)
-        if (w[i].started)
-            pthread_join(w[i].thread, NULL);
-    free(w);
+        if (worker[i].started)
+            pthread_join(worker[i].thread, NULL);
+    free(worker);
     if (started < cpus)
         return 0;
     qsort(rates, (size_t)runs, sizeof *rates, by_rate);
@@ -277,38 +277,39 @@ static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const 
     return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)h) < (int)size;
 }
 
-static bool cache_read(const char *path, struct col_peak *p)
+static bool cache_read(const char *path, struct col_peak *peak)
 {
     char text[128];
     return col_proc_read(path, text, sizeof text) > 0 &&
-           sscanf(text, "%lf %lf %lf", &p->fp32, &p->fp64, &p->bf16) == 3 && p->fp32 > 0 &&
-           p->fp64 > 0;
+           sscanf(text, "%lf %lf %lf", &peak->fp32, &peak->fp64, &peak->bf16) == 3 &&
+           peak->fp32 > 0 && peak->fp64 > 0;
 }
 
 /* Written beside and renamed: two runs may measure at once. */
-static void cache_write(const char *path, const struct col_peak *p)
+static void cache_write(const char *path, const struct col_peak *peak)
 {
     char tmp[COL_PATH_MAX + 64];
     snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
-    FILE *f = fopen(tmp, "we");
-    if (!f)
+    FILE *file = fopen(tmp, "we");
+    if (!file)
         return;
-    bool ok = fprintf(f, "%.6e %.6e %.6e\n", p->fp32, p->fp64, p->bf16) > 0;
-    ok = fclose(f) == 0 && ok;
+    bool ok = fprintf(file, "%.6e %.6e %.6e\n", peak->fp32, peak->fp64, peak->bf16) > 0;
+    ok = fclose(file) == 0 && ok;
     if (!ok || rename(tmp, path) != 0)
         unlink(tmp);
 }
 
-static bool usable_cpus(struct col_peak *p, int cpu[CPUS_MAX])
+static bool usable_cpus(struct col_peak *peak, int cpu[CPUS_MAX])
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: %s", strerror(errno));
+        snprintf(peak->reason, sizeof peak->reason, "instruction peak not measured: %s",
+                 strerror(errno));
         return false;
     }
-    for (size_t i = 0; i < CPU_SETSIZE && p->cpus < CPUS_MAX; i++)
+    for (size_t i = 0; i < CPU_SETSIZE && peak->cpus < CPUS_MAX; i++)
         if (CPU_ISSET(i, &set))
-            cpu[p->cpus++] = (int)i;
+            cpu[peak->cpus++] = (int)i;
     return true;
 }
 
@@ -321,33 +322,34 @@ static bool raise_to(double *value, double measured)
 
 /* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is
  * higher than what stood there. */
-static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *isa, int64_t run_ns,
-                        int runs, struct col_peak_spread spread[3])
+static bool measure_all(struct col_peak *peak, const int *cpu, const struct isa *isa,
+                        int64_t run_ns, int runs, struct col_peak_spread spread[3])
 {
     const struct isa_bf16 *bf16 = choose_bf16(isa);
     const struct {
         void (*loop)(uint64_t n);
         double flops, *value;
         int runs;
-    } type[] = {{isa->fp32, isa->flops32, &p->fp32, runs},
-                {isa->fp64, isa->flops64, &p->fp64, p->cached ? 1 : runs},
-                {bf16 ? bf16->loop : NULL, bf16 ? bf16->flops : 0, &p->bf16, p->cached ? 1 : runs}};
+    } type[] = {
+        {isa->fp32, isa->flops32, &peak->fp32, runs},
+        {isa->fp64, isa->flops64, &peak->fp64, peak->cached ? 1 : runs},
+        {bf16 ? bf16->loop : NULL, bf16 ? bf16->flops : 0, &peak->bf16, peak->cached ? 1 : runs}};
     double rates[RUNS_MAX];
     bool better = false;
-    p->isa = isa->name;
-    p->bf16_isa = bf16 ? bf16->name : NULL;
+    peak->isa = isa->name;
+    peak->bf16_isa = bf16 ? bf16->name : NULL;
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
         int n = type[i].runs;
         double best = type[i].loop
-                          ? measure(cpu, p->cpus, type[i].loop, run_ns, n, rates) * type[i].flops
+                          ? measure(cpu, peak->cpus, type[i].loop, run_ns, n, rates) * type[i].flops
                           : 0;
         better |= raise_to(type[i].value, best);
         if (best > 0 && spread)
             spread[i] =
                 (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
     }
-    if (p->fp32 <= 0)
-        snprintf(p->reason, sizeof p->reason,
+    if (peak->fp32 <= 0)
+        snprintf(peak->reason, sizeof peak->reason,
                  "instruction peak not measured: threads could not be started");
     return better;
 }

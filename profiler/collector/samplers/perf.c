@@ -81,7 +81,8 @@ const char *col_status_text(enum col_status s)
 /* The kernel names the core it programs. From Broadwell on Intel's big cores have
  * FP_ARITH_INST_RETIRED as event 0xc7 with a bit a width, also those that libpfm4 does not know yet
  * (SDM vol. 3B, performance monitoring events). */
-static bool encode_known_core(const struct counter_kind *k, struct perf_event_attr *a)
+static bool encode_known_core(const struct counter_kind *counter_kind,
+                              struct perf_event_attr *perf_event_attr)
 {
     static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids",
                                         "granite_rapids"};
@@ -93,38 +94,39 @@ static bool encode_known_core(const struct counter_kind *k, struct perf_event_at
                   {":256B_PACKED_DOUBLE", 0x10}, {":256B_PACKED_SINGLE", 0x20},
                   {":512B_PACKED_DOUBLE", 0x40}, {":512B_PACKED_SINGLE", 0x80}};
     char core[64];
-    if (strncmp(k->event, "FP_ARITH", 8) != 0 ||
+    if (strncmp(counter_kind->event, "FP_ARITH", 8) != 0 ||
         col_proc_read("/sys/bus/event_source/devices/cpu/caps/pmu_name", core, sizeof core) <= 0)
         return false;
     core[strcspn(core, "\n")] = 0;
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
         for (size_t w = 0; strcmp(core, cores[i]) == 0 && w < sizeof widths / sizeof *widths; w++)
-            if (strstr(k->event, widths[w].width)) {
-                a->type = PERF_TYPE_RAW;
-                a->config = widths[w].mask << 8 | 0xc7;
+            if (strstr(counter_kind->event, widths[w].width)) {
+                perf_event_attr->type = PERF_TYPE_RAW;
+                perf_event_attr->config = widths[w].mask << 8 | 0xc7;
                 return true;
             }
     return false;
 }
 
-static bool encode(const struct counter_kind *k, struct perf_event_attr *a, const char **missing)
+static bool encode(const struct counter_kind *counter_kind, struct perf_event_attr *perf_event_attr,
+                   const char **missing)
 {
-    memset(a, 0, sizeof *a);
-    a->size = sizeof *a;
-    a->type = k->type;
-    a->config = k->config;
-    if (!k->event)
+    memset(perf_event_attr, 0, sizeof *perf_event_attr);
+    perf_event_attr->size = sizeof *perf_event_attr;
+    perf_event_attr->type = counter_kind->type;
+    perf_event_attr->config = counter_kind->config;
+    if (!counter_kind->event)
         return true;
-    if (encode_known_core(k, a))
+    if (encode_known_core(counter_kind, perf_event_attr))
         return true;
 #ifdef HAVE_PFM
     static bool ready, tried;
     if (!tried)
         ready = pfm_initialize() == PFM_SUCCESS;
     tried = true;
-    pfm_perf_encode_arg_t arg = {.attr = a, .size = sizeof arg};
-    if (ready &&
-        pfm_get_os_event_encoding(k->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
+    pfm_perf_encode_arg_t arg = {.attr = perf_event_attr, .size = sizeof arg};
+    if (ready && pfm_get_os_event_encoding(counter_kind->event, PFM_PLM3, PFM_OS_PERF_EVENT,
+                                           &arg) == PFM_SUCCESS)
         return true;
     *missing = "libpfm4 knows no such event of this CPU";
 #else
@@ -133,15 +135,15 @@ static bool encode(const struct counter_kind *k, struct perf_event_attr *a, cons
     return false;
 }
 
-static int open_counter(struct perf_event_attr *a, pid_t pid)
+static int open_counter(struct perf_event_attr *perf_event_attr, pid_t pid)
 {
-    a->size = sizeof *a;
-    a->disabled = pid != 0;
-    a->enable_on_exec = pid != 0;
-    a->inherit = 1;
-    a->exclude_hv = 1;
-    a->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    return (int)syscall(SYS_perf_event_open, a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    perf_event_attr->size = sizeof *perf_event_attr;
+    perf_event_attr->disabled = pid != 0;
+    perf_event_attr->enable_on_exec = pid != 0;
+    perf_event_attr->inherit = 1;
+    perf_event_attr->exclude_hv = 1;
+    perf_event_attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    return (int)syscall(SYS_perf_event_open, perf_event_attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static bool is_vendor(const char *vendor)
@@ -153,53 +155,53 @@ static bool is_vendor(const char *vendor)
 
 struct col_perf *col_perf_open(pid_t pid)
 {
-    struct col_perf *p = calloc(1, sizeof *p);
-    if (!p)
+    struct col_perf *perf = calloc(1, sizeof *perf);
+    if (!perf)
         return NULL;
     for (size_t i = 0; i < KINDS; i++) {
         if (!is_vendor(kinds[i].vendor))
             continue;
-        struct counter *c = &p->counter[p->count++];
-        struct perf_event_attr a;
-        *c = (struct counter){.kind = &kinds[i], .fd = -1};
-        if (!encode(&kinds[i], &a, &c->missing))
+        struct counter *counter = &perf->counter[perf->count++];
+        struct perf_event_attr perf_event_attr;
+        *counter = (struct counter){.kind = &kinds[i], .fd = -1};
+        if (!encode(&kinds[i], &perf_event_attr, &counter->missing))
             continue;
         /* hardware events: user mode only, which is also all that perf_event_paranoid 2 allows */
-        a.exclude_kernel = a.type != PERF_TYPE_SOFTWARE;
-        c->fd = open_counter(&a, pid);
-        if (c->fd < 0 && (errno == EACCES || errno == EPERM) && a.type == PERF_TYPE_SOFTWARE &&
-            !kinds[i].needs_kernel) {
-            a.exclude_kernel = 1;
-            c->fd = open_counter(&a, pid);
+        perf_event_attr.exclude_kernel = perf_event_attr.type != PERF_TYPE_SOFTWARE;
+        counter->fd = open_counter(&perf_event_attr, pid);
+        if (counter->fd < 0 && (errno == EACCES || errno == EPERM) &&
+            perf_event_attr.type == PERF_TYPE_SOFTWARE && !kinds[i].needs_kernel) {
+            perf_event_attr.exclude_kernel = 1;
+            counter->fd = open_counter(&perf_event_attr, pid);
         }
-        c->error = c->fd < 0 ? errno : 0;
+        counter->error = counter->fd < 0 ? errno : 0;
     }
-    return p;
+    return perf;
 }
 
-void col_perf_add(struct col_perf *p, pid_t pid)
+void col_perf_add(struct col_perf *perf, pid_t pid)
 {
-    while (p->more)
-        p = p->more;
-    p->more = col_perf_open(pid);
+    while (perf->more)
+        perf = perf->more;
+    perf->more = col_perf_open(pid);
 }
 
-unsigned col_perf_count(const struct col_perf *p)
+unsigned col_perf_count(const struct col_perf *perf)
 {
-    return p ? p->count : 0;
+    return perf ? perf->count : 0;
 }
 
-static void explain(const struct counter *c, struct col_perf_reading *out)
+static void explain(const struct counter *counter, struct col_perf_reading *out)
 {
     char text[32] = "";
-    out->error = c->error;
+    out->error = counter->error;
     out->status = COL_STATUS_NOT_SUPPORTED;
-    if (c->missing) {
+    if (counter->missing) {
         out->fix =
-            strstr(c->missing, "built without")
+            strstr(counter->missing, "built without")
                 ? "install libpfm4-dev and build again"
                 : "none: libpfm4 knows no such event of this processor; all else works without it";
-    } else if (c->error == EACCES || c->error == EPERM) {
+    } else if (counter->error == EACCES || counter->error == EPERM) {
         out->status = COL_STATUS_DENIED;
         bool paranoid =
             col_proc_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) > 0 &&
@@ -224,28 +226,29 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
         };
         out->fix = "";
         for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++)
-            if (fixes[i].error == c->error)
+            if (fixes[i].error == counter->error)
                 out->fix = fixes[i].fix;
     }
 }
 
-static void read_one(struct col_perf *p, unsigned i, struct col_perf_reading *out, bool *idle)
+static void read_one(struct col_perf *perf, unsigned i, struct col_perf_reading *out, bool *idle)
 {
     *idle = false;
-    struct counter *c = &p->counter[i];
-    *out = (struct col_perf_reading){.name = c->kind->name,
-                                     .unit = c->kind->unit,
+    struct counter *counter = &perf->counter[i];
+    *out = (struct col_perf_reading){.name = counter->kind->name,
+                                     .unit = counter->kind->unit,
                                      .value = NAN,
                                      .fix = "",
-                                     .event = c->kind->event ? c->kind->event : c->kind->name};
-    if (c->fd < 0) {
-        explain(c, out);
+                                     .event = counter->kind->event ? counter->kind->event
+                                                                   : counter->kind->name};
+    if (counter->fd < 0) {
+        explain(counter, out);
         return;
     }
     struct {
         uint64_t value, enabled, running;
     } r;
-    ssize_t n = read(c->fd, &r, sizeof r);
+    ssize_t n = read(counter->fd, &r, sizeof r);
     if (n != (ssize_t)sizeof r) {
         out->status = COL_STATUS_NOT_COUNTED;
         out->error = n < 0 ? errno : 0;
@@ -268,75 +271,80 @@ void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
     bool idle;
     read_one(p, i, out, &idle);
     for (struct col_perf *q = p->more; q; q = q->more) {
-        struct col_perf_reading x, sum = *out;
+        struct col_perf_reading perf_reading, sum = *out;
         bool none = idle;
-        read_one(q, i, &x, &idle);
+        read_one(q, i, &perf_reading, &idle);
         if (idle && !none)
             idle = false;
-        else if (none || isnan(x.value))
-            *out = x;
+        else if (none || isnan(perf_reading.value))
+            *out = perf_reading;
         else if (!isnan(sum.value)) {
-            *out = x.status == COL_STATUS_MULTIPLEXED && x.ratio < sum.ratio ? x : sum;
-            out->value = sum.value + x.value;
+            *out = perf_reading.status == COL_STATUS_MULTIPLEXED && perf_reading.ratio < sum.ratio
+                       ? perf_reading
+                       : sum;
+            out->value = sum.value + perf_reading.value;
         }
     }
 }
 
-int col_perf_sample(struct col_perf *p, struct col_drain *d)
+int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
 {
-    for (unsigned i = 0; i < p->count; i++) {
-        struct col_perf_reading r;
-        col_perf_read(p, i, &r);
-        if (isnan(r.value))
+    for (unsigned i = 0; i < perf->count; i++) {
+        struct col_perf_reading perf_reading;
+        col_perf_read(perf, i, &perf_reading);
+        if (isnan(perf_reading.value))
             continue;
-        struct counter *c = &p->counter[i];
-        if (!c->track) {
+        struct counter *counter = &perf->counter[i];
+        if (!counter->track) {
             char name[64];
-            snprintf(name, sizeof name, "perf.%s", r.name);
-            struct store_track t = {.process = STORE_ABSENT,
-                                    .tid = STORE_ABSENT,
-                                    .kind = "counter",
-                                    .name = name,
-                                    .unit = r.unit};
-            int rc = store_track_add(d->db, &t);
+            snprintf(name, sizeof name, "perf.%s", perf_reading.name);
+            struct store_track track = {.process = STORE_ABSENT,
+                                        .tid = STORE_ABSENT,
+                                        .kind = "counter",
+                                        .name = name,
+                                        .unit = perf_reading.unit};
+            int rc = store_track_add(drain->db, &track);
             if (rc)
                 return rc;
-            c->track = t.id;
+            counter->track = track.id;
         }
-        struct store_counter row = {.track = c->track, .time = col_clock_now(), .value = r.value};
-        int rc = store_counter_add(d->db, &row);
+        struct store_counter row = {
+            .track = counter->track, .time = col_clock_now(), .value = perf_reading.value};
+        int rc = store_counter_add(drain->db, &row);
         if (rc)
             return rc;
-        d->stats.counters++;
+        drain->stats.counters++;
     }
     return 0;
 }
 
-int col_perf_finish(struct col_perf *p, struct col_drain *d)
+int col_perf_finish(struct col_perf *perf, struct col_drain *drain)
 {
-    for (unsigned i = 0; i < p->count; i++) {
-        struct col_perf_reading r;
+    for (unsigned i = 0; i < perf->count; i++) {
+        struct col_perf_reading perf_reading;
         char name[64], text[256];
-        col_perf_read(p, i, &r);
-        size_t at = (size_t)snprintf(text, sizeof text, "%s", col_status_text(r.status));
-        if (p->counter[i].missing)
-            snprintf(text + at, sizeof text - at, ": %s", p->counter[i].missing);
-        else if (r.error)
-            snprintf(text + at, sizeof text - at, ": %s", strerror(r.error));
-        else if (r.status == COL_STATUS_MULTIPLEXED)
+        col_perf_read(perf, i, &perf_reading);
+        size_t at = (size_t)snprintf(text, sizeof text, "%s", col_status_text(perf_reading.status));
+        if (perf->counter[i].missing)
+            snprintf(text + at, sizeof text - at, ": %s", perf->counter[i].missing);
+        else if (perf_reading.error)
+            snprintf(text + at, sizeof text - at, ": %s", strerror(perf_reading.error));
+        else if (perf_reading.status == COL_STATUS_MULTIPLEXED)
             snprintf(text + at, sizeof text - at, ": counted %.1f %% of the time, scaled",
-                     100 * r.ratio);
-        snprintf(name, sizeof name, "counter.%s", r.name);
-        int rc = store_run_set(d->db, name, text);
-        snprintf(name, sizeof name, "perf.%s", r.name);
-        struct store_metric m = {
-            .name = name, .unit = r.unit, .value = r.value, .reason = isnan(r.value) ? text : NULL};
+                     100 * perf_reading.ratio);
+        snprintf(name, sizeof name, "counter.%s", perf_reading.name);
+        int rc = store_run_set(drain->db, name, text);
+        snprintf(name, sizeof name, "perf.%s", perf_reading.name);
+        struct store_metric metric = {.name = name,
+                                      .unit = perf_reading.unit,
+                                      .value = perf_reading.value,
+                                      .reason = isnan(perf_reading.value) ? text : NULL};
         if (rc == 0)
-            rc = store_metric_set(d->db, &m);
-        if (rc == 0 && isnan(r.value)) {
+            rc = store_metric_set(drain->db, &metric);
+        if (rc == 0 && isnan(perf_reading.value)) {
             char source[80];
-            snprintf(source, sizeof source, "counter %s", r.name);
-            rc = col_drain_loss(d, source, text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            snprintf(source, sizeof source, "counter %s", perf_reading.name);
+            rc = col_drain_loss(drain, source, text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
         }
         if (rc)
             return rc;
@@ -344,18 +352,18 @@ int col_perf_finish(struct col_perf *p, struct col_drain *d)
     return 0;
 }
 
-void col_perf_reset(struct col_perf *p)
+void col_perf_reset(struct col_perf *perf)
 {
-    for (unsigned i = 0; p && i < p->count; i++)
-        p->counter[i].track = 0;
+    for (unsigned i = 0; perf && i < perf->count; i++)
+        perf->counter[i].track = 0;
 }
 
-void col_perf_close(struct col_perf *p)
+void col_perf_close(struct col_perf *perf)
 {
-    for (unsigned i = 0; p && i < p->count; i++)
-        if (p->counter[i].fd >= 0)
-            close(p->counter[i].fd);
-    if (p)
-        col_perf_close(p->more);
-    free(p);
+    for (unsigned i = 0; perf && i < perf->count; i++)
+        if (perf->counter[i].fd >= 0)
+            close(perf->counter[i].fd);
+    if (perf)
+        col_perf_close(perf->more);
+    free(perf);
 }

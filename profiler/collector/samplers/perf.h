@@ -29,15 +29,15 @@ struct col_perf_reading {
 struct col_perf *col_perf_open(pid_t pid);
 /* Counts on another process too (from its next exec on): readings are sums. One that cannot be
  * counted there makes the sum absent. */
-void col_perf_add(struct col_perf *p, pid_t pid);
-unsigned col_perf_count(const struct col_perf *p);
+void col_perf_add(struct col_perf *perf, pid_t pid);
+unsigned col_perf_count(const struct col_perf *perf);
 void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out);
 /* Adds a sample of every counter that counts to its track. */
-int col_perf_sample(struct col_perf *p, struct col_drain *d);
+int col_perf_sample(struct col_perf *perf, struct col_drain *drain);
 /* Totals as metrics "perf.NAME", status as run keys "counter.NAME", and a loss row for each that is
  * missing. */
-int col_perf_finish(struct col_perf *p, struct col_drain *d);
-void col_perf_reset(struct col_perf *p);
-void col_perf_close(struct col_perf *p);
+int col_perf_finish(struct col_perf *perf, struct col_drain *drain);
+void col_perf_reset(struct col_perf *perf);
+void col_perf_close(struct col_perf *perf);
 
 #endif

@@ -22,9 +22,9 @@ struct col_system;
 
 int col_system_open(struct col_system **out);
 /* Takes one sample; writes into the open transaction of d. 0 or a store error. */
-int col_system_sample(struct col_system *s, struct col_drain *d);
+int col_system_sample(struct col_system *system, struct col_drain *drain);
 /* The store was rolled back: rows written so far may be gone. */
-void col_system_reset(struct col_system *s);
-void col_system_close(struct col_system *s);
+void col_system_reset(struct col_system *system);
+void col_system_close(struct col_system *system);
 
 #endif

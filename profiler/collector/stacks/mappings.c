@@ -15,12 +15,12 @@
 #define VDSO_MOST (1u << 20) /* bytes: more is no such image */
 
 /* How many processes have a lower pid. */
-static size_t place_of(const struct col_mappings *m, int32_t pid)
+static size_t place_of(const struct col_mappings *mappings, int32_t pid)
 {
-    size_t lo = 0, hi = m->count;
+    size_t lo = 0, hi = mappings->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (m->space[mid].pid < pid)
+        if (mappings->space[mid].pid < pid)
             lo = mid + 1;
         else
             hi = mid;
@@ -28,10 +28,10 @@ static size_t place_of(const struct col_mappings *m, int32_t pid)
     return lo;
 }
 
-static struct col_address_space *space_of(const struct col_mappings *m, int32_t pid)
+static struct col_address_space *space_of(const struct col_mappings *mappings, int32_t pid)
 {
-    size_t at = place_of(m, pid);
-    return at < m->count && m->space[at].pid == pid ? &m->space[at] : NULL;
+    size_t at = place_of(mappings, pid);
+    return at < mappings->count && mappings->space[at].pid == pid ? &mappings->space[at] : NULL;
 }
 
 /* Room for one more in a list that doubles. NULL: out of memory, the list is as it was. */
@@ -47,42 +47,44 @@ static void *one_more(void *list, size_t *room, size_t count, size_t size)
 }
 
 /* The process, which changes now. */
-static struct col_address_space *space_add(struct col_mappings *m, int32_t pid)
+static struct col_address_space *space_add(struct col_mappings *mappings, int32_t pid)
 {
-    size_t at = place_of(m, pid);
-    if (at == m->count || m->space[at].pid != pid) {
-        struct col_address_space *list = one_more(m->space, &m->room, m->count, sizeof *list);
+    size_t at = place_of(mappings, pid);
+    if (at == mappings->count || mappings->space[at].pid != pid) {
+        struct col_address_space *list =
+            one_more(mappings->space, &mappings->room, mappings->count, sizeof *list);
         if (!list)
             return NULL;
-        m->space = list;
-        memmove(list + at + 1, list + at, (m->count - at) * sizeof *list);
+        mappings->space = list;
+        memmove(list + at + 1, list + at, (mappings->count - at) * sizeof *list);
         list[at] = (struct col_address_space){.pid = pid};
-        m->count++;
+        mappings->count++;
     }
-    m->space[at].generation = ++m->generation;
-    return &m->space[at];
+    mappings->space[at].generation = ++mappings->generation;
+    return &mappings->space[at];
 }
 
-static const char *path_of(struct col_mappings *m, const char *text, uint64_t inode)
+static const char *path_of(struct col_mappings *mappings, const char *text, uint64_t inode)
 {
-    for (size_t i = m->paths; i-- > 0;)
-        if (m->path[i].inode == inode && strcmp(m->path[i].text, text) == 0)
-            return m->path[i].text;
-    struct col_mapping_path *list = one_more(m->path, &m->path_room, m->paths, sizeof *list);
+    for (size_t i = mappings->paths; i-- > 0;)
+        if (mappings->path[i].inode == inode && strcmp(mappings->path[i].text, text) == 0)
+            return mappings->path[i].text;
+    struct col_mapping_path *list =
+        one_more(mappings->path, &mappings->path_room, mappings->paths, sizeof *list);
     if (!list)
         return NULL;
-    m->path = list;
-    list[m->paths] = (struct col_mapping_path){strdup(text), inode};
-    return list[m->paths].text ? list[m->paths++].text : NULL;
+    mappings->path = list;
+    list[mappings->paths] = (struct col_mapping_path){strdup(text), inode};
+    return list[mappings->paths].text ? list[mappings->paths++].text : NULL;
 }
 
 /* First mapping that ends behind `address`. */
-static size_t seek(const struct col_address_space *x, uint64_t address)
+static size_t seek(const struct col_address_space *space, uint64_t address)
 {
-    size_t lo = 0, hi = x->count;
+    size_t lo = 0, hi = space->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (x->at[mid].end <= address)
+        if (space->at[mid].end <= address)
             lo = mid + 1;
         else
             hi = mid;
@@ -90,51 +92,52 @@ static size_t seek(const struct col_address_space *x, uint64_t address)
     return lo;
 }
 
-static bool room_for(struct col_address_space *x, size_t more)
+static bool room_for(struct col_address_space *space, size_t more)
 {
-    if (x->count + more <= x->room)
+    if (space->count + more <= space->room)
         return true;
-    size_t room = 2 * (x->count + more);
-    struct col_mapping *list = realloc(x->at, room * sizeof *list);
+    size_t room = 2 * (space->count + more);
+    struct col_mapping *list = realloc(space->at, room * sizeof *list);
     if (!list)
         return false;
-    x->at = list;
-    x->room = room;
+    space->at = list;
+    space->room = room;
     return true;
 }
 
 /* A new mapping takes the place of what lies there: ends of older ones stay. */
-static void put(struct col_address_space *x, const struct col_mapping *new)
+static void put(struct col_address_space *space, const struct col_mapping *new)
 {
-    if (new->end <= new->start || !room_for(x, 2))
+    if (new->end <= new->start || !room_for(space, 2))
         return;
-    size_t at = seek(x, new->start);
-    if (at < x->count &&
-        x->at[at].start < new->start) { /* its beginning stays, and its end if it goes on behind */
-        struct col_mapping old = x->at[at];
-        x->at[at].end = new->start;
+    size_t at = seek(space, new->start);
+    if (at < space->count &&
+        space->at[at].start <
+            new->start) { /* its beginning stays, and its end if it goes on behind */
+        struct col_mapping old = space->at[at];
+        space->at[at].end = new->start;
         at++;
         if (old.end > new->end) {
-            memmove(&x->at[at + 1], &x->at[at], (x->count - at) * sizeof *x->at);
-            x->at[at] = old;
-            x->at[at].offset += new->end - old.start;
-            x->at[at].start = new->end;
-            x->count++;
+            memmove(&space->at[at + 1], &space->at[at], (space->count - at) * sizeof *space->at);
+            space->at[at] = old;
+            space->at[at].offset += new->end - old.start;
+            space->at[at].start = new->end;
+            space->count++;
         }
     }
     size_t last = at;
-    while (last < x->count && x->at[last].end <= new->end)
+    while (last < space->count && space->at[last].end <= new->end)
         last++;
-    if (last < x->count && x->at[last].start < new->end) {
-        x->at[last].offset += new->end - x->at[last].start;
-        x->at[last].start = new->end;
+    if (last < space->count && space->at[last].start < new->end) {
+        space->at[last].offset += new->end - space->at[last].start;
+        space->at[last].start = new->end;
     }
-    memmove(&x->at[at + 1], &x->at[last], (x->count - last) * sizeof *x->at);
-    x->count = x->count - (last - at) + 1;
-    x->at[at] = *new;
+    memmove(&space->at[at + 1], &space->at[last], (space->count - last) * sizeof *space->at);
+    space->count = space->count - (last - at) + 1;
+    space->at[at] = *new;
 }
 
-void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes)
+void col_mappings_add(struct col_mappings *mappings, const uint8_t *body, size_t bytes)
 {
     struct {
         int32_t pid, tid;
@@ -148,56 +151,56 @@ void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes)
     memcpy(&r, body, sizeof r);
     if (!(r.protection & PROT_EXEC) || r.address + r.length < r.address)
         return;
-    struct col_address_space *x = space_add(m, r.pid);
-    const char *path = path_of(m, (const char *)body + sizeof r, r.inode);
-    if (x && path)
-        put(x, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode,
-                                     UINT32_MAX, UINT32_MAX});
+    struct col_address_space *space = space_add(mappings, r.pid);
+    const char *path = path_of(mappings, (const char *)body + sizeof r, r.inode);
+    if (space && path)
+        put(space, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode,
+                                         UINT32_MAX, UINT32_MAX});
 }
 
 /* The number was given again, or is said to end twice. */
-static void lives(struct col_mappings *m, int32_t pid)
+static void lives(struct col_mappings *mappings, int32_t pid)
 {
     for (size_t i = 0; i < COL_MAPPINGS_ENDED; i++)
-        if (m->ended[i] == pid)
-            m->ended[i] = 0;
+        if (mappings->ended[i] == pid)
+            mappings->ended[i] = 0;
 }
 
-void col_mappings_fork(struct col_mappings *m, int32_t pid, int32_t parent)
+void col_mappings_fork(struct col_mappings *mappings, int32_t pid, int32_t parent)
 {
-    struct col_address_space *x = space_add(m, pid);
-    if (!x)
+    struct col_address_space *space = space_add(mappings, pid);
+    if (!space)
         return;
-    lives(m, pid);
-    const struct col_address_space *from = space_of(m, parent);
-    x->parent = parent;
-    x->count = 0;
-    x->learnt = from && from->learnt;
-    if (from && from->count && room_for(x, from->count)) {
-        memcpy(x->at, from->at, from->count * sizeof *x->at);
-        x->count = from->count;
+    lives(mappings, pid);
+    const struct col_address_space *from = space_of(mappings, parent);
+    space->parent = parent;
+    space->count = 0;
+    space->learnt = from && from->learnt;
+    if (from && from->count && room_for(space, from->count)) {
+        memcpy(space->at, from->at, from->count * sizeof *space->at);
+        space->count = from->count;
     }
 }
 
-void col_mappings_drop(struct col_mappings *m, int32_t pid)
+void col_mappings_drop(struct col_mappings *mappings, int32_t pid)
 {
-    struct col_address_space *x = space_add(m, pid);
-    if (!x)
+    struct col_address_space *space = space_add(mappings, pid);
+    if (!space)
         return;
-    x->count = 0;
-    x->learnt = true; /* its records tell all that comes */
+    space->count = 0;
+    space->learnt = true; /* its records tell all that comes */
 }
 
-void col_mappings_learn(struct col_mappings *m, int32_t pid)
+void col_mappings_learn(struct col_mappings *mappings, int32_t pid)
 {
     char name[32], line[4608];
-    struct col_address_space *x = space_of(m, pid);
-    if ((x && x->learnt) || !(x = space_add(m, pid)))
+    struct col_address_space *space = space_of(mappings, pid);
+    if ((space && space->learnt) || !(space = space_add(mappings, pid)))
         return;
-    x->learnt = true;
+    space->learnt = true;
     snprintf(name, sizeof name, "/proc/%d/maps", pid);
-    FILE *f = fopen(name, "re");
-    while (f && fgets(line, sizeof line, f)) {
+    FILE *file = fopen(name, "re");
+    while (file && fgets(line, sizeof line, file)) {
         uint64_t start, end, offset, inode;
         char rights[5];
         int at = 0;
@@ -206,53 +209,55 @@ void col_mappings_learn(struct col_mappings *m, int32_t pid)
                    rights, &offset, &inode, &at) != 5 ||
             !at || rights[2] != 'x')
             continue;
-        const char *path = path_of(m, line[at] ? line + at : "//anon", inode);
+        const char *path = path_of(mappings, line[at] ? line + at : "//anon", inode);
         if (path)
-            put(x, &(struct col_mapping){start, end, offset, path, inode, UINT32_MAX, UINT32_MAX});
+            put(space,
+                &(struct col_mapping){start, end, offset, path, inode, UINT32_MAX, UINT32_MAX});
     }
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
 }
 
-int32_t col_mappings_end(struct col_mappings *m, int32_t pid)
+int32_t col_mappings_end(struct col_mappings *mappings, int32_t pid)
 {
-    lives(m, pid);
-    int32_t *slot = &m->ended[m->ends++ % COL_MAPPINGS_ENDED], old = *slot;
+    lives(mappings, pid);
+    int32_t *slot = &mappings->ended[mappings->ends++ % COL_MAPPINGS_ENDED], old = *slot;
     *slot = pid;
-    struct col_address_space *x = old ? space_of(m, old) : NULL;
-    if (!x)
+    struct col_address_space *space = old ? space_of(mappings, old) : NULL;
+    if (!space)
         return 0;
-    free(x->at);
-    m->count--;
-    memmove(x, x + 1, (size_t)(m->space + m->count - x) * sizeof *x);
+    free(space->at);
+    mappings->count--;
+    memmove(space, space + 1, (size_t)(mappings->space + mappings->count - space) * sizeof *space);
     return old;
 }
 
-struct col_mapping *col_mappings_find(const struct col_mappings *m, int32_t pid, uint64_t address)
+struct col_mapping *col_mappings_find(const struct col_mappings *mappings, int32_t pid,
+                                      uint64_t address)
 {
-    const struct col_address_space *x = space_of(m, pid);
-    size_t at = x ? seek(x, address) : 0;
-    return x && at < x->count && x->at[at].start <= address ? &x->at[at] : NULL;
+    const struct col_address_space *space = space_of(mappings, pid);
+    size_t at = space ? seek(space, address) : 0;
+    return space && at < space->count && space->at[at].start <= address ? &space->at[at] : NULL;
 }
 
-uint64_t col_mappings_generation(const struct col_mappings *m, int32_t pid)
+uint64_t col_mappings_generation(const struct col_mappings *mappings, int32_t pid)
 {
-    const struct col_address_space *x = space_of(m, pid);
-    return x ? x->generation : 0;
+    const struct col_address_space *space = space_of(mappings, pid);
+    return space ? space->generation : 0;
 }
 
-int32_t col_mappings_parent(const struct col_mappings *m, int32_t pid)
+int32_t col_mappings_parent(const struct col_mappings *mappings, int32_t pid)
 {
-    const struct col_address_space *x = space_of(m, pid);
-    return x ? x->parent : 0;
+    const struct col_address_space *space = space_of(mappings, pid);
+    return space ? space->parent : 0;
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------------------- */
 
-bool col_mapping_is_file(const struct col_mapping *m)
+bool col_mapping_is_file(const struct col_mapping *mapping)
 {
-    return (m->path[0] == '/' && m->path[1] != '/') ||
-           strcmp(m->path, COL_MAPPING_VDSO) == 0; /* "//anon" is none */
+    return (mapping->path[0] == '/' && mapping->path[1] != '/') ||
+           strcmp(mapping->path, COL_MAPPING_VDSO) == 0; /* "//anon" is none */
 }
 
 /* The image is the same in all processes, ours too; it ends with its section headers. */
@@ -289,13 +294,13 @@ int col_mapping_open(const char *path, int32_t pid)
     return fd;
 }
 
-void col_mappings_free(struct col_mappings *m)
+void col_mappings_free(struct col_mappings *mappings)
 {
-    for (size_t i = 0; i < m->count; i++)
-        free(m->space[i].at);
-    for (size_t i = 0; i < m->paths; i++)
-        free(m->path[i].text);
-    free(m->space);
-    free(m->path);
-    *m = (struct col_mappings){0};
+    for (size_t i = 0; i < mappings->count; i++)
+        free(mappings->space[i].at);
+    for (size_t i = 0; i < mappings->paths; i++)
+        free(mappings->path[i].text);
+    free(mappings->space);
+    free(mappings->path);
+    *mappings = (struct col_mappings){0};
 }

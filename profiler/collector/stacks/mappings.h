@@ -48,25 +48,26 @@ struct col_mappings {
 /* Body of a PERF_RECORD_MMAP2: pid, tid, address, length, offset, 24 bytes of inode, protection,
  * flags, name. Mappings without code are left out. Out of memory leaves a hole: its functions stay
  * unknown. */
-void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes);
+void col_mappings_add(struct col_mappings *mappings, const uint8_t *body, size_t bytes);
 /* A child has what its parent has. */
-void col_mappings_fork(struct col_mappings *m, int32_t pid, int32_t parent);
-void col_mappings_drop(struct col_mappings *m, int32_t pid); /* exec */
+void col_mappings_fork(struct col_mappings *mappings, int32_t pid, int32_t parent);
+void col_mappings_drop(struct col_mappings *mappings, int32_t pid); /* exec */
 /* Reads /proc/PID/maps where nothing was said of the process yet. */
-void col_mappings_learn(struct col_mappings *m, int32_t pid);
+void col_mappings_learn(struct col_mappings *mappings, int32_t pid);
 /* The process is over. Returns one whose mappings are forgotten now, 0: none. */
-int32_t col_mappings_end(struct col_mappings *m, int32_t pid);
+int32_t col_mappings_end(struct col_mappings *mappings, int32_t pid);
 /* The mapping at `address`, NULL: none. Its file and tables may be set. It lives until something is
  * added. */
-struct col_mapping *col_mappings_find(const struct col_mappings *m, int32_t pid, uint64_t address);
-uint64_t col_mappings_generation(const struct col_mappings *m,
+struct col_mapping *col_mappings_find(const struct col_mappings *mappings, int32_t pid,
+                                      uint64_t address);
+uint64_t col_mappings_generation(const struct col_mappings *mappings,
                                  int32_t pid); /* 0: nothing is known of it */
-int32_t col_mappings_parent(const struct col_mappings *m, int32_t pid); /* 0: not known */
+int32_t col_mappings_parent(const struct col_mappings *mappings, int32_t pid); /* 0: not known */
 /* Is it a file, or COL_MAPPING_VDSO? Else memory without a name, or a name of the kernel's. */
-bool col_mapping_is_file(const struct col_mapping *m);
+bool col_mapping_is_file(const struct col_mapping *mapping);
 /* Opens what is mapped, as process pid sees it: it may live in a container, or have been replaced
  * since. Regular files only. A descriptor to close, or -1. */
 int col_mapping_open(const char *path, int32_t pid);
-void col_mappings_free(struct col_mappings *m);
+void col_mappings_free(struct col_mappings *mappings);
 
 #endif

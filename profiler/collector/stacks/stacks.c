@@ -50,52 +50,52 @@ struct col_stacks {
 
 struct col_stacks *col_stacks_open(pid_t pid, int hz, bool frame_pointers)
 {
-    struct col_stacks *s = calloc(1, sizeof *s);
-    if (!s || !(s->symbols = col_symbols_new())) {
-        free(s);
+    struct col_stacks *stacks = calloc(1, sizeof *stacks);
+    if (!stacks || !(stacks->symbols = col_symbols_new())) {
+        free(stacks);
         return NULL;
     }
-    s->begun = time(NULL);
+    stacks->begun = time(NULL);
     if (!frame_pointers)
-        s->unwind = col_unwind_new(&s->maps);
-    s->rings = (struct col_rings){
-        .hz = hz, .stack_bytes = s->unwind ? COL_UNWIND_STACK : 0, .kernel = true};
-    s->error = col_rings_open(&s->rings, pid);
-    if (s->error == EACCES ||
-        s->error == EPERM) { /* kernel.perf_event_paranoid 2: user code only */
-        s->rings.kernel = false;
-        s->error = col_rings_open(&s->rings, pid);
+        stacks->unwind = col_unwind_new(&stacks->maps);
+    stacks->rings = (struct col_rings){
+        .hz = hz, .stack_bytes = stacks->unwind ? COL_UNWIND_STACK : 0, .kernel = true};
+    stacks->error = col_rings_open(&stacks->rings, pid);
+    if (stacks->error == EACCES ||
+        stacks->error == EPERM) { /* kernel.perf_event_paranoid 2: user code only */
+        stacks->rings.kernel = false;
+        stacks->error = col_rings_open(&stacks->rings, pid);
     }
-    return s;
+    return stacks;
 }
 
-void col_stacks_add(struct col_stacks *s, pid_t pid)
+void col_stacks_add(struct col_stacks *stacks, pid_t pid)
 {
-    col_rings_add(&s->rings, pid);
+    col_rings_add(&stacks->rings, pid);
 }
 
-const char *col_stacks_refused(const struct col_stacks *s, const char **fix)
+const char *col_stacks_refused(const struct col_stacks *stacks, const char **fix)
 {
     *fix = "";
-    if (!s->error)
+    if (!stacks->error)
         return NULL;
-    if (s->error == EACCES || s->error == EPERM)
+    if (stacks->error == EACCES || stacks->error == EPERM)
         *fix = "sysctl kernel.perf_event_paranoid=2, or give tacho CAP_PERFMON; in a container its "
                "seccomp filter must allow "
                "perf_event_open";
-    else if (s->error == ENOSYS || s->error == ENOENT || s->error == EOPNOTSUPP)
+    else if (stacks->error == ENOSYS || stacks->error == ENOENT || stacks->error == EOPNOTSUPP)
         *fix = "a kernel with CONFIG_PERF_EVENTS";
-    return strerror(s->error);
+    return strerror(stacks->error);
 }
 
-bool col_stacks_unwinds(const struct col_stacks *s)
+bool col_stacks_unwinds(const struct col_stacks *stacks)
 {
-    return s->unwind != NULL;
+    return stacks->unwind != NULL;
 }
 
-bool col_stacks_sees_kernel(const struct col_stacks *s)
+bool col_stacks_sees_kernel(const struct col_stacks *stacks)
 {
-    return s->rings.kernel;
+    return stacks->rings.kernel;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
@@ -115,66 +115,68 @@ static struct thread *place_of(struct thread *list, size_t room, int32_t pid, in
 }
 
 /* NULL: out of memory. It lives until the next call. */
-static struct thread *thread_of(struct col_stacks *s, int32_t pid, int32_t tid)
+static struct thread *thread_of(struct col_stacks *stacks, int32_t pid, int32_t tid)
 {
-    if (2 * s->threads >= s->thread_room) {
-        size_t room = s->thread_room ? 2 * s->thread_room : 64;
+    if (2 * stacks->threads >= stacks->thread_room) {
+        size_t room = stacks->thread_room ? 2 * stacks->thread_room : 64;
         struct thread *list = calloc(room, sizeof *list);
         if (!list)
             return NULL;
-        for (size_t i = 0; i < s->thread_room; i++)
-            if (s->thread[i].tid)
-                *place_of(list, room, s->thread[i].pid, s->thread[i].tid) = s->thread[i];
-        free(s->thread);
-        s->thread = list;
-        s->thread_room = room;
+        for (size_t i = 0; i < stacks->thread_room; i++)
+            if (stacks->thread[i].tid)
+                *place_of(list, room, stacks->thread[i].pid, stacks->thread[i].tid) =
+                    stacks->thread[i];
+        free(stacks->thread);
+        stacks->thread = list;
+        stacks->thread_room = room;
     }
-    struct thread *x = place_of(s->thread, s->thread_room, pid, tid);
-    if (!x->tid) {
-        *x = (struct thread){.pid = pid, .tid = tid};
-        s->threads++;
+    struct thread *thread = place_of(stacks->thread, stacks->thread_room, pid, tid);
+    if (!thread->tid) {
+        *thread = (struct thread){.pid = pid, .tid = tid};
+        stacks->threads++;
     }
-    return x;
+    return thread;
 }
 
-static struct col_process *process_of(struct col_drain *d, int32_t pid)
+static struct col_process *process_of(struct col_drain *drain, int32_t pid)
 {
-    for (uint32_t i = d->process_count; i-- > 0;)
-        if (d->process[i]->pid == pid)
-            return d->process[i];
+    for (uint32_t i = drain->process_count; i-- > 0;)
+        if (drain->process[i]->pid == pid)
+            return drain->process[i];
     return NULL;
 }
 
 /* A track of kind `samples` for each thread that was seen on a CPU. */
-static int track_of(struct col_drain *d, struct thread *x, int64_t time, int64_t *track)
+static int track_of(struct col_drain *drain, struct thread *thread, int64_t time, int64_t *track)
 {
-    struct col_process *p = process_of(d, x->pid);
+    struct col_process *process = process_of(drain, thread->pid);
     int rc = 0;
-    *track = x->track;
-    if (x->track)
+    *track = thread->track;
+    if (thread->track)
         return 0;
-    if (!p)
-        rc = col_drain_process(d, x->pid, time, x->name[0] ? x->name : NULL, &p);
+    if (!process)
+        rc = col_drain_process(drain, thread->pid, time, thread->name[0] ? thread->name : NULL,
+                               &process);
     if (rc)
         return rc;
-    struct store_track t = {.process = p->id,
+    struct store_track t = {.process = process->id,
                             .kind = "samples",
-                            .name = x->name[0] ? x->name : p->program,
-                            .tid = x->tid};
-    rc = store_track_add(d->db, &t);
+                            .name = thread->name[0] ? thread->name : process->program,
+                            .tid = thread->tid};
+    rc = store_track_add(drain->db, &t);
     if (rc == 0)
-        *track = x->track = t.id;
+        *track = thread->track = t.id;
     return rc;
 }
 
 /* A frame's name as a row of string; what it is kept with spares the look-up next time. */
-static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const char *format,
+static int frame_text(struct col_drain *drain, int64_t *slot, int64_t *id, const char *format,
                       const char *name)
 {
     char text[2048];
     int n = snprintf(text, sizeof text, format, name);
     size_t bytes = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-    int rc = store_string(d->db, text, bytes, id);
+    int rc = store_string(drain->db, text, bytes, id);
     if (rc == 0)
         *slot = *id;
     return rc;
@@ -182,75 +184,82 @@ static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const cha
 
 /* The name of what runs at this address. *lasting: it will not get another one. *nameless: only its
  * file is known. */
-static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address,
+static int frame(struct col_stacks *stacks, struct col_drain *drain, int32_t pid, uint64_t address,
                  int64_t *id, bool *lasting, bool *nameless)
 {
-    struct col_mapping *m = col_mappings_find(&s->maps, pid, address);
-    struct col_symbol x = {NULL, NULL};
-    bool file = m && col_mapping_is_file(m);
-    if (file && m->file == UINT32_MAX)
-        m->file = col_symbols_file(s->symbols, pid, m->path, m->inode);
-    file = file && m->file != UINT32_MAX;
-    x = file ? col_symbols_at(s->symbols, m->file, address - m->start + m->offset)
-             : col_symbols_in_map(s->symbols, pid, col_mappings_parent(&s->maps, pid), address);
-    *lasting = file || x.name;
-    *nameless = file && !x.name;
-    if (x.name && *x.slot) {
-        *id = *x.slot;
+    struct col_mapping *mapping = col_mappings_find(&stacks->maps, pid, address);
+    struct col_symbol symbol = {NULL, NULL};
+    bool file = mapping && col_mapping_is_file(mapping);
+    if (file && mapping->file == UINT32_MAX)
+        mapping->file = col_symbols_file(stacks->symbols, pid, mapping->path, mapping->inode);
+    file = file && mapping->file != UINT32_MAX;
+    symbol = file ? col_symbols_at(stacks->symbols, mapping->file,
+                                   address - mapping->start + mapping->offset)
+                  : col_symbols_in_map(stacks->symbols, pid,
+                                       col_mappings_parent(&stacks->maps, pid), address);
+    *lasting = file || symbol.name;
+    *nameless = file && !symbol.name;
+    if (symbol.name && *symbol.slot) {
+        *id = *symbol.slot;
         return 0;
     }
-    if (x.name)
-        return frame_text(d, x.slot, id, "%s", x.name);
-    int64_t *slot = file ? col_symbols_file_slot(s->symbols, m->file) : &s->unknown;
+    if (symbol.name)
+        return frame_text(drain, symbol.slot, id, "%s", symbol.name);
+    int64_t *slot = file ? col_symbols_file_slot(stacks->symbols, mapping->file) : &stacks->unknown;
     *id = *slot;
     if (*id)
         return 0;
-    return file ? frame_text(d, slot, id, "[%s]", col_symbols_file_name(s->symbols, m->file))
-                : frame_text(d, slot, id, "%s", "[unknown]");
+    return file ? frame_text(drain, slot, id, "[%s]",
+                             col_symbols_file_name(stacks->symbols, mapping->file))
+                : frame_text(drain, slot, id, "%s", "[unknown]");
 }
 
-static struct known *known_place(struct known *list, size_t room, const struct known *x)
+static struct known *known_place(struct known *list, size_t room, const struct known *known)
 {
-    size_t at = (size_t)mixed(mixed(x->generation, x->address), (uint64_t)x->parent) & (room - 1);
-    while (list[at].generation && (list[at].address != x->address || list[at].parent != x->parent ||
-                                   list[at].generation != x->generation))
+    size_t at = (size_t)mixed(mixed(known->generation, known->address), (uint64_t)known->parent) &
+                (room - 1);
+    while (list[at].generation &&
+           (list[at].address != known->address || list[at].parent != known->parent ||
+            list[at].generation != known->generation))
         at = (at + 1) & (room - 1);
     return &list[at];
 }
 
 /* Out of memory: it is not remembered. When there are too many, all are forgotten: most are of code
  * that is gone. */
-static void remember(struct col_stacks *s, const struct known *x)
+static void remember(struct col_stacks *stacks, const struct known *known)
 {
-    if (2 * s->knowns >= s->known_room) {
-        size_t room = !s->known_room                   ? 1024
-                      : s->known_room < 2 * KNOWN_MOST ? 2 * s->known_room
-                                                       : s->known_room;
+    if (2 * stacks->knowns >= stacks->known_room) {
+        size_t room = !stacks->known_room                   ? 1024
+                      : stacks->known_room < 2 * KNOWN_MOST ? 2 * stacks->known_room
+                                                            : stacks->known_room;
         struct known *list = calloc(room, sizeof *list);
         if (!list)
             return;
-        for (size_t i = 0; room > s->known_room && i < s->known_room; i++)
-            if (s->known[i].generation)
-                *known_place(list, room, &s->known[i]) = s->known[i];
-        if (room == s->known_room)
-            s->knowns = 0;
-        free(s->known);
-        s->known = list;
-        s->known_room = room;
+        for (size_t i = 0; room > stacks->known_room && i < stacks->known_room; i++)
+            if (stacks->known[i].generation)
+                *known_place(list, room, &stacks->known[i]) = stacks->known[i];
+        if (room == stacks->known_room)
+            stacks->knowns = 0;
+        free(stacks->known);
+        stacks->known = list;
+        stacks->known_room = room;
     }
-    *known_place(s->known, s->known_room, x) = *x;
-    s->knowns++;
+    *known_place(stacks->known, stacks->known_room, known) = *known;
+    stacks->knowns++;
 }
 
 /* Neighbours in a file without symbols are one frame: *nameless is that of the caller, then of this
  * one. */
-static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address,
-                    int64_t *stack, int64_t *nameless)
+static int one_more(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
+                    uint64_t address, int64_t *stack, int64_t *nameless)
 {
-    struct known x = {
-        .generation = col_mappings_generation(&s->maps, pid), .address = address, .parent = *stack};
-    const struct known *k =
-        s->known_room && x.generation ? known_place(s->known, s->known_room, &x) : NULL;
+    struct known x = {.generation = col_mappings_generation(&stacks->maps, pid),
+                      .address = address,
+                      .parent = *stack};
+    const struct known *k = stacks->known_room && x.generation
+                                ? known_place(stacks->known, stacks->known_room, &x)
+                                : NULL;
     bool lasting, no_name;
     int64_t id;
     if (k && k->generation) {
@@ -258,22 +267,22 @@ static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint
         *nameless = k->nameless;
         return 0;
     }
-    int rc = frame(s, d, pid, address, &id, &lasting, &no_name);
+    int rc = frame(stacks, drain, pid, address, &id, &lasting, &no_name);
     if (rc == 0 && (!no_name || *nameless != id))
-        rc = store_stack(d->db, *stack, id, stack);
+        rc = store_stack(drain->db, *stack, id, stack);
     x.stack = *stack;
     x.nameless = *nameless = rc == 0 && no_name ? id : 0;
     if (rc == 0 && lasting && x.generation)
-        remember(s, &x);
+        remember(stacks, &x);
     return rc;
 }
 
 /* A frame that stands for something else than a function. */
-static int mark(struct col_drain *d, int64_t *slot, const char *name, int64_t *stack)
+static int mark(struct col_drain *drain, int64_t *slot, const char *name, int64_t *stack)
 {
     int64_t id = *slot;
-    int rc = id ? 0 : frame_text(d, slot, &id, "%s", name);
-    return rc ? rc : store_stack(d->db, *stack, id, stack);
+    int rc = id ? 0 : frame_text(drain, slot, &id, "%s", name);
+    return rc ? rc : store_stack(drain->db, *stack, id, stack);
 }
 
 /* Frames from the innermost to the outermost, by one address in each. */
@@ -283,44 +292,44 @@ struct chain {
     bool cut;
 };
 
-static int stack_of(struct col_stacks *s, struct col_drain *d, int32_t pid, const struct chain *c,
-                    bool in_kernel, int64_t *stack)
+static int stack_of(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
+                    const struct chain *chain, bool in_kernel, int64_t *stack)
 {
     int64_t nameless = 0;
     *stack = STORE_ABSENT;
-    int rc = c->cut ? mark(d, &s->cut_frame, "[truncated]", stack) : 0;
-    for (size_t i = c->count; i-- > 0 && rc == 0;)
-        rc = one_more(s, d, pid, c->ip[i], stack, &nameless);
+    int rc = chain->cut ? mark(drain, &stacks->cut_frame, "[truncated]", stack) : 0;
+    for (size_t i = chain->count; i-- > 0 && rc == 0;)
+        rc = one_more(stacks, drain, pid, chain->ip[i], stack, &nameless);
     if (rc == 0 && in_kernel)
-        rc = mark(d, &s->kernel_frame, "[kernel]", stack);
+        rc = mark(drain, &stacks->kernel_frame, "[kernel]", stack);
     return rc;
 }
 
 /* The chain of frame pointers, as the kernel followed it: contexts are not frames, and return
  * addresses point behind the call. It ends where it leaves code: there the frame pointer was used
  * for something else. */
-static void follow(const struct col_stacks *s, int32_t pid, const uint8_t *at, uint64_t n,
-                   struct chain *c)
+static void follow(const struct col_stacks *stacks, int32_t pid, const uint8_t *at, uint64_t n,
+                   struct chain *chain)
 {
-    c->count = 0;
-    for (uint64_t i = 0; i < n && c->count < FRAMES_MAX; i++) {
+    chain->count = 0;
+    for (uint64_t i = 0; i < n && chain->count < FRAMES_MAX; i++) {
         uint64_t ip;
         memcpy(&ip, at + 8 * i, sizeof ip);
         if (ip >= PERF_CONTEXT_MAX || !ip)
             continue;
-        if (c->count && !col_mappings_find(&s->maps, pid, ip - 1))
+        if (chain->count && !col_mappings_find(&stacks->maps, pid, ip - 1))
             break;
-        c->ip[c->count] = c->count ? ip - 1 : ip;
-        c->count++;
+        chain->ip[chain->count] = chain->count ? ip - 1 : ip;
+        chain->count++;
     }
-    c->cut = c->count >= COL_STACKS_CHAIN;
+    chain->cut = chain->count >= COL_STACKS_CHAIN;
 }
 
 /* What follows the frame pointers' chain in a sample: abi, registers, size, bytes of the stack, how
  * many of them are its own. c has the chain; a longer one takes its place, and a whole one. Where
  * the bytes end too early, the chain may go on. */
-static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t bytes,
-                   struct chain *c)
+static void unwind(struct col_stacks *stacks, int32_t pid, const uint8_t *at, size_t bytes,
+                   struct chain *chain)
 {
     /* where PERF_REG_X86_* (ax bx cx dx si di bp sp ip, r8 ...) stand in the order of DWARF */
     static const uint8_t place[COL_UNWIND_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
@@ -339,49 +348,51 @@ static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t 
     own = own < size ? own : size;
     for (int i = 0; i < COL_UNWIND_REGISTERS; i++)
         reg[place[i]] = head[1 + i];
-    found.count = col_unwind(s->unwind, pid, reg, at + sizeof head, own, own == size, found.ip,
+    found.count = col_unwind(stacks->unwind, pid, reg, at + sizeof head, own, own == size, found.ip,
                              FRAMES_MAX, &end);
     found.cut = end == COL_UNWIND_CUT;
-    s->stuck += end == COL_UNWIND_STUCK;
-    for (size_t i = 0; found.cut && i < c->count && found.count < FRAMES_MAX; i++)
-        if (c->ip[i] == found.ip[found.count - 1]) {
-            for (size_t k = i + 1; k < c->count && found.count < FRAMES_MAX; k++)
-                found.ip[found.count++] = c->ip[k];
-            found.cut = i + 1 == c->count || c->cut || found.count == FRAMES_MAX;
+    stacks->stuck += end == COL_UNWIND_STUCK;
+    for (size_t i = 0; found.cut && i < chain->count && found.count < FRAMES_MAX; i++)
+        if (chain->ip[i] == found.ip[found.count - 1]) {
+            for (size_t k = i + 1; k < chain->count && found.count < FRAMES_MAX; k++)
+                found.ip[found.count++] = chain->ip[k];
+            found.cut = i + 1 == chain->count || chain->cut || found.count == FRAMES_MAX;
         }
-    if (end == COL_UNWIND_WHOLE || found.count >= c->count)
-        *c = found;
+    if (end == COL_UNWIND_WHOLE || found.count >= chain->count)
+        *chain = found;
 }
 
-static int on_sample(struct col_stacks *s, struct col_drain *d, const struct perf_event_header *h,
-                     const uint8_t *body, size_t bytes, uint64_t time)
+static int on_sample(struct col_stacks *stacks, struct col_drain *drain,
+                     const struct perf_event_header *header, const uint8_t *body, size_t bytes,
+                     uint64_t time)
 {
     int32_t id[2];
     uint64_t n;
     int64_t track, stack;
-    struct chain c;
+    struct chain chain;
     if (bytes < 24)
         return 0;
     memcpy(id, body, sizeof id);
     memcpy(&n, body + 16, sizeof n);
     if (n > (bytes - 24) / 8)
         return 0;
-    struct thread *x = thread_of(s, id[0], id[1]);
-    if (!x)
+    struct thread *thread = thread_of(stacks, id[0], id[1]);
+    if (!thread)
         return TACHO_ENOMEM;
-    col_mappings_learn(&s->maps, id[0]);
-    follow(s, id[0], body + 24, n, &c);
-    if (s->unwind)
-        unwind(s, id[0], body + 24 + 8 * n, bytes - 24 - 8 * n, &c);
-    bool in_kernel = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-    int rc = track_of(d, x, (int64_t)time, &track);
+    col_mappings_learn(&stacks->maps, id[0]);
+    follow(stacks, id[0], body + 24, n, &chain);
+    if (stacks->unwind)
+        unwind(stacks, id[0], body + 24 + 8 * n, bytes - 24 - 8 * n, &chain);
+    bool in_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+    int rc = track_of(drain, thread, (int64_t)time, &track);
     if (rc == 0)
-        rc = stack_of(s, d, id[0], &c, in_kernel, &stack);
+        rc = stack_of(stacks, drain, id[0], &chain, in_kernel, &stack);
     if (rc == 0)
         rc = store_sample_add(
-            d->db, &(struct store_sample){.track = track, .time = (int64_t)time, .stack = stack});
-    s->samples += rc == 0;
-    s->cut += rc == 0 && c.cut;
+            drain->db,
+            &(struct store_sample){.track = track, .time = (int64_t)time, .stack = stack});
+    stacks->samples += rc == 0;
+    stacks->cut += rc == 0 && chain.cut;
     return rc;
 }
 
@@ -390,17 +401,17 @@ static int on_sample(struct col_stacks *s, struct col_drain *d, const struct per
 static bool is_asked_for(const char *path)
 {
     char line[512] = "";
-    FILE *f = fopen(path, "re");
-    if (!f)
+    FILE *file = fopen(path, "re");
+    if (!file)
         return false;
-    const char *name = fgets(line, sizeof line, f) ? strchr(line, ' ') : NULL;
+    const char *name = fgets(line, sizeof line, file) ? strchr(line, ' ') : NULL;
     name = name ? strchr(name + 1, ' ') : NULL;
-    fclose(f);
+    fclose(file);
     return name && (strncmp(name + 1, "py::", 4) == 0 || strncmp(name + 1, "jit_", 4) == 0);
 }
 
 /* Such maps go with the run. */
-static void remove_map(const struct col_stacks *s, int32_t pid)
+static void remove_map(const struct col_stacks *stacks, int32_t pid)
 {
     char path[64];
     struct stat st;
@@ -408,142 +419,144 @@ static void remove_map(const struct col_stacks *s, int32_t pid)
         return;
     snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        st.st_ctim.tv_sec >= s->begun && is_asked_for(path))
+        st.st_ctim.tv_sec >= stacks->begun && is_asked_for(path))
         unlink(path);
 }
 
 /* ---- records ------------------------------------------------------------------------------------------------------------------ */
 
 /* pid, tid, then its name, ended by NUL and padded. */
-static void on_comm(struct col_stacks *s, const struct perf_event_header *h, const uint8_t *body,
-                    size_t bytes)
+static void on_comm(struct col_stacks *stacks, const struct perf_event_header *header,
+                    const uint8_t *body, size_t bytes)
 {
     int32_t id[2];
     if (bytes < 9)
         return;
     memcpy(id, body, sizeof id);
-    if (h->misc & PERF_RECORD_MISC_COMM_EXEC)
-        col_mappings_drop(&s->maps, id[0]);
-    struct thread *x = thread_of(s, id[0], id[1]);
-    if (x)
-        snprintf(x->name, sizeof x->name, "%.*s", (int)(bytes - 8), (const char *)body + 8);
+    if (header->misc & PERF_RECORD_MISC_COMM_EXEC)
+        col_mappings_drop(&stacks->maps, id[0]);
+    struct thread *thread = thread_of(stacks, id[0], id[1]);
+    if (thread)
+        snprintf(thread->name, sizeof thread->name, "%.*s", (int)(bytes - 8),
+                 (const char *)body + 8);
 }
 
 /* A child, or a new thread: it is called like who made it, until it says something else. */
-static void on_fork(struct col_stacks *s, const int32_t task[4])
+static void on_fork(struct col_stacks *stacks, const int32_t task[4])
 {
-    struct thread from = {0}, *x;
+    struct thread from = {0}, *thread;
     if (task[0] != task[1])
-        col_mappings_fork(&s->maps, task[0], task[1]);
-    if ((x = thread_of(s, task[1], task[3])))
-        from = *x;
-    if (from.name[0] && (x = thread_of(s, task[0], task[2])))
-        memcpy(x->name, from.name, sizeof x->name);
+        col_mappings_fork(&stacks->maps, task[0], task[1]);
+    if ((thread = thread_of(stacks, task[1], task[3])))
+        from = *thread;
+    if (from.name[0] && (thread = thread_of(stacks, task[0], task[2])))
+        memcpy(thread->name, from.name, sizeof thread->name);
 }
 
-static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *record,
+static int on_record(struct col_stacks *stacks, struct col_drain *drain, const uint8_t *record,
                      uint64_t time)
 {
-    struct perf_event_header h;
-    memcpy(&h, record, sizeof h);
-    const uint8_t *body = record + sizeof h;
-    size_t bytes = h.size - sizeof h, own = bytes < 16 ? 0 : bytes - 16; /* without the trailer */
+    struct perf_event_header header;
+    memcpy(&header, record, sizeof header);
+    const uint8_t *body = record + sizeof header;
+    size_t bytes = header.size - sizeof header,
+           own = bytes < 16 ? 0 : bytes - 16; /* without the trailer */
     uint64_t lost[2];
     int32_t task[4]; /* pid, parent's pid, tid, parent's tid */
-    switch (h.type) {
+    switch (header.type) {
     case PERF_RECORD_SAMPLE:
-        return on_sample(s, d, &h, body, bytes, time);
+        return on_sample(stacks, drain, &header, body, bytes, time);
     case PERF_RECORD_MMAP2:
-        col_mappings_add(&s->maps, body, own);
+        col_mappings_add(&stacks->maps, body, own);
         return 0;
     case PERF_RECORD_COMM:
-        on_comm(s, &h, body, own);
+        on_comm(stacks, &header, body, own);
         return 0;
     case PERF_RECORD_FORK:
         if (own >= sizeof task) {
             memcpy(task, body, sizeof task);
-            on_fork(s, task);
+            on_fork(stacks, task);
         }
         return 0;
     case PERF_RECORD_EXIT:
         if (own >= sizeof task) {
             memcpy(task, body, sizeof task);
             if (task[0] == task[2])
-                remove_map(s, col_mappings_end(&s->maps, task[0]));
+                remove_map(stacks, col_mappings_end(&stacks->maps, task[0]));
         }
         return 0;
     case PERF_RECORD_LOST:
         if (own < sizeof lost)
             return 0;
         memcpy(lost, body, sizeof lost);
-        return col_drain_loss(d, "stacks", "sample or mapping lost: the kernel's ring was full",
+        return col_drain_loss(drain, "stacks", "sample or mapping lost: the kernel's ring was full",
                               (int64_t)lost[1], (int64_t)time, (int64_t)time);
     default:
         return 0;
     }
 }
 
-int col_stacks_drain(struct col_stacks *s, struct col_drain *d, bool last)
+int col_stacks_drain(struct col_stacks *stacks, struct col_drain *drain, bool last)
 {
     uint64_t before = last ? UINT64_MAX : (uint64_t)col_clock_now() - LATE_NS, time;
     const uint8_t *record;
     int rc = 0;
-    col_symbols_look_again(s->symbols);
-    col_rings_look(&s->rings);
-    while (rc == 0 && (record = col_rings_next(&s->rings, before, &time)))
-        if ((rc = on_record(s, d, record, time)) == 0)
-            col_rings_taken(&s->rings);
+    col_symbols_look_again(stacks->symbols);
+    col_rings_look(&stacks->rings);
+    while (rc == 0 && (record = col_rings_next(&stacks->rings, before, &time)))
+        if ((rc = on_record(stacks, drain, record, time)) == 0)
+            col_rings_taken(&stacks->rings);
     return rc;
 }
 
-int col_stacks_finish(struct col_stacks *s, struct col_drain *d)
+int col_stacks_finish(struct col_stacks *stacks, struct col_drain *drain)
 {
-    const char *fix, *refused = col_stacks_refused(s, &fix);
+    const char *fix, *refused = col_stacks_refused(stacks, &fix);
     char text[512];
     int rc;
     if (refused) {
         snprintf(text, sizeof text, "not sampled: %s%s%s", refused, fix[0] ? "; " : "", fix);
-        rc = store_run_set(d->db, "stacks", text);
+        rc = store_run_set(drain->db, "stacks", text);
         return rc ? rc
-                  : col_drain_loss(d, "stacks", text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+                  : col_drain_loss(drain, "stacks", text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     }
-    rc = col_stacks_drain(s, d, true);
+    rc = col_stacks_drain(stacks, drain, true);
     rc = rc ? rc
-            : store_run_set(d->db, "stacks",
-                            s->unwind ? "sampled: cpu-clock, unwind tables"
-                                      : "sampled: cpu-clock, frame pointers");
-    rc = rc ? rc : store_run_set_int(d->db, "stacks.hz", s->rings.hz);
-    rc = rc ? rc : store_run_set_int(d->db, "stacks.period_ns", 1000000000 / s->rings.hz);
+            : store_run_set(drain->db, "stacks",
+                            stacks->unwind ? "sampled: cpu-clock, unwind tables"
+                                           : "sampled: cpu-clock, frame pointers");
+    rc = rc ? rc : store_run_set_int(drain->db, "stacks.hz", stacks->rings.hz);
+    rc = rc ? rc : store_run_set_int(drain->db, "stacks.period_ns", 1000000000 / stacks->rings.hz);
     return rc ? rc
               : store_run_set(
-                    d->db, "stacks.kernel",
-                    s->rings.kernel
+                    drain->db, "stacks.kernel",
+                    stacks->rings.kernel
                         ? "sampled"
                         : "not sampled: kernel.perf_event_paranoid allows user code only");
 }
 
-void col_stacks_reset(struct col_stacks *s)
+void col_stacks_reset(struct col_stacks *stacks)
 {
-    s->unknown = s->kernel_frame = s->cut_frame = 0;
-    col_symbols_forget(s->symbols);
-    for (size_t i = 0; i < s->thread_room; i++)
-        s->thread[i].track = 0;
-    free(s->known);
-    s->known = NULL;
-    s->knowns = s->known_room = 0;
+    stacks->unknown = stacks->kernel_frame = stacks->cut_frame = 0;
+    col_symbols_forget(stacks->symbols);
+    for (size_t i = 0; i < stacks->thread_room; i++)
+        stacks->thread[i].track = 0;
+    free(stacks->known);
+    stacks->known = NULL;
+    stacks->knowns = stacks->known_room = 0;
 }
 
-void col_stacks_close(struct col_stacks *s)
+void col_stacks_close(struct col_stacks *stacks)
 {
-    if (!s)
+    if (!stacks)
         return;
-    for (size_t i = 0; !s->error && i < s->maps.count; i++)
-        remove_map(s, s->maps.space[i].pid);
-    col_rings_close(&s->rings);
-    free(s->thread);
-    free(s->known);
-    col_unwind_free(s->unwind);
-    col_mappings_free(&s->maps);
-    col_symbols_free(s->symbols);
-    free(s);
+    for (size_t i = 0; !stacks->error && i < stacks->maps.count; i++)
+        remove_map(stacks, stacks->maps.space[i].pid);
+    col_rings_close(&stacks->rings);
+    free(stacks->thread);
+    free(stacks->known);
+    col_unwind_free(stacks->unwind);
+    col_mappings_free(&stacks->maps);
+    col_symbols_free(stacks->symbols);
+    free(stacks);
 }

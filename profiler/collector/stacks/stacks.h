@@ -26,22 +26,22 @@ struct col_stacks;
  * out of memory. */
 struct col_stacks *col_stacks_open(pid_t pid, int hz, bool frame_pointers);
 /* Another process too, from its next exec on. */
-void col_stacks_add(struct col_stacks *s, pid_t pid);
+void col_stacks_add(struct col_stacks *stacks, pid_t pid);
 /* NULL: it samples. Else what the kernel says; *fix is what to do, "" = nothing. */
-const char *col_stacks_refused(const struct col_stacks *s, const char **fix);
+const char *col_stacks_refused(const struct col_stacks *stacks, const char **fix);
 /* By unwind tables? Else by frame pointers. */
-bool col_stacks_unwinds(const struct col_stacks *s);
+bool col_stacks_unwinds(const struct col_stacks *stacks);
 /* Is time in the kernel sampled too? */
-bool col_stacks_sees_kernel(const struct col_stacks *s);
+bool col_stacks_sees_kernel(const struct col_stacks *stacks);
 
 /* Writes what was sampled up to now into the open transaction of d; `last`: nothing more will come.
  * 0 or a store error. */
-int col_stacks_drain(struct col_stacks *s, struct col_drain *d, bool last);
+int col_stacks_drain(struct col_stacks *stacks, struct col_drain *drain, bool last);
 /* The last words: run keys "stacks", "stacks.hz", "stacks.period_ns", "stacks.kernel"; a loss row
  * where it was refused. */
-int col_stacks_finish(struct col_stacks *s, struct col_drain *d);
+int col_stacks_finish(struct col_stacks *stacks, struct col_drain *drain);
 /* The store was rolled back: rows written so far may be gone. */
-void col_stacks_reset(struct col_stacks *s);
-void col_stacks_close(struct col_stacks *s); /* NULL is fine */
+void col_stacks_reset(struct col_stacks *stacks);
+void col_stacks_close(struct col_stacks *stacks); /* NULL is fine */
 
 #endif

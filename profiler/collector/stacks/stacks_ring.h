@@ -15,8 +15,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define COL_STACKS_CHAIN 127u /* frames that the kernel follows by frame pointers: its own limit \
-                               */
+#define COL_STACKS_CHAIN \
+    127u /* frames that the kernel follows by frame pointers: its own limit \
+          */
 
 struct ring {
     int fd, cpu;
@@ -44,15 +45,15 @@ struct col_rings {
 
 /* Begins with the next exec of pid; 0: at once, of the calling thread. hz, stack_bytes and kernel
  * are set. 0 or an errno; then everything is closed. */
-int col_rings_open(struct col_rings *r, pid_t pid);
+int col_rings_open(struct col_rings *rings, pid_t pid);
 /* Another process too, from its next exec on. */
-void col_rings_add(struct col_rings *r, pid_t pid);
-void col_rings_close(struct col_rings *r);
+void col_rings_add(struct col_rings *rings, pid_t pid);
+void col_rings_close(struct col_rings *rings);
 
 /* Looks at what has been written up to now. */
-void col_rings_look(struct col_rings *r);
+void col_rings_look(struct col_rings *rings);
 /* The oldest record that is older than `before`; NULL: none. It stays until col_rings_taken. */
-const uint8_t *col_rings_next(struct col_rings *r, uint64_t before, uint64_t *time);
-void col_rings_taken(struct col_rings *r);
+const uint8_t *col_rings_next(struct col_rings *rings, uint64_t before, uint64_t *time);
+void col_rings_taken(struct col_rings *rings);
 
 #endif

@@ -90,26 +90,26 @@ struct col_symbols *col_symbols_new(void)
     return calloc(1, sizeof(struct col_symbols));
 }
 
-void col_symbols_free(struct col_symbols *s)
+void col_symbols_free(struct col_symbols *symbols)
 {
-    for (size_t i = 0; s && i < s->files; i++) {
+    for (size_t i = 0; symbols && i < symbols->files; i++) {
         for (int k = 0; k < 2; k++)
-            if (s->file[i]->names[k].fd >= 0)
-                close(s->file[i]->names[k].fd);
-        free(s->file[i]->symbol);
-        free(s->file[i]->path);
-        free(s->file[i]);
+            if (symbols->file[i]->names[k].fd >= 0)
+                close(symbols->file[i]->names[k].fd);
+        free(symbols->file[i]->symbol);
+        free(symbols->file[i]->path);
+        free(symbols->file[i]);
     }
-    for (size_t i = 0; s && i < s->maps; i++) {
-        free(s->map[i].text);
-        free(s->map[i].symbol);
+    for (size_t i = 0; symbols && i < symbols->maps; i++) {
+        free(symbols->map[i].text);
+        free(symbols->map[i].symbol);
     }
-    if (s) {
-        free(s->file);
-        free(s->map);
-        free(s->demangled);
+    if (symbols) {
+        free(symbols->file);
+        free(symbols->map);
+        free(symbols->demangled);
     }
-    free(s);
+    free(symbols);
 }
 
 static bool grow(void **list, size_t *room, size_t need, size_t size)
@@ -125,23 +125,25 @@ static bool grow(void **list, size_t *room, size_t need, size_t size)
     return true;
 }
 
-uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, uint64_t inode)
+uint32_t col_symbols_file(struct col_symbols *symbols, int32_t pid, const char *path,
+                          uint64_t inode)
 {
-    for (size_t i = 0; i < s->files; i++)
-        if (s->file[i]->inode == inode && strcmp(s->file[i]->path, path) == 0)
+    for (size_t i = 0; i < symbols->files; i++)
+        if (symbols->file[i]->inode == inode && strcmp(symbols->file[i]->path, path) == 0)
             return (uint32_t)i;
-    struct file *f = grow((void **)&s->file, &s->file_room, s->files + 1, sizeof *s->file)
-                         ? calloc(1, sizeof *f)
-                         : NULL;
-    if (!f || !(f->path = strdup(path))) {
-        free(f);
+    struct file *file = grow((void **)&symbols->file, &symbols->file_room, symbols->files + 1,
+                             sizeof *symbols->file)
+                            ? calloc(1, sizeof *file)
+                            : NULL;
+    if (!file || !(file->path = strdup(path))) {
+        free(file);
         return UINT32_MAX;
     }
-    f->pid = pid;
-    f->inode = inode;
-    f->names[0].fd = f->names[1].fd = -1;
-    s->file[s->files] = f;
-    return (uint32_t)s->files++;
+    file->pid = pid;
+    file->inode = inode;
+    file->names[0].fd = file->names[1].fd = -1;
+    symbols->file[symbols->files] = file;
+    return (uint32_t)symbols->files++;
 }
 
 /* How many of the rows, which begin with their start and are in its order, start at or before
@@ -193,10 +195,10 @@ static uint8_t rank_of(const Elf64_Sym *x)
 
 /* Written in assembler it may have none: it ends with its section at the latest (behind _init comes
  * .plt, which is not it). */
-static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *h, const Elf64_Shdr *section)
+static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *header, const Elf64_Shdr *section)
 {
     uint64_t size = x->st_size;
-    if (!size && x->st_shndx < h->e_shnum) {
+    if (!size && x->st_shndx < header->e_shnum) {
         const Elf64_Shdr *in = &section[x->st_shndx];
         if (x->st_value >= in->sh_addr && x->st_value - in->sh_addr < in->sh_size)
             size = in->sh_size - (x->st_value - in->sh_addr);
@@ -205,7 +207,7 @@ static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *h, const Elf64_Shd
 }
 
 /* Functions of one table; its names stay in the file. */
-static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h,
+static void add_table(struct file *file, int source, int fd, const Elf64_Ehdr *header,
                       const Elf64_Shdr *section, const Elf64_Shdr *table)
 {
     const Elf64_Shdr *names = &section[table->sh_link];
@@ -213,55 +215,58 @@ static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h,
     size_t n = x ? table->sh_size / sizeof *x : 0;
     for (size_t i = 0; i < n; i++)
         if (is_function(&x[i]) && x[i].st_name < names->sh_size &&
-            grow((void **)&f->symbol, &f->room, f->symbols + 1, sizeof *f->symbol))
-            f->symbol[f->symbols++] = (struct symbol){.start = x[i].st_value,
-                                                      .size = size_of(&x[i], h, section),
-                                                      .open = !x[i].st_size,
-                                                      .name = x[i].st_name,
-                                                      .source = (uint8_t)source,
-                                                      .rank = rank_of(&x[i])};
+            grow((void **)&file->symbol, &file->room, file->symbols + 1, sizeof *file->symbol))
+            file->symbol[file->symbols++] = (struct symbol){.start = x[i].st_value,
+                                                            .size = size_of(&x[i], header, section),
+                                                            .open = !x[i].st_size,
+                                                            .name = x[i].st_name,
+                                                            .source = (uint8_t)source,
+                                                            .rank = rank_of(&x[i])};
     free(x);
-    f->names[source] = (struct names){fd, names->sh_offset, names->sh_size};
+    file->names[source] = (struct names){fd, names->sh_offset, names->sh_size};
 }
 
 /* Symbols of .symtab, else of .dynsym. 0 without any; the descriptor is kept where there are some.
  */
-static size_t read_symbols(struct file *f, int source, int fd, const Elf64_Ehdr *h,
+static size_t read_symbols(struct file *file, int source, int fd, const Elf64_Ehdr *header,
                            const Elf64_Shdr *section)
 {
-    size_t before = f->symbols;
-    for (unsigned pass = 0; pass < 2 && f->symbols == before; pass++)
-        for (unsigned i = 0; i < h->e_shnum && f->symbols == before; i++)
+    size_t before = file->symbols;
+    for (unsigned pass = 0; pass < 2 && file->symbols == before; pass++)
+        for (unsigned i = 0; i < header->e_shnum && file->symbols == before; i++)
             if (section[i].sh_type == (pass ? SHT_DYNSYM : SHT_SYMTAB) &&
-                section[i].sh_link < h->e_shnum &&
+                section[i].sh_link < header->e_shnum &&
                 section[section[i].sh_link].sh_type == SHT_STRTAB)
-                add_table(f, source, fd, h, section, &section[i]);
-    return f->symbols - before;
+                add_table(file, source, fd, header, section, &section[i]);
+    return file->symbols - before;
 }
 
-static bool is_elf(int fd, Elf64_Ehdr *h)
+static bool is_elf(int fd, Elf64_Ehdr *header)
 {
-    return read_at(fd, 0, h, sizeof *h) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
-           h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
-           h->e_shentsize == sizeof(Elf64_Shdr);
+    return read_at(fd, 0, header, sizeof *header) &&
+           memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_shentsize == sizeof(Elf64_Shdr);
 }
 
-static void read_segments(struct file *f, int fd, const Elf64_Ehdr *h)
+static void read_segments(struct file *file, int fd, const Elf64_Ehdr *header)
 {
-    for (unsigned i = 0;
-         i < h->e_phnum && h->e_phentsize == sizeof(Elf64_Phdr) && f->segments < SEGMENTS_MAX;
+    for (unsigned i = 0; i < header->e_phnum && header->e_phentsize == sizeof(Elf64_Phdr) &&
+                         file->segments < SEGMENTS_MAX;
          i++) {
-        Elf64_Phdr p;
-        if (read_at(fd, h->e_phoff + i * sizeof p, &p, sizeof p) && p.p_type == PT_LOAD)
-            f->segment[f->segments++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+        Elf64_Phdr segment;
+        if (read_at(fd, header->e_phoff + i * sizeof segment, &segment, sizeof segment) &&
+            segment.p_type == PT_LOAD)
+            file->segment[file->segments++] =
+                (struct segment){segment.p_offset, segment.p_vaddr, segment.p_filesz};
     }
 }
 
 /* /usr/lib/debug/.build-id/ab/cdef...debug; false without a build id. */
-static bool debug_path(int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section, char *to,
+static bool debug_path(int fd, const Elf64_Ehdr *header, const Elf64_Shdr *section, char *to,
                        size_t size)
 {
-    for (unsigned i = 0; i < h->e_shnum; i++) {
+    for (unsigned i = 0; i < header->e_shnum; i++) {
         unsigned char note[sizeof(Elf64_Nhdr) + 4 + 20];
         const Elf64_Nhdr *n = (const Elf64_Nhdr *)note;
         if (section[i].sh_type != SHT_NOTE || section[i].sh_size != sizeof note ||
@@ -290,54 +295,55 @@ static int order_symbols(const void *a, const void *b)
 }
 
 /* Reads the symbols of one ELF file into f. */
-static void read_elf(struct col_symbols *s, struct file *f, int source, int fd)
+static void read_elf(struct col_symbols *symbols, struct file *file, int source, int fd)
 {
-    Elf64_Ehdr h;
+    Elf64_Ehdr header;
     char debug[COL_PATH_MAX];
     Elf64_Shdr *section = NULL;
     bool kept = false;
-    if (fd >= 0 && is_elf(fd, &h) &&
-        (section = read_block(fd, h.e_shoff, (uint64_t)h.e_shnum * sizeof *section))) {
-        kept = read_symbols(f, source, fd, &h, section) > 0;
+    if (fd >= 0 && is_elf(fd, &header) &&
+        (section = read_block(fd, header.e_shoff, (uint64_t)header.e_shnum * sizeof *section))) {
+        kept = read_symbols(file, source, fd, &header, section) > 0;
         if (source == 0) {
-            read_segments(f, fd, &h);
-            if (debug_path(fd, &h, section, debug, sizeof debug))
-                read_elf(s, f, 1, open(debug, O_RDONLY | O_CLOEXEC));
+            read_segments(file, fd, &header);
+            if (debug_path(fd, &header, section, debug, sizeof debug))
+                read_elf(symbols, file, 1, open(debug, O_RDONLY | O_CLOEXEC));
         }
     }
     free(section);
     if (kept)
-        s->held++;
+        symbols->held++;
     else if (fd >= 0)
         close(fd);
 }
 
-static void read_file(struct col_symbols *s, struct file *f)
+static void read_file(struct col_symbols *symbols, struct file *file)
 {
-    f->read = true;
-    read_elf(s, f, 0, s->held < FILES_MAX ? col_mapping_open(f->path, f->pid) : -1);
-    if (f->symbols)
-        qsort(f->symbol, f->symbols, sizeof *f->symbol, order_symbols);
+    file->read = true;
+    read_elf(symbols, file, 0,
+             symbols->held < FILES_MAX ? col_mapping_open(file->path, file->pid) : -1);
+    if (file->symbols)
+        qsort(file->symbol, file->symbols, sizeof *file->symbol, order_symbols);
 }
 
 /* As a user writes it: without the version that the dynamic linker looks for
  * ("memcpy@@GLIBC_2.14"), C++ demangled. */
-static const char *shown(struct col_symbols *s, char *name)
+static const char *shown(struct col_symbols *symbols, char *name)
 {
     char *version = strchr(name, '@');
     if (version && version > name)
         *version = 0;
-    free(s->demangled);
-    s->demangled = col_demangle(name);
-    return s->demangled ? s->demangled : name;
+    free(symbols->demangled);
+    symbols->demangled = col_demangle(name);
+    return symbols->demangled ? symbols->demangled : name;
 }
 
-struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t offset)
+struct col_symbol col_symbols_at(struct col_symbols *symbols, uint32_t file, uint64_t offset)
 {
-    struct file *f = s->file[file];
+    struct file *f = symbols->file[file];
     uint64_t address = offset;
     if (!f->read)
-        read_file(s, f);
+        read_file(symbols, f);
     bool inside = f->segments == 0;
     for (unsigned i = 0; i < f->segments; i++)
         if (offset >= f->segment[i].offset && offset - f->segment[i].offset < f->segment[i].bytes) {
@@ -345,61 +351,63 @@ struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t 
             inside = true;
         }
     size_t lo = behind(f->symbol, f->symbols, sizeof *f->symbol, address);
-    struct symbol *x = lo && inside ? &f->symbol[lo - 1] : NULL;
-    if (!x || (x->size && address - x->start >=
-                              x->size)) /* written in assembler: no size, up to the next one */
+    struct symbol *symbol = lo && inside ? &f->symbol[lo - 1] : NULL;
+    if (!symbol ||
+        (symbol->size && address - symbol->start >=
+                             symbol->size)) /* written in assembler: no size, up to the next one */
         return (struct col_symbol){NULL, NULL};
-    if (x->slot)
-        return (struct col_symbol){"", &x->slot};
-    const struct names *n = &f->names[x->source];
-    uint64_t left = n->bytes - x->name;
-    ssize_t got = pread(n->fd, s->name, left < sizeof s->name - 1 ? left : sizeof s->name - 1,
-                        (off_t)(n->offset + x->name));
+    if (symbol->slot)
+        return (struct col_symbol){"", &symbol->slot};
+    const struct names *names = &f->names[symbol->source];
+    uint64_t left = names->bytes - symbol->name;
+    ssize_t got = pread(names->fd, symbols->name,
+                        left < sizeof symbols->name - 1 ? left : sizeof symbols->name - 1,
+                        (off_t)(names->offset + symbol->name));
     if (got <= 0)
         return (struct col_symbol){NULL, NULL};
-    s->name[got] = 0;
-    return (struct col_symbol){shown(s, s->name), &x->slot};
+    symbols->name[got] = 0;
+    return (struct col_symbol){shown(symbols, symbols->name), &symbol->slot};
 }
 
-int64_t *col_symbols_file_slot(struct col_symbols *s, uint32_t file)
+int64_t *col_symbols_file_slot(struct col_symbols *symbols, uint32_t file)
 {
-    return &s->file[file]->slot;
+    return &symbols->file[file]->slot;
 }
 
-const char *col_symbols_file_name(const struct col_symbols *s, uint32_t file)
+const char *col_symbols_file_name(const struct col_symbols *symbols, uint32_t file)
 {
-    const char *slash = strrchr(s->file[file]->path, '/');
-    if (strcmp(s->file[file]->path, COL_MAPPING_VDSO) == 0)
+    const char *slash = strrchr(symbols->file[file]->path, '/');
+    if (strcmp(symbols->file[file]->path, COL_MAPPING_VDSO) == 0)
         return "vdso";
-    return slash ? slash + 1 : s->file[file]->path;
+    return slash ? slash + 1 : symbols->file[file]->path;
 }
 
 /* ---- /tmp/perf-PID.map ------------------------------------------------------------------------------------------------------ */
 
-static struct map *map_of(struct col_symbols *s, int32_t pid)
+static struct map *map_of(struct col_symbols *symbols, int32_t pid)
 {
-    for (size_t i = 0; i < s->maps; i++)
-        if (s->map[i].pid == pid)
-            return &s->map[i];
-    struct map *list = realloc(s->map, (s->maps + 1) * sizeof *list);
+    for (size_t i = 0; i < symbols->maps; i++)
+        if (symbols->map[i].pid == pid)
+            return &symbols->map[i];
+    struct map *list = realloc(symbols->map, (symbols->maps + 1) * sizeof *list);
     if (!list)
         return NULL;
-    s->map = list;
-    list[s->maps] = (struct map){.pid = pid, .turn = s->turn - 1};
-    return &list[s->maps++];
+    symbols->map = list;
+    list[symbols->maps] = (struct map){.pid = pid, .turn = symbols->turn - 1};
+    return &list[symbols->maps++];
 }
 
 /* A line: START SIZE NAME, numbers in hex. */
-static void add_line(struct map *m, char *line)
+static void add_line(struct map *map, char *line)
 {
     char *end, *name;
     uint64_t start = strtoull(line, &end, 16);
     uint64_t size = *end == ' ' ? strtoull(end, &name, 16) : 0;
-    if (!size || *name != ' ' || !name[1] || m->symbols == MAP_NAMES_MAX)
+    if (!size || *name != ' ' || !name[1] || map->symbols == MAP_NAMES_MAX)
         return;
-    if (grow((void **)&m->symbol, &m->room, m->symbols + 1, sizeof *m->symbol))
-        m->symbol[m->symbols++] =
-            (struct map_symbol){.start = start, .size = size, .name = (size_t)(name + 1 - m->text)};
+    if (grow((void **)&map->symbol, &map->room, map->symbols + 1, sizeof *map->symbol))
+        map->symbol[map->symbols++] = (struct map_symbol){
+            .start = start, .size = size, .name = (size_t)(name + 1 - map->text)};
 }
 
 /* Later lines say what an address is called now: they stand behind earlier ones. */
@@ -412,21 +420,21 @@ static int order_map(const void *a, const void *b)
 }
 
 /* The rows from `old` on are new: they get their places among the others. */
-static void sort_map(struct map *m, size_t old)
+static void sort_map(struct map *map, size_t old)
 {
-    size_t new = m->symbols - old, at = m->symbols, left = old;
+    size_t new = map->symbols - old, at = map->symbols, left = old;
     struct map_symbol *tail = new &&old ? malloc(new * sizeof *tail) : NULL;
     if (!tail) { /* all are new, or there is no room to be quick */
         if (new)
-            qsort(m->symbol, m->symbols, sizeof *m->symbol, order_map);
+            qsort(map->symbol, map->symbols, sizeof *map->symbol, order_map);
         return;
     }
-    memcpy(tail, m->symbol + old, new * sizeof *tail);
+    memcpy(tail, map->symbol + old, new * sizeof *tail);
     qsort(tail, new, sizeof *tail, order_map);
     while (new)
-        m->symbol[--at] = left && order_map(&m->symbol[left - 1], &tail[new - 1]) > 0
-                              ? m->symbol[--left]
-                              : tail[--new];
+        map->symbol[--at] = left && order_map(&map->symbol[left - 1], &tail[new - 1]) > 0
+                                ? map->symbol[--left]
+                                : tail[--new];
     free(tail);
 }
 
@@ -451,81 +459,82 @@ static int open_map(int32_t pid)
 }
 
 /* Reads what was added since. */
-static void read_more(struct map *m)
+static void read_more(struct map *map)
 {
     struct stat st;
-    size_t old = m->symbols;
-    int fd = m->bytes < (off_t)MAP_MAX ? open_map(m->pid) : -1;
+    size_t old = map->symbols;
+    int fd = map->bytes < (off_t)MAP_MAX ? open_map(map->pid) : -1;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && st.st_size > m->bytes) {
+    if (fstat(fd, &st) == 0 && st.st_size > map->bytes) {
         off_t until = st.st_size < (off_t)MAP_MAX ? st.st_size : (off_t)MAP_MAX;
-        size_t more = (size_t)(until - m->bytes);
-        char *text = realloc(m->text, m->used + more + 1);
-        ssize_t got = text ? pread(fd, text + m->used, more, m->bytes) : -1;
-        m->text = text ? text : m->text;
+        size_t more = (size_t)(until - map->bytes);
+        char *text = realloc(map->text, map->used + more + 1);
+        ssize_t got = text ? pread(fd, text + map->used, more, map->bytes) : -1;
+        map->text = text ? text : map->text;
         size_t whole = got > 0 ? (size_t)got : 0;
-        while (whole && m->text[m->used + whole - 1] != '\n')
+        while (whole && map->text[map->used + whole - 1] != '\n')
             whole--;
-        for (size_t at = m->used, end = m->used + whole; at < end;) {
-            char *nl = memchr(m->text + at, '\n', end - at);
+        for (size_t at = map->used, end = map->used + whole; at < end;) {
+            char *nl = memchr(map->text + at, '\n', end - at);
             *nl = 0;
-            add_line(m, m->text + at);
-            at = (size_t)(nl + 1 - m->text);
+            add_line(map, map->text + at);
+            at = (size_t)(nl + 1 - map->text);
         }
-        m->used += whole;
-        m->bytes += (off_t)whole;
+        map->used += whole;
+        map->bytes += (off_t)whole;
         if (until == (off_t)MAP_MAX || (got > 0 && (size_t)got - whole > MAP_LINE_MAX))
-            m->bytes = (off_t)MAP_MAX; /* enough of it */
-        sort_map(m, old);
+            map->bytes = (off_t)MAP_MAX; /* enough of it */
+        sort_map(map, old);
     }
     close(fd);
 }
 
 /* Of several rows the last line that was written: earlier ones are of code that is gone. */
-static struct map_symbol *find_in(struct map *m, uint64_t address)
+static struct map_symbol *find_in(struct map *map, uint64_t address)
 {
-    size_t lo = behind(m->symbol, m->symbols, sizeof *m->symbol, address);
+    size_t lo = behind(map->symbol, map->symbols, sizeof *map->symbol, address);
     struct map_symbol *best = NULL;
     for (size_t i = lo; i-- > 0 && lo - i <= MAP_OVERLAP;) {
-        struct map_symbol *x = &m->symbol[i];
-        if (address - x->start < x->size && (!best || x->name > best->name))
-            best = x;
+        struct map_symbol *map_symbol = &map->symbol[i];
+        if (address - map_symbol->start < map_symbol->size &&
+            (!best || map_symbol->name > best->name))
+            best = map_symbol;
     }
     return best;
 }
 
-struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t parent,
+struct col_symbol col_symbols_in_map(struct col_symbols *symbols, int32_t pid, int32_t parent,
                                      uint64_t address)
 {
     const int32_t pids[] = {pid, parent};
     for (int i = 0; i < 2 && pids[i]; i++) {
-        struct map *m = map_of(s, pids[i]);
-        struct map_symbol *x = m ? find_in(m, address) : NULL;
-        if (m && !x && m->turn != s->turn) {
-            m->turn = s->turn;
-            read_more(m);
-            x = find_in(m, address);
+        struct map *map = map_of(symbols, pids[i]);
+        struct map_symbol *map_symbol = map ? find_in(map, address) : NULL;
+        if (map && !map_symbol && map->turn != symbols->turn) {
+            map->turn = symbols->turn;
+            read_more(map);
+            map_symbol = find_in(map, address);
         }
-        if (x)
-            return (struct col_symbol){m->text + x->name, &x->slot};
+        if (map_symbol)
+            return (struct col_symbol){map->text + map_symbol->name, &map_symbol->slot};
     }
     return (struct col_symbol){NULL, NULL};
 }
 
-void col_symbols_look_again(struct col_symbols *s)
+void col_symbols_look_again(struct col_symbols *symbols)
 {
-    s->turn++;
+    symbols->turn++;
 }
 
-void col_symbols_forget(struct col_symbols *s)
+void col_symbols_forget(struct col_symbols *symbols)
 {
-    for (size_t i = 0; i < s->files; i++) {
-        s->file[i]->slot = 0;
-        for (size_t k = 0; k < s->file[i]->symbols; k++)
-            s->file[i]->symbol[k].slot = 0;
+    for (size_t i = 0; i < symbols->files; i++) {
+        symbols->file[i]->slot = 0;
+        for (size_t k = 0; k < symbols->file[i]->symbols; k++)
+            symbols->file[i]->symbol[k].slot = 0;
     }
-    for (size_t i = 0; i < s->maps; i++)
-        for (size_t k = 0; k < s->map[i].symbols; k++)
-            s->map[i].symbol[k].slot = 0;
+    for (size_t i = 0; i < symbols->maps; i++)
+        for (size_t k = 0; k < symbols->map[i].symbols; k++)
+            symbols->map[i].symbol[k].slot = 0;
 }

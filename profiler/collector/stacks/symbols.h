@@ -16,13 +16,14 @@
 struct col_symbols;
 
 struct col_symbols *col_symbols_new(void); /* NULL: out of memory */
-void col_symbols_free(struct col_symbols *s);
+void col_symbols_free(struct col_symbols *symbols);
 
 /* The file `path`, as process pid sees it (col_mapping_open): an index for col_symbols_at. Read at
  * the first question. Another `inode` is another file: a library may be built anew while it is in
  * use. UINT32_MAX: out of memory.
  */
-uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, uint64_t inode);
+uint32_t col_symbols_file(struct col_symbols *symbols, int32_t pid, const char *path,
+                          uint64_t inode);
 
 /* What a function is called. `slot` is a place of the caller's for what it made of the name (0 at
  * first), kept with the function; NULL together with the name where nothing is known. */
@@ -32,19 +33,19 @@ struct col_symbol {
 };
 
 /* Function at a file offset. */
-struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t offset);
+struct col_symbol col_symbols_at(struct col_symbols *symbols, uint32_t file, uint64_t offset);
 /* Function at an address outside of every file, by the map that process pid or its ancestor
  * `parent` (0: none) writes. */
-struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t parent,
+struct col_symbol col_symbols_in_map(struct col_symbols *symbols, int32_t pid, int32_t parent,
                                      uint64_t address);
 /* Maps that did not name an address may have grown since: they are read again, each once until the
  * next call. */
-void col_symbols_look_again(struct col_symbols *s);
+void col_symbols_look_again(struct col_symbols *symbols);
 /* Slot of a file as a whole, for addresses without a symbol. */
-int64_t *col_symbols_file_slot(struct col_symbols *s, uint32_t file);
-const char *col_symbols_file_name(const struct col_symbols *s,
+int64_t *col_symbols_file_slot(struct col_symbols *symbols, uint32_t file);
+const char *col_symbols_file_name(const struct col_symbols *symbols,
                                   uint32_t file); /* "libc.so.6", "vdso" */
 /* Sets all slots to 0. */
-void col_symbols_forget(struct col_symbols *s);
+void col_symbols_forget(struct col_symbols *symbols);
 
 #endif

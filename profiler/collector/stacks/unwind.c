@@ -54,7 +54,7 @@ struct col_unwind {
 
 /* What a sample holds. */
 struct sample {
-    struct col_unwind *u;
+    struct col_unwind *unwind;
     int32_t pid;
     const uint8_t *stack;
     uint64_t base; /* address of its first byte */
@@ -95,72 +95,75 @@ void col_unwind_free(struct col_unwind *u)
 
 /* The tables of what is mapped there; NULL: it is no file. The number in the mapping spares the
  * search. */
-static struct col_unwind_rows *rows_of(struct col_unwind *u, int32_t pid, struct col_mapping *m)
+static struct col_unwind_rows *rows_of(struct col_unwind *unwind, int32_t pid,
+                                       struct col_mapping *mapping)
 {
-    if (m->tables < u->files)
-        return u->file[m->tables].rows;
-    if (m->tables == COL_MAPPING_NO_TABLES || !col_mapping_is_file(m)) {
-        m->tables = COL_MAPPING_NO_TABLES;
+    if (mapping->tables < unwind->files)
+        return unwind->file[mapping->tables].rows;
+    if (mapping->tables == COL_MAPPING_NO_TABLES || !col_mapping_is_file(mapping)) {
+        mapping->tables = COL_MAPPING_NO_TABLES;
         return NULL;
     }
-    for (size_t i = 0; i < u->files; i++)
-        if (u->file[i].path == m->path)
-            return u->file[m->tables = (uint32_t)i].rows;
-    if (u->files == FILES_MAX)
+    for (size_t i = 0; i < unwind->files; i++)
+        if (unwind->file[i].path == mapping->path)
+            return unwind->file[mapping->tables = (uint32_t)i].rows;
+    if (unwind->files == FILES_MAX)
         return NULL;
-    struct col_unwind_rows *t = col_unwind_rows_open(col_mapping_open(m->path, pid));
-    if (!t)
+    struct col_unwind_rows *rows = col_unwind_rows_open(col_mapping_open(mapping->path, pid));
+    if (!rows)
         return NULL;
-    m->tables = (uint32_t)u->files;
-    u->file[u->files++] = (struct file){m->path, t};
-    return t;
+    mapping->tables = (uint32_t)unwind->files;
+    unwind->file[unwind->files++] = (struct file){mapping->path, rows};
+    return rows;
 }
 
 /* Is there a call right before the address? */
-static enum col_unwind_call call_before(const struct sample *s, uint64_t address)
+static enum col_unwind_call call_before(const struct sample *sample, uint64_t address)
 {
-    struct col_mapping *m = col_mappings_find(s->u->maps, s->pid, address - 1);
-    struct col_unwind_rows *t = m ? rows_of(s->u, s->pid, m) : NULL;
-    return t ? col_unwind_rows_call(t, address - m->start + m->offset) : COL_UNWIND_NO_CALL;
+    struct col_mapping *mapping = col_mappings_find(sample->unwind->maps, sample->pid, address - 1);
+    struct col_unwind_rows *rows = mapping ? rows_of(sample->unwind, sample->pid, mapping) : NULL;
+    return rows ? col_unwind_rows_call(rows, address - mapping->start + mapping->offset)
+                : COL_UNWIND_NO_CALL;
 }
 
-static bool read_word(const struct sample *s, uint64_t address, uint64_t *to)
+static bool read_word(const struct sample *sample, uint64_t address, uint64_t *to)
 {
-    uint64_t at = address - s->base;
-    if (address < s->base || at >= s->bytes || s->bytes - at < sizeof *to)
+    uint64_t at = address - sample->base;
+    if (address < sample->base || at >= sample->bytes || sample->bytes - at < sizeof *to)
         return false;
-    memcpy(to, s->stack + at, sizeof *to);
+    memcpy(to, sample->stack + at, sizeof *to);
     return true;
 }
 
 /* ---- expressions (DWARF 5, section 2.5) --------------------------------------------------------------------------------------- */
 
 struct machine {
-    const struct sample *s;
-    const struct frame *f;
+    const struct sample *sample;
+    const struct frame *frame;
     uint64_t cfa, stack[32];
     size_t depth;
 };
 
-static bool push(struct machine *m, uint64_t value)
+static bool push(struct machine *machine, uint64_t value)
 {
-    if (m->depth == sizeof m->stack / sizeof *m->stack)
+    if (machine->depth == sizeof machine->stack / sizeof *machine->stack)
         return false;
-    m->stack[m->depth++] = value;
+    machine->stack[machine->depth++] = value;
     return true;
 }
 
-static bool push_register(struct machine *m, uint64_t reg, uint64_t offset)
+static bool push_register(struct machine *machine, uint64_t reg, uint64_t offset)
 {
-    return reg < COL_UNWIND_REGISTERS && m->f->known >> reg & 1 && push(m, m->f->reg[reg] + offset);
+    return reg < COL_UNWIND_REGISTERS && machine->frame->known >> reg & 1 &&
+           push(machine, machine->frame->reg[reg] + offset);
 }
 
 /* Operations on the upper two values. */
-static bool binary(struct machine *m, uint8_t atom)
+static bool binary(struct machine *machine, uint8_t atom)
 {
-    if (m->depth < 2)
+    if (machine->depth < 2)
         return false;
-    uint64_t b = m->stack[--m->depth], *a = &m->stack[m->depth - 1];
+    uint64_t b = machine->stack[--machine->depth], *a = &machine->stack[machine->depth - 1];
     int64_t x = (int64_t)*a, y = (int64_t)b;
     switch (atom) {
     case DW_OP_and:
@@ -210,16 +213,16 @@ static bool binary(struct machine *m, uint8_t atom)
     }
 }
 
-static bool operate(struct machine *m, const struct col_unwind_op *op)
+static bool operate(struct machine *machine, const struct col_unwind_op *op)
 {
     uint8_t a = op->atom;
     if (a >= DW_OP_lit0 && a <= DW_OP_lit31)
-        return push(m, (uint64_t)(a - DW_OP_lit0));
+        return push(machine, (uint64_t)(a - DW_OP_lit0));
     if (a >= DW_OP_breg0 && a <= DW_OP_breg31)
-        return push_register(m, (uint64_t)(a - DW_OP_breg0), op->number);
+        return push_register(machine, (uint64_t)(a - DW_OP_breg0), op->number);
     switch (a) {
     case DW_OP_bregx:
-        return push_register(m, op->number, op->number2);
+        return push_register(machine, op->number, op->number2);
     case DW_OP_const1u:
     case DW_OP_const1s:
     case DW_OP_const2u:
@@ -230,119 +233,122 @@ static bool operate(struct machine *m, const struct col_unwind_op *op)
     case DW_OP_const8s:
     case DW_OP_constu:
     case DW_OP_consts:
-        return push(m, op->number); /* libdw extends signs */
+        return push(machine, op->number); /* libdw extends signs */
     case DW_OP_call_frame_cfa:
-        return push(m, m->cfa);
+        return push(machine, machine->cfa);
     case DW_OP_nop:
         return true;
     case DW_OP_dup:
-        return m->depth && push(m, m->stack[m->depth - 1]);
+        return machine->depth && push(machine, machine->stack[machine->depth - 1]);
     case DW_OP_over:
-        return m->depth > 1 && push(m, m->stack[m->depth - 2]);
+        return machine->depth > 1 && push(machine, machine->stack[machine->depth - 2]);
     case DW_OP_drop:
-        return m->depth && m->depth--;
+        return machine->depth && machine->depth--;
     case DW_OP_plus_uconst:
-        return m->depth && ((m->stack[m->depth - 1] += op->number), true);
+        return machine->depth && ((machine->stack[machine->depth - 1] += op->number), true);
     case DW_OP_deref:
-        return m->depth && read_word(m->s, m->stack[m->depth - 1], &m->stack[m->depth - 1]);
+        return machine->depth && read_word(machine->sample, machine->stack[machine->depth - 1],
+                                           &machine->stack[machine->depth - 1]);
     default:
-        return binary(m, a);
+        return binary(machine, a);
     }
 }
 
-static bool evaluate(const struct sample *s, const struct frame *f, uint64_t cfa,
-                     const struct col_unwind_rows *t, int32_t index, uint64_t *value)
+static bool evaluate(const struct sample *sample, const struct frame *frame, uint64_t cfa,
+                     const struct col_unwind_rows *rows, int32_t index, uint64_t *value)
 {
-    struct machine m = {.s = s, .f = f, .cfa = cfa};
+    struct machine machine = {.sample = sample, .frame = frame, .cfa = cfa};
     size_t n;
-    const struct col_unwind_op *op = col_unwind_rows_expression(t, index, &n);
+    const struct col_unwind_op *op = col_unwind_rows_expression(rows, index, &n);
     for (size_t i = 0; i < n; i++)
-        if (!operate(&m, &op[i]))
+        if (!operate(&machine, &op[i]))
             return false;
-    if (!m.depth)
+    if (!machine.depth)
         return false;
-    *value = m.stack[m.depth - 1];
+    *value = machine.stack[machine.depth - 1];
     return true;
 }
 
 /* ---- one frame ---------------------------------------------------------------------------------------------------------------- */
 
 /* Value of a register in the caller. */
-static enum step restore(const struct sample *s, const struct frame *f,
-                         const struct col_unwind_rows *t, uint64_t cfa,
-                         const struct col_unwind_rule *x, uint64_t *value)
+static enum step restore(const struct sample *sample, const struct frame *frame,
+                         const struct col_unwind_rows *rows, uint64_t cfa,
+                         const struct col_unwind_rule *unwind_rule, uint64_t *value)
 {
-    uint64_t place = cfa + (uint64_t)(int64_t)x->value;
-    switch ((enum col_unwind_kind)x->kind) {
+    uint64_t place = cfa + (uint64_t)(int64_t)unwind_rule->value;
+    switch ((enum col_unwind_kind)unwind_rule->kind) {
     case COL_UNWIND_IS:
         *value = place;
         return STEP_ON;
     case COL_UNWIND_COPY:
-        *value = f->reg[x->value];
-        return f->known >> x->value & 1 ? STEP_ON : STEP_WRONG;
+        *value = frame->reg[unwind_rule->value];
+        return frame->known >> unwind_rule->value & 1 ? STEP_ON : STEP_WRONG;
     case COL_UNWIND_IS_EXPR:
-        return evaluate(s, f, cfa, t, x->value, value) ? STEP_ON : STEP_WRONG;
+        return evaluate(sample, frame, cfa, rows, unwind_rule->value, value) ? STEP_ON : STEP_WRONG;
     case COL_UNWIND_SAVED_EXPR:
-        if (!evaluate(s, f, cfa, t, x->value, &place))
+        if (!evaluate(sample, frame, cfa, rows, unwind_rule->value, &place))
             return STEP_WRONG;
         break;
     case COL_UNWIND_SAVED_AT:
         break;
     }
-    return read_word(s, place, value)    ? STEP_ON
-           : place >= s->base + s->bytes ? STEP_OUTSIDE
-                                         : STEP_WRONG;
+    return read_word(sample, place, value)         ? STEP_ON
+           : place >= sample->base + sample->bytes ? STEP_OUTSIDE
+                                                   : STEP_WRONG;
 }
 
 /* From a frame to its caller. On anything but STEP_ON f is as it was. */
-static enum step step(const struct sample *s, struct frame *f)
+static enum step step(const struct sample *sample, struct frame *frame)
 {
-    struct frame up = *f;
-    uint64_t pc = f->reg[COL_UNWIND_RIP] - !f->exact, cfa;
-    struct col_mapping *m = col_mappings_find(s->u->maps, s->pid, pc);
-    struct col_unwind_rows *t = m ? rows_of(s->u, s->pid, m) : NULL;
-    uint64_t address = t ? col_unwind_rows_address(t, pc - m->start + m->offset) : UINT64_MAX;
+    struct frame up = *frame;
+    uint64_t pc = frame->reg[COL_UNWIND_RIP] - !frame->exact, cfa;
+    struct col_mapping *mapping = col_mappings_find(sample->unwind->maps, sample->pid, pc);
+    struct col_unwind_rows *rows = mapping ? rows_of(sample->unwind, sample->pid, mapping) : NULL;
+    uint64_t address =
+        rows ? col_unwind_rows_address(rows, pc - mapping->start + mapping->offset) : UINT64_MAX;
     const struct col_unwind_row *row =
-        address != UINT64_MAX ? col_unwind_rows_at(t, address) : NULL;
+        address != UINT64_MAX ? col_unwind_rows_at(rows, address) : NULL;
     if (!row || row->none)
         return STEP_BLIND;
     if (row->lost >> COL_UNWIND_RIP & 1)
         return STEP_LAST;
     if (row->cfa_expression) {
-        if (!evaluate(s, f, 0, t, row->cfa_value, &cfa))
+        if (!evaluate(sample, frame, 0, rows, row->cfa_value, &cfa))
             return STEP_WRONG;
     } else {
-        if (!(f->known >> row->cfa_register & 1))
+        if (!(frame->known >> row->cfa_register & 1))
             return STEP_WRONG;
-        cfa = f->reg[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
+        cfa = frame->reg[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
     }
-    if (!row->signal && cfa <= f->reg[COL_UNWIND_RSP])
+    if (!row->signal && cfa <= frame->reg[COL_UNWIND_RSP])
         return STEP_WRONG;
     up.reg[COL_UNWIND_RSP] = cfa;
-    up.known = (f->known & ~row->lost) | 1u << COL_UNWIND_RSP;
+    up.known = (frame->known & ~row->lost) | 1u << COL_UNWIND_RSP;
     up.known &= ~(1u << COL_UNWIND_RIP);
     for (unsigned i = 0; i < row->rules; i++) {
-        const struct col_unwind_rule *x = &row->rule[i];
-        enum step found = restore(s, f, t, cfa, x, &up.reg[x->reg]);
-        if (found != STEP_ON && x->reg == COL_UNWIND_RIP)
+        const struct col_unwind_rule *unwind_rule = &row->rule[i];
+        enum step found = restore(sample, frame, rows, cfa, unwind_rule, &up.reg[unwind_rule->reg]);
+        if (found != STEP_ON && unwind_rule->reg == COL_UNWIND_RIP)
             return found;
-        up.known = found == STEP_ON ? up.known | 1u << x->reg : up.known & ~(1u << x->reg);
+        up.known = found == STEP_ON ? up.known | 1u << unwind_rule->reg
+                                    : up.known & ~(1u << unwind_rule->reg);
     }
     if (!(up.known >> COL_UNWIND_RIP & 1))
         return STEP_WRONG;
     if (!up.reg[COL_UNWIND_RIP])
         return STEP_LAST;
     up.exact = row->signal;
-    *f = up;
+    *frame = up;
     return STEP_ON;
 }
 
 /* ---- code without tables ------------------------------------------------------------------------------------------------------ */
 
 /* The caller of f, if the word at `at` is its return address and `rbp` its frame pointer. */
-static struct frame guessed(const struct frame *f, uint64_t at, uint64_t address, uint64_t rbp)
+static struct frame guessed(const struct frame *frame, uint64_t at, uint64_t address, uint64_t rbp)
 {
-    struct frame up = *f;
+    struct frame up = *frame;
     up.reg[COL_UNWIND_RIP] = address;
     up.reg[COL_UNWIND_RSP] = at + sizeof address;
     up.reg[COL_UNWIND_RBP] = rbp;
@@ -353,93 +359,98 @@ static struct frame guessed(const struct frame *f, uint64_t at, uint64_t address
 
 /* Inside a trial: trampolines have one word below their return address, to align the stack or the
  * caller's frame pointer. */
-static bool pass_trampoline(const struct sample *s, struct frame *f)
+static bool pass_trampoline(const struct sample *sample, struct frame *frame)
 {
-    uint64_t at = f->reg[COL_UNWIND_RSP], word, address;
-    if (f->exact || !read_word(s, at, &word) || !read_word(s, at + sizeof word, &address) ||
-        !call_before(s, address))
+    uint64_t at = frame->reg[COL_UNWIND_RSP], word, address;
+    if (frame->exact || !read_word(sample, at, &word) ||
+        !read_word(sample, at + sizeof word, &address) || !call_before(sample, address))
         return false;
-    *f = guessed(f, at + sizeof word, address,
-                 f->reg[COL_UNWIND_RBP] == at ? word : f->reg[COL_UNWIND_RBP]);
+    *frame = guessed(frame, at + sizeof word, address,
+                     frame->reg[COL_UNWIND_RBP] == at ? word : frame->reg[COL_UNWIND_RBP]);
     return true;
 }
 
 /* How many frames do the tables lead on from here, with a call before every return address?
  * UINT_MAX: to the outermost one. A stack that goes on behind the bytes counts as far as they
  * reach. */
-static unsigned leads_on(const struct sample *s, struct frame f, unsigned most)
+static unsigned leads_on(const struct sample *sample, struct frame frame, unsigned most)
 {
     for (unsigned n = 0; n < most; n++) {
-        enum step next = step(s, &f);
+        enum step next = step(sample, &frame);
         if (next == STEP_LAST)
             return UINT_MAX;
         if (next == STEP_OUTSIDE)
-            return s->full && n >= TRIAL_LEAST ? n : 0;
-        if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(s, &f)))
+            return sample->full && n >= TRIAL_LEAST ? n : 0;
+        if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(sample, &frame)))
             return 0;
-        struct col_mapping *m =
-            next == STEP_ON ? col_mappings_find(s->u->maps, s->pid, f.reg[COL_UNWIND_RIP] - 1)
-                            : NULL;
-        if (next == STEP_ON && (!m || (rows_of(s->u, s->pid, m) && !f.exact &&
-                                       !call_before(s, f.reg[COL_UNWIND_RIP]))))
+        struct col_mapping *mapping = next == STEP_ON
+                                          ? col_mappings_find(sample->unwind->maps, sample->pid,
+                                                              frame.reg[COL_UNWIND_RIP] - 1)
+                                          : NULL;
+        if (next == STEP_ON &&
+            (!mapping || (rows_of(sample->unwind, sample->pid, mapping) && !frame.exact &&
+                          !call_before(sample, frame.reg[COL_UNWIND_RIP]))))
             return 0;
     }
     return most;
 }
 
 struct guess {
-    struct frame f;
+    struct frame frame;
     unsigned frames; /* that it leads on */
 };
 
 /* The caller's frame pointer is where it was, or one of the words that were pushed behind the
  * return address. The best is kept in *best; true: no better one is possible. */
-static bool try_caller(const struct sample *s, const struct frame *f, uint64_t at, uint64_t address,
-                       struct guess *best)
+static bool try_caller(const struct sample *sample, const struct frame *frame, uint64_t at,
+                       uint64_t address, struct guess *best)
 {
-    uint64_t rbp = f->reg[COL_UNWIND_RBP];
+    uint64_t rbp = frame->reg[COL_UNWIND_RBP];
     for (unsigned i = 0; i <= PUSHED_MAX; i++) {
-        if (i && (at - s->base < i * sizeof rbp || !read_word(s, at - i * sizeof rbp, &rbp)))
+        if (i &&
+            (at - sample->base < i * sizeof rbp || !read_word(sample, at - i * sizeof rbp, &rbp)))
             break;
-        if (i && (rbp <= at || rbp - s->base >= s->bytes)) /* not on this stack */
+        if (i && (rbp <= at || rbp - sample->base >= sample->bytes)) /* not on this stack */
             continue;
-        struct guess g = {.f = guessed(f, at, address, rbp)};
-        if (!i && !(f->known >> COL_UNWIND_RBP & 1))
-            g.f.known &= ~(1u << COL_UNWIND_RBP);
-        g.frames = leads_on(s, g.f, TRIAL_FRAMES);
-        if (g.frames > best->frames)
-            *best = g;
+        struct guess guess = {.frame = guessed(frame, at, address, rbp)};
+        if (!i && !(frame->known >> COL_UNWIND_RBP & 1))
+            guess.frame.known &= ~(1u << COL_UNWIND_RBP);
+        guess.frames = leads_on(sample, guess.frame, TRIAL_FRAMES);
+        if (guess.frames > best->frames)
+            *best = guess;
     }
     return best->frames == UINT_MAX;
 }
 
 /* Code that is made at run time is called through a pointer, so what a direct call left behind on
  * the stack is the second choice: a function that ends with a jump into such code. */
-static bool search_caller(const struct sample *s, struct frame *f)
+static bool search_caller(const struct sample *sample, struct frame *frame)
 {
-    uint64_t from = f->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
-    size_t words = f->exact ? s->bytes / sizeof address : CALLER_WORDS, seconds = 0, guesses = 0;
+    uint64_t from = frame->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
+    size_t words = frame->exact ? sample->bytes / sizeof address : CALLER_WORDS, seconds = 0,
+           guesses = 0;
     struct guess best = {.frames = TRIAL_LEAST - 1};
-    struct frame up = *f;
-    bool done = pass_trampoline(s, &up) && leads_on(s, up, TRIAL_LEAST) >= TRIAL_LEAST;
+    struct frame up = *frame;
+    bool done = pass_trampoline(sample, &up) && leads_on(sample, up, TRIAL_LEAST) >= TRIAL_LEAST;
     if (done)
-        best.f = up;
+        best.frame = up;
     for (size_t i = 0; !done && i < words && guesses < GUESSES_MAX &&
-                       read_word(s, from + i * sizeof address, &address);
+                       read_word(sample, from + i * sizeof address, &address);
          i++) {
         enum col_unwind_call call =
-            address > UINT16_MAX ? call_before(s, address) : COL_UNWIND_NO_CALL;
+            address > UINT16_MAX ? call_before(sample, address) : COL_UNWIND_NO_CALL;
         if (call == COL_UNWIND_DIRECT && seconds < GUESSES_MAX)
             second[seconds++] = from + i * sizeof address;
         guesses += call == COL_UNWIND_INDIRECT;
         done = call == COL_UNWIND_INDIRECT &&
-               try_caller(s, f, from + i * sizeof address, address, &best);
+               try_caller(sample, frame, from + i * sizeof address, address, &best);
     }
     for (size_t i = 0; !done && i < seconds; i++)
-        done = read_word(s, second[i], &address) && try_caller(s, f, second[i], address, &best);
+        done = read_word(sample, second[i], &address) &&
+               try_caller(sample, frame, second[i], address, &best);
     if (!done && best.frames < TRIAL_LEAST)
         return false;
-    *f = best.f;
+    *frame = best.frame;
     return true;
 }
 
@@ -449,7 +460,7 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
                   const uint8_t *stack, size_t bytes, bool full, uint64_t *ip, size_t most,
                   enum col_unwind_end *end)
 {
-    struct sample s = {.u = u,
+    struct sample s = {.unwind = u,
                        .pid = pid,
                        .stack = stack,
                        .base = reg[COL_UNWIND_RSP],

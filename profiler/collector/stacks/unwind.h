@@ -18,8 +18,9 @@
 #include "profiler/collector/stacks/mappings.h"
 #include "profiler/collector/stacks/unwind_rows.h"
 
-#define COL_UNWIND_STACK 16384u /* bytes of stack that a sample holds; frames further out are cut \
-                                 */
+#define COL_UNWIND_STACK \
+    16384u /* bytes of stack that a sample holds; frames further out are cut \
+            */
 
 enum col_unwind_end {
     COL_UNWIND_WHOLE, /* the outermost frame: its tables say that it has no caller */

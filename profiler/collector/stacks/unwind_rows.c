@@ -59,97 +59,99 @@ static void *grown(void *list, size_t *room, size_t need, size_t size)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static void read_segments(struct col_unwind_rows *t)
+static void read_segments(struct col_unwind_rows *rows)
 {
     size_t n = 0;
-    elf_getphdrnum(t->elf, &n);
-    for (size_t i = 0; i < n && t->segments < SEGMENTS_MAX; i++) {
+    elf_getphdrnum(rows->elf, &n);
+    for (size_t i = 0; i < n && rows->segments < SEGMENTS_MAX; i++) {
         GElf_Phdr p;
-        if (gelf_getphdr(t->elf, (int)i, &p) && p.p_type == PT_LOAD)
-            t->segment[t->segments++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+        if (gelf_getphdr(rows->elf, (int)i, &p) && p.p_type == PT_LOAD)
+            rows->segment[rows->segments++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
     }
 }
 
 struct col_unwind_rows *col_unwind_rows_open(int fd)
 {
     GElf_Ehdr h;
-    struct col_unwind_rows *t = calloc(1, sizeof *t);
-    if (!t) {
+    struct col_unwind_rows *rows = calloc(1, sizeof *rows);
+    if (!rows) {
         if (fd >= 0)
             close(fd);
         return NULL;
     }
-    t->fd = fd;
+    rows->fd = fd;
     elf_version(EV_CURRENT);
     if (fd >= 0)
-        t->elf = elf_begin(
+        rows->elf = elf_begin(
             fd, ELF_C_READ,
             NULL); /* not mapped: a file that is cut while it is read must not end the collector */
-    if (t->elf && gelf_getehdr(t->elf, &h) && h.e_machine == EM_X86_64 &&
+    if (rows->elf && gelf_getehdr(rows->elf, &h) && h.e_machine == EM_X86_64 &&
         h.e_ident[EI_CLASS] == ELFCLASS64) {
-        read_segments(t);
-        t->eh = dwarf_getcfi_elf(t->elf);
+        read_segments(rows);
+        rows->eh = dwarf_getcfi_elf(rows->elf);
     }
-    return t;
+    return rows;
 }
 
-void col_unwind_rows_close(struct col_unwind_rows *t)
+void col_unwind_rows_close(struct col_unwind_rows *rows)
 {
-    if (!t)
+    if (!rows)
         return;
-    if (t->eh)
-        dwarf_cfi_end(t->eh);
-    if (t->debug)
-        dwarf_end(t->debug);
-    if (t->elf)
-        elf_end(t->elf);
-    if (t->fd >= 0)
-        close(t->fd);
-    free(t->start);
-    free(t->order);
-    free(t->row);
-    free(t->op);
-    free(t->expression);
-    free(t);
+    if (rows->eh)
+        dwarf_cfi_end(rows->eh);
+    if (rows->debug)
+        dwarf_end(rows->debug);
+    if (rows->elf)
+        elf_end(rows->elf);
+    if (rows->fd >= 0)
+        close(rows->fd);
+    free(rows->start);
+    free(rows->order);
+    free(rows->row);
+    free(rows->op);
+    free(rows->expression);
+    free(rows);
 }
 
-uint64_t col_unwind_rows_address(const struct col_unwind_rows *t, uint64_t offset)
+uint64_t col_unwind_rows_address(const struct col_unwind_rows *rows, uint64_t offset)
 {
-    for (unsigned i = 0; i < t->segments; i++)
-        if (offset >= t->segment[i].offset && offset - t->segment[i].offset < t->segment[i].bytes)
-            return offset - t->segment[i].offset + t->segment[i].address;
+    for (unsigned i = 0; i < rows->segments; i++)
+        if (offset >= rows->segment[i].offset &&
+            offset - rows->segment[i].offset < rows->segment[i].bytes)
+            return offset - rows->segment[i].offset + rows->segment[i].address;
     return UINT64_MAX;
 }
 
 /* ---- what libdw says, as a row ------------------------------------------------------------------------------------------------ */
 
 /* Its index; -1: out of memory. */
-static int32_t keep_expression(struct col_unwind_rows *t, const Dwarf_Op *ops, size_t n)
+static int32_t keep_expression(struct col_unwind_rows *rows, const Dwarf_Op *ops, size_t n)
 {
     void *p;
-    if (t->expressions == t->expression_room) {
-        if (!(p = grown(t->expression, &t->expression_room, t->expressions + 1,
-                        sizeof *t->expression)))
+    if (rows->expressions == rows->expression_room) {
+        if (!(p = grown(rows->expression, &rows->expression_room, rows->expressions + 1,
+                        sizeof *rows->expression)))
             return -1;
-        t->expression = p;
+        rows->expression = p;
     }
-    if (t->ops + n > t->op_room) {
-        if (!(p = grown(t->op, &t->op_room, t->ops + n, sizeof *t->op)))
+    if (rows->ops + n > rows->op_room) {
+        if (!(p = grown(rows->op, &rows->op_room, rows->ops + n, sizeof *rows->op)))
             return -1;
-        t->op = p;
+        rows->op = p;
     }
     for (size_t i = 0; i < n; i++)
-        t->op[t->ops + i] = (struct col_unwind_op){ops[i].atom, ops[i].number, ops[i].number2};
-    t->expression[t->expressions] = (struct expression){(uint32_t)t->ops, (uint32_t)n};
-    t->ops += n;
-    return (int32_t)t->expressions++;
+        rows->op[rows->ops + i] =
+            (struct col_unwind_op){ops[i].atom, ops[i].number, ops[i].number2};
+    rows->expression[rows->expressions] = (struct expression){(uint32_t)rows->ops, (uint32_t)n};
+    rows->ops += n;
+    return (int32_t)rows->expressions++;
 }
 
-const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *t,
+const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *rows,
                                                        int32_t index, size_t *count)
 {
-    *count = t->expression[index].count;
-    return t->op + t->expression[index].first;
+    *count = rows->expression[index].count;
+    return rows->op + rows->expression[index].first;
 }
 
 static bool fits(uint64_t v)
@@ -157,7 +159,7 @@ static bool fits(uint64_t v)
     return (int64_t)v >= INT32_MIN && (int64_t)v <= INT32_MAX;
 }
 
-static bool take_cfa(struct col_unwind_rows *t, Dwarf_Frame *frame, struct col_unwind_row *row)
+static bool take_cfa(struct col_unwind_rows *rows, Dwarf_Frame *frame, struct col_unwind_row *row)
 {
     Dwarf_Op *ops;
     size_t n;
@@ -177,11 +179,11 @@ static bool take_cfa(struct col_unwind_rows *t, Dwarf_Frame *frame, struct col_u
         return true;
     }
     row->cfa_expression = true;
-    row->cfa_value = keep_expression(t, ops, n);
+    row->cfa_value = keep_expression(rows, ops, n);
     return row->cfa_value >= 0;
 }
 
-static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t reg,
+static bool take_register(struct col_unwind_rows *rows, Dwarf_Frame *frame, uint8_t reg,
                           struct col_unwind_row *row)
 {
     Dwarf_Op own[3], *ops;
@@ -206,7 +208,7 @@ static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t
         rule.value = (int32_t)offset;
     } else {
         rule.kind = value ? COL_UNWIND_IS_EXPR : COL_UNWIND_SAVED_EXPR;
-        rule.value = keep_expression(t, ops, m);
+        rule.value = keep_expression(rows, ops, m);
         if (rule.value < 0)
             return false;
     }
@@ -215,7 +217,7 @@ static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t
     return true;
 }
 
-static bool compile(struct col_unwind_rows *t, Dwarf_CFI *cfi, uint64_t address,
+static bool compile(struct col_unwind_rows *rows, Dwarf_CFI *cfi, uint64_t address,
                     struct col_unwind_row *row)
 {
     Dwarf_Frame *frame = NULL;
@@ -227,9 +229,9 @@ static bool compile(struct col_unwind_rows *t, Dwarf_CFI *cfi, uint64_t address,
         row->start = address; /* libdw's start may lie before a row of other rules:
                                  DW_CFA_restore_state brings an old one back */
         row->end = end;
-        ok = take_cfa(t, frame, row);
+        ok = take_cfa(rows, frame, row);
         for (uint8_t r = 0; ok && r < COL_UNWIND_REGISTERS; r++)
-            ok = take_register(t, frame, r, row);
+            ok = take_register(rows, frame, r, row);
     }
     free(frame);
     return ok;
@@ -251,24 +253,24 @@ static bool has_section(Elf *elf, const char *name)
 
 /* Where .eh_frame says nothing. libdw reads all of a file's debug sections, so only where there are
  * tables among them. */
-static Dwarf_CFI *debug_frames(struct col_unwind_rows *t)
+static Dwarf_CFI *debug_frames(struct col_unwind_rows *rows)
 {
-    if (!t->asked && t->elf && t->fd >= 0 && has_section(t->elf, ".debug_frame") &&
-        (t->debug = dwarf_begin_elf(t->elf, DWARF_C_READ, NULL)))
-        t->frames = dwarf_getcfi(t->debug);
-    t->asked = true;
-    return t->frames;
+    if (!rows->asked && rows->elf && rows->fd >= 0 && has_section(rows->elf, ".debug_frame") &&
+        (rows->debug = dwarf_begin_elf(rows->elf, DWARF_C_READ, NULL)))
+        rows->frames = dwarf_getcfi(rows->debug);
+    rows->asked = true;
+    return rows->frames;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
 /* How many rows begin at or before the address. */
-static size_t behind(const struct col_unwind_rows *t, uint64_t address)
+static size_t behind(const struct col_unwind_rows *rows, uint64_t address)
 {
-    size_t lo = 0, hi = t->count;
+    size_t lo = 0, hi = rows->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (t->start[mid] <= address)
+        if (rows->start[mid] <= address)
             lo = mid + 1;
         else
             hi = mid;
@@ -276,47 +278,47 @@ static size_t behind(const struct col_unwind_rows *t, uint64_t address)
     return lo;
 }
 
-static bool room_for_one(struct col_unwind_rows *t)
+static bool room_for_one(struct col_unwind_rows *rows)
 {
-    if (t->count < t->room)
+    if (rows->count < rows->room)
         return true;
-    size_t room = t->room ? 2 * t->room : 64;
-    uint64_t *start = realloc(t->start, room * sizeof *start);
+    size_t room = rows->room ? 2 * rows->room : 64;
+    uint64_t *start = realloc(rows->start, room * sizeof *start);
     if (start)
-        t->start = start;
-    uint32_t *order = start ? realloc(t->order, room * sizeof *order) : NULL;
+        rows->start = start;
+    uint32_t *order = start ? realloc(rows->order, room * sizeof *order) : NULL;
     if (order)
-        t->order = order;
-    struct col_unwind_row *row = order ? realloc(t->row, room * sizeof *row) : NULL;
+        rows->order = order;
+    struct col_unwind_row *row = order ? realloc(rows->row, room * sizeof *row) : NULL;
     if (!row)
         return false;
-    t->row = row;
-    t->room = room;
+    rows->row = row;
+    rows->room = room;
     return true;
 }
 
-const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *t, uint64_t address)
+const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *rows, uint64_t address)
 {
     static const struct col_unwind_row nothing = {.none = true};
-    size_t at = behind(t, address);
-    if (at && address < t->row[t->order[at - 1]].end)
-        return &t->row[t->order[at - 1]];
+    size_t at = behind(rows, address);
+    if (at && address < rows->row[rows->order[at - 1]].end)
+        return &rows->row[rows->order[at - 1]];
     struct col_unwind_row row = {0};
-    if (!compile(t, t->eh, address, &row)) {
+    if (!compile(rows, rows->eh, address, &row)) {
         row = (struct col_unwind_row){0};
-        if (!compile(t, debug_frames(t), address, &row))
+        if (!compile(rows, debug_frames(rows), address, &row))
             row = (struct col_unwind_row){.start = address, .end = address + 1, .none = true};
     }
-    if (at < t->count && row.end > t->start[at]) /* ranges of damaged tables may overlap */
-        row.end = t->start[at];
-    if (t->count >= UINT32_MAX || !room_for_one(t))
+    if (at < rows->count && row.end > rows->start[at]) /* ranges of damaged tables may overlap */
+        row.end = rows->start[at];
+    if (rows->count >= UINT32_MAX || !room_for_one(rows))
         return &nothing;
-    memmove(t->start + at + 1, t->start + at, (t->count - at) * sizeof *t->start);
-    memmove(t->order + at + 1, t->order + at, (t->count - at) * sizeof *t->order);
-    t->start[at] = row.start;
-    t->order[at] = (uint32_t)t->count;
-    t->row[t->count] = row;
-    return &t->row[t->count++];
+    memmove(rows->start + at + 1, rows->start + at, (rows->count - at) * sizeof *rows->start);
+    memmove(rows->order + at + 1, rows->order + at, (rows->count - at) * sizeof *rows->order);
+    rows->start[at] = row.start;
+    rows->order[at] = (uint32_t)rows->count;
+    rows->row[rows->count] = row;
+    return &rows->row[rows->count++];
 }
 
 /* ---- call instructions ------------------------------------------------------------------------------------------------------- */
@@ -340,19 +342,20 @@ static enum col_unwind_call call_before(const uint8_t *end)
     return COL_UNWIND_NO_CALL;
 }
 
-enum col_unwind_call col_unwind_rows_call(struct col_unwind_rows *t, uint64_t offset)
+enum col_unwind_call col_unwind_rows_call(struct col_unwind_rows *rows, uint64_t offset)
 {
     uint8_t code[CALL_BYTES];
-    struct call *c = &t->call[offset * 0x9e3779b97f4a7c15u >> 54];
-    if (c->offset == offset + 1)
-        return c->kind;
-    c->offset = offset + 1;
-    c->kind = COL_UNWIND_NO_CALL;
+    struct call *call = &rows->call[offset * 0x9e3779b97f4a7c15u >> 54];
+    if (call->offset == offset + 1)
+        return call->kind;
+    call->offset = offset + 1;
+    call->kind = COL_UNWIND_NO_CALL;
     if (offset < sizeof code || offset > INT64_MAX)
-        return c->kind;
-    if (t->fd >= 0 && pread(t->fd, code, sizeof code, (off_t)(offset - sizeof code)) == sizeof code)
-        c->kind = call_before(code + sizeof code);
-    return c->kind;
+        return call->kind;
+    if (rows->fd >= 0 &&
+        pread(rows->fd, code, sizeof code, (off_t)(offset - sizeof code)) == sizeof code)
+        call->kind = call_before(code + sizeof code);
+    return call->kind;
 }
 
 #endif

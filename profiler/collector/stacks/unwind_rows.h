@@ -61,16 +61,16 @@ struct col_unwind_rows;
 /* Takes the descriptor of an ELF file. -1, or a file without tables: an object all the same, and
  * every row of it is `none`. NULL: out of memory. */
 struct col_unwind_rows *col_unwind_rows_open(int fd);
-void col_unwind_rows_close(struct col_unwind_rows *t); /* NULL is fine */
+void col_unwind_rows_close(struct col_unwind_rows *rows); /* NULL is fine */
 
 /* Address of the byte that lies at `offset` of the file; UINT64_MAX: in no segment. */
-uint64_t col_unwind_rows_address(const struct col_unwind_rows *t, uint64_t offset);
+uint64_t col_unwind_rows_address(const struct col_unwind_rows *rows, uint64_t offset);
 /* The row for an address. It lives until the next call. */
-const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *t, uint64_t address);
+const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *rows, uint64_t address);
 /* Expression of a row of this table. */
-const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *t,
+const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *rows,
                                                        int32_t index, size_t *count);
 /* Does a call instruction end right before this place of the file? */
-enum col_unwind_call col_unwind_rows_call(struct col_unwind_rows *t, uint64_t offset);
+enum col_unwind_call col_unwind_rows_call(struct col_unwind_rows *rows, uint64_t offset);
 
 #endif

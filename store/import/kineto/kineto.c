@@ -30,7 +30,7 @@ struct numbers {
 
 struct job {
     struct imp_run *run;
-    struct kineto k;
+    struct kineto kineto;
     struct kj_parser *json;
     struct imp_input *in;
     struct kineto_frame_result frame;
@@ -52,51 +52,52 @@ struct job {
 
 static struct kineto_batch *batch_take(struct job *j)
 {
-    struct kineto_batch *b = NULL;
+    struct kineto_batch *batch = NULL;
     pthread_mutex_lock(&j->lock);
     while (!j->spare && j->batches == BATCHES && !j->stop)
         pthread_cond_wait(&j->changed, &j->lock);
     if (j->spare) {
-        b = j->spare;
-        j->spare = b->next;
-    } else if (!j->stop && (b = calloc(1, sizeof *b))) {
+        batch = j->spare;
+        j->spare = batch->next;
+    } else if (!j->stop && (batch = calloc(1, sizeof *batch))) {
         j->batches++;
     }
     pthread_mutex_unlock(&j->lock);
-    if (b) {
-        b->next = NULL;
-        b->slices = b->counters = b->defs = b->text.n = 0;
+    if (batch) {
+        batch->next = NULL;
+        batch->slices = batch->counters = batch->defs = batch->text.n = 0;
     }
-    return b;
+    return batch;
 }
 
-static void batch_give(struct job *j, struct kineto_batch *b)
+static void batch_give(struct job *j, struct kineto_batch *batch)
 {
     pthread_mutex_lock(&j->lock);
-    *j->ready_end = b;
-    j->ready_end = &b->next;
+    *j->ready_end = batch;
+    j->ready_end = &batch->next;
     pthread_cond_broadcast(&j->changed);
     pthread_mutex_unlock(&j->lock);
 }
 
-static int batch_full(struct kineto *k)
+static int batch_full(struct kineto *kineto)
 {
-    struct job *j = k->ctx;
-    batch_give(j, k->batch);
-    k->batch = batch_take(j);
-    if (!k->batch)
-        return k->code =
+    struct job *j = kineto->ctx;
+    batch_give(j, kineto->batch);
+    kineto->batch = batch_take(j);
+    if (!kineto->batch)
+        return kineto->code =
                    __atomic_load_n(&j->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
     return 0;
 }
 
-static int on_event(void *ctx, const struct kj_event *e)
+static int on_event(void *ctx, const struct kj_event *event)
 {
     struct job *j = ctx;
-    if (j->only_phases && !kineto_is_string(e->field[KJ_PH])) /* {"name": ...} of some argument */
+    if (j->only_phases &&
+        !kineto_is_string(event->field[KJ_PH])) /* {"name": ...} of some argument */
         return 0;
     j->found = true;
-    return kineto_event(&j->k, e);
+    return kineto_event(&j->kineto, event);
 }
 
 /* One event of a damaged text, from its own copy: as it is, then with its text repaired. */
@@ -132,8 +133,8 @@ static int on_found(void *ctx, struct kj_span text)
     enum kj_result rc = single(j, text, &count);
     j->only_phases = false;
     if (rc == KJ_NOMEM)
-        return kineto_no_memory(&j->k);
-    return rc == KJ_STOPPED ? j->k.code : j->found;
+        return kineto_no_memory(&j->kineto);
+    return rc == KJ_STOPPED ? j->kineto.code : j->found;
 }
 
 static int on_damaged(void *ctx, const char *text, size_t n)
@@ -153,12 +154,12 @@ static int on_single(void *ctx, struct kj_span text)
     }
     enum kj_result rc = single(j, text, &count);
     if (rc == KJ_NOMEM)
-        return kineto_no_memory(&j->k);
+        return kineto_no_memory(&j->kineto);
     if (rc == KJ_STOPPED)
-        return j->k.code;
+        return j->kineto.code;
     if (count)
         return 0;
-    j->k.loss[KINETO_LOSS_EVENT]++;
+    j->kineto.loss[KINETO_LOSS_EVENT]++;
     return text.n > 1 ? on_damaged(j, text.p + 1, text.n - 1) : 0;
 }
 
@@ -167,14 +168,14 @@ static int on_window(void *ctx, const char *text, size_t n)
     struct job *j = ctx;
     size_t count;
     if (__atomic_load_n(&j->stop, __ATOMIC_RELAXED))
-        return j->k.code = TACHO_EINTERRUPTED;
+        return j->kineto.code = TACHO_EINTERRUPTED;
     switch (kj_events(j->json, text, n, on_event, j, &count)) {
     case KJ_OK:
         return 0;
     case KJ_STOPPED:
-        return j->k.code;
+        return j->kineto.code;
     case KJ_NOMEM:
-        return kineto_no_memory(&j->k);
+        return kineto_no_memory(&j->kineto);
     default:
         j->skip = count;
         return kineto_frame_split(text, n, on_single, j);
@@ -183,7 +184,7 @@ static int on_window(void *ctx, const char *text, size_t n)
 
 static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 {
-    return kineto_meta(&((struct job *)ctx)->k, key, value);
+    return kineto_meta(&((struct job *)ctx)->kineto, key, value);
 }
 
 static void *parse(void *ctx)
@@ -191,12 +192,12 @@ static void *parse(void *ctx)
     struct job *j = ctx;
     const struct kineto_frame_sink sink = {
         .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = j};
-    j->k.batch = batch_take(j);
-    int rc = j->k.batch ? kineto_frame_read(j->in, &sink, &j->frame, &j->error) : TACHO_ENOMEM;
+    j->kineto.batch = batch_take(j);
+    int rc = j->kineto.batch ? kineto_frame_read(j->in, &sink, &j->frame, &j->error) : TACHO_ENOMEM;
     if (!rc)
-        rc = kineto_events_done(&j->k);
-    if (j->k.batch)
-        batch_give(j, j->k.batch);
+        rc = kineto_events_done(&j->kineto);
+    if (j->kineto.batch)
+        batch_give(j, j->kineto.batch);
     pthread_mutex_lock(&j->lock);
     j->code = rc;
     j->done = true;
@@ -207,103 +208,106 @@ static void *parse(void *ctx)
 
 /* ---- inserter -------------------------------------------------------------------------------------------------------------- */
 
-static int numbers_add(struct numbers *n, int64_t id)
+static int numbers_add(struct numbers *numbers, int64_t id)
 {
-    if (n->count == n->cap) {
-        size_t cap = n->cap ? 2 * n->cap : 256;
-        int64_t *p = realloc(n->id, cap * sizeof *p);
+    if (numbers->count == numbers->cap) {
+        size_t cap = numbers->cap ? 2 * numbers->cap : 256;
+        int64_t *p = realloc(numbers->id, cap * sizeof *p);
         if (!p)
             return TACHO_ENOMEM;
-        n->id = p;
-        n->cap = cap;
+        numbers->id = p;
+        numbers->cap = cap;
     }
-    n->id[n->count++] = id;
+    numbers->id[numbers->count++] = id;
     return 0;
 }
 
-static int apply_string(struct job *j, const struct kineto_batch *b, const struct kineto_def *d)
+static int apply_string(struct job *j, const struct kineto_batch *batch,
+                        const struct kineto_def *def)
 {
     int64_t id;
-    int rc = store_string(j->run->db, kineto_batch_at(b, d->text), d->bytes, &id);
+    int rc = store_string(j->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
     return rc ? rc : numbers_add(&j->string, id);
 }
 
-static int apply_detail(struct job *j, const struct kineto_batch *b, const struct kineto_def *d)
+static int apply_detail(struct job *j, const struct kineto_batch *batch,
+                        const struct kineto_def *def)
 {
     int64_t id;
-    struct store_detail detail = d->detail;
+    struct store_detail detail = def->detail;
     const char **const texts[] = {&detail.dtype,  &detail.pass,       &detail.kind,
                                   &detail.schema, &detail.collective, &detail.copy_kind,
                                   &detail.grid,   &detail.block,      &detail.payload};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        *texts[i] = kineto_batch_at(b, d->detail_text[i]);
+        *texts[i] = kineto_batch_at(batch, def->detail_text[i]);
     int rc = store_detail_intern(j->run->db, &detail, &id);
     return rc ? rc : numbers_add(&j->detail, id);
 }
 
 static int process_add(struct job *j, int64_t pid)
 {
-    struct store_process p = {.rank = STORE_ABSENT,
-                              .pid = pid,
-                              .parent_pid = STORE_ABSENT,
-                              .start = STORE_ABSENT,
-                              .end = STORE_ABSENT,
-                              .exit_status = STORE_ABSENT};
-    int rc = store_process_add(j->run->db, &p);
-    return rc ? rc : numbers_add(&j->process, p.id);
+    struct store_process process = {.rank = STORE_ABSENT,
+                                    .pid = pid,
+                                    .parent_pid = STORE_ABSENT,
+                                    .start = STORE_ABSENT,
+                                    .end = STORE_ABSENT,
+                                    .exit_status = STORE_ABSENT};
+    int rc = store_process_add(j->run->db, &process);
+    return rc ? rc : numbers_add(&j->process, process.id);
 }
 
-static int apply_track(struct job *j, const struct kineto_batch *b, const struct kineto_def *d)
+static int apply_track(struct job *j, const struct kineto_batch *batch,
+                       const struct kineto_def *def)
 {
-    struct store_track t = {.process = j->process.id[d->process],
-                            .tid = d->id,
-                            .kind = d->track_kind,
-                            .name = kineto_batch_at(b, d->text),
-                            .device = d->device[0] ? d->device : NULL,
-                            .unit = d->unit};
-    int rc = store_track_add(j->run->db, &t);
-    return rc ? rc : numbers_add(&j->track, t.id);
+    struct store_track track = {.process = j->process.id[def->process],
+                                .tid = def->id,
+                                .kind = def->track_kind,
+                                .name = kineto_batch_at(batch, def->text),
+                                .device = def->device[0] ? def->device : NULL,
+                                .unit = def->unit};
+    int rc = store_track_add(j->run->db, &track);
+    return rc ? rc : numbers_add(&j->track, track.id);
 }
 
-static int apply_def(struct job *j, const struct kineto_batch *b, const struct kineto_def *d)
+static int apply_def(struct job *j, const struct kineto_batch *batch, const struct kineto_def *def)
 {
-    switch (d->kind) {
+    switch (def->kind) {
     case KINETO_DEF_STRING:
-        return apply_string(j, b, d);
+        return apply_string(j, batch, def);
     case KINETO_DEF_DETAIL:
-        return apply_detail(j, b, d);
+        return apply_detail(j, batch, def);
     case KINETO_DEF_PROCESS:
-        return process_add(j, d->id);
+        return process_add(j, def->id);
     case KINETO_DEF_TRACK:
-        return apply_track(j, b, d);
+        return apply_track(j, batch, def);
     }
     return TACHO_EINTERNAL;
 }
 
-static int apply(struct job *j, const struct kineto_batch *b)
+static int apply(struct job *j, const struct kineto_batch *batch)
 {
     store *db = j->run->db;
     int rc = 0;
-    if (!j->process.count && b->defs)
+    if (!j->process.count && batch->defs)
         rc = process_add(j, STORE_ABSENT); /* the main process; its pid is known at the end */
-    for (size_t i = 0; !rc && i < b->defs; i++)
-        rc = apply_def(j, b, &b->def[i]);
-    for (size_t i = 0; !rc && i < b->slices; i++) {
-        const struct kineto_slice *s = &b->slice[i];
-        struct store_slice x = {.track = j->track.id[s->track],
-                                .start = s->start,
-                                .dur = s->dur,
-                                .name = j->string.id[s->name],
-                                .category = j->string.id[s->category],
-                                .detail = s->detail == KINETO_NONE ? STORE_ABSENT
-                                                                   : j->detail.id[s->detail],
-                                .correlation = s->correlation};
+    for (size_t i = 0; !rc && i < batch->defs; i++)
+        rc = apply_def(j, batch, &batch->def[i]);
+    for (size_t i = 0; !rc && i < batch->slices; i++) {
+        const struct kineto_slice *slice = &batch->slice[i];
+        struct store_slice x = {
+            .track = j->track.id[slice->track],
+            .start = slice->start,
+            .dur = slice->dur,
+            .name = j->string.id[slice->name],
+            .category = j->string.id[slice->category],
+            .detail = slice->detail == KINETO_NONE ? STORE_ABSENT : j->detail.id[slice->detail],
+            .correlation = slice->correlation};
         rc = store_slice_add(db, &x);
     }
-    for (size_t i = 0; !rc && i < b->counters; i++) {
-        const struct kineto_counter *c = &b->counter[i];
+    for (size_t i = 0; !rc && i < batch->counters; i++) {
+        const struct kineto_counter *counter = &batch->counter[i];
         struct store_counter x = {
-            .track = j->track.id[c->track], .time = c->time, .value = c->value};
+            .track = j->track.id[counter->track], .time = counter->time, .value = counter->value};
         rc = store_counter_add(db, &x);
     }
     return rc;
@@ -330,22 +334,22 @@ static int insert(struct job *j)
         pthread_mutex_lock(&j->lock);
         if (!j->ready && !j->done)
             pthread_cond_timedwait(&j->changed, &j->lock, &until);
-        struct kineto_batch *b = j->ready;
-        if (b) {
-            j->ready = b->next;
+        struct kineto_batch *batch = j->ready;
+        if (batch) {
+            j->ready = batch->next;
             if (!j->ready)
                 j->ready_end = &j->ready;
         }
-        done = !b && j->done;
+        done = !batch && j->done;
         pthread_mutex_unlock(&j->lock);
-        if (b && !rc && !j->run->o->salvage_only)
-            rc = apply(j, b);
+        if (batch && !rc && !j->run->import_options->salvage_only)
+            rc = apply(j, batch);
         if (!rc)
             rc = progress(j);
         pthread_mutex_lock(&j->lock);
-        if (b) {
-            b->next = j->spare;
-            j->spare = b;
+        if (batch) {
+            batch->next = j->spare;
+            j->spare = batch;
         }
         if (rc)
             __atomic_store_n(&j->stop, true, __ATOMIC_RELAXED);
@@ -361,19 +365,19 @@ static int write_processes(struct job *j, int64_t rank)
 {
     int rc = 0;
     for (size_t i = 0; !rc && i < j->process.count; i++) {
-        struct store_process p = {.id = j->process.id[i],
-                                  .rank = rank,
-                                  .pid = j->k.process[i].pid,
-                                  .parent_pid = STORE_ABSENT,
-                                  .start = STORE_ABSENT,
-                                  .end = STORE_ABSENT,
-                                  .exit_status = STORE_ABSENT,
-                                  .host = j->k.host,
-                                  .program = kineto_process_name(&j->k, i)};
-        rc = store_process_update(j->run->db, &p);
+        struct store_process process = {.id = j->process.id[i],
+                                        .rank = rank,
+                                        .pid = j->kineto.process[i].pid,
+                                        .parent_pid = STORE_ABSENT,
+                                        .start = STORE_ABSENT,
+                                        .end = STORE_ABSENT,
+                                        .exit_status = STORE_ABSENT,
+                                        .host = j->kineto.host,
+                                        .program = kineto_process_name(&j->kineto, i)};
+        rc = store_process_update(j->run->db, &process);
     }
     for (size_t i = 0; !rc && i < j->track.count; i++) {
-        const char *name = kineto_track_name(&j->k, i);
+        const char *name = kineto_track_name(&j->kineto, i);
         if (name)
             rc = store_track_rename(j->run->db, j->track.id[i], name);
     }
@@ -385,34 +389,36 @@ static int write_run(struct job *j)
     store *db = j->run->db;
     char key[192];
     int rc = 0;
-    for (size_t i = 0; !rc && i < j->k.runs; i++) {
-        const struct kineto_run_key *r = &j->k.run[i];
-        if (r->key[0] == '@')
-            snprintf(key, sizeof key, "device.%lld.%s", (long long)j->process.id[0], r->key + 1);
+    for (size_t i = 0; !rc && i < j->kineto.runs; i++) {
+        const struct kineto_run_key *run_key = &j->kineto.run[i];
+        if (run_key->key[0] == '@')
+            snprintf(key, sizeof key, "device.%lld.%s", (long long)j->process.id[0],
+                     run_key->key + 1);
         else
-            snprintf(key, sizeof key, "%s", r->key);
-        rc = store_run_set(db, key, r->value);
+            snprintf(key, sizeof key, "%s", run_key->key);
+        rc = store_run_set(db, key, run_key->value);
     }
     snprintf(key, sizeof key, j->run->file_index ? "source.base_ns.%lld" : "source.base_ns",
              (long long)j->run->file_index);
     if (!rc)
-        rc = store_run_set_int(db, key, j->k.base_final);
-    if (j->k.decimals > j->run->decimals || !j->run->file_index)
-        j->run->decimals = j->k.decimals;
+        rc = store_run_set_int(db, key, j->kineto.base_final);
+    if (j->kineto.decimals > j->run->decimals || !j->run->file_index)
+        j->run->decimals = j->kineto.decimals;
     if (!rc)
         rc = store_run_set_int(db, "source.decimals", j->run->decimals);
-    if (!rc && j->k.unit == 1)
+    if (!rc && j->kineto.unit == 1)
         rc = store_run_set(db, "source.time_unit", "ns");
-    if (!rc && j->k.rounded) {
+    if (!rc && j->kineto.rounded) {
         snprintf(key, sizeof key, "source.rounded.%lld", (long long)j->run->file_index);
-        rc = store_run_set_int(db, key, j->k.rounded);
+        rc = store_run_set_int(db, key, j->kineto.rounded);
     }
-    if (!rc && j->k.unknown_args.count) {
+    if (!rc && j->kineto.unknown_args.count) {
         struct kineto_text names = {0};
-        for (size_t i = 0; i < j->k.unknown_args.count; i++) {
-            const struct store_intern_entry *e = &j->k.unknown_args.entry[i];
+        for (size_t i = 0; i < j->kineto.unknown_args.count; i++) {
+            const struct store_intern_entry *intern_entry = &j->kineto.unknown_args.entry[i];
             kineto_text_puts(&names, i ? ", " : "");
-            kineto_text_put(&names, j->k.unknown_args.arena + e->offset, e->bytes);
+            kineto_text_put(&names, j->kineto.unknown_args.arena + intern_entry->offset,
+                            intern_entry->bytes);
         }
         kineto_text_put(&names, "", 1);
         snprintf(key, sizeof key, "source.args_not_kept.%lld", (long long)j->run->file_index);
@@ -429,7 +435,7 @@ static int write_losses(struct job *j)
         KINETO_LOSS_MAP(KINETO_LOSS_TEXT)
 #undef KINETO_LOSS_TEXT
     };
-    int64_t *loss = j->k.loss;
+    int64_t *loss = j->kineto.loss;
     loss[KINETO_LOSS_TOO_LARGE] = j->frame.too_large;
     loss[KINETO_LOSS_PARTIAL] = j->frame.partial_event;
     loss[KINETO_LOSS_BEHIND] = j->frame.more_behind;
@@ -443,27 +449,27 @@ static int write_losses(struct job *j)
 }
 
 /* A base that no time of the file can be added to is none. */
-static void check_base(struct kineto *k)
+static void check_base(struct kineto *kineto)
 {
     int64_t sum;
-    if (__builtin_add_overflow(k->ts_max, k->base_final, &sum) ||
-        __builtin_add_overflow(k->ts_min, k->base_final, &sum)) {
-        k->loss[KINETO_LOSS_META]++;
-        k->base_final = 0;
+    if (__builtin_add_overflow(kineto->ts_max, kineto->base_final, &sum) ||
+        __builtin_add_overflow(kineto->ts_min, kineto->base_final, &sum)) {
+        kineto->loss[KINETO_LOSS_META]++;
+        kineto->base_final = 0;
     }
 }
 
 static int finish(struct job *j)
 {
     int rc = 0;
-    check_base(&j->k);
-    if (!j->run->o->salvage_only && j->process.count) {
-        rc = write_processes(j, imp_rank(j->run, j->k.rank));
+    check_base(&j->kineto);
+    if (!j->run->import_options->salvage_only && j->process.count) {
+        rc = write_processes(j, imp_rank(j->run, j->kineto.rank));
         if (!rc)
             rc = write_run(j);
-        if (!rc && j->k.base_final != j->k.base)
+        if (!rc && j->kineto.base_final != j->kineto.base)
             rc = store_time_shift(j->run->db, j->track.count ? j->track.id[0] : INT64_MAX,
-                                  j->k.base_final - j->k.base);
+                                  j->kineto.base_final - j->kineto.base);
     }
     if (!rc)
         rc = write_losses(j);
@@ -492,11 +498,11 @@ static void guess_base(struct job *j, const char *path)
         const char *p = strstr(text, key);
         if (p && (p = strchr(p + sizeof key - 1, ':'))) {
             p += 1 + strspn(p + 1, " \t\r\n");
-            kineto_int((struct kj_span){p, strspn(p, "0123456789")}, &j->k.base);
-            if (j->k.base >= 0 && j->k.base < INT64_C(4000000000000000000))
-                j->k.base_guessed = true;
+            kineto_int((struct kj_span){p, strspn(p, "0123456789")}, &j->kineto.base);
+            if (j->kineto.base >= 0 && j->kineto.base < INT64_C(4000000000000000000))
+                j->kineto.base_guessed = true;
             else
-                j->k.base = 0;
+                j->kineto.base = 0;
         }
     }
     close(fd);
@@ -506,17 +512,17 @@ static void job_clear(struct job *j)
 {
     struct kineto_batch *lists[] = {j->ready, j->spare};
     for (size_t i = 0; i < 2; i++)
-        for (struct kineto_batch *b = lists[i], *next; b; b = next) {
-            next = b->next;
-            free(b->def);
-            kineto_text_clear(&b->text);
-            free(b);
+        for (struct kineto_batch *batch = lists[i], *next; batch; batch = next) {
+            next = batch->next;
+            free(batch->def);
+            kineto_text_clear(&batch->text);
+            free(batch);
         }
     free(j->string.id);
     free(j->detail.id);
     free(j->process.id);
     free(j->track.id);
-    kineto_clear(&j->k);
+    kineto_clear(&j->kineto);
     kj_free(j->json);
     imp_input_close(j->in);
     pthread_mutex_destroy(&j->lock);
@@ -530,10 +536,10 @@ static int no_event(const struct job *j, const char *path, struct tacho_error *e
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off before the first whole event", path);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
-    if (j->k.loss[KINETO_LOSS_EVENT])
+    if (j->kineto.loss[KINETO_LOSS_EVENT])
         return tacho_fail(err, TACHO_EFORMAT, hint,
                           "%s: JSON, but not a trace: none of its %lld entries is an event", path,
-                          (long long)j->k.loss[KINETO_LOSS_EVENT]);
+                          (long long)j->kineto.loss[KINETO_LOSS_EVENT]);
     return tacho_fail(err, TACHO_EFORMAT, hint,
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
@@ -557,9 +563,9 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     j->ready_end = &j->ready;
     pthread_mutex_init(&j->lock, NULL);
     pthread_cond_init(&j->changed, NULL);
-    int rc = kineto_init(&j->k, path);
-    j->k.full = batch_full;
-    j->k.ctx = j;
+    int rc = kineto_init(&j->kineto, path);
+    j->kineto.full = batch_full;
+    j->kineto.ctx = j;
     j->json = rc ? NULL : kj_new();
     if (!j->json)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
@@ -575,7 +581,7 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
             rc = j->error.code
                      ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
                      : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
-        bool none = !j->k.events && !j->frame.too_large;
+        bool none = !j->kineto.events && !j->frame.too_large;
         if (!rc && !none)
             rc = finish(j);
         if (!rc)
@@ -583,9 +589,9 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
         if (!rc && none)
             rc = no_event(j, path, err);
     }
-    run->r->events += j->k.events;
-    run->r->slices += j->k.slices;
-    run->r->truncated |= j->frame.truncated;
+    run->import_result->events += j->kineto.events;
+    run->import_result->slices += j->kineto.slices;
+    run->import_result->truncated |= j->frame.truncated;
     job_clear(j);
     return rc;
 }

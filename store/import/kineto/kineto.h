@@ -88,8 +88,8 @@ struct kineto_table { /* key -> number, 0: not there; open addressing */
     } * slot;
     size_t count, cap;
 };
-uint32_t kineto_table_get(const struct kineto_table *t, struct kineto_key key);
-int kineto_table_set(struct kineto_table *t, struct kineto_key key,
+uint32_t kineto_table_get(const struct kineto_table *table, struct kineto_key key);
+int kineto_table_set(struct kineto_table *table, struct kineto_key key,
                      uint32_t number); /* a new key. TACHO_ENOMEM */
 
 struct kineto_run_key {
@@ -139,51 +139,51 @@ struct kineto {
 /* Class of a category, whatever its case; KINETO_OTHER for one that tacho does not know. */
 enum kineto_class kineto_category_find(struct kj_span cat);
 /* The category in the store; NULL for KINETO_OTHER, which keep their own. */
-const char *kineto_class_name(enum kineto_class c);
+const char *kineto_class_name(enum kineto_class class);
 /* Is it the name of a category that means something in the store? */
 bool kineto_category_reserved(struct kj_span cat);
-static inline bool kineto_class_is_device(enum kineto_class c)
+static inline bool kineto_class_is_device(enum kineto_class class)
 {
-    return c >= KINETO_KERNEL;
+    return class >= KINETO_KERNEL;
 }
 
-int kineto_init(struct kineto *k, const char *path);
-void kineto_clear(struct kineto *k);
+int kineto_init(struct kineto *kineto, const char *path);
+void kineto_clear(struct kineto *kineto);
 
 /* One event becomes rows of the batch. Non-zero: stop (k->code). */
-int kineto_event(struct kineto *k, const struct kj_event *e);
+int kineto_event(struct kineto *kineto, const struct kj_event *event);
 /* After the last event: begin events without an end, names that came late. */
-int kineto_events_done(struct kineto *k);
+int kineto_events_done(struct kineto *kineto);
 /* A pair of the outer object. */
-int kineto_meta(struct kineto *k, struct kj_span key, struct kj_span value);
-int kineto_run_put(struct kineto *k, const char *key, const char *value);
+int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value);
+int kineto_run_put(struct kineto *kineto, const char *key, const char *value);
 
 /* Number of a string by its JSON text: a span with quotes, or what is between them. 0 when out of
  * memory (k->code is set). */
-uint32_t kineto_string_json(struct kineto *k, struct kj_span s);
-uint32_t kineto_string_number(struct kineto *k, const char *text, size_t n);
+uint32_t kineto_string_json(struct kineto *kineto, struct kj_span span);
+uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t n);
 /* Number of the detail of an event, KINETO_NONE when it has none. */
-uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c,
+uint32_t kineto_detail(struct kineto *kineto, const struct kj_event *event, enum kineto_class class,
                        uint32_t name, bool backward);
 /* The same detail with pass = backward. */
-uint32_t kineto_detail_backward(struct kineto *k, uint32_t number, enum kineto_class c);
-const struct kj_arg *kineto_arg_of(const struct kj_event *e, enum kineto_arg a);
-char *kineto_dup(struct kineto *k, struct kj_span s); /* decoded, malloc */
-int kineto_no_memory(struct kineto *k);
+uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kineto_class class);
+const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg a);
+char *kineto_dup(struct kineto *kineto, struct kj_span span); /* decoded, malloc */
+int kineto_no_memory(struct kineto *kineto);
 /* The number in an argument, STORE_ABSENT when there is none. */
-int64_t kineto_int_arg(const struct kj_event *e, enum kineto_arg a);
+int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg a);
 /* Number of the track of an event: of its device and stream, of its host thread; of a counter by
  * name and device. May move k->track. 0 when out of memory (k->code is set). */
-uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e);
-uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e);
-uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid, struct kj_span name,
+uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event);
+uint32_t kineto_track_host(struct kineto *kineto, const struct kj_event *event);
+uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid, struct kj_span name,
                               const char *device, const char *unit);
 /* Remembers which process a launch came from. */
-void kineto_launch_note(struct kineto *k, const struct kineto_slice *s);
+void kineto_launch_note(struct kineto *kineto, const struct kineto_slice *slice);
 /* ph M: names of processes and threads. */
-int kineto_metadata(struct kineto *k, const struct kj_event *e);
+int kineto_metadata(struct kineto *kineto, const struct kj_event *event);
 /* The name that a metadata event gave to track i, or NULL. */
-const char *kineto_track_name(const struct kineto *k, size_t i);
-const char *kineto_process_name(const struct kineto *k, size_t i);
+const char *kineto_track_name(const struct kineto *kineto, size_t i);
+const char *kineto_process_name(const struct kineto *kineto, size_t i);
 
 #endif

@@ -48,8 +48,8 @@ enum kineto_arg kineto_arg_find(const char *key, size_t n)
     if (!n)
         return KINETO_ARG_OTHER;
     for (uint32_t at = hash(key, n); slot[at]; at = (at + 1) & (SLOTS - 1)) {
-        const struct row *r = &rows[slot[at] - 1];
-        if (r->n == n && !memcmp(r->text, key, n))
+        const struct row *row = &rows[slot[at] - 1];
+        if (row->n == n && !memcmp(row->text, key, n))
             return (enum kineto_arg)(slot[at] - 1);
     }
     return KINETO_ARG_OTHER;

@@ -59,9 +59,9 @@ static const char *const class_names[] = {
     [KINETO_GPU_ANNOTATION] = "annotation",
 };
 
-const char *kineto_class_name(enum kineto_class c)
+const char *kineto_class_name(enum kineto_class class)
 {
-    return class_names[c];
+    return class_names[class];
 }
 
 enum kineto_class kineto_category_find(struct kj_span cat)

@@ -12,7 +12,7 @@
 
 #include "store/import/kineto/kineto.h"
 
-static unsigned uses_of(enum kineto_class c)
+static unsigned uses_of(enum kineto_class class)
 {
     static const unsigned uses[] = {
         [KINETO_OP] = KINETO_USE_OP | KINETO_USE_COMM,
@@ -29,26 +29,26 @@ static unsigned uses_of(enum kineto_class c)
         [KINETO_SYNC] = KINETO_USE_SYNC,
         [KINETO_GPU_ANNOTATION] = KINETO_USE_OP | KINETO_USE_COMM,
     };
-    return uses[c];
+    return uses[class];
 }
 
 #define KEY_HEAD 6
 
-static void key_begin(struct kineto *k, enum kineto_class c, bool backward, uint32_t name)
+static void key_begin(struct kineto *kineto, enum kineto_class class, bool backward, uint32_t name)
 {
-    unsigned char head[KEY_HEAD] = {(unsigned char)c, backward};
+    unsigned char head[KEY_HEAD] = {(unsigned char)class, backward};
     memcpy(head + 2, &name, 4);
-    k->key.n = 0;
-    kineto_text_put(&k->key, head, KEY_HEAD);
+    kineto->key.n = 0;
+    kineto_text_put(&kineto->key, head, KEY_HEAD);
 }
 
-static void key_put(struct kineto *k, enum kineto_arg id, struct kj_span value)
+static void key_put(struct kineto *kineto, enum kineto_arg id, struct kj_span value)
 {
     unsigned char head[5] = {(unsigned char)id};
     uint32_t n = (uint32_t)value.n;
     memcpy(head + 1, &n, 4);
-    kineto_text_put(&k->key, head, 5);
-    kineto_text_put(&k->key, value.p, value.n);
+    kineto_text_put(&kineto->key, head, 5);
+    kineto_text_put(&kineto->key, value.p, value.n);
 }
 
 /* ---- from key to detail -------------------------------------------------------------------------------------------------- */
@@ -62,33 +62,33 @@ struct parts {
 
 static struct parts parts_of(const char *key, size_t n)
 {
-    struct parts p = {.class = (enum kineto_class)key[0], .backward = key[1]};
-    memcpy(&p.name, key + 2, 4);
+    struct parts parts = {.class = (enum kineto_class)key[0], .backward = key[1]};
+    memcpy(&parts.name, key + 2, 4);
     for (size_t i = KEY_HEAD; i + 5 <= n;) {
         uint32_t bytes;
         memcpy(&bytes, key + i + 1, 4);
-        p.arg[(unsigned char)key[i]] = (struct kj_span){key + i + 5, bytes};
+        parts.arg[(unsigned char)key[i]] = (struct kj_span){key + i + 5, bytes};
         i += 5 + bytes;
     }
-    return p;
+    return parts;
 }
 
-static int64_t int_of(struct kj_span s)
+static int64_t int_of(struct kj_span span)
 {
     int64_t v;
-    return kineto_int(s, &v) ? v : STORE_ABSENT;
+    return kineto_int(span, &v) ? v : STORE_ABSENT;
 }
 
 /* "[13, 1, 1]", or the same in a string, as 13,1,1. Offset in the batch, 0: it is not three
  * numbers. */
-static size_t put_dim3(struct kineto *k, struct kj_span s)
+static size_t put_dim3(struct kineto *kineto, struct kj_span span)
 {
     char text[80];
     size_t n = 0;
     int commas = 0;
-    s = kineto_inside(s);
-    for (size_t i = 0; s.p && i < s.n; i++) {
-        char c = s.p[i];
+    span = kineto_inside(span);
+    for (size_t i = 0; span.p && i < span.n; i++) {
+        char c = span.p[i];
         if (c == '[' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r')
             continue;
         if ((c != ',' && (c < '0' || c > '9')) || n + 1 >= sizeof text)
@@ -96,12 +96,12 @@ static size_t put_dim3(struct kineto *k, struct kj_span s)
         commas += c == ',';
         text[n++] = c;
     }
-    return n && commas == 2 ? kineto_batch_text(k->batch, text, n) : 0;
+    return n && commas == 2 ? kineto_batch_text(kineto->batch, text, n) : 0;
 }
 
-static size_t put_text(struct kineto *k, const char *text)
+static size_t put_text(struct kineto *kineto, const char *text)
 {
-    return text ? kineto_batch_text(k->batch, text, strlen(text)) : 0;
+    return text ? kineto_batch_text(kineto->batch, text, strlen(text)) : 0;
 }
 
 /* PyTorch's names of types, as they stand in collectives, and ours with the bytes of an element. */
@@ -148,20 +148,20 @@ static const struct {
 };
 
 /* allreduce_coalesced -> all_reduce, _allgather_base -> all_gather; another name stays as it is. */
-static size_t put_collective(struct kineto *k, struct kj_span s)
+static size_t put_collective(struct kineto *kineto, struct kj_span span)
 {
-    k->scratch.n = 0;
-    kineto_unescape(&k->scratch, s);
-    const char *p = k->scratch.p;
-    size_t n = k->scratch.n;
+    kineto->scratch.n = 0;
+    kineto_unescape(&kineto->scratch, span);
+    const char *p = kineto->scratch.p;
+    size_t n = kineto->scratch.n;
     for (; n && *p == '_'; p++)
         n--;
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
         size_t m = strlen(collectives[i].begins);
         if (n >= m && !memcmp(p, collectives[i].begins, m))
-            return put_text(k, collectives[i].name);
+            return put_text(kineto, collectives[i].name);
     }
-    return n ? kineto_batch_text(k->batch, p, n) : 0;
+    return n ? kineto_batch_text(kineto->batch, p, n) : 0;
 }
 
 static uint64_t hash_of(struct kj_span a, struct kj_span b)
@@ -176,41 +176,42 @@ static uint64_t hash_of(struct kj_span a, struct kj_span b)
 
 /* A communicator's id: the name or id of its group where that is a number, else a hash of name and
  * ranks (32 bit). */
-static int64_t communicator_of(const struct parts *p)
+static int64_t communicator_of(const struct parts *parts)
 {
-    int64_t id = int_of(p->arg[KINETO_ARG_GROUP_NAME]);
+    int64_t id = int_of(parts->arg[KINETO_ARG_GROUP_NAME]);
     if (id == STORE_ABSENT)
-        id = int_of(p->arg[KINETO_ARG_GROUP_ID]);
-    if (id != STORE_ABSENT || !p->arg[KINETO_ARG_GROUP_NAME].p)
+        id = int_of(parts->arg[KINETO_ARG_GROUP_ID]);
+    if (id != STORE_ABSENT || !parts->arg[KINETO_ARG_GROUP_NAME].p)
         return id;
-    return (int64_t)(hash_of(p->arg[KINETO_ARG_GROUP_NAME], p->arg[KINETO_ARG_GROUP_RANKS]) &
-                     0xffffffffu);
+    return (
+        int64_t)(hash_of(parts->arg[KINETO_ARG_GROUP_NAME], parts->arg[KINETO_ARG_GROUP_RANKS]) &
+                 0xffffffffu);
 }
 
 enum { T_DTYPE, T_PASS, T_KIND, T_SCHEMA, T_COLLECTIVE, T_COPY_KIND, T_GRID, T_BLOCK, T_PAYLOAD };
 
-static void fill_comm(struct kineto *k, struct kineto_def *d, const struct parts *p)
+static void fill_comm(struct kineto *kineto, struct kineto_def *def, const struct parts *parts)
 {
-    int64_t in = int_of(p->arg[KINETO_ARG_IN_ELEMENTS]),
-            out = int_of(p->arg[KINETO_ARG_OUT_ELEMENTS]);
-    d->detail.ranks = int_of(p->arg[KINETO_ARG_GROUP_SIZE]);
-    d->detail.communicator = communicator_of(p);
-    if (p->arg[KINETO_ARG_COLLECTIVE].p)
-        d->detail_text[T_COLLECTIVE] = put_collective(k, p->arg[KINETO_ARG_COLLECTIVE]);
-    struct kj_span type = kineto_inside(p->arg[KINETO_ARG_DTYPE]);
+    int64_t in = int_of(parts->arg[KINETO_ARG_IN_ELEMENTS]),
+            out = int_of(parts->arg[KINETO_ARG_OUT_ELEMENTS]);
+    def->detail.ranks = int_of(parts->arg[KINETO_ARG_GROUP_SIZE]);
+    def->detail.communicator = communicator_of(parts);
+    if (parts->arg[KINETO_ARG_COLLECTIVE].p)
+        def->detail_text[T_COLLECTIVE] = put_collective(kineto, parts->arg[KINETO_ARG_COLLECTIVE]);
+    struct kj_span type = kineto_inside(parts->arg[KINETO_ARG_DTYPE]);
     for (size_t i = 0; type.p && i < sizeof dtypes / sizeof *dtypes; i++)
         if (strlen(dtypes[i].torch) == type.n && !memcmp(dtypes[i].torch, type.p, type.n)) {
-            d->detail_text[T_DTYPE] = put_text(k, dtypes[i].name);
+            def->detail_text[T_DTYPE] = put_text(kineto, dtypes[i].name);
             int64_t elements = in > out ? in : out; /* the whole buffer, as nccl-tests counts */
             if (elements >= 0 && elements < INT64_MAX / 16)
-                d->detail.bytes = elements * dtypes[i].bytes;
+                def->detail.bytes = elements * dtypes[i].bytes;
         }
-    if (type.p && type.n && !d->detail_text[T_DTYPE])
-        d->detail_text[T_DTYPE] = kineto_batch_text(k->batch, type.p, type.n);
+    if (type.p && type.n && !def->detail_text[T_DTYPE])
+        def->detail_text[T_DTYPE] = kineto_batch_text(kineto->batch, type.p, type.n);
 }
 
 /* "HtoD" and its kin in a name or an argument. NULL: none is there. */
-static const char *copy_kind_in(struct kj_span s)
+static const char *copy_kind_in(struct kj_span span)
 {
     static const struct {
         const char *text, *kind;
@@ -225,24 +226,24 @@ static const char *copy_kind_in(struct kj_span s)
                  {"HtoA", "HtoD"},         {"AtoH", "DtoH"},
                  {"AtoA", "DtoD"},         {"AtoD", "DtoD"},
                  {"DtoA", "DtoD"}};
-    for (size_t i = 0; s.p && i < sizeof kinds / sizeof *kinds; i++)
-        if (memmem(s.p, s.n, kinds[i].text, strlen(kinds[i].text)))
+    for (size_t i = 0; span.p && i < sizeof kinds / sizeof *kinds; i++)
+        if (memmem(span.p, span.n, kinds[i].text, strlen(kinds[i].text)))
             return kinds[i].kind;
     return NULL;
 }
 
 /* hipMemcpyKind and cudaMemcpyKind as numbers */
-static const char *copy_kind_number(struct kj_span s)
+static const char *copy_kind_number(struct kj_span span)
 {
     static const char *const kinds[] = {"HtoH", "HtoD", "DtoH", "DtoD"};
-    int64_t v = int_of(s);
+    int64_t v = int_of(span);
     return v >= 0 && v < 4 ? kinds[v] : NULL;
 }
 
-static struct kj_span string_text(const struct kineto *k, uint32_t number)
+static struct kj_span string_text(const struct kineto *kineto, uint32_t number)
 {
-    const struct store_intern_entry *e = &k->strings.entry[number];
-    return (struct kj_span){k->strings.arena + e->offset, e->bytes};
+    const struct store_intern_entry *intern_entry = &kineto->strings.entry[number];
+    return (struct kj_span){kineto->strings.arena + intern_entry->offset, intern_entry->bytes};
 }
 
 /* Kind of memory in "(Pageable -> Device)", lower case; `which` 0: left, 1: right, of "(Device)"
@@ -272,93 +273,95 @@ static size_t memory_kind(struct kj_span name, int which, char out[32])
     return n;
 }
 
-static void fill_copy(struct kineto *k, struct kineto_def *d, const struct parts *p)
+static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struct parts *parts)
 {
-    d->detail.bytes = int_of(p->arg[KINETO_ARG_BYTES]);
-    if (d->detail.bytes == STORE_ABSENT)
-        d->detail.bytes = int_of(p->arg[KINETO_ARG_SIZE]);
-    if (p->class == KINETO_MEMSET)
+    def->detail.bytes = int_of(parts->arg[KINETO_ARG_BYTES]);
+    if (def->detail.bytes == STORE_ABSENT)
+        def->detail.bytes = int_of(parts->arg[KINETO_ARG_SIZE]);
+    if (parts->class == KINETO_MEMSET)
         return;
-    struct kj_span name = string_text(k, p->name), arg = kineto_inside(p->arg[KINETO_ARG_KIND]);
+    struct kj_span name = string_text(kineto, parts->name),
+                   arg = kineto_inside(parts->arg[KINETO_ARG_KIND]);
     const char *kind = copy_kind_in(name);
     if (!kind)
         kind = copy_kind_in(arg);
     if (!kind)
         kind = copy_kind_number(arg);
-    if (p->class != KINETO_MEMCPY && !kind)
+    if (parts->class != KINETO_MEMCPY && !kind)
         return;
-    d->detail_text[T_COPY_KIND] = put_text(k, kind ? kind : "unknown");
+    def->detail_text[T_COPY_KIND] = put_text(kineto, kind ? kind : "unknown");
     char left[32], right[32];
-    if (p->class != KINETO_MEMCPY || !memory_kind(name, 0, left) || !memory_kind(name, 1, right))
+    if (parts->class != KINETO_MEMCPY || !memory_kind(name, 0, left) ||
+        !memory_kind(name, 1, right))
         return;
     /* of the two the host's, which decides how fast the copy can be */
     static const char *const host[] = {"pageable", "pinned", "managed", "device"};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         if (!strcmp(left, host[i]) || !strcmp(right, host[i])) {
             if (i < 3 || !strcmp(left, right))
-                d->detail_text[T_KIND] = put_text(k, host[i]);
+                def->detail_text[T_KIND] = put_text(kineto, host[i]);
             break;
         }
 }
 
 /* ---- payload ------------------------------------------------------------------------------------------------------------- */
 
-static void payload_key(struct kineto *k, const char *key)
+static void payload_key(struct kineto *kineto, const char *key)
 {
-    kineto_text_puts(&k->payload, k->payload.n > 1 ? ",\"" : "\"");
-    kineto_text_puts(&k->payload, key);
-    kineto_text_puts(&k->payload, "\":");
+    kineto_text_puts(&kineto->payload, kineto->payload.n > 1 ? ",\"" : "\"");
+    kineto_text_puts(&kineto->payload, key);
+    kineto_text_puts(&kineto->payload, "\":");
 }
 
 /* Texts that hold a list ("[0, 1]") are written as that list where they are one. */
-static void payload_value(struct kineto *k, enum kineto_arg id, struct kj_span value)
+static void payload_value(struct kineto *kineto, enum kineto_arg id, struct kj_span value)
 {
-    size_t mark = k->payload.n;
+    size_t mark = kineto->payload.n;
     struct kj_span inside = kineto_inside(value);
     if (kineto_is_null(value) || (kineto_is_string(value) && !inside.n))
         return;
-    payload_key(k, kineto_arg_key(id));
-    if (kineto_is_string(value) && inside.p[0] == '[' && kineto_json_copy(&k->payload, inside))
+    payload_key(kineto, kineto_arg_key(id));
+    if (kineto_is_string(value) && inside.p[0] == '[' && kineto_json_copy(&kineto->payload, inside))
         return;
-    if (kineto_json_copy(&k->payload, value))
+    if (kineto_json_copy(&kineto->payload, value))
         return;
-    k->payload.n = mark;
-    k->loss[KINETO_LOSS_ARGS_BAD]++;
+    kineto->payload.n = mark;
+    kineto->loss[KINETO_LOSS_ARGS_BAD]++;
 }
 
 /* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same;
  * HTA tells them apart. */
-static void payload_all_streams(struct kineto *k, struct kj_span value)
+static void payload_all_streams(struct kineto *kineto, struct kj_span value)
 {
     if (!value.p || int_of(value) != UINT32_MAX)
         return;
-    payload_key(k, "all_streams");
-    kineto_text_puts(&k->payload, "true");
+    payload_key(kineto, "all_streams");
+    kineto_text_puts(&kineto->payload, "true");
 }
 
-static void payload_memory(struct kineto *k, const struct parts *p)
+static void payload_memory(struct kineto *kineto, const struct parts *parts)
 {
     char text[32];
-    struct kj_span name = string_text(k, p->name);
-    if (p->class != KINETO_MEMCPY && p->class != KINETO_MEMSET)
+    struct kj_span name = string_text(kineto, parts->name);
+    if (parts->class != KINETO_MEMCPY && parts->class != KINETO_MEMSET)
         return;
-    if (p->class == KINETO_MEMCPY && memory_kind(name, 0, text)) {
-        payload_key(k, "src");
-        kineto_json_string(&k->payload, text, strlen(text));
+    if (parts->class == KINETO_MEMCPY && memory_kind(name, 0, text)) {
+        payload_key(kineto, "src");
+        kineto_json_string(&kineto->payload, text, strlen(text));
     }
     if (memory_kind(name, 1, text)) {
-        payload_key(k, "dst");
-        kineto_json_string(&k->payload, text, strlen(text));
+        payload_key(kineto, "dst");
+        kineto_json_string(&kineto->payload, text, strlen(text));
     }
 }
 
-static const char *schema_of(const struct parts *p)
+static const char *schema_of(const struct parts *parts)
 {
     unsigned has = 0;
     for (int i = 0; i < KINETO_ARG_OTHER; i++)
-        if (p->arg[i].p)
+        if (parts->arg[i].p)
             has |= kineto_arg_use((enum kineto_arg)i);
-    switch (p->class) {
+    switch (parts->class) {
     case KINETO_MEMCPY:
         return "gpu.memcpy";
     case KINETO_MEMSET:
@@ -369,97 +372,101 @@ static const char *schema_of(const struct parts *p)
     case KINETO_DRIVER:
         return has & KINETO_USE_KERNEL ? "gpu.kernel" : "gpu.memcpy";
     case KINETO_KERNEL:
-        return p->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : "gpu.kernel";
+        return parts->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : "gpu.kernel";
     case KINETO_INSTANT:
         return "torch.memory";
     default:
-        return p->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : has ? "torch.op" : NULL;
+        return parts->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : has ? "torch.op" : NULL;
     }
 }
 
-static int detail_build(struct kineto *k, const char *key, size_t n)
+static int detail_build(struct kineto *kineto, const char *key, size_t n)
 {
-    struct parts p = parts_of(key, n);
-    struct kineto_def *d = kineto_batch_def(k->batch, KINETO_DEF_DETAIL);
-    if (!d)
-        return kineto_no_memory(k);
-    d->detail = (struct store_detail)STORE_DETAIL_NONE;
-    unsigned uses = uses_of(p.class);
-    d->detail_text[T_PASS] = p.backward ? put_text(k, "backward") : 0;
-    d->detail_text[T_SCHEMA] = put_text(k, schema_of(&p));
-    d->detail_text[T_GRID] = put_dim3(k, p.arg[KINETO_ARG_GRID]);
-    d->detail_text[T_BLOCK] = put_dim3(k, p.arg[KINETO_ARG_BLOCK]);
+    struct parts parts = parts_of(key, n);
+    struct kineto_def *def = kineto_batch_def(kineto->batch, KINETO_DEF_DETAIL);
+    if (!def)
+        return kineto_no_memory(kineto);
+    def->detail = (struct store_detail)STORE_DETAIL_NONE;
+    unsigned uses = uses_of(parts.class);
+    def->detail_text[T_PASS] = parts.backward ? put_text(kineto, "backward") : 0;
+    def->detail_text[T_SCHEMA] = put_text(kineto, schema_of(&parts));
+    def->detail_text[T_GRID] = put_dim3(kineto, parts.arg[KINETO_ARG_GRID]);
+    def->detail_text[T_BLOCK] = put_dim3(kineto, parts.arg[KINETO_ARG_BLOCK]);
     if (uses & KINETO_USE_COPY)
-        fill_copy(k, d, &p);
+        fill_copy(kineto, def, &parts);
     if (uses & KINETO_USE_COMM)
-        fill_comm(k, d, &p);
+        fill_comm(kineto, def, &parts);
     if (uses & KINETO_USE_MEMORY)
-        d->detail.bytes = int_of(p.arg[KINETO_ARG_MEMORY_BYTES]);
-    k->payload.n = 0;
-    kineto_text_put(&k->payload, "{", 1);
+        def->detail.bytes = int_of(parts.arg[KINETO_ARG_MEMORY_BYTES]);
+    kineto->payload.n = 0;
+    kineto_text_put(&kineto->payload, "{", 1);
     for (int i = 0; i < KINETO_ARG_OTHER; i++)
-        if (p.class == KINETO_SYNC && i == KINETO_ARG_STREAM)
-            payload_all_streams(k, p.arg[i]);
-        else if (p.arg[i].p && kineto_arg_key((enum kineto_arg)i))
-            payload_value(k, (enum kineto_arg)i, p.arg[i]);
-    payload_memory(k, &p);
-    if (k->payload.n > 1) {
-        kineto_text_put(&k->payload, "}", 1);
-        d->detail_text[T_PAYLOAD] = kineto_batch_text(k->batch, k->payload.p, k->payload.n);
+        if (parts.class == KINETO_SYNC && i == KINETO_ARG_STREAM)
+            payload_all_streams(kineto, parts.arg[i]);
+        else if (parts.arg[i].p && kineto_arg_key((enum kineto_arg)i))
+            payload_value(kineto, (enum kineto_arg)i, parts.arg[i]);
+    payload_memory(kineto, &parts);
+    if (kineto->payload.n > 1) {
+        kineto_text_put(&kineto->payload, "}", 1);
+        def->detail_text[T_PAYLOAD] =
+            kineto_batch_text(kineto->batch, kineto->payload.p, kineto->payload.n);
     }
-    return k->payload.failed || k->scratch.failed || k->batch->text.failed ? kineto_no_memory(k)
-                                                                           : k->code;
+    return kineto->payload.failed || kineto->scratch.failed || kineto->batch->text.failed
+               ? kineto_no_memory(kineto)
+               : kineto->code;
 }
 
-static uint32_t detail_number(struct kineto *k)
+static uint32_t detail_number(struct kineto *kineto)
 {
     int64_t id;
     bool added;
-    if (k->key.failed || store_intern_put(&k->details, k->key.p, k->key.n, &id, &added)) {
-        kineto_no_memory(k);
+    if (kineto->key.failed ||
+        store_intern_put(&kineto->details, kineto->key.p, kineto->key.n, &id, &added)) {
+        kineto_no_memory(kineto);
         return KINETO_NONE;
     }
     if (added)
-        detail_build(k, k->key.p, k->key.n);
+        detail_build(kineto, kineto->key.p, kineto->key.n);
     return (uint32_t)(id - 1);
 }
 
 /* Names of arguments that no rule knows: the run says which they were. */
-static void note_unknown(struct kineto *k, struct kj_span key)
+static void note_unknown(struct kineto *kineto, struct kj_span key)
 {
     int64_t id;
     bool added;
-    if (k->unknown_args.count < 64 && key.n < 64)
-        store_intern_put(&k->unknown_args, key.p, key.n, &id,
+    if (kineto->unknown_args.count < 64 && key.n < 64)
+        store_intern_put(&kineto->unknown_args, key.p, key.n, &id,
                          &added); /* no memory: one name less in a note */
 }
 
-uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c,
+uint32_t kineto_detail(struct kineto *kineto, const struct kj_event *event, enum kineto_class class,
                        uint32_t name, bool backward)
 {
-    unsigned uses = uses_of(c);
-    bool copy = c == KINETO_MEMCPY || c == KINETO_MEMSET;
-    key_begin(k, c, backward, copy ? name : 0);
-    for (size_t i = 0; i < e->arg_count; i++) {
-        const struct kj_arg *a = &e->arg[i];
-        if (a->id == KINETO_ARG_OTHER)
-            note_unknown(k, a->key);
-        else if (kineto_arg_use(a->id) & uses)
-            key_put(k, a->id, a->value);
+    unsigned uses = uses_of(class);
+    bool copy = class == KINETO_MEMCPY || class == KINETO_MEMSET;
+    key_begin(kineto, class, backward, copy ? name : 0);
+    for (size_t i = 0; i < event->arg_count; i++) {
+        const struct kj_arg *arg = &event->arg[i];
+        if (arg->id == KINETO_ARG_OTHER)
+            note_unknown(kineto, arg->key);
+        else if (kineto_arg_use(arg->id) & uses)
+            key_put(kineto, arg->id, arg->value);
     }
-    return k->key.n == KEY_HEAD && !backward && !copy ? KINETO_NONE : detail_number(k);
+    return kineto->key.n == KEY_HEAD && !backward && !copy ? KINETO_NONE : detail_number(kineto);
 }
 
-uint32_t kineto_detail_backward(struct kineto *k, uint32_t number, enum kineto_class c)
+uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kineto_class class)
 {
     if (number == KINETO_NONE) {
-        key_begin(k, c, true, 0);
+        key_begin(kineto, class, true, 0);
     } else {
-        const struct store_intern_entry *e = &k->details.entry[number];
-        k->key.n = 0;
-        kineto_text_put(&k->key, k->details.arena + e->offset, e->bytes);
-        if (!k->key.failed)
-            k->key.p[1] = 1;
+        const struct store_intern_entry *intern_entry = &kineto->details.entry[number];
+        kineto->key.n = 0;
+        kineto_text_put(&kineto->key, kineto->details.arena + intern_entry->offset,
+                        intern_entry->bytes);
+        if (!kineto->key.failed)
+            kineto->key.p[1] = 1;
     }
-    return detail_number(k);
+    return detail_number(kineto);
 }

@@ -81,20 +81,20 @@ static uint64_t escaped_by(uint64_t backslash, uint64_t *carry)
 }
 
 /* Takes the next 64 bytes; *open and *close are the brackets outside of strings. */
-static void scan_block(struct scan *s, const char *p, uint64_t *open, uint64_t *close)
+static void scan_block(struct scan *scan, const char *p, uint64_t *open, uint64_t *close)
 {
-    struct masks m = masks_of(p);
-    uint64_t x = m.quote & ~escaped_by(m.backslash, &s->escaped);
+    struct masks masks = masks_of(p);
+    uint64_t x = masks.quote & ~escaped_by(masks.backslash, &scan->escaped);
     x ^= x << 1;
     x ^= x << 2;
     x ^= x << 4;
     x ^= x << 8;
     x ^= x << 16;
     x ^= x << 32;
-    x ^= s->inside;
-    s->inside = (uint64_t)((int64_t)x >> 63);
-    *open = m.open & ~x;
-    *close = m.close & ~x;
+    x ^= scan->inside;
+    scan->inside = (uint64_t)((int64_t)x >> 63);
+    *open = masks.open & ~x;
+    *close = masks.close & ~x;
 }
 
 /* ---- the buffer ---------------------------------------------------------------------------------------------------------- */
@@ -114,35 +114,37 @@ struct frame {
 
 /* Reads more behind `end`; bytes before `keep` may go. Makes the buffer larger up to a window.
  * false: nothing more, or `code` is set. *keep moves with the bytes. */
-static bool more(struct frame *f, size_t *keep)
+static bool more(struct frame *frame, size_t *keep)
 {
-    if (f->code || f->end_of_file)
+    if (frame->code || frame->end_of_file)
         return false;
     if (*keep > MARGIN) {
         size_t gone = *keep - MARGIN;
-        memmove(f->buffer + MARGIN, f->buffer + *keep, f->end - *keep);
-        f->end -= gone;
+        memmove(frame->buffer + MARGIN, frame->buffer + *keep, frame->end - *keep);
+        frame->end -= gone;
         *keep = MARGIN;
     }
-    size_t room = f->cap - f->end;
-    if (room < KINETO_FRAME_WINDOW / 2 && f->cap < STORE_IMPORT_WINDOW + 2 * KINETO_FRAME_WINDOW) {
-        size_t cap = 2 * f->cap;
-        char *b = realloc(f->buffer, cap + 2 * KJ_PADDING);
+    size_t room = frame->cap - frame->end;
+    if (room < KINETO_FRAME_WINDOW / 2 &&
+        frame->cap < STORE_IMPORT_WINDOW + 2 * KINETO_FRAME_WINDOW) {
+        size_t cap = 2 * frame->cap;
+        char *b = realloc(frame->buffer, cap + 2 * KJ_PADDING);
         if (!b) {
-            f->code = tacho_fail(f->err, TACHO_ENOMEM, NULL, "out of memory");
+            frame->code = tacho_fail(frame->err, TACHO_ENOMEM, NULL, "out of memory");
             return false;
         }
-        f->buffer = b;
-        f->cap = cap;
-        room = cap - f->end;
+        frame->buffer = b;
+        frame->cap = cap;
+        room = cap - frame->end;
     }
     size_t got = 0;
-    f->code = imp_input_read(f->in, f->buffer + f->end,
-                             room < KINETO_FRAME_WINDOW ? room : KINETO_FRAME_WINDOW, &got, f->err);
-    f->end += got;
-    f->r->bytes += (int64_t)got;
-    f->end_of_file = !got;
-    return got > 0 && !f->code;
+    frame->code =
+        imp_input_read(frame->in, frame->buffer + frame->end,
+                       room < KINETO_FRAME_WINDOW ? room : KINETO_FRAME_WINDOW, &got, frame->err);
+    frame->end += got;
+    frame->r->bytes += (int64_t)got;
+    frame->end_of_file = !got;
+    return got > 0 && !frame->code;
 }
 
 static bool is_space(char c)
@@ -151,17 +153,17 @@ static bool is_space(char c)
 }
 
 /* Goes on to the first byte that is neither white space nor in `skip`. -1: the end. */
-static int peek(struct frame *f, const char *skip)
+static int peek(struct frame *frame, const char *skip)
 {
     for (;;) {
-        for (; f->at < f->end; f->at++) {
-            char c = f->buffer[f->at];
+        for (; frame->at < frame->end; frame->at++) {
+            char c = frame->buffer[frame->at];
             if (!is_space(c) && !(c && strchr(skip, c)))
                 return (unsigned char)c;
         }
-        size_t keep = f->at;
-        bool came = more(f, &keep);
-        f->at = keep;
+        size_t keep = frame->at;
+        bool came = more(frame, &keep);
+        frame->at = keep;
         if (!came)
             return -1;
     }
@@ -169,14 +171,14 @@ static int peek(struct frame *f, const char *skip)
 
 /* A block of 64 bytes at `at`, the missing ones at the end of the file as spaces. NULL: no byte is
  * there. */
-static const char *block_at(struct frame *f, size_t at, char spare[64])
+static const char *block_at(struct frame *frame, size_t at, char spare[64])
 {
-    if (at + 64 <= f->end)
-        return f->buffer + at;
-    if (at >= f->end)
+    if (at + 64 <= frame->end)
+        return frame->buffer + at;
+    if (at >= frame->end)
         return NULL;
     memset(spare, ' ', 64);
-    memcpy(spare, f->buffer + at, f->end - at);
+    memcpy(spare, frame->buffer + at, frame->end - at);
     return spare;
 }
 
@@ -191,165 +193,171 @@ struct events {
 };
 
 /* Hands out [first, cut). */
-static int events_emit(struct frame *f, struct events *e)
+static int events_emit(struct frame *frame, struct events *events)
 {
-    size_t from = e->first, to = e->cut;
-    while (from < to && (is_space(f->buffer[from]) || f->buffer[from] == ','))
+    size_t from = events->first, to = events->cut;
+    while (from < to && (is_space(frame->buffer[from]) || frame->buffer[from] == ','))
         from++;
-    e->first = e->cut;
-    e->cut = 0;
+    events->first = events->cut;
+    events->cut = 0;
     if (from >= to)
         return 0;
-    char *text = f->buffer + from - 1, before = *text, after = f->buffer[to];
+    char *text = frame->buffer + from - 1, before = *text, after = frame->buffer[to];
     *text = '[';
-    f->buffer[to] = ']';
-    int rc = f->sink->events(f->sink->ctx, text, to - from + 2);
-    f->buffer[to] = after;
+    frame->buffer[to] = ']';
+    int rc = frame->sink->events(frame->sink->ctx, text, to - from + 2);
+    frame->buffer[to] = after;
     *text = before;
     return rc;
 }
 
 /* The depth came back to zero at `at`. */
-static void element_ends(struct frame *f, struct events *e, size_t at)
+static void element_ends(struct frame *frame, struct events *events, size_t at)
 {
-    e->cut = at + 1;
-    if (e->skipping) {
-        e->skipping = false;
-        f->r->too_large++;
-        e->first = e->cut;
+    events->cut = at + 1;
+    if (events->skipping) {
+        events->skipping = false;
+        frame->r->too_large++;
+        events->first = events->cut;
     }
 }
 
 /* Scans the block at e->next. */
-static void events_block(struct frame *f, struct events *e, const char *p)
+static void events_block(struct frame *frame, struct events *events, const char *p)
 {
     uint64_t open, close;
-    scan_block(&e->scan, p, &open, &close);
+    scan_block(&events->scan, p, &open, &close);
     int up = __builtin_popcountll(open), down = __builtin_popcountll(close);
-    if (e->scan.depth > down) {
-        e->scan.depth += up - down;
+    if (events->scan.depth > down) {
+        events->scan.depth += up - down;
         return;
     }
     for (uint64_t both = open | close; both; both &= both - 1) {
         uint64_t bit = both & -both;
         if (open & bit) {
-            e->scan.depth++;
+            events->scan.depth++;
             continue;
         }
-        size_t at = e->next + (size_t)__builtin_ctzll(bit);
-        if (--e->scan.depth == 0) {
-            element_ends(f, e, at);
-        } else if (e->scan.depth < 0) {
-            e->scan.depth = 0;
-            if (p[at - e->next] == '}') /* one too many: the parser will find where */
+        size_t at = events->next + (size_t)__builtin_ctzll(bit);
+        if (--events->scan.depth == 0) {
+            element_ends(frame, events, at);
+        } else if (events->scan.depth < 0) {
+            events->scan.depth = 0;
+            if (p[at - events->next] == '}') /* one too many: the parser will find where */
                 continue;
-            e->list_end = at;
+            events->list_end = at;
             return;
         }
     }
 }
 
 /* No whole element in a buffer that is as large as it may get: its bytes go, the scan goes on. */
-static int events_skip(struct frame *f, struct events *e)
+static int events_skip(struct frame *frame, struct events *events)
 {
-    size_t from = e->first;
-    e->skipping = true;
-    f->at = e->first = e->next;
-    return f->sink->damaged ? f->sink->damaged(f->sink->ctx, f->buffer + from, e->next - from) : 0;
+    size_t from = events->first;
+    events->skipping = true;
+    frame->at = events->first = events->next;
+    return frame->sink->damaged
+               ? frame->sink->damaged(frame->sink->ctx, frame->buffer + from, events->next - from)
+               : 0;
 }
 
-static int events_end(struct frame *f, struct events *e)
+static int events_end(struct frame *frame, struct events *events)
 {
-    if (e->list_end) {
+    if (events->list_end) {
         /* what stands between the last event and the bracket is for the parser to judge: it may be
          * a number or a word */
-        size_t tail = e->cut ? e->cut : e->first;
-        for (size_t i = tail; i < e->list_end; i++)
-            if (!is_space(f->buffer[i]) && f->buffer[i] != ',')
-                e->cut = i + 1;
+        size_t tail = events->cut ? events->cut : events->first;
+        for (size_t i = tail; i < events->list_end; i++)
+            if (!is_space(frame->buffer[i]) && frame->buffer[i] != ',')
+                events->cut = i + 1;
     } else {
-        f->r->truncated = true;
-        for (size_t i = e->cut ? e->cut : e->first; i < f->end; i++)
-            f->r->partial_event |= !is_space(f->buffer[i]) && f->buffer[i] != ',';
-        f->r->partial_event |= e->skipping;
+        frame->r->truncated = true;
+        for (size_t i = events->cut ? events->cut : events->first; i < frame->end; i++)
+            frame->r->partial_event |= !is_space(frame->buffer[i]) && frame->buffer[i] != ',';
+        frame->r->partial_event |= events->skipping;
     }
-    int rc = e->cut ? events_emit(f, e) : 0;
-    if (!rc && !e->list_end && f->sink->damaged && e->first < f->end)
-        rc = f->sink->damaged(f->sink->ctx, f->buffer + e->first, f->end - e->first);
-    f->at = e->list_end ? e->list_end + 1 : f->end;
+    int rc = events->cut ? events_emit(frame, events) : 0;
+    if (!rc && !events->list_end && frame->sink->damaged && events->first < frame->end)
+        rc = frame->sink->damaged(frame->sink->ctx, frame->buffer + events->first,
+                                  frame->end - events->first);
+    frame->at = events->list_end ? events->list_end + 1 : frame->end;
     return rc;
 }
 
 /* f->at is behind the bracket that opens the list. */
-static int events_read(struct frame *f)
+static int events_read(struct frame *frame)
 {
-    struct events e = {.first = f->at, .next = f->at};
+    struct events events = {.first = frame->at, .next = frame->at};
     char spare[64];
     int rc = 0;
-    while (!rc && !f->code && !e.list_end) {
-        while (!e.list_end && e.next + 64 <= f->end) {
-            events_block(f, &e, f->buffer + e.next);
-            e.next += 64;
+    while (!rc && !frame->code && !events.list_end) {
+        while (!events.list_end && events.next + 64 <= frame->end) {
+            events_block(frame, &events, frame->buffer + events.next);
+            events.next += 64;
         }
-        if (e.list_end)
+        if (events.list_end)
             break;
-        if (e.cut && e.next - e.first >= KINETO_FRAME_WINDOW && (rc = events_emit(f, &e)))
+        if (events.cut && events.next - events.first >= KINETO_FRAME_WINDOW &&
+            (rc = events_emit(frame, &events)))
             break;
-        if (!e.cut && e.next - e.first >= STORE_IMPORT_WINDOW && (rc = events_skip(f, &e)))
+        if (!events.cut && events.next - events.first >= STORE_IMPORT_WINDOW &&
+            (rc = events_skip(frame, &events)))
             break;
-        size_t keep = e.first, first = e.first;
-        bool came = more(f, &keep);
+        size_t keep = events.first, first = events.first;
+        bool came = more(frame, &keep);
         size_t gone = first - keep; /* the bytes have moved, also when none came */
-        e.first = keep;
-        e.next -= gone;
-        e.cut -= e.cut ? gone : 0;
+        events.first = keep;
+        events.next -= gone;
+        events.cut -= events.cut ? gone : 0;
         if (!came) {
-            const char *last = block_at(f, e.next, spare);
+            const char *last = block_at(frame, events.next, spare);
             if (last)
-                events_block(f, &e, last);
+                events_block(frame, &events, last);
             break;
         }
     }
-    if (rc || f->code)
-        return rc ? rc : f->code;
-    return events_end(f, &e);
+    if (rc || frame->code)
+        return rc ? rc : frame->code;
+    return events_end(frame, &events);
 }
 
 /* ---- what stands beside it --------------------------------------------------------------------------------------------------- */
 
 /* End of the value at f->at: behind its last byte, or 0 when the file ends in it. A value larger
  * than a window is skipped. */
-static size_t value_end(struct frame *f, bool *skipped)
+static size_t value_end(struct frame *frame, bool *skipped)
 {
-    struct scan s = {0};
+    struct scan scan = {0};
     char spare[64];
-    size_t next = f->at;
+    size_t next = frame->at;
     *skipped = false;
     for (;;) {
-        const char *p = next + 64 <= f->end || f->end_of_file ? block_at(f, next, spare) : NULL;
+        const char *p =
+            next + 64 <= frame->end || frame->end_of_file ? block_at(frame, next, spare) : NULL;
         if (!p) {
-            size_t keep = f->at;
-            if (next - f->at >= STORE_IMPORT_WINDOW) {
+            size_t keep = frame->at;
+            if (next - frame->at >= STORE_IMPORT_WINDOW) {
                 *skipped = true;
-                f->at = keep = next;
+                frame->at = keep = next;
             }
             size_t was = keep;
-            bool came = more(f, &keep);
+            bool came = more(frame, &keep);
             next -= was - keep; /* the bytes have moved, also when none came */
-            f->at = keep;
-            if (!came && (f->code || next >= f->end))
+            frame->at = keep;
+            if (!came && (frame->code || next >= frame->end))
                 return 0;
             continue;
         }
         uint64_t open, close;
-        scan_block(&s, p, &open, &close);
-        for (int i = 0; i < 64 && next + (size_t)i < f->end; i++) {
+        scan_block(&scan, p, &open, &close);
+        for (int i = 0; i < 64 && next + (size_t)i < frame->end; i++) {
             uint64_t bit = (uint64_t)1 << i;
             if (open & bit)
-                s.depth++;
-            else if ((close & bit) && --s.depth < 0)
+                scan.depth++;
+            else if ((close & bit) && --scan.depth < 0)
                 return next + (size_t)i; /* the brace that closes the outer object */
-            else if ((close & bit) && !s.depth)
+            else if ((close & bit) && !scan.depth)
                 return next + (size_t)i + 1;
         }
         next += 64;
@@ -357,99 +365,102 @@ static size_t value_end(struct frame *f, bool *skipped)
 }
 
 /* End of a string or a bare word at f->at. */
-static size_t scalar_end(struct frame *f)
+static size_t scalar_end(struct frame *frame)
 {
     for (;;) {
-        size_t i = f->at;
-        if (f->buffer[i] == '"') {
-            for (i++; i < f->end && f->buffer[i] != '"'; i++)
-                i += f->buffer[i] == '\\';
-            if (i < f->end)
+        size_t i = frame->at;
+        if (frame->buffer[i] == '"') {
+            for (i++; i < frame->end && frame->buffer[i] != '"'; i++)
+                i += frame->buffer[i] == '\\';
+            if (i < frame->end)
                 return i + 1;
         } else {
-            while (i < f->end && !is_space(f->buffer[i]) && !strchr(",:]}", f->buffer[i]))
+            while (i < frame->end && !is_space(frame->buffer[i]) &&
+                   !strchr(",:]}", frame->buffer[i]))
                 i++;
-            if (i < f->end)
+            if (i < frame->end)
                 return i;
         }
-        size_t keep = f->at;
-        if (f->end - f->at >= STORE_IMPORT_WINDOW)
+        size_t keep = frame->at;
+        if (frame->end - frame->at >= STORE_IMPORT_WINDOW)
             return 0;
-        bool came = more(f, &keep);
-        f->at = keep;
+        bool came = more(frame, &keep);
+        frame->at = keep;
         if (!came)
             return 0;
     }
 }
 
-static int file_ends(struct frame *f)
+static int file_ends(struct frame *frame)
 {
-    f->r->truncated = true;
-    f->at = f->end;
-    return f->code;
+    frame->r->truncated = true;
+    frame->at = frame->end;
+    return frame->code;
 }
 
 /* A pair of the outer object; f->at is at its key. The key is copied: reading the value may move
  * the buffer. */
-static int pair_read(struct frame *f)
+static int pair_read(struct frame *frame)
 {
     char name[256];
-    size_t end = scalar_end(f);
+    size_t end = scalar_end(frame);
     if (!end)
-        return file_ends(f);
-    struct kj_span key = {f->buffer + f->at, end - f->at};
+        return file_ends(frame);
+    struct kj_span key = {frame->buffer + frame->at, end - frame->at};
     if (key.n >= 2 && key.p[0] == '"')
         key = (struct kj_span){key.p + 1, key.n - 2};
     if (key.n > sizeof name)
         key.n = sizeof name;
     memcpy(name, key.p, key.n);
     key.p = name;
-    f->at = end > f->at ? end : end + 1; /* a stray bracket: go on behind it */
-    int c = peek(f, "");
+    frame->at = end > frame->at ? end : end + 1; /* a stray bracket: go on behind it */
+    int c = peek(frame, "");
     if (c != ':')
-        return c < 0 ? file_ends(f) : 0; /* a key without a value: not JSON, and nothing to keep */
-    f->at++;
-    c = peek(f, "");
+        return c < 0 ? file_ends(frame)
+                     : 0; /* a key without a value: not JSON, and nothing to keep */
+    frame->at++;
+    c = peek(frame, "");
     if (c < 0)
-        return file_ends(f);
+        return file_ends(frame);
     if (c == '[' && key.n == 11 && !memcmp(name, "traceEvents", 11)) {
-        f->at++;
-        return events_read(f);
+        frame->at++;
+        return events_read(frame);
     }
     bool skipped = false;
-    end = c == '[' || c == '{' ? value_end(f, &skipped) : scalar_end(f);
+    end = c == '[' || c == '{' ? value_end(frame, &skipped) : scalar_end(frame);
     if (!end)
-        return file_ends(f);
-    struct kj_span value = {f->buffer + f->at, end - f->at};
-    f->at = end;
-    f->r->too_large += skipped;
-    return skipped ? 0 : f->sink->meta(f->sink->ctx, key, value);
+        return file_ends(frame);
+    struct kj_span value = {frame->buffer + frame->at, end - frame->at};
+    frame->at = end;
+    frame->r->too_large += skipped;
+    return skipped ? 0 : frame->sink->meta(frame->sink->ctx, key, value);
 }
 
-static int frame_read(struct frame *f)
+static int frame_read(struct frame *frame)
 {
-    int c = peek(f, "");
-    if (c == 0xef && f->end - f->at >= 3 && !memcmp(f->buffer + f->at, "\xef\xbb\xbf", 3)) {
-        f->at += 3; /* byte order mark */
-        c = peek(f, "");
+    int c = peek(frame, "");
+    if (c == 0xef && frame->end - frame->at >= 3 &&
+        !memcmp(frame->buffer + frame->at, "\xef\xbb\xbf", 3)) {
+        frame->at += 3; /* byte order mark */
+        c = peek(frame, "");
     }
     if (c != '[' && c != '{')
-        return f->code;
-    f->r->is_trace = true;
-    f->at++;
+        return frame->code;
+    frame->r->is_trace = true;
+    frame->at++;
     if (c == '[')
-        return events_read(f);
+        return events_read(frame);
     for (;;) {
-        c = peek(f, ",");
-        if (f->code)
-            return f->code;
+        c = peek(frame, ",");
+        if (frame->code)
+            return frame->code;
         if (c < 0)
-            return file_ends(f);
+            return file_ends(frame);
         if (c == '}') {
-            f->at++;
+            frame->at++;
             return 0;
         }
-        int rc = pair_read(f);
+        int rc = pair_read(frame);
         if (rc)
             return rc;
     }
@@ -457,36 +468,36 @@ static int frame_read(struct frame *f)
 
 /* Is there text behind the trace (two traces in one file, a bracket too many)? Zeros of padding are
  * none. */
-static bool more_behind(struct frame *f)
+static bool more_behind(struct frame *frame)
 {
     int c = 0;
-    while (c == 0 && (c = peek(f, "")) == 0)
-        f->at++;
+    while (c == 0 && (c = peek(frame, "")) == 0)
+        frame->at++;
     return c > 0;
 }
 
 int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink,
-                      struct kineto_frame_result *r, struct tacho_error *err)
+                      struct kineto_frame_result *frame_result, struct tacho_error *err)
 {
-    struct frame f = {.in = in,
-                      .sink = sink,
-                      .r = r,
-                      .err = err,
-                      .cap = 2 * KINETO_FRAME_WINDOW,
-                      .at = MARGIN,
-                      .end = MARGIN};
-    memset(r, 0, sizeof *r);
-    f.buffer = calloc(1, f.cap + 2 * KJ_PADDING);
-    if (!f.buffer)
+    struct frame frame = {.in = in,
+                          .sink = sink,
+                          .r = frame_result,
+                          .err = err,
+                          .cap = 2 * KINETO_FRAME_WINDOW,
+                          .at = MARGIN,
+                          .end = MARGIN};
+    memset(frame_result, 0, sizeof *frame_result);
+    frame.buffer = calloc(1, frame.cap + 2 * KJ_PADDING);
+    if (!frame.buffer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    int rc = frame_read(&f);
-    if (!rc && !f.code && r->is_trace && !r->truncated)
-        r->more_behind = more_behind(&f);
-    if (!rc && f.code)
-        rc = f.code;
-    free(f.buffer);
+    int rc = frame_read(&frame);
+    if (!rc && !frame.code && frame_result->is_trace && !frame_result->truncated)
+        frame_result->more_behind = more_behind(&frame);
+    if (!rc && frame.code)
+        rc = frame.code;
+    free(frame.buffer);
     if (imp_input_truncated(in))
-        r->truncated = true;
+        frame_result->truncated = true;
     return rc;
 }
 

@@ -41,7 +41,7 @@ struct kineto_frame_result {
 
 /* Reads `in` to its end. Returns 0, the non-zero value of a callback, TACHO_EIO or TACHO_ENOMEM. */
 int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink,
-                      struct kineto_frame_result *r, struct tacho_error *err);
+                      struct kineto_frame_result *frame_result, struct tacho_error *err);
 
 /* Calls `event` with each element of the list text[0..n) (as `events` gets it), found by the braces
  * alone. Non-zero stops. */

@@ -8,18 +8,20 @@
 
 #include "store/import/kineto/kineto.h"
 
-int kineto_run_put(struct kineto *k, const char *key, const char *value)
+int kineto_run_put(struct kineto *kineto, const char *key, const char *value)
 {
-    if (k->runs == k->run_cap) {
-        size_t cap = k->run_cap ? 2 * k->run_cap : 32;
-        struct kineto_run_key *r = realloc(k->run, cap * sizeof *r);
-        if (!r)
-            return kineto_no_memory(k);
-        k->run = r;
-        k->run_cap = cap;
+    if (kineto->runs == kineto->run_cap) {
+        size_t cap = kineto->run_cap ? 2 * kineto->run_cap : 32;
+        struct kineto_run_key *run_key = realloc(kineto->run, cap * sizeof *run_key);
+        if (!run_key)
+            return kineto_no_memory(kineto);
+        kineto->run = run_key;
+        kineto->run_cap = cap;
     }
-    k->run[k->runs] = (struct kineto_run_key){strdup(key), strdup(value)};
-    return k->run[k->runs].key && k->run[k->runs++].value ? 0 : kineto_no_memory(k);
+    kineto->run[kineto->runs] = (struct kineto_run_key){strdup(key), strdup(value)};
+    return kineto->run[kineto->runs].key && kineto->run[kineto->runs++].value
+               ? 0
+               : kineto_no_memory(kineto);
 }
 
 static bool is(struct kj_span key, const char *text)
@@ -28,13 +30,13 @@ static bool is(struct kj_span key, const char *text)
 }
 
 /* A scalar as text; lists and objects are not kept. */
-static int run_put_value(struct kineto *k, const char *key, struct kj_span value)
+static int run_put_value(struct kineto *kineto, const char *key, struct kj_span value)
 {
     if (kineto_is_null(value) || !value.n || value.n > 4096 || value.p[0] == '[' ||
         value.p[0] == '{')
         return 0;
-    char *text = kineto_dup(k, value);
-    int rc = text ? kineto_run_put(k, key, text) : k->code;
+    char *text = kineto_dup(kineto, value);
+    int rc = text ? kineto_run_put(kineto, key, text) : kineto->code;
     free(text);
     return rc;
 }
@@ -42,7 +44,7 @@ static int run_put_value(struct kineto *k, const char *key, struct kj_span value
 /* ---- deviceProperties ---------------------------------------------------------------------------------------------------- */
 
 struct device {
-    struct kineto *k;
+    struct kineto *kineto;
     int64_t id, major, minor;
     struct kj_span name, value[5];
 };
@@ -57,40 +59,40 @@ static const struct {
 
 static int device_field(void *ctx, struct kj_span key, struct kj_span value)
 {
-    struct device *d = ctx;
+    struct device *device = ctx;
     if (is(key, "id"))
-        kineto_int(value, &d->id);
+        kineto_int(value, &device->id);
     else if (is(key, "name"))
-        d->name = value;
+        device->name = value;
     else if (is(key, "computeMajor"))
-        kineto_int(value, &d->major);
+        kineto_int(value, &device->major);
     else if (is(key, "computeMinor"))
-        kineto_int(value, &d->minor);
+        kineto_int(value, &device->minor);
     for (size_t i = 0; i < sizeof device_keys / sizeof *device_keys; i++)
         if (is(key, device_keys[i].text))
-            d->value[i] = value;
+            device->value[i] = value;
     return 0;
 }
 
 /* Keys begin with '@' here: the importer puts the number of the process in its place. */
 static int device_row(void *ctx, struct kj_span none, struct kj_span value)
 {
-    struct device d = {.k = ctx, .id = -1, .major = -1, .minor = -1};
+    struct device device = {.kineto = ctx, .id = -1, .major = -1, .minor = -1};
     char key[64], text[48];
     (void)none;
-    if (!value.n || value.p[0] != '{' || kj_each(value, device_field, &d) != KJ_OK || d.id < 0 ||
-        d.id >= 1 << 16)
+    if (!value.n || value.p[0] != '{' || kj_each(value, device_field, &device) != KJ_OK ||
+        device.id < 0 || device.id >= 1 << 16)
         return 0;
-    snprintf(key, sizeof key, "@gpu:%d.name", (int)d.id);
-    int rc = run_put_value(d.k, key, d.name);
+    snprintf(key, sizeof key, "@gpu:%d.name", (int)device.id);
+    int rc = run_put_value(device.kineto, key, device.name);
     for (size_t i = 0; !rc && i < sizeof device_keys / sizeof *device_keys; i++) {
-        snprintf(key, sizeof key, "@gpu:%d.%s", (int)d.id, device_keys[i].key);
-        rc = run_put_value(d.k, key, d.value[i]);
+        snprintf(key, sizeof key, "@gpu:%d.%s", (int)device.id, device_keys[i].key);
+        rc = run_put_value(device.kineto, key, device.value[i]);
     }
-    if (!rc && d.major >= 0 && d.minor >= 0) {
-        snprintf(key, sizeof key, "@gpu:%d.compute_capability", (int)d.id);
-        snprintf(text, sizeof text, "%d.%d", (int)d.major, (int)d.minor);
-        rc = kineto_run_put(d.k, key, text);
+    if (!rc && device.major >= 0 && device.minor >= 0) {
+        snprintf(key, sizeof key, "@gpu:%d.compute_capability", (int)device.id);
+        snprintf(text, sizeof text, "%d.%d", (int)device.major, (int)device.minor);
+        rc = kineto_run_put(device.kineto, key, text);
     }
     return rc;
 }
@@ -99,18 +101,18 @@ static int device_row(void *ctx, struct kj_span none, struct kj_span value)
 
 static int distributed_field(void *ctx, struct kj_span key, struct kj_span value)
 {
-    struct kineto *k = ctx;
+    struct kineto *kineto = ctx;
     if (is(key, "rank")) {
-        if (!kineto_int(value, &k->rank) || k->rank < 0)
-            k->rank = STORE_ABSENT;
+        if (!kineto_int(value, &kineto->rank) || kineto->rank < 0)
+            kineto->rank = STORE_ABSENT;
     } else if (is(key, "world_size") || is(key, "backend") || is(key, "pg_count")) {
-        return run_put_value(k,
+        return run_put_value(kineto,
                              is(key, "backend")    ? "backend"
                              : is(key, "pg_count") ? "process_groups"
                                                    : "world_size",
                              value);
     } else if (is(key, "nccl_version")) {
-        return run_put_value(k, "source.nccl_version", value);
+        return run_put_value(kineto, "source.nccl_version", value);
     }
     return 0;
 }
@@ -126,33 +128,33 @@ static const char *const kept[] = {
 /* Additions to times beyond these would not fit 64 bits. */
 #define BASE_MAX INT64_C(4000000000000000000)
 
-int kineto_meta(struct kineto *k, struct kj_span key, struct kj_span value)
+int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value)
 {
     enum kj_result rc = KJ_OK;
     if (is(key, "baseTimeNanoseconds")) {
         int64_t base;
         if (kineto_int(value, &base) && base >= -BASE_MAX && base <= BASE_MAX) {
-            k->base_final = base;
-            k->base_known = true;
+            kineto->base_final = base;
+            kineto->base_known = true;
         } else {
-            k->loss[KINETO_LOSS_META]++;
+            kineto->loss[KINETO_LOSS_META]++;
         }
     } else if (is(key, "deviceProperties") && value.n && value.p[0] == '[') {
-        rc = kj_each(value, device_row, k);
+        rc = kj_each(value, device_row, kineto);
     } else if (is(key, "distributedInfo") && value.n && value.p[0] == '{') {
-        rc = kj_each(value, distributed_field, k);
+        rc = kj_each(value, distributed_field, kineto);
     } else if ((is(key, "host_name") || is(key, "hostname")) && kineto_is_string(value)) {
-        free(k->host);
-        k->host = kineto_dup(k, value);
+        free(kineto->host);
+        kineto->host = kineto_dup(kineto, value);
     } else {
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
             if (is(key, kept[i])) {
                 char name[64];
                 snprintf(name, sizeof name, "source.%s", kept[i]);
-                run_put_value(k, name, value);
+                run_put_value(kineto, name, value);
             }
     }
     if (rc == KJ_SHAPE || rc == KJ_TEXT)
-        k->loss[KINETO_LOSS_META]++;
-    return k->code;
+        kineto->loss[KINETO_LOSS_META]++;
+    return kineto->code;
 }

@@ -36,168 +36,170 @@ struct place {
     struct kj_span text;
 };
 
-static struct place place_of(struct kj_span s)
+static struct place place_of(struct kj_span span)
 {
-    struct place p = {.number = 0};
-    p.is_number = kineto_int(s, &p.number);
-    p.text = kineto_inside(s);
-    if (!p.is_number && p.text.p && p.text.n > 7 && !memcmp(p.text.p, "stream ", 7))
-        p.is_number = kineto_int((struct kj_span){p.text.p + 7, p.text.n - 7}, &p.number);
-    return p;
+    struct place place = {.number = 0};
+    place.is_number = kineto_int(span, &place.number);
+    place.text = kineto_inside(span);
+    if (!place.is_number && place.text.p && place.text.n > 7 && !memcmp(place.text.p, "stream ", 7))
+        place.is_number =
+            kineto_int((struct kj_span){place.text.p + 7, place.text.n - 7}, &place.number);
+    return place;
 }
 
-const struct kj_arg *kineto_arg_of(const struct kj_event *e, enum kineto_arg a)
+const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg a)
 {
-    for (size_t i = 0; i < e->arg_count; i++)
-        if (e->arg[i].id == a)
-            return &e->arg[i];
+    for (size_t i = 0; i < event->arg_count; i++)
+        if (event->arg[i].id == a)
+            return &event->arg[i];
     return NULL;
 }
 
-int64_t kineto_int_arg(const struct kj_event *e, enum kineto_arg a)
+int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg a)
 {
     int64_t v;
-    const struct kj_arg *arg = kineto_arg_of(e, a);
+    const struct kj_arg *arg = kineto_arg_of(event, a);
     return arg && kineto_int(arg->value, &v) ? v : STORE_ABSENT;
 }
 
 /* Number of the main process, or of another one of this pid. A pid that is none (0, -1, "Traces")
  * is of the main process. */
-static uint32_t process_find(struct kineto *k, struct place pid)
+static uint32_t process_find(struct kineto *kineto, struct place pid)
 {
     if (!pid.is_number || pid.number <= 0)
         return 0;
-    if (k->process[0].pid == STORE_ABSENT) {
-        k->process[0].pid = pid.number;
+    if (kineto->process[0].pid == STORE_ABSENT) {
+        kineto->process[0].pid = pid.number;
         return 0;
     }
-    if (k->process[0].pid == pid.number)
+    if (kineto->process[0].pid == pid.number)
         return 0;
     struct kineto_key key = {(uint64_t)OF_PROCESS << 56, (uint64_t)pid.number};
-    uint32_t found = kineto_table_get(&k->table, key);
+    uint32_t found = kineto_table_get(&kineto->table, key);
     if (!found) {
-        if (k->processes == k->process_cap) {
-            size_t cap = 2 * k->process_cap;
-            struct kineto_process *p = realloc(k->process, cap * sizeof *p);
-            if (!p) {
-                kineto_no_memory(k);
+        if (kineto->processes == kineto->process_cap) {
+            size_t cap = 2 * kineto->process_cap;
+            struct kineto_process *process = realloc(kineto->process, cap * sizeof *process);
+            if (!process) {
+                kineto_no_memory(kineto);
                 return 0;
             }
-            k->process = p;
-            k->process_cap = cap;
+            kineto->process = process;
+            kineto->process_cap = cap;
         }
-        struct kineto_def *d = kineto_batch_def(k->batch, KINETO_DEF_PROCESS);
-        if (!d) {
-            kineto_no_memory(k);
+        struct kineto_def *def = kineto_batch_def(kineto->batch, KINETO_DEF_PROCESS);
+        if (!def) {
+            kineto_no_memory(kineto);
             return 0;
         }
-        d->id = pid.number;
-        k->process[k->processes].pid = pid.number;
-        found = (uint32_t)++k->processes;
-        if (kineto_table_set(&k->table, key, found))
-            kineto_no_memory(k);
+        def->id = pid.number;
+        kineto->process[kineto->processes].pid = pid.number;
+        found = (uint32_t)++kineto->processes;
+        if (kineto_table_set(&kineto->table, key, found))
+            kineto_no_memory(kineto);
     }
     return found - 1;
 }
 
 /* A new track, zeroed; NULL: out of memory. */
-static struct kineto_track *track_new(struct kineto *k)
+static struct kineto_track *track_new(struct kineto *kineto)
 {
-    if (k->tracks == k->track_cap) {
-        size_t cap = k->track_cap ? 2 * k->track_cap : 64;
-        struct kineto_track *t = realloc(k->track, cap * sizeof *t);
-        if (!t)
+    if (kineto->tracks == kineto->track_cap) {
+        size_t cap = kineto->track_cap ? 2 * kineto->track_cap : 64;
+        struct kineto_track *track = realloc(kineto->track, cap * sizeof *track);
+        if (!track)
             return NULL;
-        k->track = t;
-        k->track_cap = cap;
+        kineto->track = track;
+        kineto->track_cap = cap;
     }
-    struct kineto_track *t = &k->track[k->tracks++];
-    memset(t, 0, sizeof *t);
-    t->last_batch = UINT64_MAX;
-    return t;
+    struct kineto_track *track = &kineto->track[kineto->tracks++];
+    memset(track, 0, sizeof *track);
+    track->last_batch = UINT64_MAX;
+    return track;
 }
 
 /* The track of a key, made with `d` the first time. */
-static uint32_t track_make(struct kineto *k, struct kineto_key key, const struct kineto_track *like,
-                           const struct kineto_def *like_def, struct kj_span name)
+static uint32_t track_make(struct kineto *kineto, struct kineto_key key,
+                           const struct kineto_track *like, const struct kineto_def *like_def,
+                           struct kj_span name)
 {
-    struct kineto_track *t = track_new(k);
-    struct kineto_def *d = t ? kineto_batch_def(k->batch, KINETO_DEF_TRACK) : NULL;
-    if (!d) {
-        kineto_no_memory(k);
+    struct kineto_track *track = track_new(kineto);
+    struct kineto_def *def = track ? kineto_batch_def(kineto->batch, KINETO_DEF_TRACK) : NULL;
+    if (!def) {
+        kineto_no_memory(kineto);
         return 0;
     }
-    *t = *like;
-    t->process = like_def->process;
-    t->last_batch = UINT64_MAX;
-    *d = *like_def;
-    d->kind = KINETO_DEF_TRACK;
+    *track = *like;
+    track->process = like_def->process;
+    track->last_batch = UINT64_MAX;
+    *def = *like_def;
+    def->kind = KINETO_DEF_TRACK;
     if (name.p && name.n) {
-        k->scratch.n = 0;
-        kineto_unescape(&k->scratch, name);
-        d->text = kineto_batch_text(k->batch, k->scratch.p, k->scratch.n);
+        kineto->scratch.n = 0;
+        kineto_unescape(&kineto->scratch, name);
+        def->text = kineto_batch_text(kineto->batch, kineto->scratch.p, kineto->scratch.n);
     } else {
-        const char *known = kineto_track_name(k, k->tracks - 1);
-        d->text = known ? kineto_batch_text(k->batch, known, strlen(known)) : 0;
+        const char *known = kineto_track_name(kineto, kineto->tracks - 1);
+        def->text = known ? kineto_batch_text(kineto->batch, known, strlen(known)) : 0;
     }
-    if (kineto_table_set(&k->table, key, (uint32_t)k->tracks))
-        kineto_no_memory(k);
-    return (uint32_t)k->tracks - 1;
+    if (kineto_table_set(&kineto->table, key, (uint32_t)kineto->tracks))
+        kineto_no_memory(kineto);
+    return (uint32_t)kineto->tracks - 1;
 }
 
 /* Device rows do not name their process. Nearly every file has one; of others' launches the
  * correlation is remembered. */
-void kineto_launch_note(struct kineto *k, const struct kineto_slice *s)
+void kineto_launch_note(struct kineto *kineto, const struct kineto_slice *slice)
 {
-    uint32_t process = k->track[s->track].process;
-    struct kineto_key key = {(uint64_t)OF_LAUNCH << 56, (uint64_t)s->correlation};
-    if (!process || s->correlation == STORE_ABSENT || k->launches_elsewhere >= LAUNCHES_MAX ||
-        kineto_table_get(&k->table, key))
+    uint32_t process = kineto->track[slice->track].process;
+    struct kineto_key key = {(uint64_t)OF_LAUNCH << 56, (uint64_t)slice->correlation};
+    if (!process || slice->correlation == STORE_ABSENT ||
+        kineto->launches_elsewhere >= LAUNCHES_MAX || kineto_table_get(&kineto->table, key))
         return;
-    k->launches_elsewhere++;
-    if (kineto_table_set(&k->table, key, process + 1))
-        kineto_no_memory(k);
+    kineto->launches_elsewhere++;
+    if (kineto_table_set(&kineto->table, key, process + 1))
+        kineto_no_memory(kineto);
 }
 
-static uint32_t launch_process(const struct kineto *k, const struct kj_event *e)
+static uint32_t launch_process(const struct kineto *kineto, const struct kj_event *event)
 {
     int64_t correlation =
-        k->launches_elsewhere ? kineto_int_arg(e, KINETO_ARG_CORRELATION) : STORE_ABSENT;
+        kineto->launches_elsewhere ? kineto_int_arg(event, KINETO_ARG_CORRELATION) : STORE_ABSENT;
     if (correlation == STORE_ABSENT)
         return 0;
     uint32_t found = kineto_table_get(
-        &k->table, (struct kineto_key){(uint64_t)OF_LAUNCH << 56, (uint64_t)correlation});
+        &kineto->table, (struct kineto_key){(uint64_t)OF_LAUNCH << 56, (uint64_t)correlation});
     return found ? found - 1 : 0;
 }
 
-uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e)
+uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event)
 {
-    struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
-    int64_t device = kineto_int_arg(e, KINETO_ARG_DEVICE),
-            stream = kineto_int_arg(e, KINETO_ARG_STREAM);
+    struct place pid = place_of(event->field[KJ_PID]), tid = place_of(event->field[KJ_TID]);
+    int64_t device = kineto_int_arg(event, KINETO_ARG_DEVICE),
+            stream = kineto_int_arg(event, KINETO_ARG_STREAM);
     if (device == STORE_ABSENT || device < 0 || device >= 1 << 20)
         device = pid.is_number && pid.number >= 0 && pid.number < 1 << 12 ? pid.number : 0;
     if (stream == STORE_ABSENT && tid.is_number)
         stream = tid.number;
     if (stream == -1 || stream == UINT32_MAX)
         stream = STORE_ABSENT;
-    uint32_t process = launch_process(k, e);
+    uint32_t process = launch_process(kineto, event);
     struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)process << 20 | (uint64_t)device,
                              (uint64_t)stream};
-    uint32_t found = kineto_table_get(&k->table, key);
+    uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
         return found - 1;
     struct kineto_track like = {.device = true,
                                 .pid = pid.is_number ? pid.number : device,
                                 .tid = stream == STORE_ABSENT ? -1 : stream};
-    struct kineto_def d = {.process = process, .id = stream, .track_kind = "stream"};
-    snprintf(d.device, sizeof d.device, "gpu:%d", (int)device);
-    return track_make(k, key, &like, &d, (struct kj_span){NULL, 0});
+    struct kineto_def def = {.process = process, .id = stream, .track_kind = "stream"};
+    snprintf(def.device, sizeof def.device, "gpu:%d", (int)device);
+    return track_make(kineto, key, &like, &def, (struct kj_span){NULL, 0});
 }
 
-uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e)
+uint32_t kineto_track_host(struct kineto *kineto, const struct kj_event *event)
 {
-    struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
+    struct place pid = place_of(event->field[KJ_PID]), tid = place_of(event->field[KJ_TID]);
     int64_t group = pid.is_number && pid.number > 0 ? pid.number : 0;
     struct kj_span name = {NULL, 0};
     struct kineto_key key = key_in(OF_THREAD, group, (uint64_t)tid.number);
@@ -205,38 +207,40 @@ uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e)
         name = tid.text.p && tid.text.n   ? tid.text
                : pid.text.p && pid.text.n ? pid.text
                                           : (struct kj_span){"trace", 5};
-        key = key_in(OF_TEXT_THREAD, group, kineto_string_json(k, name));
+        key = key_in(OF_TEXT_THREAD, group, kineto_string_json(kineto, name));
     }
-    uint32_t found = kineto_table_get(&k->table, key);
+    uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
         return found - 1;
     struct kineto_track like = {.pid = pid.is_number ? pid.number : 0,
                                 .tid = tid.is_number ? tid.number : -1};
-    struct kineto_def d = {.process = process_find(k, pid),
-                           .id = tid.is_number ? tid.number : STORE_ABSENT,
-                           .track_kind = "thread"};
-    return track_make(k, key, &like, &d, name);
+    struct kineto_def def = {.process = process_find(kineto, pid),
+                             .id = tid.is_number ? tid.number : STORE_ABSENT,
+                             .track_kind = "thread"};
+    return track_make(kineto, key, &like, &def, name);
 }
 
-uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid_span, struct kj_span name,
+uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid_span, struct kj_span name,
                               const char *device, const char *unit)
 {
     struct place pid = place_of(pid_span);
-    k->scratch.n = 0;
-    kineto_text_put(&k->scratch, name.p, name.n);
-    kineto_text_puts(&k->scratch, "\n"); /* no JSON string has it */
-    kineto_text_puts(&k->scratch, device);
+    kineto->scratch.n = 0;
+    kineto_text_put(&kineto->scratch, name.p, name.n);
+    kineto_text_puts(&kineto->scratch, "\n"); /* no JSON string has it */
+    kineto_text_puts(&kineto->scratch, device);
     int64_t group = pid.is_number && pid.number > 0 ? pid.number : 0;
-    uint32_t number = kineto_string_number(k, k->scratch.p, k->scratch.n);
+    uint32_t number = kineto_string_number(kineto, kineto->scratch.p, kineto->scratch.n);
     struct kineto_key key = key_in(OF_COUNTER, group, number);
-    uint32_t found = kineto_table_get(&k->table, key);
+    uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
         return found - 1;
     struct kineto_track like = {.counter = true};
-    struct kineto_def d = {
-        .process = process_find(k, pid), .id = STORE_ABSENT, .track_kind = "counter", .unit = unit};
-    snprintf(d.device, sizeof d.device, "%s", device);
-    return track_make(k, key, &like, &d, name);
+    struct kineto_def def = {.process = process_find(kineto, pid),
+                             .id = STORE_ABSENT,
+                             .track_kind = "counter",
+                             .unit = unit};
+    snprintf(def.device, sizeof def.device, "%s", device);
+    return track_make(kineto, key, &like, &def, name);
 }
 
 /* ---- names of threads and processes ---------------------------------------------------------------------------------------- */
@@ -246,53 +250,56 @@ static struct kineto_key name_key(bool thread, int64_t pid, int64_t tid)
     return key_in(thread ? OF_THREAD_NAME : OF_PROCESS_NAME, pid, thread ? (uint64_t)tid : 0);
 }
 
-static const char *name_find(const struct kineto *k, bool thread, int64_t pid, int64_t tid)
+static const char *name_find(const struct kineto *kineto, bool thread, int64_t pid, int64_t tid)
 {
-    uint32_t found = kineto_table_get(&k->table, name_key(thread, pid, tid));
-    return found ? k->name[found - 1].text : NULL;
+    uint32_t found = kineto_table_get(&kineto->table, name_key(thread, pid, tid));
+    return found ? kineto->name[found - 1].text : NULL;
 }
 
-const char *kineto_track_name(const struct kineto *k, size_t i)
+const char *kineto_track_name(const struct kineto *kineto, size_t i)
 {
-    const struct kineto_track *t = &k->track[i];
-    return t->counter || t->tid == -1 ? NULL : name_find(k, true, t->pid, t->tid);
+    const struct kineto_track *track = &kineto->track[i];
+    return track->counter || track->tid == -1 ? NULL
+                                              : name_find(kineto, true, track->pid, track->tid);
 }
 
-const char *kineto_process_name(const struct kineto *k, size_t i)
+const char *kineto_process_name(const struct kineto *kineto, size_t i)
 {
-    return k->process[i].pid == STORE_ABSENT ? NULL : name_find(k, false, k->process[i].pid, 0);
+    return kineto->process[i].pid == STORE_ABSENT
+               ? NULL
+               : name_find(kineto, false, kineto->process[i].pid, 0);
 }
 
-int kineto_metadata(struct kineto *k, const struct kj_event *e)
+int kineto_metadata(struct kineto *kineto, const struct kj_event *event)
 {
-    const struct kj_arg *text = kineto_arg_of(e, KINETO_ARG_META_NAME);
-    bool thread = kineto_equals(e->field[KJ_NAME], "thread_name");
-    struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
-    if (!text || (!thread && !kineto_equals(e->field[KJ_NAME], "process_name")) || !pid.is_number ||
-        (thread && !tid.is_number))
+    const struct kj_arg *text = kineto_arg_of(event, KINETO_ARG_META_NAME);
+    bool thread = kineto_equals(event->field[KJ_NAME], "thread_name");
+    struct place pid = place_of(event->field[KJ_PID]), tid = place_of(event->field[KJ_TID]);
+    if (!text || (!thread && !kineto_equals(event->field[KJ_NAME], "process_name")) ||
+        !pid.is_number || (thread && !tid.is_number))
         return 0;
     struct kineto_key key = name_key(thread, pid.number, tid.number);
-    uint32_t found = kineto_table_get(&k->table, key);
+    uint32_t found = kineto_table_get(&kineto->table, key);
     if (!found) {
-        if (k->names == k->name_cap) {
-            size_t cap = k->name_cap ? 2 * k->name_cap : 64;
-            struct kineto_name *n = realloc(k->name, cap * sizeof *n);
+        if (kineto->names == kineto->name_cap) {
+            size_t cap = kineto->name_cap ? 2 * kineto->name_cap : 64;
+            struct kineto_name *n = realloc(kineto->name, cap * sizeof *n);
             if (!n)
-                return kineto_no_memory(k);
-            k->name = n;
-            k->name_cap = cap;
+                return kineto_no_memory(kineto);
+            kineto->name = n;
+            kineto->name_cap = cap;
         }
-        k->name[k->names].text = NULL;
-        found = (uint32_t)++k->names;
-        if (kineto_table_set(&k->table, key, found))
-            return kineto_no_memory(k);
+        kineto->name[kineto->names].text = NULL;
+        found = (uint32_t)++kineto->names;
+        if (kineto_table_set(&kineto->table, key, found))
+            return kineto_no_memory(kineto);
     }
-    char *new = kineto_dup(k, text->value);
+    char *new = kineto_dup(kineto, text->value);
     if (!new)
-        return k->code;
+        return kineto->code;
     for (size_t n = strlen(new); n && new[n - 1] == ' ';) /* "stream 7 " */
         new[--n] = 0;
-    free(k->name[found - 1].text);
-    k->name[found - 1].text = new;
+    free(kineto->name[found - 1].text);
+    kineto->name[found - 1].text = new;
     return 0;
 }

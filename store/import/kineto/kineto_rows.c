@@ -4,30 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t kineto_batch_text(struct kineto_batch *b, const char *text, size_t n)
+size_t kineto_batch_text(struct kineto_batch *batch, const char *text, size_t n)
 {
     if (!text)
         return 0;
-    if (!b->text.n)
-        kineto_text_put(&b->text, "", 1);
-    size_t at = b->text.n;
-    kineto_text_put(&b->text, text, n);
-    kineto_text_put(&b->text, "", 1);
-    return b->text.failed ? 0 : at;
+    if (!batch->text.n)
+        kineto_text_put(&batch->text, "", 1);
+    size_t at = batch->text.n;
+    kineto_text_put(&batch->text, text, n);
+    kineto_text_put(&batch->text, "", 1);
+    return batch->text.failed ? 0 : at;
 }
 
-struct kineto_def *kineto_batch_def(struct kineto_batch *b, enum kineto_def_kind kind)
+struct kineto_def *kineto_batch_def(struct kineto_batch *batch, enum kineto_def_kind kind)
 {
-    if (b->defs == b->def_cap) {
-        size_t cap = b->def_cap ? 2 * b->def_cap : 64;
-        struct kineto_def *d = realloc(b->def, cap * sizeof *d);
-        if (!d)
+    if (batch->defs == batch->def_cap) {
+        size_t cap = batch->def_cap ? 2 * batch->def_cap : 64;
+        struct kineto_def *def = realloc(batch->def, cap * sizeof *def);
+        if (!def)
             return NULL;
-        b->def = d;
-        b->def_cap = cap;
+        batch->def = def;
+        batch->def_cap = cap;
     }
-    struct kineto_def *d = &b->def[b->defs++];
-    memset(d, 0, sizeof *d);
-    d->kind = kind;
-    return d;
+    struct kineto_def *def = &batch->def[batch->defs++];
+    memset(def, 0, sizeof *def);
+    def->kind = kind;
+    return def;
 }

@@ -7,127 +7,129 @@
 
 #include "store/import/kineto/kineto.h"
 
-int kineto_no_memory(struct kineto *k)
+int kineto_no_memory(struct kineto *kineto)
 {
-    return k->code = TACHO_ENOMEM;
+    return kineto->code = TACHO_ENOMEM;
 }
 
 /* ---- table ------------------------------------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct kineto_table *t, struct kineto_key key)
+static size_t slot_of(const struct kineto_table *table, struct kineto_key key)
 {
     uint64_t h = (key.a ^ key.b * 0x9e3779b97f4a7c15u) * 0xc2b2ae3d27d4eb4fu;
-    size_t i = (size_t)(h ^ h >> 32) & (t->cap - 1);
-    while (t->slot[i].number && (t->slot[i].key.a != key.a || t->slot[i].key.b != key.b))
-        i = (i + 1) & (t->cap - 1);
+    size_t i = (size_t)(h ^ h >> 32) & (table->cap - 1);
+    while (table->slot[i].number &&
+           (table->slot[i].key.a != key.a || table->slot[i].key.b != key.b))
+        i = (i + 1) & (table->cap - 1);
     return i;
 }
 
-uint32_t kineto_table_get(const struct kineto_table *t, struct kineto_key key)
+uint32_t kineto_table_get(const struct kineto_table *table, struct kineto_key key)
 {
-    return t->cap ? t->slot[slot_of(t, key)].number : 0;
+    return table->cap ? table->slot[slot_of(table, key)].number : 0;
 }
 
-int kineto_table_set(struct kineto_table *t, struct kineto_key key, uint32_t number)
+int kineto_table_set(struct kineto_table *table, struct kineto_key key, uint32_t number)
 {
-    if ((t->count + 1) * 2 > t->cap) {
-        struct kineto_table larger = {.cap = t->cap ? 2 * t->cap : 256, .count = t->count};
+    if ((table->count + 1) * 2 > table->cap) {
+        struct kineto_table larger = {.cap = table->cap ? 2 * table->cap : 256,
+                                      .count = table->count};
         larger.slot = calloc(larger.cap, sizeof *larger.slot);
         if (!larger.slot)
             return TACHO_ENOMEM;
-        for (size_t i = 0; i < t->cap; i++)
-            if (t->slot[i].number)
-                larger.slot[slot_of(&larger, t->slot[i].key)] = t->slot[i];
-        free(t->slot);
-        *t = larger;
+        for (size_t i = 0; i < table->cap; i++)
+            if (table->slot[i].number)
+                larger.slot[slot_of(&larger, table->slot[i].key)] = table->slot[i];
+        free(table->slot);
+        *table = larger;
     }
-    t->slot[slot_of(t, key)] = (struct kineto_slot){key, number};
-    t->count++;
+    table->slot[slot_of(table, key)] = (struct kineto_slot){key, number};
+    table->count++;
     return 0;
 }
 
 /* ---- strings ----------------------------------------------------------------------------------------------------------- */
 
-uint32_t kineto_string_number(struct kineto *k, const char *text, size_t n)
+uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t n)
 {
     int64_t id;
     bool added;
-    if (store_intern_put(&k->strings, text, n, &id, &added)) {
-        kineto_no_memory(k);
+    if (store_intern_put(&kineto->strings, text, n, &id, &added)) {
+        kineto_no_memory(kineto);
         return 0;
     }
     if (added) {
         struct kineto_text decoded = {0};
-        struct kineto_def *d = kineto_batch_def(k->batch, KINETO_DEF_STRING);
+        struct kineto_def *def = kineto_batch_def(kineto->batch, KINETO_DEF_STRING);
         kineto_unescape(&decoded, (struct kj_span){text, n});
-        if (d) {
-            d->text = kineto_batch_text(k->batch, decoded.p ? decoded.p : "", decoded.n);
-            d->bytes = decoded.n;
+        if (def) {
+            def->text = kineto_batch_text(kineto->batch, decoded.p ? decoded.p : "", decoded.n);
+            def->bytes = decoded.n;
         }
-        if (!d || !d->text || decoded.failed)
-            kineto_no_memory(k);
+        if (!def || !def->text || decoded.failed)
+            kineto_no_memory(kineto);
         kineto_text_clear(&decoded);
     }
     return (uint32_t)(id - 1);
 }
 
-uint32_t kineto_string_json(struct kineto *k, struct kj_span s)
+uint32_t kineto_string_json(struct kineto *kineto, struct kj_span span)
 {
-    s = kineto_inside(s);
-    return kineto_string_number(k, s.p ? s.p : "", s.n);
+    span = kineto_inside(span);
+    return kineto_string_number(kineto, span.p ? span.p : "", span.n);
 }
 
-char *kineto_dup(struct kineto *k, struct kj_span s)
+char *kineto_dup(struct kineto *kineto, struct kj_span span)
 {
-    struct kineto_text t = {0};
-    kineto_unescape(&t, s);
-    kineto_text_put(&t, "", 1);
-    if (t.failed) {
-        kineto_text_clear(&t);
-        kineto_no_memory(k);
+    struct kineto_text text = {0};
+    kineto_unescape(&text, span);
+    kineto_text_put(&text, "", 1);
+    if (text.failed) {
+        kineto_text_clear(&text);
+        kineto_no_memory(kineto);
         return NULL;
     }
-    return t.p;
+    return text.p;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------- */
 
-int kineto_init(struct kineto *k, const char *path)
+int kineto_init(struct kineto *kineto, const char *path)
 {
-    memset(k, 0, sizeof *k);
-    k->path = path;
-    k->rank = STORE_ABSENT;
-    k->process_cap = 4;
-    k->process = malloc(k->process_cap * sizeof *k->process);
-    if (!k->process)
+    memset(kineto, 0, sizeof *kineto);
+    kineto->path = path;
+    kineto->rank = STORE_ABSENT;
+    kineto->process_cap = 4;
+    kineto->process = malloc(kineto->process_cap * sizeof *kineto->process);
+    if (!kineto->process)
         return TACHO_ENOMEM;
-    k->process[0].pid = STORE_ABSENT;
-    k->processes = 1;
-    for (size_t i = 0; i < sizeof k->category / sizeof *k->category; i++)
-        k->category[i].n = SIZE_MAX;
+    kineto->process[0].pid = STORE_ABSENT;
+    kineto->processes = 1;
+    for (size_t i = 0; i < sizeof kineto->category / sizeof *kineto->category; i++)
+        kineto->category[i].n = SIZE_MAX;
     return 0;
 }
 
-void kineto_clear(struct kineto *k)
+void kineto_clear(struct kineto *kineto)
 {
-    store_intern_clear(&k->strings);
-    store_intern_clear(&k->details);
-    store_intern_clear(&k->unknown_args);
-    kineto_text_clear(&k->key);
-    kineto_text_clear(&k->scratch);
-    kineto_text_clear(&k->payload);
-    free(k->table.slot);
-    for (size_t i = 0; i < k->tracks; i++)
-        free(k->track[i].open);
-    free(k->track);
-    free(k->process);
-    for (size_t i = 0; i < k->names; i++)
-        free(k->name[i].text);
-    free(k->name);
-    for (size_t i = 0; i < k->runs; i++) {
-        free(k->run[i].key);
-        free(k->run[i].value);
+    store_intern_clear(&kineto->strings);
+    store_intern_clear(&kineto->details);
+    store_intern_clear(&kineto->unknown_args);
+    kineto_text_clear(&kineto->key);
+    kineto_text_clear(&kineto->scratch);
+    kineto_text_clear(&kineto->payload);
+    free(kineto->table.slot);
+    for (size_t i = 0; i < kineto->tracks; i++)
+        free(kineto->track[i].open);
+    free(kineto->track);
+    free(kineto->process);
+    for (size_t i = 0; i < kineto->names; i++)
+        free(kineto->name[i].text);
+    free(kineto->name);
+    for (size_t i = 0; i < kineto->runs; i++) {
+        free(kineto->run[i].key);
+        free(kineto->run[i].value);
     }
-    free(k->run);
-    free(k->host);
+    free(kineto->run);
+    free(kineto->host);
 }

@@ -9,25 +9,25 @@
 
 /* ---- growing text ------------------------------------------------------------------------------------------------------ */
 
-void kineto_text_put(struct kineto_text *t, const void *bytes, size_t n)
+void kineto_text_put(struct kineto_text *text, const void *bytes, size_t n)
 {
-    if (t->failed)
+    if (text->failed)
         return;
-    if (t->cap - t->n < n) {
-        size_t cap = t->cap ? t->cap : 256;
-        while (cap - t->n < n)
+    if (text->cap - text->n < n) {
+        size_t cap = text->cap ? text->cap : 256;
+        while (cap - text->n < n)
             cap *= 2;
-        char *p = realloc(t->p, cap);
+        char *p = realloc(text->p, cap);
         if (!p) {
-            t->failed = true;
+            text->failed = true;
             return;
         }
-        t->p = p;
-        t->cap = cap;
+        text->p = p;
+        text->cap = cap;
     }
     if (n)
-        memcpy(t->p + t->n, bytes, n);
-    t->n += n;
+        memcpy(text->p + text->n, bytes, n);
+    text->n += n;
 }
 
 void kineto_text_puts(struct kineto_text *t, const char *text)
@@ -35,53 +35,53 @@ void kineto_text_puts(struct kineto_text *t, const char *text)
     kineto_text_put(t, text, strlen(text));
 }
 
-void kineto_text_clear(struct kineto_text *t)
+void kineto_text_clear(struct kineto_text *text)
 {
-    free(t->p);
-    memset(t, 0, sizeof *t);
+    free(text->p);
+    memset(text, 0, sizeof *text);
 }
 
 /* ---- spans ------------------------------------------------------------------------------------------------------------- */
 
-bool kineto_is_string(struct kj_span s)
+bool kineto_is_string(struct kj_span span)
 {
-    return s.p && s.n >= 2 && s.p[0] == '"' && s.p[s.n - 1] == '"';
+    return span.p && span.n >= 2 && span.p[0] == '"' && span.p[span.n - 1] == '"';
 }
 
-bool kineto_is_null(struct kj_span s)
+bool kineto_is_null(struct kj_span span)
 {
-    return !s.p || (s.n == 4 && !memcmp(s.p, "null", 4));
+    return !span.p || (span.n == 4 && !memcmp(span.p, "null", 4));
 }
 
-struct kj_span kineto_inside(struct kj_span s)
+struct kj_span kineto_inside(struct kj_span span)
 {
-    return kineto_is_string(s) ? (struct kj_span){s.p + 1, s.n - 2} : s;
+    return kineto_is_string(span) ? (struct kj_span){span.p + 1, span.n - 2} : span;
 }
 
-bool kineto_equals(struct kj_span s, const char *text)
+bool kineto_equals(struct kj_span span, const char *text)
 {
-    s = kineto_inside(s);
-    return s.p && s.n == strlen(text) && !memcmp(s.p, text, s.n);
+    span = kineto_inside(span);
+    return span.p && span.n == strlen(text) && !memcmp(span.p, text, span.n);
 }
 
-static struct kj_span trim(struct kj_span s)
+static struct kj_span trim(struct kj_span span)
 {
-    for (; s.n && (s.p[0] == ' ' || s.p[0] == '\t'); s.p++)
-        s.n--;
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
+    for (; span.n && (span.p[0] == ' ' || span.p[0] == '\t'); span.p++)
+        span.n--;
+    while (span.n && (span.p[span.n - 1] == ' ' || span.p[span.n - 1] == '\t'))
+        span.n--;
+    return span;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------------- */
 
-static bool hexadecimal(struct kj_span s, int64_t *out)
+static bool hexadecimal(struct kj_span span, int64_t *out)
 {
     uint64_t v = 0;
-    if (s.n > 18)
+    if (span.n > 18)
         return false;
-    for (size_t i = 2; i < s.n; i++) {
-        char c = s.p[i];
+    for (size_t i = 2; i < span.n; i++) {
+        char c = span.p[i];
         unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
                          : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
                          : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10)
@@ -91,32 +91,32 @@ static bool hexadecimal(struct kj_span s, int64_t *out)
         v = v << 4 | digit;
     }
     *out = (int64_t)v;
-    return s.n > 2;
+    return span.n > 2;
 }
 
-bool kineto_int(struct kj_span s, int64_t *out)
+bool kineto_int(struct kj_span span, int64_t *out)
 {
-    s = trim(kineto_inside(s));
-    if (!s.p || !s.n)
+    span = trim(kineto_inside(span));
+    if (!span.p || !span.n)
         return false;
-    if (s.n > 2 && s.p[0] == '0' && (s.p[1] | 0x20) == 'x')
-        return hexadecimal(s, out);
-    size_t i = s.p[0] == '-' || s.p[0] == '+';
+    if (span.n > 2 && span.p[0] == '0' && (span.p[1] | 0x20) == 'x')
+        return hexadecimal(span, out);
+    size_t i = span.p[0] == '-' || span.p[0] == '+';
     uint64_t v = 0;
     size_t first = i;
-    for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++)
-        if (i - first >= 19 || (v = v * 10 + (uint64_t)(s.p[i] - '0')) > INT64_MAX)
+    for (; i < span.n && span.p[i] >= '0' && span.p[i] <= '9'; i++)
+        if (i - first >= 19 || (v = v * 10 + (uint64_t)(span.p[i] - '0')) > INT64_MAX)
             return false;
     if (i == first)
         return false;
-    if (i < s.n) { /* 7.0 */
-        if (s.p[i] != '.')
+    if (i < span.n) { /* 7.0 */
+        if (span.p[i] != '.')
             return false;
-        for (i++; i < s.n; i++)
-            if (s.p[i] != '0')
+        for (i++; i < span.n; i++)
+            if (span.p[i] != '0')
                 return false;
     }
-    *out = s.p[0] == '-' ? -(int64_t)v : (int64_t)v;
+    *out = span.p[0] == '-' ? -(int64_t)v : (int64_t)v;
     return true;
 }
 
@@ -128,15 +128,15 @@ struct decimal {
     bool negative;
 };
 
-static bool decimal_read(struct kj_span s, struct decimal *d)
+static bool decimal_read(struct kj_span span, struct decimal *decimal)
 {
     size_t i = 0;
     bool any = false, point = false;
-    memset(d, 0, sizeof *d);
-    if (i < s.n && (s.p[i] == '-' || s.p[i] == '+'))
-        d->negative = s.p[i++] == '-';
-    for (; i < s.n; i++) {
-        char c = s.p[i];
+    memset(decimal, 0, sizeof *decimal);
+    if (i < span.n && (span.p[i] == '-' || span.p[i] == '+'))
+        decimal->negative = span.p[i++] == '-';
+    for (; i < span.n; i++) {
+        char c = span.p[i];
         if (c == '.' && !point) {
             point = true;
             continue;
@@ -144,69 +144,71 @@ static bool decimal_read(struct kj_span s, struct decimal *d)
         if (c < '0' || c > '9')
             break;
         any = true;
-        d->fraction += point;
-        if (d->count == (int)sizeof d->digit || (!d->count && c == '0')) {
-            d->exponent +=
-                (d->count != 0) - point; /* beyond what any time needs, or a leading zero */
+        decimal->fraction += point;
+        if (decimal->count == (int)sizeof decimal->digit || (!decimal->count && c == '0')) {
+            decimal->exponent +=
+                (decimal->count != 0) - point; /* beyond what any time needs, or a leading zero */
             continue;
         }
-        d->digit[d->count++] = c;
-        d->exponent -= point;
+        decimal->digit[decimal->count++] = c;
+        decimal->exponent -= point;
     }
-    if (any && i < s.n && (s.p[i] | 0x20) == 'e') {
+    if (any && i < span.n && (span.p[i] | 0x20) == 'e') {
         int64_t e;
-        if (!kineto_int((struct kj_span){s.p + i + 1, s.n - i - 1}, &e) || e < -400 || e > 400)
+        if (!kineto_int((struct kj_span){span.p + i + 1, span.n - i - 1}, &e) || e < -400 ||
+            e > 400)
             return false;
-        d->exponent += (int)e;
-        i = s.n;
+        decimal->exponent += (int)e;
+        i = span.n;
     }
-    while (d->count && d->digit[d->count - 1] == '0') {
-        d->count--;
-        d->exponent++;
+    while (decimal->count && decimal->digit[decimal->count - 1] == '0') {
+        decimal->count--;
+        decimal->exponent++;
     }
-    return any && i == s.n;
+    return any && i == span.n;
 }
 
-static bool time_general(struct kj_span s, int unit, int64_t *ns, int *decimals, bool *rounded)
+static bool time_general(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded)
 {
-    struct decimal d;
-    if (!decimal_read(s, &d))
+    struct decimal decimal;
+    if (!decimal_read(span, &decimal))
         return false;
-    int finest = d.count && d.exponent < 0 ? -d.exponent : 0, shift = unit == 1000 ? 3 : 0;
-    *decimals = finest > 3 ? finest : d.fraction < 3 ? d.fraction : 3;
-    int whole = d.count + d.exponent + shift; /* digits of the whole ns */
+    int finest = decimal.count && decimal.exponent < 0 ? -decimal.exponent : 0,
+        shift = unit == 1000 ? 3 : 0;
+    *decimals = finest > 3 ? finest : decimal.fraction < 3 ? decimal.fraction : 3;
+    int whole = decimal.count + decimal.exponent + shift; /* digits of the whole ns */
     uint64_t v = 0;
-    if (d.count && whole > 19)
+    if (decimal.count && whole > 19)
         return false;
     for (int i = 0; i < whole; i++)
-        v = v * 10 + (i < d.count ? (uint64_t)(d.digit[i] - '0') : 0);
-    if (whole < d.count) {
+        v = v * 10 + (i < decimal.count ? (uint64_t)(decimal.digit[i] - '0') : 0);
+    if (whole < decimal.count) {
         *rounded = true;
-        v += whole >= 0 && d.digit[whole] >= '5';
+        v += whole >= 0 && decimal.digit[whole] >= '5';
     }
     if (v > INT64_MAX)
         return false;
-    *ns = d.negative ? -(int64_t)v : (int64_t)v;
+    *ns = decimal.negative ? -(int64_t)v : (int64_t)v;
     return true;
 }
 
-bool kineto_time(struct kj_span s, int unit, int64_t *ns, int *decimals, bool *rounded)
+bool kineto_time(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded)
 {
-    s = trim(kineto_inside(s));
-    if (!s.p || !s.n)
+    span = trim(kineto_inside(span));
+    if (!span.p || !span.n)
         return false;
     /* nearly every time: up to 16 digits, a point, up to 3 digits */
     uint64_t v = 0;
     size_t i = 0;
-    while (i < s.n && i < 16 && s.p[i] >= '0' && s.p[i] <= '9')
-        v = v * 10 + (uint64_t)(s.p[i++] - '0');
-    if (!i || (i < s.n && s.p[i] != '.') || s.n - i > 4 || unit != 1000)
-        return time_general(s, unit, ns, decimals, rounded);
+    while (i < span.n && i < 16 && span.p[i] >= '0' && span.p[i] <= '9')
+        v = v * 10 + (uint64_t)(span.p[i++] - '0');
+    if (!i || (i < span.n && span.p[i] != '.') || span.n - i > 4 || unit != 1000)
+        return time_general(span, unit, ns, decimals, rounded);
     int fraction = 0;
-    for (i++; i < s.n; i++, fraction++) {
-        if (s.p[i] < '0' || s.p[i] > '9')
-            return time_general(s, unit, ns, decimals, rounded);
-        v = v * 10 + (uint64_t)(s.p[i] - '0');
+    for (i++; i < span.n; i++, fraction++) {
+        if (span.p[i] < '0' || span.p[i] > '9')
+            return time_general(span, unit, ns, decimals, rounded);
+        v = v * 10 + (uint64_t)(span.p[i] - '0');
     }
     *decimals = fraction;
     for (; fraction < 3; fraction++)
@@ -245,13 +247,13 @@ static void put_utf8(struct kineto_text *out, uint32_t c)
     kineto_text_put(out, b, n);
 }
 
-static bool hex4(struct kj_span s, size_t at, uint32_t *out)
+static bool hex4(struct kj_span span, size_t at, uint32_t *out)
 {
     int64_t v;
     char text[6] = "0x";
-    if (s.n < at + 4)
+    if (span.n < at + 4)
         return false;
-    memcpy(text + 2, s.p + at, 4);
+    memcpy(text + 2, span.p + at, 4);
     if (!hexadecimal((struct kj_span){text, 6}, &v))
         return false;
     *out = (uint32_t)v;
@@ -259,15 +261,15 @@ static bool hex4(struct kj_span s, size_t at, uint32_t *out)
 }
 
 /* \uXXXX at `at` (of the u), with a second half if it is one of a pair. Returns characters used. */
-static size_t put_unicode(struct kineto_text *out, struct kj_span s, size_t at)
+static size_t put_unicode(struct kineto_text *out, struct kj_span span, size_t at)
 {
     uint32_t c, low;
-    if (!hex4(s, at + 1, &c)) {
+    if (!hex4(span, at + 1, &c)) {
         put_utf8(out, 0xfffd);
         return 1;
     }
-    if (c >= 0xd800 && c < 0xdc00 && s.n > at + 6 && s.p[at + 5] == '\\' && s.p[at + 6] == 'u' &&
-        hex4(s, at + 7, &low) && low >= 0xdc00 && low < 0xe000) {
+    if (c >= 0xd800 && c < 0xdc00 && span.n > at + 6 && span.p[at + 5] == '\\' &&
+        span.p[at + 6] == 'u' && hex4(span, at + 7, &low) && low >= 0xdc00 && low < 0xe000) {
         put_utf8(out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
         return 11;
     }
@@ -275,21 +277,21 @@ static size_t put_unicode(struct kineto_text *out, struct kj_span s, size_t at)
     return 5;
 }
 
-void kineto_unescape(struct kineto_text *out, struct kj_span s)
+void kineto_unescape(struct kineto_text *out, struct kj_span span)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    s = kineto_inside(s);
-    for (size_t i = 0; i < s.n;) {
-        const char *escape = memchr(s.p + i, '\\', s.n - i);
-        size_t plain = escape ? (size_t)(escape - (s.p + i)) : s.n - i;
-        kineto_text_put(out, s.p + i, plain);
+    span = kineto_inside(span);
+    for (size_t i = 0; i < span.n;) {
+        const char *escape = memchr(span.p + i, '\\', span.n - i);
+        size_t plain = escape ? (size_t)(escape - (span.p + i)) : span.n - i;
+        kineto_text_put(out, span.p + i, plain);
         i += plain;
-        if (i + 1 >= s.n)
+        if (i + 1 >= span.n)
             break;
         i++;
-        const char *f = s.p[i] ? strchr(from, s.p[i]) : NULL;
-        if (s.p[i] == 'u') {
-            i += put_unicode(out, s, i);
+        const char *f = span.p[i] ? strchr(from, span.p[i]) : NULL;
+        if (span.p[i] == 'u') {
+            i += put_unicode(out, span, i);
         } else {
             if (f)
                 kineto_text_put(out, to + (f - from), 1);
@@ -480,11 +482,11 @@ static bool copy_value(struct copy *c)
     return true;
 }
 
-bool kineto_json_copy(struct kineto_text *out, struct kj_span s)
+bool kineto_json_copy(struct kineto_text *out, struct kj_span span)
 {
     size_t mark = out->n;
-    struct copy c = {.out = out, .p = s.p, .end = s.p + s.n};
-    if (s.p && copy_value(&c)) {
+    struct copy c = {.out = out, .p = span.p, .end = span.p + span.n};
+    if (span.p && copy_value(&c)) {
         skip_space(&c);
         if (c.p == c.end)
             return true;

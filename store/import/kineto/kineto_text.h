@@ -17,32 +17,32 @@ struct kineto_text {
     size_t n, cap;
     bool failed;
 };
-void kineto_text_put(struct kineto_text *t, const void *bytes, size_t n);
+void kineto_text_put(struct kineto_text *text, const void *bytes, size_t n);
 void kineto_text_puts(struct kineto_text *t, const char *text);
-void kineto_text_clear(struct kineto_text *t); /* frees */
+void kineto_text_clear(struct kineto_text *text); /* frees */
 
-bool kineto_is_string(struct kj_span s);
-bool kineto_is_null(struct kj_span s); /* absent or null */
+bool kineto_is_string(struct kj_span span);
+bool kineto_is_null(struct kj_span span); /* absent or null */
 /* What stands between the quotes, escapes as in the text; of anything else the span itself. */
-struct kj_span kineto_inside(struct kj_span s);
-bool kineto_equals(struct kj_span s, const char *text); /* of what is inside */
+struct kj_span kineto_inside(struct kj_span span);
+bool kineto_equals(struct kj_span span, const char *text); /* of what is inside */
 
 /* A whole number, also in quotes, hexadecimal (0x..), or with a fraction of zeros. false: it is
  * none, or too large. */
-bool kineto_int(struct kj_span s, int64_t *out);
+bool kineto_int(struct kj_span span, int64_t *out);
 
 /* Time in decimal digits, also in quotes and with an exponent, times `unit` ns (1000: the text is
  * in us; 1: in ns), exact up to 10^-9 ns. What is finer than 1 ns is rounded half away from zero
  * and *rounded set. *decimals: digits after the point that are not trailing zeros beyond the third.
  * false: not a number (NaN, Infinity, text), or beyond 64 bits of ns. */
-bool kineto_time(struct kj_span s, int unit, int64_t *ns, int *decimals, bool *rounded);
+bool kineto_time(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded);
 
 /* Appends the text of a JSON string (quotes optional), escapes decoded; what stands for no
  * character becomes U+FFFD. */
-void kineto_unescape(struct kineto_text *out, struct kj_span s);
+void kineto_unescape(struct kineto_text *out, struct kj_span span);
 /* Appends a JSON value as strict JSON without white space: NaN and infinities become null, raw
  * control characters are escaped. false: it is no JSON value; nothing was appended. */
-bool kineto_json_copy(struct kineto_text *out, struct kj_span s);
+bool kineto_json_copy(struct kineto_text *out, struct kj_span span);
 /* Appends text as a JSON string with quotes. */
 void kineto_json_string(struct kineto_text *out, const char *text, size_t n);
 /* Appends JSON text with control characters inside strings escaped and bytes that are not UTF-8

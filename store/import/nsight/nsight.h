@@ -33,10 +33,10 @@ struct nsight_map {
 };
 
 /* NULL: not there. */
-int64_t *nsight_map_find(const struct nsight_map *m, int64_t a, int64_t b);
+int64_t *nsight_map_find(const struct nsight_map *nsight_map, int64_t a, int64_t b);
 /* Sets or replaces. 0 or TACHO_ENOMEM. */
-int nsight_map_put(struct nsight_map *m, int64_t a, int64_t b, int64_t value);
-void nsight_map_free(struct nsight_map *m);
+int nsight_map_put(struct nsight_map *nsight_map, int64_t a, int64_t b, int64_t value);
+void nsight_map_free(struct nsight_map *nsight_map);
 
 /* ---- state of one file ------------------------------------------------------------------------------------------------------ */
 
@@ -122,47 +122,49 @@ struct nsight_table {
 /* ---- nsight_db.c ------------------------------------------------------------------------------------------------------------ */
 
 /* Opens a database that nobody vouches for, for reading. */
-int nsight_open(struct nsight *n, const char *path);
+int nsight_open(struct nsight *nsight, const char *path);
 /* The newest of NAME, NAME_V2 ... that has rows; false: there is none. */
-bool nsight_find(struct nsight *n, const char *name, char found[NSIGHT_NAME_MAX]);
-int64_t nsight_rows_about(struct nsight *n, const char *table);
+bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME_MAX]);
+int64_t nsight_rows_about(struct nsight *nsight, const char *table);
 /* Reads a table row by row; nothing to do if it does not exist. 0, TACHO_EINTERRUPTED, TACHO_ENOMEM
  * or what the store said; damage is a loss. */
-int nsight_read(struct nsight *n, const struct nsight_table *t);
+int nsight_read(struct nsight *nsight, const struct nsight_table *nsight_table);
 /* STORE_ABSENT unless it is an integer. */
 int64_t nsight_int(sqlite3_stmt *st, int column);
 /* NULL unless it is text. */
 const char *nsight_text(sqlite3_stmt *st, int column);
 /* Text of a StringIds id, NULL: none. Valid until the next call. */
-const char *nsight_string(struct nsight *n, int64_t id);
+const char *nsight_string(struct nsight *nsight, int64_t id);
 /* The store's string of a StringIds id. *string is that of "" if there is none. */
-int nsight_name(struct nsight *n, int64_t id, int64_t *string);
+int nsight_name(struct nsight *nsight, int64_t id, int64_t *string);
 
 /* ---- nsight.c ----------------------------------------------------------------------------------------------------------------- */
 
-int nsight_intern(struct nsight *n, const char *text, int64_t *string);
+int nsight_intern(struct nsight *nsight, const char *text, int64_t *string);
 /* Absent start, or an end before it: counted, *ok false. An absent end makes dur absent. */
-void nsight_time(struct nsight *n, int64_t start, int64_t end, struct store_slice *s, bool *ok);
+void nsight_time(struct nsight *nsight, int64_t start, int64_t end, struct store_slice *slice,
+                 bool *ok);
 /* Writes a slice; commits now and then. */
-int nsight_slice(struct nsight *n, struct store_slice *s);
+int nsight_slice(struct nsight *nsight, struct store_slice *slice);
 /* Index of the process in n->process; added at its first event. */
-int nsight_process(struct nsight *n, int64_t global, size_t *index);
-int nsight_thread(struct nsight *n, int64_t global_tid, int64_t *track);
-int nsight_stream(struct nsight *n, size_t process, int64_t device, int64_t stream, int64_t *track);
-int nsight_range_track(struct nsight *n, size_t process, int64_t *track);
+int nsight_process(struct nsight *nsight, int64_t global, size_t *index);
+int nsight_thread(struct nsight *nsight, int64_t global_tid, int64_t *track);
+int nsight_stream(struct nsight *nsight, size_t process, int64_t device, int64_t stream,
+                  int64_t *track);
+int nsight_range_track(struct nsight *nsight, size_t process, int64_t *track);
 
 extern const struct nsight_table nsight_device_tables[], nsight_host_tables[], nsight_nvtx_tables[],
     nsight_metric_tables[];
 /* Before and after the events. */
-int nsight_meta_begin(struct nsight *n);
-int nsight_meta_end(struct nsight *n);
+int nsight_meta_begin(struct nsight *nsight);
+int nsight_meta_end(struct nsight *nsight);
 /* The detail of an NVTX row: `name` is that of the range. *detail stays absent if it has no
  * payload. */
-int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process,
-                   int64_t *detail);
-int nsight_payload_schemas(struct nsight *n);
+int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bool nccl,
+                   size_t process, int64_t *detail);
+int nsight_payload_schemas(struct nsight *nsight);
 /* Is it the domain of NCCL, by its payload schemas? */
-bool nsight_domain_is_nccl(const struct nsight *n, int64_t domain);
-void nsight_payload_free(struct nsight *n);
+bool nsight_domain_is_nccl(const struct nsight *nsight, int64_t domain);
+void nsight_payload_free(struct nsight *nsight);
 
 #endif

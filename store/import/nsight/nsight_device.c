@@ -16,53 +16,53 @@
 enum { COL_START, COL_END, COL_PID, COL_DEVICE, COL_CONTEXT, COL_STREAM, COL_CORRELATION, COL_OWN };
 
 /* Times, track and correlation of a row. *ok false: it was counted as lost. */
-static int begin(struct nsight *n, sqlite3_stmt *st, bool waits, struct store_slice *s,
+static int begin(struct nsight *nsight, sqlite3_stmt *st, bool waits, struct store_slice *slice,
                  size_t *process, bool *ok)
 {
     int64_t pid = nsight_int(st, COL_PID), device = nsight_int(st, COL_DEVICE),
             stream = nsight_int(st, COL_STREAM), context = nsight_int(st, COL_CONTEXT),
             start = nsight_int(st, COL_START), end = nsight_int(st, COL_END);
-    n->run->r->events++;
-    *s = (struct store_slice){.detail = STORE_ABSENT,
-                              .correlation = nsight_int(st, COL_CORRELATION)};
-    if (s->correlation == 0)
-        s->correlation = STORE_ABSENT;
+    nsight->run->import_result->events++;
+    *slice = (struct store_slice){.detail = STORE_ABSENT,
+                                  .correlation = nsight_int(st, COL_CORRELATION)};
+    if (slice->correlation == 0)
+        slice->correlation = STORE_ABSENT;
     if (start == 0 || end == 0 || end == STORE_ABSENT) { /* the profiler never learnt when it ran */
-        n->lost[NSIGHT_LOSS_TIME]++;
+        nsight->lost[NSIGHT_LOSS_TIME]++;
         *ok = false;
         return 0;
     }
-    nsight_time(n, start, end, s, ok);
+    nsight_time(nsight, start, end, slice, ok);
     if (*ok && pid == STORE_ABSENT) {
-        n->lost[NSIGHT_LOSS_PROCESS]++;
+        nsight->lost[NSIGHT_LOSS_PROCESS]++;
         *ok = false;
     }
     if (!*ok)
         return 0;
-    int code = nsight_process(n, pid, process);
+    int code = nsight_process(nsight, pid, process);
     /* Rows of waits name device 0 whatever the device: that of the context is right. */
-    const int64_t *known = nsight_map_find(&n->contexts, pid >> 24, context);
+    const int64_t *known = nsight_map_find(&nsight->contexts, pid >> 24, context);
     if (waits && known)
         device = *known;
     else if (!code && !waits && !known)
-        code = nsight_map_put(&n->contexts, pid >> 24, context, device);
+        code = nsight_map_put(&nsight->contexts, pid >> 24, context, device);
     if (device < 0 || device > 1 << 20) {
-        n->lost[NSIGHT_LOSS_DEVICE]++;
+        nsight->lost[NSIGHT_LOSS_DEVICE]++;
         *ok = false;
         return code;
     }
     if (stream < 0 || stream == ID_NONE)
         stream = STORE_ABSENT;
-    return code ? code : nsight_stream(n, *process, device, stream, &s->track);
+    return code ? code : nsight_stream(nsight, *process, device, stream, &slice->track);
 }
 
-static int end(struct nsight *n, struct store_slice *s, const char *category,
-               const struct store_detail *d)
+static int end(struct nsight *nsight, struct store_slice *slice, const char *category,
+               const struct store_detail *detail)
 {
-    int code = nsight_intern(n, category, &s->category);
-    if (!code && d)
-        code = store_detail_intern(n->out, d, &s->detail);
-    return code ? code : nsight_slice(n, s);
+    int code = nsight_intern(nsight, category, &slice->category);
+    if (!code && detail)
+        code = store_detail_intern(nsight->out, detail, &slice->detail);
+    return code ? code : nsight_slice(nsight, slice);
 }
 
 /* ,"key":value unless it is absent */
@@ -108,24 +108,24 @@ enum {
     KERNEL_BLOCK = KERNEL_GRID + 3
 };
 
-static int kernel(struct nsight *n, sqlite3_stmt *st)
+static int kernel(struct nsight *nsight, sqlite3_stmt *st)
 {
-    struct store_slice s;
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_slice slice;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char grid[72], block[72], payload[400] = "{";
     size_t process, at = 1;
     bool ok = true;
-    int code = begin(n, st, false, &s, &process, &ok);
+    int code = begin(nsight, st, false, &slice, &process, &ok);
     if (code || !ok)
         return code;
     int64_t name = nsight_int(st, KERNEL_DEMANGLED);
     for (int c = KERNEL_SHORT; name == STORE_ABSENT && c <= KERNEL_MANGLED; c++)
         name = nsight_int(st, c);
-    code = nsight_name(n, name, &s.name);
+    code = nsight_name(nsight, name, &slice.name);
     if (code)
         return code;
-    d.grid = triple(grid, st, KERNEL_GRID);
-    d.block = triple(block, st, KERNEL_BLOCK);
+    detail.grid = triple(grid, st, KERNEL_GRID);
+    detail.block = triple(block, st, KERNEL_BLOCK);
     at = member(payload, sizeof payload - 1, at, "registers", nsight_int(st, KERNEL_REGISTERS));
     at = member(payload, sizeof payload - 1, at, "shared_memory",
                 sum(nsight_int(st, KERNEL_STATIC), nsight_int(st, KERNEL_DYNAMIC)));
@@ -135,27 +135,27 @@ static int kernel(struct nsight *n, sqlite3_stmt *st)
     if (nsight_int(st, KERNEL_NODE) > 0)
         at = member(payload, sizeof payload - 1, at, "graph_node", nsight_int(st, KERNEL_NODE));
     strcpy(payload + at, "}");
-    d.schema = "gpu.kernel";
-    d.payload = at > 1 ? payload : NULL;
-    return end(n, &s, "kernel", &d);
+    detail.schema = "gpu.kernel";
+    detail.payload = at > 1 ? payload : NULL;
+    return end(nsight, &slice, "kernel", &detail);
 }
 
-static int graph(struct nsight *n, sqlite3_stmt *st)
+static int graph(struct nsight *nsight, sqlite3_stmt *st)
 {
-    struct store_slice s;
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_slice slice;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char payload[64];
     size_t process;
     bool ok = true;
     int64_t id = nsight_int(st, COL_OWN);
-    int code = begin(n, st, false, &s, &process, &ok);
+    int code = begin(nsight, st, false, &slice, &process, &ok);
     if (code || !ok)
         return code;
-    code = nsight_intern(n, "CUDA graph", &s.name);
-    d.schema = "gpu.kernel";
+    code = nsight_intern(nsight, "CUDA graph", &slice.name);
+    detail.schema = "gpu.kernel";
     snprintf(payload, sizeof payload, "{\"graph\":%" PRId64 "}", id);
-    d.payload = payload;
-    return code ? code : end(n, &s, "graph", id == STORE_ABSENT ? NULL : &d);
+    detail.payload = payload;
+    return code ? code : end(nsight, &slice, "graph", id == STORE_ABSENT ? NULL : &detail);
 }
 
 /* ---- copies, memsets --------------------------------------------------------------------------------------------------------- */
@@ -194,14 +194,14 @@ static const struct direction {
 
 enum { COPY_BYTES = COL_OWN, COPY_KIND, COPY_SRC, COPY_DST, COPY_GRAPH, COPY_NODE };
 
-static int copy(struct nsight *n, sqlite3_stmt *st)
+static int copy(struct nsight *nsight, sqlite3_stmt *st)
 {
-    struct store_slice s;
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_slice slice;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char name[100], payload[200];
     size_t process;
     bool ok = true;
-    int code = begin(n, st, false, &s, &process, &ok);
+    int code = begin(nsight, st, false, &slice, &process, &ok);
     if (code || !ok)
         return code;
     int64_t kind = nsight_int(st, COPY_KIND), bytes = nsight_int(st, COPY_BYTES);
@@ -210,13 +210,13 @@ static int copy(struct nsight *n, sqlite3_stmt *st)
                                                                                          : 0];
     const struct memory *src = memory_of(nsight_int(st, COPY_SRC)),
                         *dst = memory_of(nsight_int(st, COPY_DST));
-    d.copy_kind = way->name;
-    d.kind = way->kind               ? way->kind
-             : way->side == SIDE_SRC ? src->kind
-             : way->side == SIDE_DST ? dst->kind
-                                     : NULL;
-    d.bytes = bytes < 0 ? STORE_ABSENT : bytes;
-    d.schema = "gpu.memcpy";
+    detail.copy_kind = way->name;
+    detail.kind = way->kind               ? way->kind
+                  : way->side == SIDE_SRC ? src->kind
+                  : way->side == SIDE_DST ? dst->kind
+                                          : NULL;
+    detail.bytes = bytes < 0 ? STORE_ABSENT : bytes;
+    detail.schema = "gpu.memcpy";
     size_t at = 1;
     strcpy(payload, "{");
     if (src->kind && dst->kind)
@@ -227,61 +227,62 @@ static int copy(struct nsight *n, sqlite3_stmt *st)
     if (nsight_int(st, COPY_NODE) > 0)
         at = member(payload, sizeof payload - 1, at, "graph_node", nsight_int(st, COPY_NODE));
     strcpy(payload + at, "}");
-    d.payload = at > 1 ? payload : NULL;
+    detail.payload = at > 1 ? payload : NULL;
     /* the names that Kineto gives them */
     snprintf(name, sizeof name, "Memcpy %s (%s -> %s)", way->name, src->text, dst->text);
-    code = nsight_intern(n, name, &s.name);
-    return code ? code : end(n, &s, "memcpy", &d);
+    code = nsight_intern(nsight, name, &slice.name);
+    return code ? code : end(nsight, &slice, "memcpy", &detail);
 }
 
-static int fill(struct nsight *n, sqlite3_stmt *st)
+static int fill(struct nsight *nsight, sqlite3_stmt *st)
 {
-    struct store_slice s;
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_slice slice;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char name[60];
     size_t process;
     bool ok = true;
-    int code = begin(n, st, false, &s, &process, &ok);
+    int code = begin(nsight, st, false, &slice, &process, &ok);
     if (code || !ok)
         return code;
     const struct memory *where = memory_of(nsight_int(st, COL_OWN + 1));
     int64_t bytes = nsight_int(st, COL_OWN);
-    d.bytes = bytes < 0 ? STORE_ABSENT : bytes;
-    d.schema = "gpu.memset";
-    d.kind = where->kind;
+    detail.bytes = bytes < 0 ? STORE_ABSENT : bytes;
+    detail.schema = "gpu.memset";
+    detail.kind = where->kind;
     snprintf(name, sizeof name, "Memset (%s)", where->text);
-    code = nsight_intern(n, name, &s.name);
-    return code ? code : end(n, &s, "memset", &d);
+    code = nsight_intern(nsight, name, &slice.name);
+    return code ? code : end(nsight, &slice, "memset", &detail);
 }
 
 /* ---- synchronisation --------------------------------------------------------------------------------------------------------- */
 
 /* Device-side completions of event records are kept only to say which record a wait waits for:
  * their times are often 0, and the host's call stands among the runtime rows. */
-static int event_record(struct nsight *n, sqlite3_stmt *st)
+static int event_record(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t pid = nsight_int(st, 0), id = nsight_int(st, 1), correlation = nsight_int(st, 2),
             stream = nsight_int(st, 3);
-    n->run->r->events++;
+    nsight->run->import_result->events++;
     if (pid == STORE_ABSENT || id == STORE_ABSENT || id == 0)
         return 0;
-    int code =
-        correlation == STORE_ABSENT ? 0 : nsight_map_put(&n->records, pid >> 24, id, correlation);
+    int code = correlation == STORE_ABSENT
+                   ? 0
+                   : nsight_map_put(&nsight->records, pid >> 24, id, correlation);
     return code || stream == STORE_ABSENT
                ? code
-               : nsight_map_put(&n->record_streams, pid >> 24, id, stream);
+               : nsight_map_put(&nsight->record_streams, pid >> 24, id, stream);
 }
 
-static int synchronisation(struct nsight *n, sqlite3_stmt *st)
+static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
 {
     static const char *const kinds[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
                                         "Stream Sync", "Context Sync"};
-    struct store_slice s;
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_slice slice;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char payload[300];
     size_t process;
     bool ok = true;
-    int code = begin(n, st, true, &s, &process, &ok);
+    int code = begin(nsight, st, true, &slice, &process, &ok);
     if (code || !ok)
         return code;
     int64_t type = nsight_int(st, COL_OWN), event = nsight_int(st, COL_OWN + 1),
@@ -292,17 +293,17 @@ static int synchronisation(struct nsight *n, sqlite3_stmt *st)
         at = member(payload, sizeof payload - 1, at, "event", event);
     if (id != STORE_ABSENT &&
         id) { /* eventId is used again and again: only eventSyncId says which record it was */
-        const int64_t *record = nsight_map_find(&n->records, pid, id);
-        const int64_t *stream = nsight_map_find(&n->record_streams, pid, id);
+        const int64_t *record = nsight_map_find(&nsight->records, pid, id);
+        const int64_t *stream = nsight_map_find(&nsight->record_streams, pid, id);
         at = member(payload, sizeof payload - 1, at, "stream", stream ? *stream : STORE_ABSENT);
         at = member(payload, sizeof payload - 1, at, "record_correlation",
                     record ? *record : STORE_ABSENT);
     }
     strcpy(payload + at, "}");
-    d.schema = "gpu.sync";
-    d.payload = payload;
-    code = nsight_intern(n, kind, &s.name);
-    return code ? code : end(n, &s, "sync", &d);
+    detail.schema = "gpu.sync";
+    detail.payload = payload;
+    code = nsight_intern(nsight, kind, &slice.name);
+    return code ? code : end(nsight, &slice, "sync", &detail);
 }
 
 const struct nsight_table nsight_device_tables[] = {
@@ -330,43 +331,43 @@ const struct nsight_table nsight_device_tables[] = {
 /* ---- metrics ------------------------------------------------------------------------------------------------------------------- */
 
 /* TARGET_INFO_GPU_METRICS (read before): the names of metrics become tracks of counters. */
-static int metric_name(struct nsight *n, sqlite3_stmt *st)
+static int metric_name(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t type = nsight_int(st, 0), metric = nsight_int(st, 1);
     const char *name = nsight_text(st, 2);
     char device[32];
     if (type == STORE_ABSENT || metric == STORE_ABSENT || !name ||
-        nsight_map_find(&n->tracks[NSIGHT_COUNTERS], type, metric))
+        nsight_map_find(&nsight->tracks[NSIGHT_COUNTERS], type, metric))
         return 0;
     snprintf(device, sizeof device, "gpu:%d",
              (int)(type & 0xff)); /* the low byte of a type is the GPU */
-    struct store_track t = {.process = STORE_ABSENT,
-                            .tid = STORE_ABSENT,
-                            .kind = "counter",
-                            .name = name,
-                            .device = device};
-    t.unit = strstr(name, "[%]") || strstr(name, "Throughput %") ? "%" : NULL;
-    int code = store_track_add(n->out, &t);
-    return code ? code : nsight_map_put(&n->tracks[NSIGHT_COUNTERS], type, metric, t.id);
+    struct store_track track = {.process = STORE_ABSENT,
+                                .tid = STORE_ABSENT,
+                                .kind = "counter",
+                                .name = name,
+                                .device = device};
+    track.unit = strstr(name, "[%]") || strstr(name, "Throughput %") ? "%" : NULL;
+    int code = store_track_add(nsight->out, &track);
+    return code ? code : nsight_map_put(&nsight->tracks[NSIGHT_COUNTERS], type, metric, track.id);
 }
 
-static int metric(struct nsight *n, sqlite3_stmt *st)
+static int metric(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t time = nsight_int(st, 0),
-            *track =
-                nsight_map_find(&n->tracks[NSIGHT_COUNTERS], nsight_int(st, 1), nsight_int(st, 2));
+            *track = nsight_map_find(&nsight->tracks[NSIGHT_COUNTERS], nsight_int(st, 1),
+                                     nsight_int(st, 2));
     int type = sqlite3_column_type(st, 3);
-    struct store_slice s;
+    struct store_slice slice;
     bool ok = true;
-    n->run->r->events++;
+    nsight->run->import_result->events++;
     if (!track || (type != SQLITE_INTEGER && type != SQLITE_FLOAT)) {
-        n->lost[NSIGHT_LOSS_METRIC]++;
+        nsight->lost[NSIGHT_LOSS_METRIC]++;
         return 0;
     }
-    nsight_time(n, time, time, &s, &ok);
-    struct store_counter c = {
-        .track = *track, .time = s.start, .value = sqlite3_column_double(st, 3)};
-    return ok ? store_counter_add(n->out, &c) : 0;
+    nsight_time(nsight, time, time, &slice, &ok);
+    struct store_counter counter = {
+        .track = *track, .time = slice.start, .value = sqlite3_column_double(st, 3)};
+    return ok ? store_counter_add(nsight->out, &counter) : 0;
 }
 
 const struct nsight_table nsight_metric_tables[] = {

@@ -11,46 +11,46 @@ enum { COL_START, COL_END, COL_TID, COL_NAME, COL_CORRELATION };
 #define HOST_COLUMNS "start", "end", "globalTid", "nameId|textId", "correlationId"
 
 /* name STORE_ABSENT: that of the row's column */
-static int put(struct nsight *n, sqlite3_stmt *st, const char *category, int64_t name)
+static int put(struct nsight *nsight, sqlite3_stmt *st, const char *category, int64_t name)
 {
-    struct store_slice s = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT, .name = name};
+    struct store_slice slice = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT, .name = name};
     int64_t tid = nsight_int(st, COL_TID);
     bool ok = true;
-    n->run->r->events++;
-    nsight_time(n, nsight_int(st, COL_START), nsight_int(st, COL_END), &s, &ok);
+    nsight->run->import_result->events++;
+    nsight_time(nsight, nsight_int(st, COL_START), nsight_int(st, COL_END), &slice, &ok);
     if (ok && tid == STORE_ABSENT) {
-        n->lost[NSIGHT_LOSS_PROCESS]++;
+        nsight->lost[NSIGHT_LOSS_PROCESS]++;
         ok = false;
     }
     if (!ok)
         return 0;
-    int code = nsight_thread(n, tid, &s.track);
+    int code = nsight_thread(nsight, tid, &slice.track);
     if (!code && name == STORE_ABSENT)
-        code = nsight_name(n, nsight_int(st, COL_NAME), &s.name);
+        code = nsight_name(nsight, nsight_int(st, COL_NAME), &slice.name);
     if (!code)
-        code = nsight_intern(n, category, &s.category);
+        code = nsight_intern(nsight, category, &slice.category);
     if (code)
         return code;
     if (name != STORE_ABSENT) /* a call of the API */
-        s.correlation = nsight_int(st, COL_CORRELATION);
-    if (s.correlation == 0)
-        s.correlation = STORE_ABSENT;
-    return nsight_slice(n, &s);
+        slice.correlation = nsight_int(st, COL_CORRELATION);
+    if (slice.correlation == 0)
+        slice.correlation = STORE_ABSENT;
+    return nsight_slice(nsight, &slice);
 }
 
 /* Names of calls carry the version of CUDA that introduced them: cudaLaunchKernel_v7000. It says
  * nothing of the call. The store's string of a name's id, and whether it is the driver's; looked up
  * once for each id. */
-static int call_name(struct nsight *n, int64_t id, int64_t *string, bool *driver)
+static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *driver)
 {
-    const int64_t *known = nsight_map_find(&n->calls, id, 0);
+    const int64_t *known = nsight_map_find(&nsight->calls, id, 0);
     char name[256];
     if (known) {
         *string = *known < 0 ? -*known : *known;
         *driver = *known < 0;
         return 0;
     }
-    const char *text = nsight_string(n, id);
+    const char *text = nsight_string(nsight, id);
     size_t bytes = text ? strlen(text) : 0;
     if (bytes >= sizeof name)
         bytes = sizeof name - 1;
@@ -63,47 +63,47 @@ static int call_name(struct nsight *n, int64_t id, int64_t *string, bool *driver
         !memcmp(name + digits - 2, "_v", 2))
         name[digits - 2] = 0;
     *driver = !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
-    int code = nsight_intern(n, name, string);
-    return code || n->calls.count > NSIGHT_CACHE
+    int code = nsight_intern(nsight, name, string);
+    return code || nsight->calls.count > NSIGHT_CACHE
                ? code
-               : nsight_map_put(&n->calls, id, 0, *driver ? -*string : *string);
+               : nsight_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
 }
 
-static int call(struct nsight *n, sqlite3_stmt *st)
+static int call(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t string;
     bool driver;
-    int code = call_name(n, nsight_int(st, COL_NAME), &string, &driver);
-    return code ? code : put(n, st, driver ? "driver" : "runtime", string);
+    int code = call_name(nsight, nsight_int(st, COL_NAME), &string, &driver);
+    return code ? code : put(nsight, st, driver ? "driver" : "runtime", string);
 }
 
-static int os_call(struct nsight *n, sqlite3_stmt *st)
+static int os_call(struct nsight *nsight, sqlite3_stmt *st)
 {
-    return put(n, st, "osrt", STORE_ABSENT);
+    return put(nsight, st, "osrt", STORE_ABSENT);
 }
 
-static int overhead(struct nsight *n, sqlite3_stmt *st)
+static int overhead(struct nsight *nsight, sqlite3_stmt *st)
 {
     if (nsight_int(st, COL_TID) != STORE_ABSENT)
-        return put(n, st, "overhead", STORE_ABSENT);
-    n->run->r->events++;
-    n->lost[NSIGHT_LOSS_PROCESS]++;
+        return put(nsight, st, "overhead", STORE_ABSENT);
+    nsight->run->import_result->events++;
+    nsight->lost[NSIGHT_LOSS_PROCESS]++;
     return 0;
 }
 
-static int mpi_call(struct nsight *n, sqlite3_stmt *st)
+static int mpi_call(struct nsight *nsight, sqlite3_stmt *st)
 {
-    return put(n, st, "mpi", STORE_ABSENT);
+    return put(nsight, st, "mpi", STORE_ABSENT);
 }
 
-static int cudnn_call(struct nsight *n, sqlite3_stmt *st)
+static int cudnn_call(struct nsight *nsight, sqlite3_stmt *st)
 {
-    return put(n, st, "cudnn", STORE_ABSENT);
+    return put(nsight, st, "cudnn", STORE_ABSENT);
 }
 
-static int cublas_call(struct nsight *n, sqlite3_stmt *st)
+static int cublas_call(struct nsight *nsight, sqlite3_stmt *st)
 {
-    return put(n, st, "cublas", STORE_ABSENT);
+    return put(nsight, st, "cublas", STORE_ABSENT);
 }
 
 const struct nsight_table nsight_host_tables[] = {

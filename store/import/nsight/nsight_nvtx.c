@@ -49,10 +49,10 @@ enum {
         "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", \
         "jsonText", "jsonTextId", "binaryData"
 
-static const char *text_of(struct nsight *n, sqlite3_stmt *st)
+static const char *text_of(struct nsight *nsight, sqlite3_stmt *st)
 {
     const char *text = nsight_text(st, COL_TEXT);
-    return text ? text : nsight_string(n, nsight_int(st, COL_TEXT_ID));
+    return text ? text : nsight_string(nsight, nsight_int(st, COL_TEXT_ID));
 }
 
 /* ---- domains and categories ------------------------------------------------------------------------------------------------- */
@@ -69,89 +69,89 @@ static bool is_reserved(const char *name)
 }
 
 /* Number of a text: of a domain or a category, of which there are few. */
-static int label(struct nsight *n, const char *text, int64_t *number)
+static int label(struct nsight *nsight, const char *text, int64_t *number)
 {
-    for (size_t i = 0; i < n->label_count; i++)
-        if (!strcmp(n->label[i], text)) {
+    for (size_t i = 0; i < nsight->label_count; i++)
+        if (!strcmp(nsight->label[i], text)) {
             *number = (int64_t)i;
             return 0;
         }
-    char **bigger = realloc(n->label, (n->label_count + 1) * sizeof *bigger);
+    char **bigger = realloc(nsight->label, (nsight->label_count + 1) * sizeof *bigger);
     if (!bigger)
         return TACHO_ENOMEM;
-    n->label = bigger;
-    n->label[n->label_count] = strdup(text);
-    if (!n->label[n->label_count])
+    nsight->label = bigger;
+    nsight->label[nsight->label_count] = strdup(text);
+    if (!nsight->label[nsight->label_count])
         return TACHO_ENOMEM;
-    *number = (int64_t)n->label_count++;
+    *number = (int64_t)nsight->label_count++;
     return 0;
 }
 
 /* Rows that name a domain, or a category of one, may stand behind those that use it: this is a pass
  * of its own. */
-static int definition(struct nsight *n, sqlite3_stmt *st)
+static int definition(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t type = nsight_int(st, COL_TYPE), domain = nsight_int(st, COL_DOMAIN),
             tid = nsight_int(st, COL_TID), number;
     if (type != NVTX_DOMAIN_CREATE && type != NVTX_CATEGORY && type != NVTXT_CATEGORY)
         return 0;
-    const char *text = text_of(n, st);
+    const char *text = text_of(nsight, st);
     char name[300];
-    if (!text || !*text || domain == STORE_ABSENT || n->label_count >= LABELS_MAX)
+    if (!text || !*text || domain == STORE_ABSENT || nsight->label_count >= LABELS_MAX)
         return 0;
     snprintf(name, sizeof name, "%s%.256s",
              type == NVTX_DOMAIN_CREATE && is_reserved(text) ? "nvtx:" : "", text);
-    int code = label(n, name, &number);
+    int code = label(nsight, name, &number);
     if (code)
         return code;
     if (type != NVTX_DOMAIN_CREATE)
-        return nsight_map_put(&n->categories, domain, nsight_int(st, COL_CATEGORY), number);
+        return nsight_map_put(&nsight->categories, domain, nsight_int(st, COL_CATEGORY), number);
     if (tid != STORE_ABSENT)
-        code = nsight_map_put(&n->domains, tid >> 24, domain, number);
-    return code ? code : nsight_map_put(&n->domains, -1, domain, number);
+        code = nsight_map_put(&nsight->domains, tid >> 24, domain, number);
+    return code ? code : nsight_map_put(&nsight->domains, -1, domain, number);
 }
 
 /* Number of the name of a domain. */
-static int domain_of(struct nsight *n, int64_t process, int64_t domain, int64_t *number)
+static int domain_of(struct nsight *nsight, int64_t process, int64_t domain, int64_t *number)
 {
     char name[64];
     if (domain == STORE_ABSENT || domain == 0)
-        return label(n, "nvtx", number);
-    const int64_t *known = nsight_map_find(&n->domains, process, domain);
+        return label(nsight, "nvtx", number);
+    const int64_t *known = nsight_map_find(&nsight->domains, process, domain);
     if (!known)
-        known = nsight_map_find(&n->domains, -1, domain);
+        known = nsight_map_find(&nsight->domains, -1, domain);
     if (known) {
         *number = *known;
         return 0;
     }
     snprintf(name, sizeof name, "domain %" PRId64, domain);
-    int code = label(n,
-                     nsight_domain_is_nccl(n, domain) ? "NCCL"
-                     : n->label_count < LABELS_MAX    ? name
-                                                      : "nvtx:unnamed",
+    int code = label(nsight,
+                     nsight_domain_is_nccl(nsight, domain) ? "NCCL"
+                     : nsight->label_count < LABELS_MAX    ? name
+                                                           : "nvtx:unnamed",
                      number);
-    return code ? code : nsight_map_put(&n->domains, -1, domain, *number);
+    return code ? code : nsight_map_put(&nsight->domains, -1, domain, *number);
 }
 
 /* "domain" or "domain:category" as a string of the store. */
-static int category_of(struct nsight *n, sqlite3_stmt *st, int64_t process, int64_t *string)
+static int category_of(struct nsight *nsight, sqlite3_stmt *st, int64_t process, int64_t *string)
 {
     int64_t domain = nsight_int(st, COL_DOMAIN), category = nsight_int(st, COL_CATEGORY), number;
     char name[600];
-    int code = domain_of(n, process, domain, &number);
+    int code = domain_of(nsight, process, domain, &number);
     if (code)
         return code;
     const int64_t *sub =
-        nsight_map_find(&n->categories, domain == STORE_ABSENT ? 0 : domain, category);
-    const int64_t *known = nsight_map_find(&n->joined, number, sub ? *sub : -1);
+        nsight_map_find(&nsight->categories, domain == STORE_ABSENT ? 0 : domain, category);
+    const int64_t *known = nsight_map_find(&nsight->joined, number, sub ? *sub : -1);
     if (known) {
         *string = *known;
         return 0;
     }
-    snprintf(name, sizeof name, "%s%s%s", n->label[number], sub ? ":" : "",
-             sub ? n->label[*sub] : "");
-    code = nsight_intern(n, name, string);
-    return code ? code : nsight_map_put(&n->joined, number, sub ? *sub : -1, *string);
+    snprintf(name, sizeof name, "%s%s%s", nsight->label[number], sub ? ":" : "",
+             sub ? nsight->label[*sub] : "");
+    code = nsight_intern(nsight, name, string);
+    return code ? code : nsight_map_put(&nsight->joined, number, sub ? *sub : -1, *string);
 }
 
 /* ---- PyTorch's operators ---------------------------------------------------------------------------------------------------- */
@@ -215,18 +215,19 @@ static char *shapes(const char *text)
     return out;
 }
 
-static int operator_slice(struct nsight *n, const char *text, size_t bytes, struct store_slice *s)
+static int operator_slice(struct nsight *nsight, const char *text, size_t bytes,
+                          struct store_slice *slice)
 {
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_detail detail = STORE_DETAIL_NONE;
     char *payload = shapes(text);
-    s->correlation = sequence(text);
-    int code = store_string(n->out, text, bytes, &s->name);
+    slice->correlation = sequence(text);
+    int code = store_string(nsight->out, text, bytes, &slice->name);
     if (!code)
-        code = nsight_intern(n, "op", &s->category);
+        code = nsight_intern(nsight, "op", &slice->category);
     if (!code && payload) {
-        d.schema = "torch.op";
-        d.payload = payload;
-        code = store_detail_intern(n->out, &d, &s->detail);
+        detail.schema = "torch.op";
+        detail.payload = payload;
+        code = store_detail_intern(nsight->out, &detail, &slice->detail);
     }
     free(payload);
     return code;
@@ -242,9 +243,9 @@ static bool is_definition(int64_t type)
            (type >= NVTX_NAME_FIRST && type <= NVTX_NAME_LAST);
 }
 
-static int range(struct nsight *n, sqlite3_stmt *st)
+static int range(struct nsight *nsight, sqlite3_stmt *st)
 {
-    struct store_slice s = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT};
+    struct store_slice slice = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT};
     int64_t type = nsight_int(st, COL_TYPE), tid = nsight_int(st, COL_TID),
             start = nsight_int(st, COL_START);
     bool mark = type == NVTX_MARK || type == NVTXT_MARK,
@@ -252,42 +253,43 @@ static int range(struct nsight *n, sqlite3_stmt *st)
     size_t process;
     if (is_definition(type))
         return 0;
-    n->run->r->events++;
+    nsight->run->import_result->events++;
     if (!mark && !global && type != NVTX_PUSH_POP && type != NVTXT_PUSH_POP) {
-        n->lost[NSIGHT_LOSS_NVTX_TYPE]++;
+        nsight->lost[NSIGHT_LOSS_NVTX_TYPE]++;
         return 0;
     }
-    nsight_time(n, start, mark ? start : nsight_int(st, COL_END), &s, &ok);
+    nsight_time(nsight, start, mark ? start : nsight_int(st, COL_END), &slice, &ok);
     if (ok && tid == STORE_ABSENT) {
-        n->lost[NSIGHT_LOSS_PROCESS]++;
+        nsight->lost[NSIGHT_LOSS_PROCESS]++;
         ok = false;
     }
     if (!ok)
         return 0;
-    int code = nsight_process(n, tid, &process);
+    int code = nsight_process(nsight, tid, &process);
     if (!code)
-        code = global ? nsight_range_track(n, process, &s.track) : nsight_thread(n, tid, &s.track);
-    const char *text = text_of(n, st);
+        code = global ? nsight_range_track(nsight, process, &slice.track)
+                      : nsight_thread(nsight, tid, &slice.track);
+    const char *text = text_of(nsight, st);
     if (!text)
         text = "";
     size_t bytes = nsight_int(st, COL_DOMAIN) > 0 ? 0 : operator_name(text);
     if (code)
         return code;
     if (bytes) {
-        code = operator_slice(n, text, bytes, &s);
-        return code ? code : nsight_slice(n, &s);
+        code = operator_slice(nsight, text, bytes, &slice);
+        return code ? code : nsight_slice(nsight, &slice);
     }
-    code = nsight_intern(n, text, &s.name);
+    code = nsight_intern(nsight, text, &slice.name);
     if (!code) {
         bool nccl =
-            nsight_domain_is_nccl(n, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
-        code = nsight_payload(n, st, text, nccl, process, &s.detail);
+            nsight_domain_is_nccl(nsight, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
+        code = nsight_payload(nsight, st, text, nccl, process, &slice.detail);
     }
     if (!code)
-        code = category_of(n, st, tid >> 24, &s.category);
+        code = category_of(nsight, st, tid >> 24, &slice.category);
     if (global)
-        s.correlation = nsight_int(st, COL_RANGE);
-    return code ? code : nsight_slice(n, &s);
+        slice.correlation = nsight_int(st, COL_RANGE);
+    return code ? code : nsight_slice(nsight, &slice);
 }
 
 const struct nsight_table nsight_nvtx_tables[] = {

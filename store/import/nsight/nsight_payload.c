@@ -33,56 +33,57 @@ enum {
 
 /* ---- schemas ------------------------------------------------------------------------------------------------------------------ */
 
-static int field(struct nsight *n, sqlite3_stmt *st)
+static int field(struct nsight *nsight, sqlite3_stmt *st)
 {
     const char *name = nsight_text(st, 4);
     int64_t offset = nsight_int(st, 3);
-    struct nsight_field f = {.domain = nsight_int(st, 0),
-                             .schema = nsight_int(st, 1),
-                             .type = nsight_int(st, 2),
-                             .offset = offset == STORE_ABSENT ? 0 : offset};
-    if (!name || f.domain == STORE_ABSENT || f.schema == STORE_ABSENT || f.offset < 0 ||
-        f.offset > BLOB_MAX)
+    struct nsight_field nsight_field = {.domain = nsight_int(st, 0),
+                                        .schema = nsight_int(st, 1),
+                                        .type = nsight_int(st, 2),
+                                        .offset = offset == STORE_ABSENT ? 0 : offset};
+    if (!name || nsight_field.domain == STORE_ABSENT || nsight_field.schema == STORE_ABSENT ||
+        nsight_field.offset < 0 || nsight_field.offset > BLOB_MAX)
         return 0;
-    for (size_t i = 0; i < n->field_count; i++) /* each process of the capture repeats them */
-        if (n->field[i].domain == f.domain && n->field[i].schema == f.schema &&
-            n->field[i].offset == f.offset)
+    for (size_t i = 0; i < nsight->field_count; i++) /* each process of the capture repeats them */
+        if (nsight->field[i].domain == nsight_field.domain &&
+            nsight->field[i].schema == nsight_field.schema &&
+            nsight->field[i].offset == nsight_field.offset)
             return 0;
-    if (n->field_count >= 4096)
+    if (nsight->field_count >= 4096)
         return 0;
-    if (n->field_count == n->field_cap) {
-        size_t cap = n->field_cap ? 2 * n->field_cap : 64;
-        struct nsight_field *bigger = realloc(n->field, cap * sizeof *bigger);
+    if (nsight->field_count == nsight->field_cap) {
+        size_t cap = nsight->field_cap ? 2 * nsight->field_cap : 64;
+        struct nsight_field *bigger = realloc(nsight->field, cap * sizeof *bigger);
         if (!bigger)
             return TACHO_ENOMEM;
-        n->field = bigger;
-        n->field_cap = cap;
+        nsight->field = bigger;
+        nsight->field_cap = cap;
     }
-    f.name = strdup(name);
-    if (!f.name)
+    nsight_field.name = strdup(name);
+    if (!nsight_field.name)
         return TACHO_ENOMEM;
-    n->field[n->field_count++] = f;
+    nsight->field[nsight->field_count++] = nsight_field;
     return 0;
 }
 
-int nsight_payload_schemas(struct nsight *n)
+int nsight_payload_schemas(struct nsight *nsight)
 {
     static const struct nsight_table entries = {
         "NVTX_PAYLOAD_SCHEMA_ENTRIES", field, {"domainId", "schemaId", "type", "offset", "name"}};
-    return nsight_read(n, &entries);
+    return nsight_read(nsight, &entries);
 }
 
-void nsight_payload_free(struct nsight *n)
+void nsight_payload_free(struct nsight *nsight)
 {
-    for (size_t i = 0; i < n->field_count; i++)
-        free(n->field[i].name);
-    free(n->field);
+    for (size_t i = 0; i < nsight->field_count; i++)
+        free(nsight->field[i].name);
+    free(nsight->field);
 }
 
-bool nsight_domain_is_nccl(const struct nsight *n, int64_t domain)
+bool nsight_domain_is_nccl(const struct nsight *nsight, int64_t domain)
 {
-    for (size_t i = 0; i < n->field_count; i++)
-        if (n->field[i].domain == domain && !strncmp(n->field[i].name, "NCCL ", 5))
+    for (size_t i = 0; i < nsight->field_count; i++)
+        if (nsight->field[i].domain == domain && !strncmp(nsight->field[i].name, "NCCL ", 5))
             return true;
     return false;
 }
@@ -137,34 +138,34 @@ static struct value value_of(const unsigned char *p, size_t room, int64_t type)
 
 /* ---- JSON text in n->text ------------------------------------------------------------------------------------------------------ */
 
-static int text_room(struct nsight *n, size_t bytes)
+static int text_room(struct nsight *nsight, size_t bytes)
 {
-    if (bytes <= n->text_cap)
+    if (bytes <= nsight->text_cap)
         return 0;
-    char *bigger = realloc(n->text, bytes + 256);
+    char *bigger = realloc(nsight->text, bytes + 256);
     if (!bigger)
         return TACHO_ENOMEM;
-    n->text = bigger;
-    n->text_cap = bytes + 256;
+    nsight->text = bigger;
+    nsight->text_cap = bytes + 256;
     return 0;
 }
 
 /* "name":value behind what stands there already; *at counts. */
-static int text_member(struct nsight *n, size_t *at, const char *name, const struct value *v)
+static int text_member(struct nsight *nsight, size_t *at, const char *name, const struct value *v)
 {
-    int code = text_room(n, *at + 2 * strlen(name) + 64);
+    int code = text_room(nsight, *at + 2 * strlen(name) + 64);
     if (code || !v->kind || (v->kind == 'f' && !isfinite(v->number)))
         return code;
-    n->text[*at] = *at ? ',' : '{';
+    nsight->text[*at] = *at ? ',' : '{';
     ++*at;
-    n->text[(*at)++] = '"';
+    nsight->text[(*at)++] = '"';
     for (; *name; name++)
         if ((unsigned char)*name >= 0x20) {
             if (*name == '"' || *name == '\\')
-                n->text[(*at)++] = '\\';
-            n->text[(*at)++] = *name;
+                nsight->text[(*at)++] = '\\';
+            nsight->text[(*at)++] = *name;
         }
-    char *to = n->text + *at;
+    char *to = nsight->text + *at;
     *at += (size_t)(v->kind == 'u'   ? sprintf(to, "\":%" PRIu64, v->bits)
                     : v->kind == 's' ? sprintf(to, "\":%" PRId64, (int64_t)v->bits)
                                      : sprintf(to, "\":%.17g", v->number));
@@ -174,7 +175,7 @@ static int text_member(struct nsight *n, size_t *at, const char *name, const str
 /* ---- blobs ---------------------------------------------------------------------------------------------------------------------- */
 
 /* The bytes of a blob, or of one written as hexadecimal text; *bytes 0: none. */
-static int blob(struct nsight *n, sqlite3_stmt *st, unsigned char *to, size_t *bytes)
+static int blob(struct nsight *nsight, sqlite3_stmt *st, unsigned char *to, size_t *bytes)
 {
     int type = sqlite3_column_type(st, COL_BINARY);
     const unsigned char *p = type == SQLITE_BLOB   ? sqlite3_column_blob(st, COL_BINARY)
@@ -182,7 +183,7 @@ static int blob(struct nsight *n, sqlite3_stmt *st, unsigned char *to, size_t *b
                                                    : NULL;
     size_t size = p ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
     *bytes = 0;
-    (void)n;
+    (void)nsight;
     if (!p || size > (type == SQLITE_TEXT ? 2 : 1) * (size_t)BLOB_MAX)
         return p ? -1 : 0;
     if (type == SQLITE_BLOB) {
@@ -203,15 +204,15 @@ static int blob(struct nsight *n, sqlite3_stmt *st, unsigned char *to, size_t *b
 }
 
 /* A field of NCCL's that a detail has a column for. True: it needs no place in the payload. */
-static bool nccl_field(struct store_detail *d, const char *name, const struct value *v,
+static bool nccl_field(struct store_detail *detail, const char *name, const struct value *v,
                        int64_t *rank)
 {
     if (!strcmp(name, "NCCL communicator ID"))
-        d->communicator = (int64_t)v->bits;
+        detail->communicator = (int64_t)v->bits;
     else if (!strcmp(name, "Message size [bytes]"))
-        d->bytes = v->bits > INT64_MAX ? STORE_ABSENT : (int64_t)v->bits;
+        detail->bytes = v->bits > INT64_MAX ? STORE_ABSENT : (int64_t)v->bits;
     else if (!strcmp(name, "No. of ranks"))
-        d->ranks = (int64_t)v->bits;
+        detail->ranks = (int64_t)v->bits;
     else if (!strcmp(name, "Rank"))
         *rank = (int64_t)v->bits;
     else
@@ -220,8 +221,8 @@ static bool nccl_field(struct store_detail *d, const char *name, const struct va
 }
 
 /* -1: it does not fit its schema. */
-static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct store_detail *d,
-                  size_t *at, int64_t *rank)
+static int decode(struct nsight *nsight, const unsigned char *p, size_t bytes,
+                  struct store_detail *detail, size_t *at, int64_t *rank)
 {
     if (bytes < HEADER_BYTES)
         return -1;
@@ -230,18 +231,19 @@ static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct
     bool any = false;
     if (size > bytes - HEADER_BYTES)
         return -1;
-    for (size_t i = 0; i < n->field_count; i++) {
-        const struct nsight_field *f = &n->field[i];
-        if (f->domain != domain || f->schema != schema)
+    for (size_t i = 0; i < nsight->field_count; i++) {
+        const struct nsight_field *nsight_field = &nsight->field[i];
+        if (nsight_field->domain != domain || nsight_field->schema != schema)
             continue;
         any = true;
-        if ((uint64_t)f->offset >= size)
+        if ((uint64_t)nsight_field->offset >= size)
             return -1;
         struct value v =
-            value_of(p + HEADER_BYTES + f->offset, (size_t)(size - (uint64_t)f->offset), f->type);
-        if (v.kind && nccl_field(d, f->name, &v, rank))
+            value_of(p + HEADER_BYTES + nsight_field->offset,
+                     (size_t)(size - (uint64_t)nsight_field->offset), nsight_field->type);
+        if (v.kind && nccl_field(detail, nsight_field->name, &v, rank))
             continue;
-        int code = text_member(n, at, f->name, &v);
+        int code = text_member(nsight, at, nsight_field->name, &v);
         if (code)
             return code;
     }
@@ -271,7 +273,7 @@ static const char *collective_of(const char *name)
 }
 
 /* The number that an old-style payload holds. */
-static int plain(struct nsight *n, sqlite3_stmt *st, size_t *at)
+static int plain(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
 {
     for (int c = COL_UINT64; c <= COL_FLOAT; c++) {
         struct value v = {0};
@@ -284,39 +286,39 @@ static int plain(struct nsight *n, sqlite3_stmt *st, size_t *at)
             v.number = sqlite3_column_double(st, c);
         }
         if (v.kind)
-            return text_member(n, at, "value", &v);
+            return text_member(nsight, at, "value", &v);
     }
     return 0;
 }
 
 /* A rank of the biggest communicator is the process's rank. */
-static void remember_rank(struct nsight *n, size_t process, int64_t rank, int64_t ranks)
+static void remember_rank(struct nsight *nsight, size_t process, int64_t rank, int64_t ranks)
 {
-    struct nsight_process *p = &n->process[process];
-    if (rank >= 0 && ranks > p->ranks && rank < ranks) {
-        p->rank = rank;
-        p->ranks = ranks;
+    struct nsight_process *nsight_process = &nsight->process[process];
+    if (rank >= 0 && ranks > nsight_process->ranks && rank < ranks) {
+        nsight_process->rank = rank;
+        nsight_process->ranks = ranks;
     }
 }
 
-static int json_payload(struct nsight *n, sqlite3_stmt *st, size_t *at)
+static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
 {
     const char *json = nsight_text(st, COL_JSON);
     if (!json)
-        json = nsight_string(n, nsight_int(st, COL_JSON_ID));
+        json = nsight_string(nsight, nsight_int(st, COL_JSON_ID));
     size_t bytes = json ? strlen(json) : 0;
     if (!bytes || *json != '{' || json[bytes - 1] != '}')
         return 0;
-    int code = text_room(n, bytes + 8);
+    int code = text_room(nsight, bytes + 8);
     if (code)
         return code;
-    memcpy(n->text, json, bytes - 1); /* the closing brace is added at the end */
+    memcpy(nsight->text, json, bytes - 1); /* the closing brace is added at the end */
     *at = bytes - 1;
     return 0;
 }
 
-int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process,
-                   int64_t *detail)
+int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bool nccl,
+                   size_t process, int64_t *detail)
 {
     struct store_detail d = STORE_DETAIL_NONE;
     unsigned char bytes[BLOB_MAX];
@@ -324,31 +326,31 @@ int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nc
     int64_t rank = STORE_ABSENT;
     int code = 0;
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
-    if (has_binary && (blob(n, st, bytes, &size) ||
-                       (size && (code = decode(n, bytes, size, &d, &at, &rank)) == -1))) {
-        n->lost[NSIGHT_LOSS_PAYLOAD]++;
+    if (has_binary && (blob(nsight, st, bytes, &size) ||
+                       (size && (code = decode(nsight, bytes, size, &d, &at, &rank)) == -1))) {
+        nsight->lost[NSIGHT_LOSS_PAYLOAD]++;
         d = (struct store_detail)STORE_DETAIL_NONE;
         at = 0;
         code = 0;
     }
     if (!code && !at)
-        code = json_payload(n, st, &at);
+        code = json_payload(nsight, st, &at);
     if (!code && !at)
-        code = plain(n, st, &at);
+        code = plain(nsight, st, &at);
     if (code)
         return code;
     if (nccl) {
         d.collective = collective_of(name);
-        remember_rank(n, process, rank, d.ranks);
+        remember_rank(nsight, process, rank, d.ranks);
     }
     if (at) {
-        n->text[at] = '}';
-        n->text[at + 1] = 0;
-        d.payload = n->text;
+        nsight->text[at] = '}';
+        nsight->text[at + 1] = 0;
+        d.payload = nsight->text;
     }
     if (!at && !d.collective && d.communicator == STORE_ABSENT && d.bytes == STORE_ABSENT &&
         d.ranks == STORE_ABSENT)
         return 0;
     d.schema = nccl ? "nccl" : "nvtx";
-    return store_detail_intern(n->out, &d, detail);
+    return store_detail_intern(nsight->out, &d, detail);
 }

@@ -131,7 +131,7 @@ static void each_name_is_known(const struct gpu_metric *table, size_t n, int typ
         for (size_t k = 0; k < GPU_METRIC_CANDIDATES && table[m].candidate[k]; k++) {
             bool found = false;
             for (size_t i = 0; i < chip_count && !found; i++) {
-                struct gpu_host h = {.f = &f};
+                struct gpu_host h = {.functions = &f};
                 if (object_open(&f, type, chips[i], NULL, &h.object) == 0)
                     found = known(&h, table[m].candidate[k]);
                 gpu_host_close(&h);

@@ -249,7 +249,8 @@ static void wait_for(struct tui_data *d, enum tui_run_state want, int64_t steps,
             continue;
         snprintf(last, sizeof last, "state %d, %lld steps, %s", (int)m->state,
                  (long long)m->steps_seen, m->message);
-        if (m->state == want && m->steps_seen == steps && m->r && strstr(m->message, message)) {
+        if (m->state == want && m->steps_seen == steps && m->result &&
+            strstr(m->message, message)) {
             tui_model_free(m);
             return;
         }
@@ -291,18 +292,18 @@ static void test_young(void **state)
     FX(store_commit(f->s));
     if (tui_data_start(&source, 20, &d, &err))
         fail_msg("%s", err.what);
-    for (int i = 0; i < 200 && (!m || !m->r || m->r->steps.reason); i++) {
+    for (int i = 0; i < 200 && (!m || !m->result || m->result->steps.reason); i++) {
         if (!newer_model(d, &m))
             continue;
         if (++models == 6) {
-            assert_null(m->r);
+            assert_null(m->result);
             assert_non_null(strstr(m->r_reason, "has just begun: no step has ended yet"));
             FX(store_begin(f->s));
             add_steps(f, loss, 0, 20);
             FX(store_commit(f->s));
         }
     }
-    assert_true(m && m->r && !m->r->steps.reason);
+    assert_true(m && m->result && !m->result->steps.reason);
     assert_true(models < 60); /* not after the pause that follows an analysis: 100 looks */
     tui_model_free(m);
     assert_true(tui_data_stop(d));
@@ -400,10 +401,10 @@ static void next_window(struct tui_data *d, char text[128], int64_t *first)
     for (int i = 0; i < 200; i++) {
         if (!newer_model(d, &m))
             continue;
-        if (m->r && strcmp(m->window, text) != 0)
+        if (m->result && strcmp(m->window, text) != 0)
             break;
     }
-    assert_true(m && m->r);
+    assert_true(m && m->result);
     snprintf(text, 128, "%s", m->window);
     digits = strpbrk(text, "0123456789");
     assert_non_null(digits);
@@ -479,7 +480,7 @@ static void test_nothing(void **state)
     assert_non_null(m);
     assert_int_equal(m->state, TUI_LOST);
     assert_string_equal(m->message, "absent.tacho: no such run");
-    assert_null(m->r);
+    assert_null(m->result);
     assert_true(*m->r_reason);
     tui_model_free(m);
     assert_true(tui_data_stop(d));

@@ -213,7 +213,7 @@ static void test_hostile_names(void **state)
     struct an_result r = *fx_analyze(f);
     struct tui_model m = {.run = tui_hostile(0),
                           .message = tui_hostile(1),
-                          .r = &r,
+                          .result = &r,
                           .r_reason = "",
                           .window = tui_hostile(2)};
     static struct tui_series series[TUI_HOSTILE_COUNT];

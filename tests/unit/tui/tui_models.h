@@ -257,7 +257,7 @@ static inline void tm_training(struct fixture *f, struct an_result *r, struct tu
                             .message = "",
                             .now_s = 2.4,
                             .slices = 812330,
-                            .r = r,
+                            .result = r,
                             .r_reason = "",
                             .window = "the whole run"};
     tm_steps(m, 1);
@@ -272,7 +272,7 @@ static inline void tm_gpu(struct an_result *r, struct tui_model *m)
                             .state = TUI_ENDED,
                             .run = "trace.json.gz",
                             .message = "",
-                            .r = r,
+                            .result = r,
                             .r_reason = "",
                             .window = "the whole run"};
     tm_steps(m, 2);
@@ -287,7 +287,7 @@ static inline void tm_nothing(struct fixture *f, struct an_result *r, struct tui
     *m = (struct tui_model){.state = TUI_ENDED,
                             .run = "empty.tacho",
                             .message = "",
-                            .r = r,
+                            .result = r,
                             .r_reason = "",
                             .window = "",
                             .last_index = -1};

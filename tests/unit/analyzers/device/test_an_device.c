@@ -24,16 +24,19 @@ static const struct an_devices *load(struct fixture *f, struct loaded *l)
     fx_analyze(f); /* ends the writing, opens the reader; all analyzers run over these rows too */
     if (an_trace_load(f->reader, &l->t, &err))
         fail_msg("%s", err.what);
-    l->c = (struct an_context){
-        .t = l->t, .o = &l->o, .r = &l->r, .a = an_arena_new(), .work = an_arena_new()};
+    l->c = (struct an_context){.trace = l->t,
+                               .options = &l->o,
+                               .result = &l->r,
+                               .arena = an_arena_new(),
+                               .scratch = an_arena_new()};
     assert_int_equal(an_devices_build(&l->c, &err), 0);
     return l->c.gpu;
 }
 
 static void unload(struct loaded *l)
 {
-    an_arena_free(l->c.a);
-    an_arena_free(l->c.work);
+    an_arena_free(l->c.arena);
+    an_arena_free(l->c.scratch);
     an_trace_free(l->t);
 }
 

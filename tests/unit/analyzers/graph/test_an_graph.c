@@ -81,10 +81,11 @@ static int (*wanted)(struct an_graph_build *);
 
 static int cut_two(struct an_context *c, struct an_graph_build *x)
 {
-    for (size_t i = 0; i < c->t->slice.count; i++)
+    for (size_t i = 0; i < c->trace->slice.count; i++)
         if (an_graph_cut(x, i,
-                         !strcmp(an_trace_name(c->t, c->t->slice.name[i]), "B1") ? AN_NODE_WAIT
-                                                                                 : AN_NODE_HOST,
+                         !strcmp(an_trace_name(c->trace, c->trace->slice.name[i]), "B1")
+                             ? AN_NODE_WAIT
+                             : AN_NODE_HOST,
                          AN_CAUSE_FRAMEWORK))
             return TACHO_ENOMEM;
     return 0;
@@ -92,8 +93,8 @@ static int cut_two(struct an_context *c, struct an_graph_build *x)
 
 static int edges_two(struct an_context *c, struct an_graph_build *x)
 {
-    for (size_t i = 0; i < c->t->slice.count; i++) {
-        const char *name = an_trace_name(c->t, c->t->slice.name[i]);
+    for (size_t i = 0; i < c->trace->slice.count; i++) {
+        const char *name = an_trace_name(c->trace, c->trace->slice.name[i]);
         size_t digit = (size_t)(name[1] - '0');
         assert_in_range(digit, 0, 9);
         uint32_t *of = *name == 'A' ? a : b;

@@ -95,7 +95,8 @@ static struct property check_replay(const struct an_replay *r, size_t nodes)
     assert_int_equal(an_times_new(r, &p.base), 0);
     assert_int_equal(an_times_new(r, &p.t), 0);
     assert_int_equal(an_slack_new(r, &p.slack), 0);
-    assert_non_null(p.own = an_arena_copy(r->c->work, r->own, r->g->node_count * sizeof *p.own));
+    assert_non_null(
+        p.own = an_arena_copy(r->context->scratch, r->own, r->graph->node_count * sizeof *p.own));
     an_replay_run(r, NULL, &p.base);
     for (size_t f = 0; f < r->frame_count; f++)
         check_frame(&p, f, nodes / r->frame_count + 1);
@@ -112,7 +113,7 @@ static void check_less(const struct an_replay *r)
     assert_int_equal(an_rows_of(r, &rows), 0);
     assert_int_equal(an_times_new(r, &base), 0);
     assert_int_equal(an_times_new(r, &t), 0);
-    int64_t *own = an_arena_copy(r->c->work, r->own, r->g->node_count * sizeof *own);
+    int64_t *own = an_arena_copy(r->context->scratch, r->own, r->graph->node_count * sizeof *own);
     assert_non_null(own);
     an_replay_run(r, NULL, &base);
     for (size_t i = 0; i < 3 * (rows.count + AN_CAUSE_COUNT); i++) {
@@ -121,8 +122,8 @@ static void check_less(const struct an_replay *r)
             .own = own, .latency = what == rows.dispatch ? factors[i % 3] : 1, .scale_leads = true};
         x.without_peers = what == rows.count + AN_CAUSE_PEERS;
         x.without_syncs = what == rows.count + AN_CAUSE_SYNC;
-        for (size_t n = 0; n < r->g->node_count; n++) {
-            bool hit = what < rows.count ? rows.of[n] == what : r->g->cause[n] == cause;
+        for (size_t n = 0; n < r->graph->node_count; n++) {
+            bool hit = what < rows.count ? rows.of[n] == what : r->graph->cause[n] == cause;
             own[n] =
                 hit && r->inside[n] ? (int64_t)((double)r->own[n] * factors[i % 3]) : r->own[n];
         }
@@ -196,12 +197,12 @@ static void device_from(int64_t from)
     struct property p = check_replay(r, 300);
     assert_true(p.on > 20 && p.off > 20);
     int64_t *own = p.own;
-    for (size_t n = 0; n < r->g->node_count; n++)
-        own[n] = r->g->kind[n] == AN_NODE_DEVICE ? 2 * r->own[n] : r->own[n];
+    for (size_t n = 0; n < r->graph->node_count; n++)
+        own[n] = r->graph->kind[n] == AN_NODE_DEVICE ? 2 * r->own[n] : r->own[n];
     an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
     assert_int_equal(steps_ns(r, &t), (int64_t)r->step_count * 200000);
-    for (size_t n = 0; n < r->g->node_count; n++)
-        own[n] = r->g->kind[n] == AN_NODE_DEVICE ? r->own[n] : r->own[n] / 2;
+    for (size_t n = 0; n < r->graph->node_count; n++)
+        own[n] = r->graph->kind[n] == AN_NODE_DEVICE ? r->own[n] : r->own[n] / 2;
     an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
     assert_near((double)steps_ns(r, &t), (double)r->step_count * 100000, 20000.0 * 2);
     graph_close(f, &run);
@@ -218,10 +219,10 @@ static void test_lead(void **state)
     device_run(f, 0, 12, 200, 5);
     const struct an_replay *r = open_replay(f, &run);
     size_t longer = 0;
-    for (size_t n = 0; n < r->g->node_count; n++)
-        for (size_t e = r->g->in_first[n]; e < r->g->in_first[n + 1]; e++)
-            if ((r->g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH) {
-                r->g->in_lead[e] = (int32_t)r->own[r->g->in_from[e]] + 5000;
+    for (size_t n = 0; n < r->graph->node_count; n++)
+        for (size_t e = r->graph->in_first[n]; e < r->graph->in_first[n + 1]; e++)
+            if ((r->graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH) {
+                r->graph->in_lead[e] = (int32_t)r->own[r->graph->in_from[e]] + 5000;
                 longer++;
             }
     assert_true(longer > 30);
@@ -273,8 +274,8 @@ static void test_gap(void **state)
     size_t with = 0;
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
-        for (size_t n = 0; n < r->g->node_count; n++)
-            if (r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] == FX_BASE + 6915000) {
+        for (size_t n = 0; n < r->graph->node_count; n++)
+            if (r->graph->kind[n] == AN_NODE_DEVICE && r->graph->start[n] == FX_BASE + 6915000) {
                 with++;
                 assert_near((double)(t.start[n] - t.end[n - 1]), 2000,
                             10); /* the stream's usual 2 us, not 502 */
@@ -516,8 +517,11 @@ static void test_run(void **state)
     if (store_open(run_path, &reader, &err) || an_trace_load(reader, &g.t, &err))
         fail_msg("%s", err.what);
     g.r.arena = an_arena_new();
-    g.c =
-        (struct an_context){.t = g.t, .o = &g.o, .r = &g.r, .a = g.r.arena, .work = an_arena_new()};
+    g.c = (struct an_context){.trace = g.t,
+                              .options = &g.o,
+                              .result = &g.r,
+                              .arena = g.r.arena,
+                              .scratch = an_arena_new()};
     assert_int_equal(an_devices_build(&g.c, &err), 0);
     assert_int_equal(an_steps.run(&g.c), 0);
     assert_int_equal(an_phases.run(&g.c), 0);
@@ -533,7 +537,7 @@ static void test_run(void **state)
     }
     an_trace_free(g.t);
     an_arena_free(g.r.arena);
-    an_arena_free(g.c.work);
+    an_arena_free(g.c.scratch);
     store_reader_close(reader);
 }
 
