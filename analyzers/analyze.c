@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/analyzers.h"
 #include "analyzers/collectives/clocks.h"
-#include "analyzers/findings/findings.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/command.h"
+#include "analyzers/table.h"
 #include "analyzers/trace/trace_part.h"
 #include "analyzers/work/ceilings.h"
 
@@ -28,60 +29,6 @@ const struct an_listing *an_list(void)
     for (size_t i = 0; i < ANALYZERS; i++)
         list[i] = (struct an_listing){analyzers[i]->name, analyzers[i]->help};
     return list;
-}
-
-const char *an_class_key(enum an_class class)
-{
-    static const char *const keys[] = {
-#define CLASS_KEY(name, key, text) #key,
-        AN_CLASS_MAP(CLASS_KEY)
-#undef CLASS_KEY
-    };
-    return class < AN_CLASS_COUNT ? keys[class] : "";
-}
-
-const char *an_class_label(enum an_class class)
-{
-    static const char *const labels[] = {
-#define CLASS_LABEL(name, key, text) text,
-        AN_CLASS_MAP(CLASS_LABEL)
-#undef CLASS_LABEL
-    };
-    return class < AN_CLASS_COUNT ? labels[class] : "";
-}
-
-const char *an_confidence_text(enum an_confidence c)
-{
-    static const char *const texts[] = {"low", "medium", "high"};
-    return c <= AN_HIGH ? texts[c] : "";
-}
-
-void an_problem(struct an_context *context, const char *format, ...)
-{
-    char text[512];
-    va_list ap;
-    if (context->problems == sizeof context->problem / sizeof *context->problem)
-        return;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    context->problem[context->problems++] = an_arena_text(context->arena, text);
-}
-
-/* Many steps, nothing lost, nothing that contradicts itself, little that is not explained. */
-enum an_confidence an_confidence_of(const struct an_context *context)
-{
-    const struct an_result *result = context->result;
-    const struct an_value *rest = &result->budget.pct[AN_CLASS_UNATTRIBUTED];
-    double unexplained = rest->valid ? rest->value : 100;
-    bool lost =
-        !result->trust.lost_events.valid || result->trust.lost_events.value || context->problems;
-    int64_t steps = result->steps.detailed,
-            apart = an_time_sub(result->steps.last_index, result->steps.first_index);
-    steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
-    if (steps < 5 || unexplained > 20)
-        return AN_LOW;
-    return steps >= 20 && !lost && unexplained <= 5 ? AN_HIGH : AN_MEDIUM;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------ */
@@ -127,7 +74,7 @@ static int describe_run(struct an_context *context)
     run->live = context->options->live;
     run->program = an_arena_text(context->arena, main ? main->program : "");
     run->host = an_arena_text(context->arena, main ? main->host : "");
-    run->command = an_findings_command(context, "");
+    run->command = an_command_line(context, "");
     run->ended = an_arena_text(context->arena, main ? main->ended : "");
     run->exit_status = main && main->exit_status != STORE_ABSENT
                            ? an_int(main->exit_status)
@@ -249,7 +196,8 @@ int an_analyze(store_reader *r, const struct an_options *options, struct an_resu
         result->run.part_end = part.t1;
     }
     if (!(rc = an_clocks_align(trace, context.arena, &result->ranks.clocks)) &&
-        !(rc = an_devices_build(&context, err)))
+        !(rc = an_devices_build(trace, context.options->classes, context.arena, context.scratch,
+                                &context.gpu, err)))
         rc = run_all(&context);
 out:
     an_trace_free(trace);
@@ -262,12 +210,4 @@ out:
     if (rc == TACHO_EFORMAT) /* *err says it: the user's table of classes */
         return rc;
     return tacho_fail(err, rc, NULL, "analysing the run: %s", tacho_error_text(rc));
-}
-
-void an_result_free(struct an_result *result)
-{
-    if (!result)
-        return;
-    an_arena_free(result->arena);
-    free(result);
 }

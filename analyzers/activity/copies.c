@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 struct row {
     struct an_copy_row row;
@@ -152,9 +152,9 @@ static int expose(struct an_context *context, const struct an_device *device, st
     unsigned busy = AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK;
     struct an_span *hide[2], *span, *rest;
     size_t hides[2], n = 0;
-    int rc = an_device_spans(context, device, busy, INT64_MIN, INT64_MAX, &hide[0], &hides[0]);
+    int rc = an_device_spans(context->gpu, device, busy, INT64_MIN, INT64_MAX, &hide[0], &hides[0]);
     if (!rc)
-        rc = an_device_spans(context, device, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN,
+        rc = an_device_spans(context->gpu, device, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN,
                              INT64_MAX, &hide[1], &hides[1]);
     if (rc)
         return rc;

@@ -6,7 +6,7 @@
  */
 #include <inttypes.h>
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 static int64_t measure(struct an_set set)
 {
@@ -132,7 +132,7 @@ static int note_fused(struct an_context *context, const struct an_device *device
                       const struct an_device_split *split)
 {
     struct an_set fused;
-    int rc = an_device_spans(context, device, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX,
+    int rc = an_device_spans(context->gpu, device, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX,
                              &fused.span, &fused.count);
     if (rc || !fused.count)
         return rc;

@@ -11,7 +11,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/device/api.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define QUEUE_FULL 1024 /* launches that a CUDA stream takes before the call blocks */
 

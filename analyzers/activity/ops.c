@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 struct op {
     uint32_t name, category;

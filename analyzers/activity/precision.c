@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/device/classes.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define TOLD_LEAST 0.95 /* of the time of matrix kernels, for a share to be given */
 

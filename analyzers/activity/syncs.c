@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* What ran on the devices of a process. */
 struct busy {
@@ -32,7 +32,7 @@ static int busy_of(const struct an_context *context, uint32_t process, struct bu
         size_t n;
         if (devices->device[d].process != process)
             continue;
-        int rc = an_device_spans(context, &devices->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
+        int rc = an_device_spans(context->gpu, &devices->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
                                  INT64_MAX, &span, &n);
         if (rc)
             return rc;

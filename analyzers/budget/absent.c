@@ -190,7 +190,7 @@ int an_absence_of(struct an_context *context, size_t d, struct an_absence *out)
     struct walk walk = {
         .context = context, .device = &context->gpu->device[d], .split = &context->gpu->split[d]};
     const struct an_set *compute = &walk.split->compute;
-    int rc = an_device_edges_of(context, &walk.edges);
+    int rc = an_device_edges_of(context->gpu, &walk.edges);
     *out = (struct an_absence){.reason = NULL};
     int64_t at = walk.split->start;
     for (size_t i = 0; i <= compute->count && !rc && walk.device->count; i++) {

@@ -102,7 +102,7 @@ static void note_waiting_copy(const struct host_sweep *host_sweep, uint32_t slic
         return;
     size_t i = an_launch_seek(devices, slice);
     if (i < devices->launch_count && devices->launch_slice[i] == slice &&
-        an_copy_waits(host_sweep->context, devices->launch_op[devices->launch_first[i]]))
+        an_copy_waits(devices, devices->launch_op[devices->launch_first[i]]))
         *cause = AN_CAUSE_COPY;
 }
 

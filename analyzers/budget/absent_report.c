@@ -11,8 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "analyzers/findings/findings.h"
-
 /* A row under construction. */
 struct row {
     struct an_context *context;
@@ -57,7 +55,7 @@ static int steps_of(struct row *row)
             row->out->steps++;
         }
     struct an_set steps = {span, an_spans_normalize(span, n)};
-    row->out->window = an_findings_window(context);
+    row->out->window = an_window_text(context);
     return make(context, steps, (struct an_set){lane->cut, lane->cut_count}, true, &row->window);
 }
 
@@ -242,7 +240,7 @@ static int run_devices(struct an_context *context)
     const struct an_device_edges *edges;
     struct an_arena *work = context->scratch;
     struct an_absent *rows = an_arena_zero(context->arena, devices->device_count, sizeof *rows);
-    int rc = rows ? an_device_edges_of(context, &edges) : TACHO_ENOMEM;
+    int rc = rows ? an_device_edges_of(context->gpu, &edges) : TACHO_ENOMEM;
     rc = rc || context->graph || context->causes ? rc : an_causes_make(context, &context->causes);
     for (size_t d = 0; d < devices->device_count && !rc; d++) {
         struct an_absence absence;

@@ -6,7 +6,7 @@
 #ifndef ANALYZERS_BUDGET_H
 #define ANALYZERS_BUDGET_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* What a device lane knows of its host. */
 struct an_budget_host {

@@ -166,7 +166,7 @@ static int waiting_calls(struct an_context *context, const struct an_lane *lane,
 {
     const struct an_device_edges *edges;
     const struct an_trace *trace = context->trace;
-    int rc = an_device_edges_of(context, &edges);
+    int rc = an_device_edges_of(context->gpu, &edges);
     for (size_t i = 0; !rc && i < edges->sync_count; i++) {
         uint32_t call = edges->sync[i].call;
         if (trace->track[an_slice_track(trace, call)].process == lane->process)

@@ -6,7 +6,7 @@
 #ifndef ANALYZERS_CLOCKS_H
 #define ANALYZERS_CLOCKS_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* Fits the clock of every rank to that of the lowest one by the ends of the collectives that both
  * took part in, and puts the times of ranks whose clock is off right, in place: slices, counters,

@@ -7,7 +7,7 @@
 #ifndef ANALYZERS_COMMUNICATION_H
 #define ANALYZERS_COMMUNICATION_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* One call of a collective: a tacho.comm range of a thread, or a communication kernel of a device.
  */

@@ -231,7 +231,7 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
                 !an_comm_read(context->trace, context->gpu->op.slice[i], &call))
                 continue;
             const struct an_step *host =
-                an_step_at_host(context, l, an_device_launch_time(context, i));
+                an_step_at_host(context, l, an_device_launch_time(context->gpu, i));
             bool pair = !strcmp(call.kind, "send_recv");
             ask_launch(context, i, &call);
             call.lane = lane;

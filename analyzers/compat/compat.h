@@ -11,7 +11,7 @@
 #ifndef ANALYZERS_COMPAT_H
 #define ANALYZERS_COMPAT_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* Categories of docs/schema.md that these tools tell apart */
 enum an_compat_category {

@@ -7,7 +7,7 @@
 #ifndef ANALYZERS_COUNTED_H
 #define ANALYZERS_COUNTED_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* Fills *s from the values that `get` has; dtype of the type of most operations: "bf16", "fp16",
  * "tf32", "fp8" of the matrix units, else "fp32"; static. */

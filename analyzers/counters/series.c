@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyzers/counters/system.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 static bool summarize(const struct an_trace *trace, const struct an_track *track,
                       struct an_series *series)

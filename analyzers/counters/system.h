@@ -5,7 +5,7 @@
 #ifndef ANALYZERS_SYSTEM_H
 #define ANALYZERS_SYSTEM_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* Is the track one that the collector samples (and not a counter of the program)? */
 bool an_system_owns(const struct an_track *track);

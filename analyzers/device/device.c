@@ -92,9 +92,9 @@ static int stream_order(const void *x, const void *y, void *ctx)
 /* Streams with device rows, in order of process and device. */
 static int find_streams(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
-    if (!(builder->stream = an_arena_zero(builder->context->scratch, trace->track_count,
-                                          sizeof *builder->stream)))
+    const struct an_trace *trace = builder->trace;
+    if (!(builder->stream =
+              an_arena_zero(builder->scratch, trace->track_count, sizeof *builder->stream)))
         return TACHO_ENOMEM;
     for (uint32_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
@@ -122,13 +122,13 @@ static bool same_device(const struct an_trace *trace, uint32_t x, uint32_t y)
 static void name_device(const struct builder *builder, struct an_device *d, const char *device,
                         int64_t ordinal)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     const struct an_process *process = d->process != AN_NONE ? &trace->process[d->process] : NULL;
-    const char *key = process ? an_arena_format(builder->context->scratch, "device.%lld.%s.name",
+    const char *key = process ? an_arena_format(builder->scratch, "device.%lld.%s.name",
                                                 (long long)process->id, device)
                               : NULL;
     const char *name = key ? an_trace_key(trace, key) : NULL;
-    d->name = an_arena_text(builder->context->arena, name ? name : "");
+    d->name = an_arena_text(builder->arena, name ? name : "");
     d->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;
 }
 
@@ -144,9 +144,9 @@ static bool is_zero(const struct builder *builder, int64_t time)
  * trace that begins at 0 has others soon after it. */
 static int find_bases(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
-    if (!(builder->base = an_arena_zero(builder->context->scratch, trace->key_count + 1,
-                                        sizeof *builder->base)))
+    const struct an_trace *trace = builder->trace;
+    if (!(builder->base =
+              an_arena_zero(builder->scratch, trace->key_count + 1, sizeof *builder->base)))
         return TACHO_ENOMEM;
     builder->base_count = 1;
     for (size_t i = 0; i < trace->key_count; i++)
@@ -161,7 +161,7 @@ static int find_bases(struct builder *builder)
 
 static bool is_timed(const struct builder *builder, size_t slice)
 {
-    const struct an_slices *slices = &builder->context->trace->slice;
+    const struct an_slices *slices = &builder->trace->slice;
     if (slices->dur[slice] == AN_OPEN)
         return false;
     return !is_zero(builder, slices->start[slice]) ||
@@ -210,7 +210,7 @@ static int sort_ties(struct builder *builder, size_t first, size_t last)
 static int add_ops(struct builder *builder, struct an_device *device, const uint32_t *stream,
                    size_t streams)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_device_ops *op = &builder->devices->op;
     size_t n = 0;
     for (size_t k = 0; k < streams; k++) {
@@ -249,7 +249,7 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
 
 static int make_ops(struct builder *builder)
 {
-    struct an_arena *arena = builder->context->scratch;
+    struct an_arena *arena = builder->scratch;
     struct an_device_ops *op = &builder->devices->op;
     op->start = an_arena_zero(arena, builder->rows, sizeof *op->start);
     op->end = an_arena_zero(arena, builder->rows, sizeof *op->end);
@@ -263,7 +263,7 @@ static int make_ops(struct builder *builder)
     if (!op->start || !op->end || !op->slice || !op->track || !op->launch || !op->class ||
         !op->known || !builder->devices->device)
         return TACHO_ENOMEM;
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     int64_t ordinal = -1;
     int rc = 0;
     for (size_t i = 0, next; i < builder->stream_count && !rc; i = next) {
@@ -290,9 +290,8 @@ static const struct an_name_class *class_of_name(struct builder *builder, uint32
         return &none;
     if (!builder->matched[name]) {
         struct an_name_class name_class =
-            an_class_of(builder->classes, an_trace_name(builder->context->trace, name));
-        name_class.dtype =
-            an_arena_text(builder->context->arena, name_class.dtype); /* outlives the table */
+            an_class_of(builder->classes, an_trace_name(builder->trace, name));
+        name_class.dtype = an_arena_text(builder->arena, name_class.dtype); /* outlives the table */
         builder->name_class[name] = name_class;
         builder->matched[name] = 1;
     }
@@ -308,7 +307,7 @@ static bool is_collective(const struct an_trace *trace, size_t slice)
 
 static void classify(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_device_ops *op = &builder->devices->op;
     for (size_t i = 0; i < op->count; i++) {
         uint32_t slice = op->slice[i];
@@ -331,7 +330,7 @@ static void classify(struct builder *builder)
 /* Is the host range, or one around it, a call of a communicator? */
 static bool in_comm_range(const struct builder *builder, uint32_t slice)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = slice; p != AN_NONE && levels--; p = trace->slice.parent[p]) {
         uint32_t name = trace->slice.name[p];
@@ -348,7 +347,7 @@ static bool in_comm_range(const struct builder *builder, uint32_t slice)
 static int claim_copies(struct builder *builder)
 {
     struct an_device_ops *op = &builder->devices->op;
-    uint8_t *stream = an_arena_zero(builder->context->scratch, builder->context->trace->track_count,
+    uint8_t *stream = an_arena_zero(builder->scratch, builder->trace->track_count,
                                     sizeof *stream); /* bits: 1 comm, 2 compute kernels */
     if (!stream)
         return TACHO_ENOMEM;
@@ -378,10 +377,10 @@ int an_builder_scratch(struct builder *builder, size_t n)
 
 static int read_strings(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
-    builder->category = an_arena_zero(builder->context->scratch, trace->string_count, 1);
-    builder->comm = an_arena_zero(builder->context->scratch, trace->string_count, 1);
-    builder->matched = an_arena_zero(builder->context->scratch, trace->string_count, 1);
+    const struct an_trace *trace = builder->trace;
+    builder->category = an_arena_zero(builder->scratch, trace->string_count, 1);
+    builder->comm = an_arena_zero(builder->scratch, trace->string_count, 1);
+    builder->matched = an_arena_zero(builder->scratch, trace->string_count, 1);
     if (!builder->category || !builder->comm || !builder->matched)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->string_count; i++) {
@@ -400,28 +399,30 @@ static int build(struct builder *builder)
     if (rc)
         return rc;
     builder->name_class =
-        an_arena_zero(builder->context->scratch, builder->context->trace->string_count,
-                      sizeof *builder->name_class);
+        an_arena_zero(builder->scratch, builder->trace->string_count, sizeof *builder->name_class);
     if (!builder->name_class)
         return TACHO_ENOMEM;
     builder->devices->name_class = builder->name_class;
     classify(builder);
     rc = claim_copies(builder);
-    return rc ? rc : an_devices_split(builder->context, builder->devices);
+    return rc ? rc : an_devices_split(builder->devices);
 }
 
-int an_devices_build(struct an_context *context, struct tacho_error *err)
+int an_devices_build(const struct an_trace *trace, const char *user_classes, struct an_arena *arena,
+                     struct an_arena *scratch, struct an_devices **out, struct tacho_error *err)
 {
-    struct builder builder = {.context = context};
-    context->gpu = NULL;
+    struct builder builder = {.trace = trace, .arena = arena, .scratch = scratch};
+    *out = NULL;
     int rc = read_strings(&builder);
     rc = rc ? rc : find_streams(&builder);
-    if (!rc && (builder.stream_count || context->options->classes))
-        rc = an_classes_new(context->options->classes, &builder.classes, err);
+    if (!rc && (builder.stream_count || user_classes))
+        rc = an_classes_new(user_classes, &builder.classes, err);
     if (!rc && builder.stream_count) {
-        builder.devices = an_arena_zero(context->scratch, 1, sizeof *builder.devices);
+        builder.devices = an_arena_zero(scratch, 1, sizeof *builder.devices);
+        if (builder.devices)
+            *builder.devices = (struct an_devices){.trace = trace, .scratch = scratch};
         rc = builder.devices ? build(&builder) : TACHO_ENOMEM;
-        context->gpu = rc ? NULL : builder.devices;
+        *out = rc ? NULL : builder.devices;
     }
     an_classes_free(builder.classes);
     free(builder.pair);

@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzers/base/arena.h"
 #include "analyzers/base/interval.h"
 #include "analyzers/device/api.h"
 #include "analyzers/trace/trace.h"
 
-struct an_context;
 struct an_name_class; /* classes.h */
 struct tacho_error;
 
@@ -83,6 +83,8 @@ struct an_device_split {
 };
 
 struct an_devices {
+    const struct an_trace *trace;
+    struct an_arena *scratch; /* freed when the analysis ends */
     struct an_device *device;
     size_t device_count;
     struct an_device_ops op;
@@ -102,24 +104,28 @@ struct an_devices {
     /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of
      * other names are not filled. */
     const struct an_name_class *name_class;
-    struct an_device_split *split; /* of every device */
+    struct an_device_split *split;       /* of every device */
+    const struct an_device_edges *edges; /* device_edges.h; NULL until they are asked for */
 };
 
-/* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT
- * for a user's table of classes that is wrong: *err then says where. */
-int an_devices_build(struct an_context *context, struct tacho_error *err);
+/* Builds the columns of device ops; *out is NULL where the run has no device rows. `user_classes`
+ * is the text of the user's table of kernel classes, or NULL. Everything that outlives the analysis
+ * is copied into `arena`, the rest lies in `scratch`. Returns 0, TACHO_ENOMEM, or TACHO_EFORMAT for
+ * a table of classes that is wrong: *err then says where. */
+int an_devices_build(const struct an_trace *trace, const char *user_classes, struct an_arena *arena,
+                     struct an_arena *scratch, struct an_devices **out, struct tacho_error *err);
 
 /* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN,
- * INT64_MAX: all). *out lies in the context's work arena. */
-int an_device_spans(const struct an_context *context, const struct an_device *device, unsigned mask,
+ * INT64_MAX: all). *out lies in the scratch arena. */
+int an_device_spans(const struct an_devices *devices, const struct an_device *device, unsigned mask,
                     int64_t t0, int64_t t1, struct an_span **out, size_t *count);
 
 /* When op i was launched: start of the host call, or of the op itself where no launch is in the
  * file. */
-int64_t an_device_launch_time(const struct an_context *context, size_t i);
+int64_t an_device_launch_time(const struct an_devices *devices, size_t i);
 /* First place in by_launch of device d whose op was launched at or after `time`; at most first +
  * by_launch_known[d]. */
-size_t an_device_launch_seek(const struct an_context *context, size_t d, int64_t time);
+size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time);
 
 /* First op of a device that starts at `time` or later: an index; first + count when there is none.
  */
@@ -130,7 +136,7 @@ static inline size_t an_device_op_seek(const struct an_devices *devices,
 }
 
 /* Fills g->split (device_split.c): the last part of an_devices_build. */
-int an_devices_split(struct an_context *context, struct an_devices *devices);
+int an_devices_split(struct an_devices *devices);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
 struct an_api_call an_slice_api(const struct an_trace *trace, size_t i);

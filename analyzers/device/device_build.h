@@ -7,13 +7,15 @@
 
 #include "analyzers/base/radix.h"
 #include "analyzers/device/classes.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/device/device.h"
 
 /* What a category makes of a row. */
 enum row { ROW_NONE, ROW_KERNEL, ROW_MEMCPY, ROW_MEMSET, ROW_GRAPH, ROW_CALL, ROW_COMM };
 
 struct builder {
-    struct an_context *context;
+    const struct an_trace *trace;
+    struct an_arena *arena;   /* of the result */
+    struct an_arena *scratch; /* of the analysis */
     struct an_devices *devices;
     an_classes *classes;
     uint8_t *category; /* enum row of every string, as a category */
@@ -32,7 +34,7 @@ struct builder {
 
 static inline enum row an_row_of(const struct builder *builder, size_t slice)
 {
-    uint32_t k = builder->context->trace->slice.category[slice];
+    uint32_t k = builder->trace->slice.category[slice];
     return k == AN_NONE ? ROW_NONE : (enum row)builder->category[k];
 }
 

@@ -60,7 +60,7 @@ static uint8_t *read_categories(const struct an_trace *trace)
 
 static int keep_call(struct an_edge_builder *builder, uint32_t slice, uint32_t track)
 {
-    enum an_api_kind kind = an_slice_api(builder->context->trace, slice).kind;
+    enum an_api_kind kind = an_slice_api(builder->trace, slice).kind;
     if (!is_wanted(kind))
         return 0;
     if (an_grow(&builder->call, &builder->call_room, builder->call_count + 1,
@@ -83,7 +83,7 @@ static int keep_row(struct an_edge_builder *builder, uint32_t slice, uint32_t tr
 
 static int read_rows(struct an_edge_builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     uint8_t *is = read_categories(trace);
     int rc = is ? 0 : TACHO_ENOMEM;
     for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
@@ -109,7 +109,7 @@ static int read_rows(struct an_edge_builder *builder)
 static int call_order(const struct an_edge_builder *builder, const struct an_edge_call *edge_call,
                       uint32_t process, int64_t correlation)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     uint32_t p = trace->track[edge_call->track].process;
     int64_t own = trace->slice.correlation[edge_call->slice];
     if (p != process)
@@ -121,7 +121,7 @@ static int by_correlation(const void *x, const void *y, void *ctx)
 {
     const struct an_edge_builder *builder = ctx;
     uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     const struct an_edge_call *other = &builder->call[k];
     int order = call_order(builder, &builder->call[i], trace->track[other->track].process,
                            trace->slice.correlation[other->slice]);
@@ -130,7 +130,7 @@ static int by_correlation(const void *x, const void *y, void *ctx)
 
 static int index_calls(struct an_edge_builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     if (!(builder->by_correlation =
               malloc((builder->call_count + 1) * sizeof *builder->by_correlation)))
         return TACHO_ENOMEM;
@@ -164,10 +164,10 @@ uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
 /* Sorts tracks by process; *of gets the first of each process. */
-static int group_tracks(struct an_context *context, uint32_t *track, size_t n, size_t **of)
+static int group_tracks(const struct an_devices *devices, uint32_t *track, size_t n, size_t **of)
 {
-    const struct an_trace *trace = context->trace;
-    size_t *first = *of = an_arena_zero(context->scratch, trace->process_count + 3, sizeof *first);
+    const struct an_trace *trace = devices->trace;
+    size_t *first = *of = an_arena_zero(devices->scratch, trace->process_count + 3, sizeof *first);
     uint32_t *copy = malloc((n + 1) * sizeof *copy);
     if (first && copy) {
         for (size_t i = 0; i < n; i++)
@@ -183,8 +183,8 @@ static int group_tracks(struct an_context *context, uint32_t *track, size_t n, s
 
 static int order_streams(struct an_edge_builder *builder)
 {
-    const struct an_devices *devices = builder->context->gpu;
-    size_t tracks = builder->context->trace->track_count, streams = 0;
+    const struct an_devices *devices = builder->devices;
+    size_t tracks = builder->trace->track_count, streams = 0;
     builder->first = calloc(tracks + 2, sizeof *builder->first);
     builder->op = malloc((devices->op.count + 1) * sizeof *builder->op);
     builder->stream = malloc((tracks + 1) * sizeof *builder->stream);
@@ -204,12 +204,12 @@ static int order_streams(struct an_edge_builder *builder)
             if (devices->op.launch[devices->by_launch[i]] != AN_NONE)
                 builder->op[builder->first[devices->op.track[devices->by_launch[i]] + 1]++] =
                     devices->by_launch[i];
-    return group_tracks(builder->context, builder->stream, streams, &builder->stream_of);
+    return group_tracks(builder->devices, builder->stream, streams, &builder->stream_of);
 }
 
 uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     size_t p = an_edge_process(trace, like);
     for (size_t i = builder->stream_of[p]; i < builder->stream_of[p + 1]; i++) {
         const struct an_track *track = &trace->track[builder->stream[i]];
@@ -224,7 +224,7 @@ size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, i
     size_t low = builder->first[track], high = builder->first[track + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(builder->context, builder->op[middle]) < time)
+        if (an_device_launch_time(builder->devices, builder->op[middle]) < time)
             low = middle + 1;
         else
             high = middle;
@@ -234,13 +234,13 @@ size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, i
 
 static int chain_streams(struct an_edge_builder *builder)
 {
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_device_ops *op = &builder->devices->op;
     struct an_device_edges *edges = builder->edges;
-    edges->before = an_arena_zero(builder->context->scratch, op->count, sizeof *edges->before);
-    edges->unresolved = an_arena_zero(builder->context->scratch, op->count, 1);
-    uint32_t *last = malloc((builder->context->trace->track_count + 1) * sizeof *last);
+    edges->before = an_arena_zero(builder->scratch, op->count, sizeof *edges->before);
+    edges->unresolved = an_arena_zero(builder->scratch, op->count, 1);
+    uint32_t *last = malloc((builder->trace->track_count + 1) * sizeof *last);
     if (edges->before && last) {
-        memset(last, 0xff, (builder->context->trace->track_count + 1) * sizeof *last);
+        memset(last, 0xff, (builder->trace->track_count + 1) * sizeof *last);
         for (size_t i = 0; i < op->count; i++) {
             edges->before[i] = last[op->track[i]];
             last[op->track[i]] = (uint32_t)i;
@@ -267,7 +267,7 @@ int an_edge_add_sync(struct an_edge_builder *builder, uint32_t op, uint32_t call
     if (an_grow(&edges->sync, &builder->sync_room, edges->sync_count + 1, sizeof *edges->sync))
         return TACHO_ENOMEM;
     edges->sync[edges->sync_count++] =
-        (struct an_sync_edge){op, an_call_outermost(builder->context->trace, call), inferred};
+        (struct an_sync_edge){op, an_call_outermost(builder->trace, call), inferred};
     return 0;
 }
 
@@ -291,25 +291,25 @@ static int sync_edge_order(const void *x, const void *y)
     return a->inferred - b->inferred;
 }
 
-static int list_tracks(struct an_context *context, struct an_device_edges *edges)
+static int list_tracks(const struct an_devices *devices, struct an_device_edges *edges)
 {
     size_t n = 0;
-    if (!(edges->sync_track = an_arena_zero(context->scratch, context->trace->track_count,
+    if (!(edges->sync_track = an_arena_zero(devices->scratch, devices->trace->track_count,
                                             sizeof *edges->sync_track)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < edges->sync_count; i++) { /* slices stand track by track */
-        uint32_t k = an_slice_track(context->trace, edges->sync[i].call);
+        uint32_t k = an_slice_track(devices->trace, edges->sync[i].call);
         if (!n || edges->sync_track[n - 1] != k)
             edges->sync_track[n++] = k;
     }
-    return group_tracks(context, edges->sync_track, n, &edges->sync_of);
+    return group_tracks(devices, edges->sync_track, n, &edges->sync_of);
 }
 
 /* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */
 static int finish(struct an_edge_builder *builder)
 {
     struct an_device_edges *edges = builder->edges;
-    size_t ops = builder->context->gpu->op.count, n = 0;
+    size_t ops = builder->devices->op.count, n = 0;
     if (builder->pair_count)
         qsort(builder->pair, builder->pair_count, sizeof *builder->pair, pair_order);
     for (size_t i = 0; i < builder->pair_count; i++)
@@ -317,9 +317,9 @@ static int finish(struct an_edge_builder *builder)
             builder->pair[i].from != builder->pair[n - 1].from)
             builder->pair[n++] = builder->pair[i];
     edges->count = n;
-    edges->from = an_arena_zero(builder->context->scratch, n, sizeof *edges->from);
-    edges->inferred = an_arena_zero(builder->context->scratch, n, 1);
-    edges->first = an_arena_zero(builder->context->scratch, ops + 1, sizeof *edges->first);
+    edges->from = an_arena_zero(builder->scratch, n, sizeof *edges->from);
+    edges->inferred = an_arena_zero(builder->scratch, n, 1);
+    edges->first = an_arena_zero(builder->scratch, ops + 1, sizeof *edges->first);
     if (!edges->from || !edges->inferred || !edges->first)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -346,9 +346,9 @@ static int finish(struct an_edge_builder *builder)
             edges->sync[n++] = edges->sync[i];
     edges->sync_count = n;
     struct an_sync_edge *grown = edges->sync;
-    edges->sync = an_arena_copy(builder->context->scratch, grown, n * sizeof *grown);
+    edges->sync = an_arena_copy(builder->scratch, grown, n * sizeof *grown);
     free(grown);
-    return edges->sync ? list_tracks(builder->context, edges) : TACHO_ENOMEM;
+    return edges->sync ? list_tracks(builder->devices, edges) : TACHO_ENOMEM;
 }
 
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice)
@@ -364,13 +364,14 @@ size_t an_sync_seek(const struct an_device_edges *edges, size_t slice)
     return low;
 }
 
-int an_device_edges_of(struct an_context *context, const struct an_device_edges **out)
+int an_device_edges_of(struct an_devices *devices, const struct an_device_edges **out)
 {
-    struct an_edge_builder builder = {.context = context};
-    *out = context->device_edges;
-    if (context->device_edges)
+    struct an_edge_builder builder = {
+        .trace = devices->trace, .devices = devices, .scratch = devices->scratch};
+    *out = devices->edges;
+    if (devices->edges)
         return 0;
-    if (!(builder.edges = an_arena_zero(context->scratch, 1, sizeof *builder.edges)))
+    if (!(builder.edges = an_arena_zero(devices->scratch, 1, sizeof *builder.edges)))
         return TACHO_ENOMEM;
     int rc = read_rows(&builder);
     rc = rc ? rc : index_calls(&builder);
@@ -390,6 +391,6 @@ int an_device_edges_of(struct an_context *context, const struct an_device_edges 
     free(builder.stream);
     free(builder.pair);
     if (!rc)
-        *out = context->device_edges = builder.edges;
+        *out = devices->edges = builder.edges;
     return rc;
 }

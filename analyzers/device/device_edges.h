@@ -22,7 +22,7 @@
 #ifndef ANALYZERS_DEVICE_EDGES_H
 #define ANALYZERS_DEVICE_EDGES_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/device/device.h"
 
 #define AN_EDGE_SLACK_NS \
     2000 /* times of traces are rounded to us: an end so much behind is still before */
@@ -55,7 +55,7 @@ struct an_device_edges {
 
 /* The edges of the run in c, found at the first call and kept in the context; c->gpu must be there.
  * 0 or TACHO_ENOMEM. */
-int an_device_edges_of(struct an_context *context, const struct an_device_edges **out);
+int an_device_edges_of(struct an_devices *devices, const struct an_device_edges **out);
 
 /* The outermost call of the accelerator's API around slice i, or i itself. */
 uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i);
@@ -63,7 +63,7 @@ uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i);
  */
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice);
 /* Did the call that put copy `op` on its stream wait for it? */
-bool an_copy_waits(const struct an_context *context, size_t op);
+bool an_copy_waits(const struct an_devices *devices, size_t op);
 
 /* ---- private to device_edges.c, device_waits.c and device_syncs.c ------------------------------------------------------------- */
 
@@ -74,7 +74,9 @@ struct an_edge_call {
 };
 
 struct an_edge_builder {
-    struct an_context *context;
+    const struct an_trace *trace;
+    const struct an_devices *devices;
+    struct an_arena *scratch;
     struct an_device_edges *edges;
     struct an_edge_call *call; /* by slice */
     size_t call_count, call_room;

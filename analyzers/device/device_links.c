@@ -25,7 +25,7 @@ size_t an_launch_seek(const struct an_devices *devices, size_t slice)
 /* A call or an op in the sort by process and correlation. */
 static int pairs_by_correlation(struct builder *builder, size_t n, bool ops)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     an_pairs_sort(builder->pair, builder->work, n);
     if (trace->process_count < 2)
         return 0;
@@ -82,7 +82,7 @@ static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *
 /* Every call that has a correlation, as (slice, track). */
 static int list_calls(struct builder *builder, struct an_pair **out, size_t *count)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     size_t n = 0, room = 0;
     struct an_pair *call = NULL;
     for (uint32_t k = 0; k < trace->track_count; k++) {
@@ -106,7 +106,7 @@ static int list_calls(struct builder *builder, struct an_pair **out, size_t *cou
 static void merge_launches(struct builder *builder, struct an_pair *call, size_t calls,
                            const struct an_pair *pair, size_t ops)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_device_ops *op = &builder->devices->op;
     for (size_t i = 0, k = 0, next; i < calls && k < ops; i = next) {
         struct key key = call_key(trace, &call[i]);
@@ -132,7 +132,7 @@ static void merge_launches(struct builder *builder, struct an_pair *call, size_t
 
 static int link_ops(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_device_ops *op = &builder->devices->op;
     struct an_pair *call = NULL;
     size_t calls = 0, n = 0;
@@ -170,11 +170,11 @@ static int invert_launches(struct builder *builder)
     an_pairs_sort(builder->pair, builder->work, n);
     for (size_t i = 0; i < n; i++)
         devices->launch_count += !i || builder->pair[i].key != builder->pair[i - 1].key;
-    devices->launch_op = an_arena_zero(builder->context->scratch, n, sizeof *devices->launch_op);
-    devices->launch_slice = an_arena_zero(builder->context->scratch, devices->launch_count,
-                                          sizeof *devices->launch_slice);
-    devices->launch_first = an_arena_zero(builder->context->scratch, devices->launch_count + 1,
-                                          sizeof *devices->launch_first);
+    devices->launch_op = an_arena_zero(builder->scratch, n, sizeof *devices->launch_op);
+    devices->launch_slice =
+        an_arena_zero(builder->scratch, devices->launch_count, sizeof *devices->launch_slice);
+    devices->launch_first =
+        an_arena_zero(builder->scratch, devices->launch_count + 1, sizeof *devices->launch_first);
     if (!devices->launch_op || !devices->launch_slice || !devices->launch_first)
         return TACHO_ENOMEM;
     size_t k = 0;
@@ -192,7 +192,7 @@ static int invert_launches(struct builder *builder)
 /* Launching calls without an op; a call inside another launching call is part of it. */
 static void count_lost(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_devices *devices = builder->devices;
     size_t k = 0;
     for (size_t i = 0; i < trace->slice.count; i++) {
@@ -210,12 +210,12 @@ static void count_lost(struct builder *builder)
 /* The ops of each device in order of their launches. */
 static int order_launches(struct builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct an_devices *devices = builder->devices;
     devices->by_launch =
-        an_arena_zero(builder->context->scratch, devices->op.count, sizeof *devices->by_launch);
-    devices->by_launch_known = an_arena_zero(builder->context->scratch, devices->device_count,
-                                             sizeof *devices->by_launch_known);
+        an_arena_zero(builder->scratch, devices->op.count, sizeof *devices->by_launch);
+    devices->by_launch_known =
+        an_arena_zero(builder->scratch, devices->device_count, sizeof *devices->by_launch_known);
     if (!devices->by_launch || !devices->by_launch_known)
         return TACHO_ENOMEM;
     for (size_t d = 0; d < devices->device_count; d++) {
@@ -235,18 +235,18 @@ static int order_launches(struct builder *builder)
     return 0;
 }
 
-int64_t an_device_launch_time(const struct an_context *context, size_t i)
+int64_t an_device_launch_time(const struct an_devices *devices, size_t i)
 {
-    const struct an_device_ops *op = &context->gpu->op;
-    return op->launch[i] == AN_NONE ? op->start[i] : context->trace->slice.start[op->launch[i]];
+    const struct an_device_ops *op = &devices->op;
+    return op->launch[i] == AN_NONE ? op->start[i] : devices->trace->slice.start[op->launch[i]];
 }
 
-size_t an_device_launch_seek(const struct an_context *context, size_t d, int64_t time)
+size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time)
 {
-    size_t low = context->gpu->device[d].first, high = low + context->gpu->by_launch_known[d];
+    size_t low = devices->device[d].first, high = low + devices->by_launch_known[d];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(context, context->gpu->by_launch[middle]) < time)
+        if (an_device_launch_time(devices, devices->by_launch[middle]) < time)
             low = middle + 1;
         else
             high = middle;

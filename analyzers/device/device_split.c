@@ -14,18 +14,18 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/device/device.h"
 
 enum set_operation { SET_UNION, SET_SUBTRACT };
 
-int an_device_spans(const struct an_context *context, const struct an_device *device, unsigned mask,
+int an_device_spans(const struct an_devices *devices, const struct an_device *device, unsigned mask,
                     int64_t t0, int64_t t1, struct an_span **out, size_t *count)
 {
-    const struct an_device_ops *op = &context->gpu->op;
+    const struct an_device_ops *op = &devices->op;
     size_t n = 0;
     for (size_t i = device->first; i < device->first + device->count && op->start[i] < t1; i++)
         n += mask >> op->class[i] & 1 && op->end[i] > t0;
-    struct an_span *span = an_arena_zero(context->scratch, n, sizeof *span);
+    struct an_span *span = an_arena_zero(devices->scratch, n, sizeof *span);
     *out = span;
     *count = 0;
     if (!span)
@@ -40,8 +40,8 @@ int an_device_spans(const struct an_context *context, const struct an_device *de
 }
 
 /* Union of the ops of a class mask, of the size it needs. */
-static int set_of(struct an_context *context, const struct an_devices *devices,
-                  const struct an_device *device, unsigned mask, struct an_set *out)
+static int set_of(struct an_devices *devices, const struct an_device *device, unsigned mask,
+                  struct an_set *out)
 {
     const struct an_device_ops *op = &devices->op;
     size_t n = 0;
@@ -55,12 +55,12 @@ static int set_of(struct an_context *context, const struct an_devices *devices,
         if (mask >> op->class[i] & 1)
             span[n++] = (struct an_span){op->start[i], op->end[i]};
     out->count = an_spans_normalize(span, n);
-    out->span = an_arena_copy(context->scratch, span, out->count * sizeof *span);
+    out->span = an_arena_copy(devices->scratch, span, out->count * sizeof *span);
     free(span);
     return out->span ? 0 : TACHO_ENOMEM;
 }
 
-static int set_make(struct an_context *context, enum set_operation operation, struct an_set a,
+static int set_make(const struct an_devices *devices, enum set_operation operation, struct an_set a,
                     struct an_set b, struct an_set *out)
 {
     size_t room = a.count + b.count;
@@ -69,7 +69,7 @@ static int set_make(struct an_context *context, enum set_operation operation, st
         return TACHO_ENOMEM;
     out->count = operation == SET_UNION ? an_spans_union(a.span, a.count, b.span, b.count, span)
                                         : an_spans_subtract(a.span, a.count, b.span, b.count, span);
-    out->span = an_arena_copy(context->scratch, span, out->count * sizeof *span);
+    out->span = an_arena_copy(devices->scratch, span, out->count * sizeof *span);
     free(span);
     return out->span ? 0 : TACHO_ENOMEM;
 }
@@ -179,10 +179,9 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
 
 /* Spans in which devices of the process look idle and are not known to be; spans[d] for each of its
  * devices from `first` on. */
-static int find_hidden(struct an_context *context, struct an_devices *devices, uint32_t process,
-                       const uint8_t *kind)
+static int find_hidden(struct an_devices *devices, uint32_t process, const uint8_t *kind)
 {
-    const struct an_trace *trace = context->trace;
+    const struct an_trace *trace = devices->trace;
     struct graph_calls graph_calls = {0};
     struct an_span *span = NULL;
     int rc = 0;
@@ -213,19 +212,19 @@ static int find_hidden(struct an_context *context, struct an_devices *devices, u
         n = an_spans_normalize(span, n);
         split->unseen_ns = an_spans_measure(span, n);
         struct an_set hidden = {span, n}, opaque = split->exposed_opaque, busy = split->busy;
-        rc = set_make(context, SET_UNION, opaque, hidden, &split->exposed_opaque);
-        rc = rc ? rc : set_make(context, SET_UNION, busy, hidden, &split->busy);
+        rc = set_make(devices, SET_UNION, opaque, hidden, &split->exposed_opaque);
+        rc = rc ? rc : set_make(devices, SET_UNION, busy, hidden, &split->busy);
     }
     free(graph_calls.call);
     free(span);
     return rc;
 }
 
-static int hide_graphs(struct an_context *context, struct an_devices *devices)
+static int hide_graphs(struct an_devices *devices)
 {
-    const struct an_trace *trace = context->trace;
+    const struct an_trace *trace = devices->trace;
     bool graphs = false;
-    uint8_t *kind = an_arena_zero(context->scratch, trace->string_count, 1);
+    uint8_t *kind = an_arena_zero(devices->scratch, trace->string_count, 1);
     if (!kind)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->string_count; i++)
@@ -233,14 +232,14 @@ static int hide_graphs(struct an_context *context, struct an_devices *devices)
     int rc = 0;
     for (size_t d = 0; d < devices->device_count && graphs && !rc; d++)
         if (!d || devices->device[d].process != devices->device[d - 1].process)
-            rc = find_hidden(context, devices, devices->device[d].process, kind);
+            rc = find_hidden(devices, devices->device[d].process, kind);
     return rc;
 }
 
 /* ---- the sets -------------------------------------------------------------------------------------------------------------- */
 
-static int split_device(struct an_context *context, const struct an_devices *devices,
-                        const struct an_device *device, struct an_device_split *split)
+static int split_device(struct an_devices *devices, const struct an_device *device,
+                        struct an_device_split *split)
 {
     struct an_set rest, classed;
     for (size_t i = device->first; i < device->first + device->count; i++) {
@@ -248,26 +247,26 @@ static int split_device(struct an_context *context, const struct an_devices *dev
         split->end =
             i == device->first || devices->op.end[i] > split->end ? devices->op.end[i] : split->end;
     }
-    int rc = set_of(context, devices, device, AN_DEVICE_COMPUTE_MASK, &split->compute);
-    rc = rc ? rc : set_of(context, devices, device, AN_DEVICE_COMM_MASK, &split->comm);
-    rc = rc ? rc : set_of(context, devices, device, AN_DEVICE_COPY_MASK, &split->copy);
-    rc = rc ? rc : set_of(context, devices, device, 1u << AN_DEVICE_OPAQUE, &split->opaque);
+    int rc = set_of(devices, device, AN_DEVICE_COMPUTE_MASK, &split->compute);
+    rc = rc ? rc : set_of(devices, device, AN_DEVICE_COMM_MASK, &split->comm);
+    rc = rc ? rc : set_of(devices, device, AN_DEVICE_COPY_MASK, &split->copy);
+    rc = rc ? rc : set_of(devices, device, 1u << AN_DEVICE_OPAQUE, &split->opaque);
     rc = rc ? rc
-            : set_make(context, SET_SUBTRACT, split->comm, split->compute, &split->exposed_comm);
-    rc = rc ? rc : set_make(context, SET_UNION, split->compute, split->comm, &rest);
-    rc = rc ? rc : set_make(context, SET_SUBTRACT, split->copy, rest, &split->exposed_copy);
-    rc = rc ? rc : set_make(context, SET_UNION, rest, split->copy, &classed);
-    rc = rc ? rc : set_make(context, SET_SUBTRACT, split->opaque, classed, &split->exposed_opaque);
-    return rc ? rc : set_make(context, SET_UNION, classed, split->opaque, &split->busy);
+            : set_make(devices, SET_SUBTRACT, split->comm, split->compute, &split->exposed_comm);
+    rc = rc ? rc : set_make(devices, SET_UNION, split->compute, split->comm, &rest);
+    rc = rc ? rc : set_make(devices, SET_SUBTRACT, split->copy, rest, &split->exposed_copy);
+    rc = rc ? rc : set_make(devices, SET_UNION, rest, split->copy, &classed);
+    rc = rc ? rc : set_make(devices, SET_SUBTRACT, split->opaque, classed, &split->exposed_opaque);
+    return rc ? rc : set_make(devices, SET_UNION, classed, split->opaque, &split->busy);
 }
 
-int an_devices_split(struct an_context *context, struct an_devices *devices)
+int an_devices_split(struct an_devices *devices)
 {
     int rc = (devices->split =
-                  an_arena_zero(context->scratch, devices->device_count, sizeof *devices->split))
+                  an_arena_zero(devices->scratch, devices->device_count, sizeof *devices->split))
                  ? 0
                  : TACHO_ENOMEM;
     for (size_t d = 0; d < devices->device_count && !rc; d++)
-        rc = split_device(context, devices, &devices->device[d], &devices->split[d]);
-    return rc ? rc : hide_graphs(context, devices);
+        rc = split_device(devices, &devices->device[d], &devices->split[d]);
+    return rc ? rc : hide_graphs(devices);
 }

@@ -12,10 +12,10 @@
     20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited \
              for it */
 
-bool an_copy_waits(const struct an_context *context, size_t op)
+bool an_copy_waits(const struct an_devices *devices, size_t op)
 {
-    const struct an_trace *trace = context->trace;
-    const struct an_device_ops *ops = &context->gpu->op;
+    const struct an_trace *trace = devices->trace;
+    const struct an_device_ops *ops = &devices->op;
     uint32_t launch = ops->launch[op];
     if (launch == AN_NONE || ops->class[op] == AN_DEVICE_MEMSET ||
         strcmp(an_slice_category(trace, ops->slice[op]), "memcpy") != 0)
@@ -38,7 +38,7 @@ bool an_copy_waits(const struct an_context *context, size_t op)
 static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t stream, int64_t before,
                            int64_t end)
 {
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_device_ops *op = &builder->devices->op;
     size_t low = builder->first[stream], high = an_edge_launched(builder, stream, before);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -53,8 +53,8 @@ static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t strea
 /* The call waits for a device: for the last op of every stream of its process. */
 static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
-    const struct an_trace *trace = builder->context->trace;
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_trace *trace = builder->trace;
+    const struct an_device_ops *op = &builder->devices->op;
     int64_t end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     int rc = 0;
     for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1] && !rc; i++) {
@@ -69,8 +69,8 @@ static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t pr
 /* Nothing says for what the call waits: the op that ended last inside of it. */
 static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
-    const struct an_trace *trace = builder->context->trace;
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_trace *trace = builder->trace;
+    const struct an_device_ops *op = &builder->devices->op;
     int64_t start = trace->slice.start[call],
             end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     uint32_t best = AN_NONE;
@@ -85,8 +85,8 @@ static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t p
 /* A row says for which stream or event the call waits. */
 static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t process, size_t row)
 {
-    const struct an_trace *trace = builder->context->trace;
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_trace *trace = builder->trace;
+    const struct an_device_ops *op = &builder->devices->op;
     uint32_t stream = builder->row_track[row], slice = builder->row[row];
     const char *name = an_trace_name(trace, trace->slice.name[slice]);
     int64_t before = trace->slice.start[call],
@@ -131,7 +131,7 @@ static int call_row_order(const void *x, const void *y)
 /* Rows of synchronisation with the calls that they belong to, by call. */
 static struct call_row *rows_of_calls(const struct an_edge_builder *builder, size_t *count)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     struct call_row *rows = malloc((builder->row_count + 1) * sizeof *rows);
     *count = 0;
     for (size_t i = 0; i < builder->row_count && rows; i++) {
@@ -149,7 +149,7 @@ static struct call_row *rows_of_calls(const struct an_edge_builder *builder, siz
 static int sync_call(struct an_edge_builder *builder, const struct an_edge_call *edge_call,
                      const struct call_row *row)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     size_t process = an_edge_process(trace, edge_call->track);
     const char *name = an_trace_name(trace, trace->slice.name[edge_call->slice]);
     if (trace->slice.dur[edge_call->slice] == AN_OPEN)
@@ -167,8 +167,8 @@ static int sync_call(struct an_edge_builder *builder, const struct an_edge_call 
 
 int an_edges_syncs(struct an_edge_builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
-    const struct an_devices *devices = builder->context->gpu;
+    const struct an_trace *trace = builder->trace;
+    const struct an_devices *devices = builder->devices;
     size_t rows, at = 0;
     struct call_row *row = rows_of_calls(builder, &rows);
     int rc = row ? 0 : TACHO_ENOMEM;
@@ -185,7 +185,7 @@ int an_edges_syncs(struct an_edge_builder *builder)
     }
     free(row);
     for (size_t i = 0; i < devices->op.count && !rc; i++)
-        if (devices->op.class[i] != AN_DEVICE_OPAQUE && an_copy_waits(builder->context, i))
+        if (devices->op.class[i] != AN_DEVICE_OPAQUE && an_copy_waits(devices, i))
             rc = an_edge_add_sync(builder, (uint32_t)i, devices->op.launch[i], false);
     return rc;
 }

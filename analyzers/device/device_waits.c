@@ -27,8 +27,8 @@ struct wait {
 static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t q, int64_t before,
                                  bool *late)
 {
-    const struct an_trace *trace = builder->context->trace;
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_trace *trace = builder->trace;
+    const struct an_device_ops *op = &builder->devices->op;
     uint32_t best = AN_NONE, own = op->track[q];
     *late = false;
     size_t process = an_edge_process(trace, own);
@@ -51,7 +51,7 @@ static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t
 /* Which op a wait holds back, and by which. */
 static int resolve(struct an_edge_builder *builder, const struct wait *wait)
 {
-    const struct an_device_ops *op = &builder->context->gpu->op;
+    const struct an_device_ops *op = &builder->devices->op;
     struct an_device_edges *edges = builder->edges;
     size_t at = an_edge_launched(builder, wait->on, wait->called);
     if (at == builder->first[wait->on + 1])
@@ -106,7 +106,7 @@ static uint32_t record_before(const struct an_edge_builder *builder, uint32_t sl
 
 static int wait_of_row(struct an_edge_builder *builder, size_t i)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     uint32_t row = builder->row[i], on = builder->row_track[i], process = trace->track[on].process;
     uint32_t call = an_edge_call_of(builder, process, trace->slice.correlation[row]);
     uint32_t record =
@@ -144,7 +144,7 @@ struct launches_of_thread {
 static int flush(struct an_edge_builder *builder, const struct pending *pending, size_t n,
                  const struct launches_of_thread *launches_of_thread)
 {
-    const struct an_devices *devices = builder->context->gpu;
+    const struct an_devices *devices = builder->devices;
     uint32_t taken = AN_NONE;
     for (size_t i = n, used = 0; i-- > 0 && used < 2; used++) {
         uint32_t on = AN_NONE;
@@ -168,8 +168,8 @@ static int flush(struct an_edge_builder *builder, const struct pending *pending,
 /* Waits of one thread: its calls are b->call[from .. to). */
 static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t to)
 {
-    const struct an_devices *devices = builder->context->gpu;
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_devices *devices = builder->devices;
+    const struct an_trace *trace = builder->trace;
     const struct an_track *track = &trace->track[builder->call[from].track];
     struct launches_of_thread launches_of_thread = {
         an_launch_seek(devices, track->slice_first),
@@ -209,7 +209,7 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
 
 static int waits_of_calls(struct an_edge_builder *builder, const uint8_t *has_rows)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     int rc = 0;
     for (size_t i = 0, next; i < builder->call_count && !rc; i = next) {
         for (next = i + 1;
@@ -255,8 +255,8 @@ static uint32_t ended_before(const struct an_device_ops *op, const uint32_t *by_
 
 static int waits_of_times(struct an_edge_builder *builder, const struct an_device *device)
 {
-    const struct an_device_ops *op = &builder->context->gpu->op;
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_trace *trace = builder->trace;
     if (device->streams < 2)
         return 0;
     uint32_t *by_end = malloc((device->count + 1) * sizeof *by_end);
@@ -283,7 +283,7 @@ static int waits_of_times(struct an_edge_builder *builder, const struct an_devic
 
 int an_edges_waits(struct an_edge_builder *builder)
 {
-    const struct an_trace *trace = builder->context->trace;
+    const struct an_trace *trace = builder->trace;
     uint8_t *rows = calloc(trace->process_count + 1, 1), *any = calloc(trace->process_count + 1, 1);
     int rc = rows && any ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < builder->row_count && !rc; i++) {
@@ -298,11 +298,11 @@ int an_edges_waits(struct an_edge_builder *builder)
         size_t process = an_edge_process(trace, builder->call[i].track);
         any[process] |= builder->call[i].kind == AN_API_WAIT;
     }
-    for (size_t d = 0; d < builder->context->gpu->device_count && !rc; d++) {
-        uint32_t process = builder->context->gpu->device[d].process;
+    for (size_t d = 0; d < builder->devices->device_count && !rc; d++) {
+        uint32_t process = builder->devices->device[d].process;
         size_t p = process < trace->process_count ? process : trace->process_count;
         if (!rows[p] && !any[p])
-            rc = waits_of_times(builder, &builder->context->gpu->device[d]);
+            rc = waits_of_times(builder, &builder->devices->device[d]);
     }
     free(rows);
     free(any);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "analyzers/diff/diff.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define ROWS_MOST   4000
 #define VALUES_MOST 4000000 /* steps times rows: 32 MB */

@@ -92,15 +92,6 @@ const char *an_findings_bytes(struct an_context *context, double bytes)
                                           an_number_words(context->arena, bytes / 1e6, 3));
 }
 
-const char *an_findings_window(struct an_context *context)
-{
-    const struct an_steps *steps = &context->result->steps;
-    if (steps->first_index == steps->last_index)
-        return an_arena_format(context->arena, "step %" PRId64, steps->first_index);
-    return an_arena_format(context->arena, "steps %" PRId64 "-%" PRId64, steps->first_index,
-                           steps->last_index);
-}
-
 static int unattributed(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -149,7 +140,7 @@ static int unattributed(struct an_findings_list *findings)
     an_finding_evidence(finding,
                         an_arena_format(context->arena, "%s a step (%s)",
                                         an_time_words(context->arena, step_ms * pct / 100, 3),
-                                        an_findings_window(context)));
+                                        an_window_text(context)));
     an_finding_evidence(finding, an_arena_format(context->arena, "%zu of %zu steps have such time",
                                                  share.touched, share.steps));
     an_finding_evidence(finding, context->result->trust.lost_events.valid

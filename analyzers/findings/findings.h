@@ -6,7 +6,8 @@
 #ifndef ANALYZERS_FINDINGS_H
 #define ANALYZERS_FINDINGS_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/command.h"
+#include "analyzers/steps/context.h"
 
 #define FINDINGS_NOISE_PCT 2.0 /* of a step: below it nothing is worth a change */
 #define FINDINGS_FOUND     16
@@ -62,8 +63,6 @@ int an_pageable_share(struct an_context *context, struct an_class_share *share);
 int an_idle_host(struct an_context *context, const char **words, const char **name);
 /* "1.5 GB", "320 MB" */
 const char *an_findings_bytes(struct an_context *context, double bytes);
-/* "steps 4-19" */
-const char *an_findings_window(struct an_context *context);
 
 /* Gains of the findings whose proposal can be replayed (findings_replay.c). 0 or TACHO_ENOMEM. */
 int an_findings_replay(struct an_findings_list *findings);
@@ -86,16 +85,13 @@ void an_findings_ranks(struct an_findings_list *findings);
  * communication's. */
 bool an_findings_slow_rank(const struct an_context *context);
 
-/* Who speaks the ranges of the run: whose settings an action may name. */
-enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
-enum an_framework an_findings_framework(const struct an_context *context);
-/* Is a flag among the words of the run's command? */
-bool an_findings_option_given(const struct an_context *context, const char *option);
-/* The command of the run, a JSON list of words, as one types it; without the option (and its value;
- * "": none) that is given anew. NULL: not recorded. */
-const char *an_findings_command(struct an_context *context, const char *option);
-/* How to run it again with another option and compare: the commands to type. */
-const char *an_findings_rerun(struct an_context *context, const char *option);
+/* The class that gives the run its name: compute, unless another one is larger or large enough
+ * (verdict.c). */
+enum an_class an_bound_class(const struct an_budget *budget);
+
+/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded?
+ */
+bool an_mostly_opaque(const struct an_context *context);
 
 /* Steps that compute on the processor (findings_engine.c). 0 or TACHO_ENOMEM. */
 int an_findings_engine(struct an_findings_list *findings);

@@ -247,7 +247,7 @@ void an_engine_small_batch(struct an_engine *engine)
             an_number_words(context->arena, batch.flops / batch.ns * engine->share, 4),
             an_time_words(context->arena, batch.ns / (double)steps->detailed / 1e6, 3),
             an_number_words(context->arena, batch.flops / batch.at_roof_ns * engine->share, 4),
-            an_findings_window(context)));
+            an_window_text(context)));
     an_finding_evidence(
         finding,
         an_arena_format(
@@ -274,8 +274,8 @@ void an_engine_small_batch(struct an_engine *engine)
         "the fastest memory level, what is "
         "once a step or micro-step divided by the factor; nothing was replayed";
     finding->confidence = finding->confidence > AN_MEDIUM ? AN_MEDIUM : finding->confidence;
-    finding->verify = an_findings_rerun(context, engine->libtrain ? batch_option(&batch, micro)
-                                                                  : "the larger batch");
+    finding->verify = an_command_rerun(context, engine->libtrain ? batch_option(&batch, micro)
+                                                                 : "the larger batch");
     finding->wrong_when = "the loss needs that batch, or the larger tensors leave the caches";
 }
 
@@ -349,7 +349,7 @@ void an_engine_recompute(struct an_engine *engine)
     an_finding_ceiling(finding, 100, share.mean, ENGINE_CEILING);
     finding->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";
     finding->verify =
-        an_findings_rerun(context, engine->libtrain ? "--recompute none" : "the activations kept");
+        an_command_rerun(context, engine->libtrain ? "--recompute none" : "the activations kept");
     finding->wrong_when =
         "other programs need that memory, or the activations that are kept have to be "
         "read from memory again where "

@@ -67,11 +67,11 @@ static const char *exposed_words(struct an_context *context, const struct exposu
     if (!isfinite(exposure->share.half))
         return an_arena_format(context->arena, "exposed communication %s (%s)",
                                an_time_words(context->arena, exposure->exposed, 3),
-                               an_findings_window(context));
+                               an_window_text(context));
     return an_arena_format(context->arena, "exposed communication %s a step (%s)",
                            an_time_spread(context->arena, exposure->exposed,
                                           exposure->step * exposure->share.half / 100),
-                           an_findings_window(context));
+                           an_window_text(context));
 }
 
 static const char *split_words(struct an_context *context, const struct exposure *exposure)
@@ -216,10 +216,10 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
         "most) - 1; nothing was replayed";
     finding->verify = an_arena_format(
         context->arena, "%s, and read the row exposed communication",
-        an_findings_rerun(context,
-                          named ? an_arena_format(context->arena, "rank %" PRId64 " made faster",
-                                                  exposure->last->rank)
-                                : "even ranks"));
+        an_command_rerun(context,
+                         named ? an_arena_format(context->arena, "rank %" PRId64 " made faster",
+                                                 exposure->last->rank)
+                               : "even ranks"));
     finding->wrong_when =
         "the shortest call of a collective holds waiting too (every rank was held up "
         "inside it): then it counts as transfer";
@@ -244,7 +244,7 @@ static const char *engine_overlap(struct an_context *context, const char **optio
 {
     const struct an_value *bytes = &context->result->communication.bytes_per_step;
     bool told = an_trace_key(context->trace, "command") != NULL;
-    if (!told || an_findings_option_given(context, "--no-overlap")) {
+    if (!told || an_command_has_option(context, "--no-overlap")) {
         *option = "without --no-overlap";
         return told ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
                     : "overlap the gradients' all-reduce with backward: without --no-overlap, "
@@ -272,7 +272,7 @@ static const char *engine_overlap(struct an_context *context, const char **optio
 static const char *transfer_action(struct an_context *context, bool overlaps, bool hands_over,
                                    const char **option)
 {
-    bool lib = an_findings_framework(context) == AN_FRAMEWORK_LIBTRAIN;
+    bool lib = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
     if (!overlaps && lib)
         return engine_overlap(context, option);
     if (!overlaps) {
@@ -332,7 +332,7 @@ static void transfer(struct an_context *context, const struct exposure *exposure
         "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) - 1; "
         "nothing was replayed";
     finding->verify = an_arena_format(context->arena, "%s, and read the row exposed communication",
-                                      an_findings_rerun(context, option));
+                                      an_command_rerun(context, option));
     finding->wrong_when =
         "cores are short: a thread that communicates takes one from compute, which "
         "then takes longer";

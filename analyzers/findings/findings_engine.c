@@ -140,11 +140,11 @@ const char *an_engine_window(const struct an_engine *engine, const char *what,
     if (!isfinite(share->half))
         return an_arena_format(engine->context->arena, "%s: %s (%s)", what,
                                an_time_words(engine->context->arena, ms * share->mean, 3),
-                               an_findings_window(engine->context));
+                               an_window_text(engine->context));
     return an_arena_format(
         engine->context->arena, "%s: %s a step (%s)", what,
         an_time_spread(engine->context->arena, ms * share->mean, ms * share->half),
-        an_findings_window(engine->context));
+        an_window_text(engine->context));
 }
 
 /* ---- LOW_INTENSITY ---------------------------------------------------------------------------------------------------------- */
@@ -194,7 +194,7 @@ static const char *largest_words(const struct an_engine *engine)
                                 point->achieved_flops / point->intensity / 1e9, 3),
                 100 * point->achieved_flops / point->attainable_flops,
                 an_number_words(engine->context->arena, point->intensity, 3),
-                an_findings_window(engine->context));
+                an_window_text(engine->context));
     }
     return NULL;
 }
@@ -249,7 +249,7 @@ static void low_intensity(struct an_engine *engine)
         "peak) - 1; nothing was replayed";
     finding->confidence = finding->confidence > AN_MEDIUM ? AN_MEDIUM : finding->confidence;
     finding->verify =
-        an_findings_rerun(context, engine->libtrain && wide ? "--dtype bf16" : "the change");
+        an_command_rerun(context, engine->libtrain && wide ? "--dtype bf16" : "the change");
     finding->wrong_when =
         "the tensors do not get smaller, or what is fused is needed in memory anyway "
         "(kept for backward)";
@@ -317,8 +317,7 @@ static void precision_words(const struct an_engine *engine, struct an_finding *f
             : "mixed precision: torch.autocast(\"cpu\", torch.bfloat16) around forward and loss";
     finding->effort = "a setting; the loss has to be watched";
     finding->confidence = finding->confidence > AN_MEDIUM ? AN_MEDIUM : finding->confidence;
-    finding->verify =
-        an_findings_rerun(engine->context, engine->libtrain ? "--dtype bf16" : "bf16");
+    finding->verify = an_command_rerun(engine->context, engine->libtrain ? "--dtype bf16" : "bf16");
     finding->wrong_when = "something else than arithmetic holds the products (small shapes, other "
                           "programs on the cores), or training "
                           "does not converge in that type";
@@ -388,7 +387,7 @@ int an_findings_engine(struct an_findings_list *findings)
     struct an_engine engine = {.findings = findings,
                                .context = context,
                                .share = ranks_a_machine(context),
-                               .libtrain = an_findings_framework(context) == AN_FRAMEWORK_LIBTRAIN};
+                               .libtrain = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN};
     if (context->result->budget.reason || !context->result->steps.detailed)
         return 0;
     engine.cost =

@@ -55,11 +55,11 @@ static const char *share_words(struct an_context *context, const struct an_class
     if (share->steps == 1)
         return an_arena_format(context->arena, "%s %s (%s)", what,
                                an_time_words(context->arena, step_ms * share->mean / 100, 3),
-                               an_findings_window(context));
+                               an_window_text(context));
     return an_arena_format(
         context->arena, "%s %s a step (%s)", what,
         an_time_spread(context->arena, step_ms * share->mean / 100, step_ms * share->half / 100),
-        an_findings_window(context));
+        an_window_text(context));
 }
 
 static void share_ceiling(struct an_finding *finding, const struct an_class_share *share)

@@ -91,7 +91,7 @@ void an_findings_throttled(struct an_findings_list *findings)
     an_finding_evidence(
         finding, an_arena_format(context->arena, "mean SM clock %.0f MHz, highest %.0f MHz (%s)",
                                  worst->clock_sm_mhz.value, worst->clock_sm_max_mhz.value,
-                                 an_findings_window(context)));
+                                 an_window_text(context)));
     if (worst->power_w.valid)
         an_finding_evidence(
             finding, worst->power_limit_w.valid

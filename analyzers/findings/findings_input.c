@@ -14,58 +14,9 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings.h"
 
-#define PREFETCH     4   /* batches made ahead by train where the command does not say */
-#define COMMAND_MOST 600 /* characters: a longer one is no line to read */
-#define FILE_MOST    160 /* characters of a name that is quoted */
+#define PREFETCH 4 /* batches made ahead by train where the command does not say */
 #define EXPLAINED \
     0.5 /* of the wait: what the batch time and the workers must explain to be its cause */
-
-enum an_framework an_findings_framework(const struct an_context *context)
-{
-    const struct an_trace *trace = context->trace;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        if (context->lane[k].track == AN_NONE)
-            continue;
-        const struct an_track *track = &trace->track[context->lane[k].track];
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            const char *domain = an_trace_name(trace, trace->slice.category[i]);
-            if (!strcmp(domain, "libtrain"))
-                return AN_FRAMEWORK_LIBTRAIN;
-            if (!strcmp(domain, "torch") ||
-                !strncmp(an_trace_name(trace, trace->slice.name[i]), "aten::", 6))
-                return AN_FRAMEWORK_TORCH;
-        }
-    }
-    return context->result->loader.source && strcmp(context->result->loader.source, "tacho.range")
-               ? AN_FRAMEWORK_TORCH
-               : AN_FRAMEWORK_OTHER;
-}
-
-/* One word of a command for a shell. */
-static const char *shell_word(struct an_context *context, const char *word)
-{
-    size_t n = strlen(word);
-    bool plain =
-        n &&
-        strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
-            n;
-    if (plain)
-        return an_arena_text(context->arena, word);
-    char *out = an_arena_zero(context->arena, 4 * n + 3, 1), *at = out;
-    if (!out)
-        return "";
-    *at++ = '\'';
-    for (; *word; word++) {
-        if (*word == '\'') {
-            memcpy(at, "'\\''", 4);
-            at += 4;
-        } else {
-            *at++ = *word;
-        }
-    }
-    *at = '\'';
-    return out;
-}
 
 /* The word behind the last `option` of the run's command as a number, else `otherwise`. */
 static long command_number(const struct an_context *context, const char *option, long otherwise)
@@ -80,88 +31,6 @@ static long command_number(const struct an_context *context, const char *option,
     }
     json_decref(words);
     return otherwise;
-}
-
-bool an_findings_option_given(const struct an_context *context, const char *option)
-{
-    const char *text = an_trace_key(context->trace, "command");
-    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
-    bool given = false;
-    for (size_t i = 0; i < json_array_size(words); i++) {
-        const char *w = json_string_value(json_array_get(words, i));
-        given = given || (w && !strcmp(w, option));
-    }
-    json_decref(words);
-    return given;
-}
-
-const char *an_findings_command(struct an_context *context, const char *option)
-{
-    const char *text = an_trace_key(context->trace, "command"), *line = "";
-    size_t n = strcspn(option, " "), i;
-    bool valued = option[n] == ' ';
-    json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
-    if (!json_is_array(words)) {
-        json_decref(words);
-        return text && *text != '[' ? an_arena_text(context->arena, text) : NULL;
-    }
-    for (i = 0; i < json_array_size(words); i++) {
-        word = json_array_get(words, i);
-        const char *w = json_is_string(word) ? json_string_value(word) : "";
-        if (*option == '-' && strlen(w) == n && !strncmp(w, option, n)) {
-            i += valued;
-            continue;
-        }
-        line = an_arena_format(context->arena, "%s%s%s", line, *line ? " " : "",
-                               shell_word(context, w));
-    }
-    json_decref(words);
-    return line;
-}
-
-/* What starts tacho on every rank, where the command is that of one rank of a job; else "". */
-static const char *launcher_words(struct an_context *context)
-{
-    const char *name = an_trace_key(context->trace, "job.launcher"),
-               *ranks = an_trace_key(context->trace, "job.ranks");
-    if (!name || !ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks))
-        return "";
-    const char *how = !strcmp(name, "torchrun") ? "torchrun --no-python --nproc-per-node"
-                      : !strcmp(name, "slurm")  ? "srun -n"
-                                                : "mpirun -np";
-    return an_arena_format(context->arena, "%s %s ", how, ranks);
-}
-
-const char *an_findings_rerun(struct an_context *context, const char *option)
-{
-    bool without = !strncmp(option, "without --", 10); /* a flag that goes */
-    const char *file =
-        context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
-    const char *command = an_findings_command(context, without ? option + 8 : option),
-               *on_ranks = launcher_words(context);
-    const char *q =
-        command && strchr(command, '`') ? "" : "`"; /* marks the command in the sentence */
-    file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
-    if (!command || !*command || strlen(command) > COMMAND_MOST)
-        return an_arena_format(context->arena,
-                               "record it again %s%s as AFTER; `tacho diff %.200s AFTER`",
-                               without ? "" : "with ", option, file);
-    if (without)
-        return an_arena_format(
-            context->arena, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s",
-            q, on_ranks, command, file, q);
-    if (*option ==
-        '-') { /* a name of its own for each option: several are tried one after the other */
-        int n = (int)strcspn(option + 2, " ");
-        return an_arena_format(
-            context->arena,
-            "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s", q,
-            on_ranks, n, option + 2, command, option, file, n, option + 2, q);
-    }
-    return an_arena_format(
-        context->arena,
-        "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option, q,
-        on_ranks, command, file, q);
 }
 
 /* ---- what binds --------------------------------------------------------------------------------------------------------- */
@@ -348,7 +217,7 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
 static struct advice advise(struct an_context *context, enum cause cause,
                             const struct an_stage *stage)
 {
-    enum an_framework framework = an_findings_framework(context);
+    enum an_framework framework = an_command_framework(context);
     switch (cause) {
     case CAUSE_STORAGE:
         return storage_advice(context);
@@ -372,11 +241,10 @@ static const char *wait_words(struct an_context *context, const struct an_class_
 {
     if (!isfinite(share->half))
         return an_arena_format(context->arena, "input %s (%s)",
-                               an_time_words(context->arena, wait_ms, 3),
-                               an_findings_window(context));
+                               an_time_words(context->arena, wait_ms, 3), an_window_text(context));
     return an_arena_format(context->arena, "input %s a step, in %zu of %zu steps (%s)",
                            an_time_spread(context->arena, wait_ms, step_ms * share->half / 100),
-                           share->touched, share->steps, an_findings_window(context));
+                           share->touched, share->steps, an_window_text(context));
 }
 
 static const char *batch_words(struct an_context *context, double rest)
@@ -493,7 +361,7 @@ int an_findings_input(struct an_findings_list *findings)
     finding->method =
         "ceiling \"no wait for input\": step / (step - wait) - 1; nothing was replayed";
     finding->verify = an_arena_format(context->arena, "%s, and read the row input",
-                                      an_findings_rerun(context, advice.option));
+                                      an_command_rerun(context, advice.option));
     an_finding_ceiling(finding, step_ms, wait_ms,
                        "a ceiling has no expected value: the loader was not replayed");
     return 0;

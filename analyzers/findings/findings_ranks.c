@@ -154,8 +154,8 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
     finding->what_if = straggler->by_data ? "ranks=even" : peers_edit(context, ranks);
     finding->verify = an_arena_format(
         context->arena, "%s, and read the section of the ranks",
-        an_findings_rerun(context,
-                          an_arena_format(context->arena, "%s as fast as the others", who)));
+        an_command_rerun(context,
+                         an_arena_format(context->arena, "%s as fast as the others", who)));
     finding->wrong_when =
         ranks->missing
             ? "a rank that is not in the file is slower still"
@@ -211,9 +211,9 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
         "was replayed";
     finding->verify = an_arena_format(
         context->arena, "%s, and read the stages of the ranks",
-        an_findings_rerun(context, an_arena_format(context->arena,
-                                                   "%s of rank %" PRId64 " as fast as the others'",
-                                                   stage, frontier->rank)));
+        an_command_rerun(context, an_arena_format(context->arena,
+                                                  "%s of rank %" PRId64 " as fast as the others'",
+                                                  stage, frontier->rank)));
     finding->wrong_when =
         "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
@@ -256,7 +256,7 @@ static void experts(struct an_findings_list *findings, const struct an_experts *
     finding->method =
         "ceiling \"no exposed waiting\": step / (step - waiting) - 1; nothing was replayed";
     finding->verify = an_arena_format(context->arena, "%s, and read the line Experts",
-                                      an_findings_rerun(context, "the router changed"));
+                                      an_command_rerun(context, "the router changed"));
     finding->wrong_when = "the all-to-all is not that of experts (sequence parallelism)";
 }
 

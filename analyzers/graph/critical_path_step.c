@@ -194,7 +194,8 @@ static int list_lanes(struct keeper *keeper, struct an_path_step *out)
         keeper->lane[all[i].track] = (int)k;
         rows[k].rank = all[i].rank;
         rows[k].ns += all[i].ns;
-        rows[k].name = i < own ? an_timeline_track_name(context, track) : "other tracks";
+        rows[k].name =
+            i < own ? an_track_name(context->trace, context->arena, track) : "other tracks";
         rows[k].kind = i < own ? an_arena_text(context->arena, track->kind) : "";
     }
     out->lane = rows;

@@ -27,7 +27,7 @@
 #ifndef ANALYZERS_GRAPH_H
 #define ANALYZERS_GRAPH_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* name, key */
 #define AN_NODE_MAP(X) \

@@ -57,7 +57,7 @@ static int cut_copy(struct an_context *context, struct an_graph_build *build,
 static int device_cuts(struct an_context *context, struct an_graph_build *build)
 {
     const struct an_device_edges *edges;
-    int rc = context->gpu ? an_device_edges_of(context, &edges) : 0;
+    int rc = context->gpu ? an_device_edges_of(context->gpu, &edges) : 0;
     if (!context->gpu || rc)
         return rc;
     uint32_t *span = context->device_spans = make_spans(context, edges);
@@ -158,7 +158,7 @@ static int credit_edges(struct an_context *context, struct an_graph_build *build
 static int device_edges(struct an_context *context, struct an_graph_build *build)
 {
     const struct an_device_edges *edges;
-    int rc = context->gpu ? an_device_edges_of(context, &edges) : 0;
+    int rc = context->gpu ? an_device_edges_of(context->gpu, &edges) : 0;
     if (!context->gpu || rc)
         return rc;
     rc = launch_edges(context, build, edges);

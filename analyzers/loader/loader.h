@@ -7,7 +7,7 @@
 #ifndef ANALYZERS_LOADER_H
 #define ANALYZERS_LOADER_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* What is known of the loader of one rank. Sums are over `time`: the host steps the budget stands
  * on. */

@@ -302,8 +302,8 @@ static int process_busy(struct an_context *context, uint32_t process, uint8_t *k
         struct an_span *span = NULL;
         size_t n;
         if (context->gpu->device[d].process == process &&
-            !(rc = an_device_spans(context, &context->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
-                                   INT64_MAX, &span, &n)))
+            !(rc = an_device_spans(context->gpu, &context->gpu->device[d], AN_DEVICE_ALL_MASK,
+                                   INT64_MIN, INT64_MAX, &span, &n)))
             rc = unite(context, out, count, span, n);
         an_arena_give_back(context->scratch, span);
     }

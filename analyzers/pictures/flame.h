@@ -5,7 +5,7 @@
 #ifndef ANALYZERS_FLAME_H
 #define ANALYZERS_FLAME_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 struct an_flame_node {
     uint32_t name, parent; /* index of an_trace.string; node. A parent stands before its children */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 enum { STEP, WAITING, TRANSFER, LAYERS };
 

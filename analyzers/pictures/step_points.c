@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "analyzers/base/radix.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 static bool is_ended(const struct an_step *step)
 {

@@ -164,34 +164,6 @@ static const char *kept_name(struct picture *picture, uint32_t name)
     return picture->text[name];
 }
 
-/* Does a thread of another process beside it, as of a loader's worker, have the same name? */
-static bool name_is_shared(const struct an_context *context, const struct an_track *k)
-{
-    const struct an_trace *trace = context->trace;
-    for (size_t i = 0; k->process != AN_NONE && i < trace->track_count; i++) {
-        const struct an_track *x = &trace->track[i];
-        if (x->process == AN_NONE || x->process == k->process || strcmp(x->kind, k->kind) ||
-            strcmp(x->name, k->name))
-            continue;
-        int64_t a = trace->process[k->process].rank, b = trace->process[x->process].rank;
-        if (a == b || a == STORE_ABSENT || b == STORE_ABSENT)
-            return true;
-    }
-    return false;
-}
-
-const char *an_timeline_track_name(const struct an_context *context, const struct an_track *track)
-{
-    if (*track->name && !strcmp(track->kind, "thread") && name_is_shared(context, track))
-        return an_arena_format(context->arena, "%s, process %" PRId64, track->name,
-                               context->trace->process[track->process].pid);
-    if (*track->name)
-        return an_arena_text(context->arena, track->name);
-    return track->tid == STORE_ABSENT
-               ? an_arena_text(context->arena, track->kind)
-               : an_arena_format(context->arena, "%.40s %" PRId64, track->kind, track->tid);
-}
-
 /* Keeps a filled row and empties it; one in which nothing happened is left out. */
 static int keep_row(struct picture *picture, const struct candidate *candidate,
                     struct an_timeline_row *timeline_row, int depth)
@@ -209,7 +181,7 @@ static int keep_row(struct picture *picture, const struct candidate *candidate,
         span[i].name = kept_name(picture, timeline_row->name[i]);
     if (span)
         picture->track[picture->count++] = (struct an_timeline_track){
-            .name = an_timeline_track_name(context, track),
+            .name = an_track_name(context->trace, context->arena, track),
             .kind = an_arena_text(context->arena, track->kind),
             .device = an_arena_text(context->arena,
                                     *track->device || !process ? track->device : process->device),

@@ -7,7 +7,7 @@
 
 #include "analyzers/budget/budget.h"
 #include "analyzers/graph/critical_path.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* One row of the picture while it is filled: spans come by start. */
 struct an_timeline_row {
@@ -28,10 +28,6 @@ struct an_timeline_row {
     int64_t from, until, filled, longest, class_ns[AN_CLASS_COUNT];
     uint32_t longest_name, merged;
 };
-
-/* What people call a track: its own name (with its process, where a thread of another process of
- * the rank has the same), else its kind and number. In the result's arena. */
-const char *an_timeline_track_name(const struct an_context *context, const struct an_track *track);
 
 /* Adds a range: clipped to the window and to what came before. class_ns: what the innermost ranges
  * in it say; NULL: all of it is `class`. 0 or TACHO_ENOMEM. */

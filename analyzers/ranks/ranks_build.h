@@ -8,7 +8,7 @@
 #define ANALYZERS_RANKS_BUILD_H
 
 #include "analyzers/collectives/communication.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define AN_RANKS_MARGIN_PCT  2.0 /* DESIGN 5: an excess below it is no straggler */
 #define AN_RANKS_STEPS_LEAST 20

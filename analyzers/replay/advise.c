@@ -10,8 +10,8 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
 #include "analyzers/replay/what_if_run.h"
+#include "analyzers/steps/command.h"
 
 #define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
 #define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */

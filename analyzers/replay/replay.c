@@ -104,8 +104,8 @@ static void mark_end(const struct an_replay *replay, const struct an_lane *lane,
         x->to = mark(replay, lane, s->end, &x->to_offset);
         return;
     }
-    size_t first = an_device_launch_seek(context, lane->device, s->host_start),
-           last = an_device_launch_seek(context, lane->device, s->host_end);
+    size_t first = an_device_launch_seek(context->gpu, lane->device, s->host_start),
+           last = an_device_launch_seek(context->gpu, lane->device, s->host_end);
     for (size_t i = first; i < last; i++) {
         uint32_t op = context->gpu->by_launch[i];
         if (context->gpu->op.end[op] == s->end && replay->graph->op_node[op] != AN_NONE)

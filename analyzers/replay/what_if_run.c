@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/findings/findings.h"
 #include "analyzers/replay/what_if_loader.h"
 #include "analyzers/replay/what_if_plan.h"
+#include "analyzers/steps/command.h"
 
 #define ROUNDS    1000
 #define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
@@ -221,7 +221,7 @@ static int replay_route(struct an_plan *p, struct outcome *outcome)
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = state->replay->context->result->loader.workers.valid &&
                    !state->replay->context->result->loader.workers.value;
-    bool engine = an_findings_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN,
+    bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN,
          unknown = in_line && !engine; /* by address */
     double share =
         in_line ? 1

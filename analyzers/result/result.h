@@ -685,4 +685,7 @@ struct an_metric {
 /* Ends with key NULL. Static storage. */
 extern const struct an_metric an_metrics[];
 
+/* Frees a result and everything it points to. NULL is fine. */
+void an_result_free(struct an_result *result);
+
 #endif

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define PARENTS_MOST 16 /* levels of processes that started each other */
 

@@ -143,8 +143,8 @@ static int project(struct an_context *context, struct an_lane *lane)
     if (!cut)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < lane->cut_count; i++) {
-        size_t from = an_device_launch_seek(context, lane->device, lane->cut[i].start);
-        size_t to = an_device_launch_seek(context, lane->device, lane->cut[i].end);
+        size_t from = an_device_launch_seek(context->gpu, lane->device, lane->cut[i].start);
+        size_t to = an_device_launch_seek(context->gpu, lane->device, lane->cut[i].end);
         before = last_end(context, done, from, before);
         int64_t start = before > lane->cut[i].start ? before : lane->cut[i].start;
         int64_t end = last_end(context, from, to, lane->cut[i].end);

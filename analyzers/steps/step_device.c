@@ -54,9 +54,9 @@ static int64_t first_kernel(const struct an_context *context, size_t d, int64_t 
 {
     const struct an_devices *devices = context->gpu;
     size_t last = devices->device[d].first + devices->by_launch_known[d];
-    for (size_t i = an_device_launch_seek(context, d, start); i < last; i++) {
+    for (size_t i = an_device_launch_seek(context->gpu, d, start); i < last; i++) {
         uint32_t op = devices->by_launch[i];
-        if (an_device_launch_time(context, op) >= end)
+        if (an_device_launch_time(context->gpu, op) >= end)
             break;
         if (is_compute_kernel(context, op))
             return devices->op.start[op];
@@ -68,8 +68,8 @@ static int64_t last_end(const struct an_context *context, size_t d, int64_t star
 {
     const struct an_devices *devices = context->gpu;
     int64_t latest = STORE_ABSENT;
-    for (size_t i = an_device_launch_seek(context, d, start),
-                last = an_device_launch_seek(context, d, end);
+    for (size_t i = an_device_launch_seek(context->gpu, d, start),
+                last = an_device_launch_seek(context->gpu, d, end);
          i < last; i++) {
         int64_t e = devices->op.end[devices->by_launch[i]];
         latest = latest == STORE_ABSENT || e > latest ? e : latest;

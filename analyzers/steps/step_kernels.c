@@ -121,9 +121,8 @@ static int one_step(struct finder *finder, size_t d, uint32_t op)
     size_t first = devices->device[d].first, last = first + devices->by_launch_known[d] - 1;
     uint32_t track;
     boundary(finder->context, op, &track);
-    return add_step(
-        finder, d, track, 0, an_device_launch_time(finder->context, devices->by_launch[first]),
-        an_time_add(an_device_launch_time(finder->context, devices->by_launch[last]), 1));
+    return add_step(finder, d, track, 0, an_device_launch_time(devices, devices->by_launch[first]),
+                    an_time_add(an_device_launch_time(devices, devices->by_launch[last]), 1));
 }
 
 int an_steps_of_kernels(struct finder *finder, const char **source)

@@ -6,7 +6,7 @@
 #ifndef ANALYZERS_STEP_SOURCE_H
 #define ANALYZERS_STEP_SOURCE_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 enum name_kind { NAME_OTHER, NAME_PROFILER_STEP, NAME_OPTIMIZER, NAME_WORD };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 #include "analyzers/steps/phases.h"
 
 #define LAST_LEAST    4   /* with fewer complete steps the last one counts */

@@ -220,4 +220,9 @@ int an_trace_waits(struct an_trace *trace); /* adds the waits for gloo that a tr
 int an_trace_key_order(const void *a,
                        const void *b); /* of struct an_run_key, for qsort and bsearch */
 
+/* What people call a track: its own name (with its process, where a thread of another process of
+ * the rank has the same), else its kind and number. In `arena`. */
+const char *an_track_name(const struct an_trace *trace, struct an_arena *arena,
+                          const struct an_track *track);
+
 #endif

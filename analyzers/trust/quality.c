@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define SIGNS        8
 #define OVERHEAD_PCT 1.0  /* of the steps, from which on it is worth a sentence */

@@ -10,7 +10,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/counters/system.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 #define INTERVAL_MOST 10.0 /* points: a wider interval says nothing about the overhead */
 #define PAUSED_LEAST  10 /* steps of either kind for a bootstrap interval that deserves the name */

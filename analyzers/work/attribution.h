@@ -10,7 +10,7 @@
 #ifndef ANALYZERS_ATTRIBUTION_H
 #define ANALYZERS_ATTRIBUTION_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 #include "analyzers/work/op_cost.h"
 
 enum an_by { AN_BY_OP, AN_BY_MODULE, AN_BY_LINE, AN_BY_ANNOTATION, AN_BY_COUNT };

@@ -6,7 +6,7 @@
 #ifndef ANALYZERS_CEILINGS_H
 #define ANALYZERS_CEILINGS_H
 
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* How to get what is missing; every reason about a ceiling of the CPU ends in it. */
 #define AN_CALIBRATE "run `tacho calibrate` once on this machine, then record again"

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "analyzers/graph/graph.h"
+#include "analyzers/table.h"
 
 static double cpu(void)
 {
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
     need(store_open(argv[1], &reader, &err), err.what);
     need(an_trace_load(reader, &t, &err), err.what);
     c.trace = t;
-    need(an_devices_build(&c, &err), err.what);
+    need(an_devices_build(c.trace, c.options->classes, c.arena, c.scratch, &c.gpu, &err), err.what);
     need(an_steps.run(&c), "steps");
     need(c.gpu ? an_gpu.run(&c) : 0, "devices");
     double loaded = peak_mb(), start = cpu();

@@ -8,6 +8,7 @@
 
 #include "an_gpu.h"
 #include "analyzers/graph/graph.h"
+#include "analyzers/table.h"
 
 struct graph_run {
     struct an_context c;
@@ -33,7 +34,8 @@ static inline struct an_context *graph_open(struct fixture *f, struct graph_run 
                                .result = &g->r,
                                .arena = g->r.arena,
                                .scratch = an_arena_new()};
-    if (an_devices_build(&g->c, &err))
+    if (an_devices_build(g->c.trace, g->c.options->classes, g->c.arena, g->c.scratch, &g->c.gpu,
+                         &err))
         fail_msg("%s", err.what);
     assert_int_equal(an_steps.run(&g->c), 0);
     return &g->c;

@@ -7,7 +7,7 @@
 
 #include "analyzers/base/radix.h"
 #include "analyzers/device/classes.h"
-#include "analyzers/steps/analyzer.h"
+#include "analyzers/steps/context.h"
 
 /* The devices of a fixture, without the analyzers. */
 struct loaded {
@@ -29,7 +29,9 @@ static const struct an_devices *load(struct fixture *f, struct loaded *l)
                                .result = &l->r,
                                .arena = an_arena_new(),
                                .scratch = an_arena_new()};
-    assert_int_equal(an_devices_build(&l->c, &err), 0);
+    assert_int_equal(an_devices_build(l->c.trace, l->c.options->classes, l->c.arena, l->c.scratch,
+                                      &l->c.gpu, &err),
+                     0);
     return l->c.gpu;
 }
 
@@ -149,13 +151,14 @@ static void check_order(const struct loaded *l, const struct an_devices *g)
                     (g->op.start[i - 1] == g->op.start[i] && g->op.end[i - 1] <= g->op.end[i]));
         }
         for (size_t i = v->first + 1; i < v->first + g->by_launch_known[d]; i++)
-            assert_true(an_device_launch_time(&l->c, g->by_launch[i - 1]) <=
-                        an_device_launch_time(&l->c, g->by_launch[i]));
+            assert_true(an_device_launch_time(l->c.gpu, g->by_launch[i - 1]) <=
+                        an_device_launch_time(l->c.gpu, g->by_launch[i]));
         for (int64_t time = FX_BASE; time < FX_BASE + 2000; time += 97) {
-            size_t k = an_device_launch_seek(&l->c, d, time),
+            size_t k = an_device_launch_seek(l->c.gpu, d, time),
                    end = v->first + g->by_launch_known[d];
-            assert_true(k == end || an_device_launch_time(&l->c, g->by_launch[k]) >= time);
-            assert_true(k == v->first || an_device_launch_time(&l->c, g->by_launch[k - 1]) < time);
+            assert_true(k == end || an_device_launch_time(l->c.gpu, g->by_launch[k]) >= time);
+            assert_true(k == v->first ||
+                        an_device_launch_time(l->c.gpu, g->by_launch[k - 1]) < time);
         }
     }
     assert_int_equal(at, g->op.count);
@@ -213,7 +216,7 @@ static void test_no_launches(void **state)
     gpu_kernel_ns(f, b, 10, 20, "k", 5);
     const struct an_devices *g = load(f, &l);
     assert_int_equal(g->by_launch_known[0], 2);
-    assert_int_equal(an_device_launch_time(&l.c, g->by_launch[0]), FX_BASE + 10);
+    assert_int_equal(an_device_launch_time(l.c.gpu, g->by_launch[0]), FX_BASE + 10);
     assert_int_equal(g->launch_count, 0);
     unload(&l);
     fx_close(f);

@@ -4,6 +4,7 @@
  * neighbours share an edge of the graph or program order, or are marked.
  */
 #include "analyzers/graph/critical_path.h"
+#include "analyzers/table.h"
 #include "tests/unit/an_graph.h"
 
 /* Is there an edge of this kind from node a to node b? */

@@ -12,6 +12,7 @@
 #include "analyzers/replay/replay_error.h"
 #include "analyzers/replay/what_if.h"
 #include "analyzers/replay/what_if_run.h"
+#include "analyzers/table.h"
 #include "tests/unit/an_graph.h"
 
 #define NODES 1000
@@ -522,7 +523,9 @@ static void test_run(void **state)
                               .result = &g.r,
                               .arena = g.r.arena,
                               .scratch = an_arena_new()};
-    assert_int_equal(an_devices_build(&g.c, &err), 0);
+    assert_int_equal(
+        an_devices_build(g.c.trace, g.c.options->classes, g.c.arena, g.c.scratch, &g.c.gpu, &err),
+        0);
     assert_int_equal(an_steps.run(&g.c), 0);
     assert_int_equal(an_phases.run(&g.c), 0);
     assert_int_equal(an_replay_of(&g.c, &r, &why), 0);

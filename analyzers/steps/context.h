@@ -8,13 +8,14 @@
  * it needs is missing, `absent` is called instead of `run` and writes the reason into every value
  * of its part.
  */
-#ifndef ANALYZERS_ANALYZER_H
-#define ANALYZERS_ANALYZER_H
+#ifndef ANALYZERS_CONTEXT_H
+#define ANALYZERS_CONTEXT_H
 
-#include "analyzers/analyzers.h"
 #include "analyzers/base/arena.h"
 #include "analyzers/base/interval.h"
 #include "analyzers/device/device.h"
+#include "analyzers/result/options.h"
+#include "analyzers/result/result.h"
 #include "analyzers/trace/trace.h"
 
 /* Inputs an analyzer can need: name, bit, what the reader is told when it is missing */
@@ -69,8 +70,7 @@ struct an_context {
     size_t step_count;
     struct an_lane *lane;
     size_t lane_count;
-    const struct an_devices *gpu;               /* NULL: no accelerator in this run */
-    const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
+    struct an_devices *gpu;   /* NULL: no accelerator in this run */
     struct an_causes *causes; /* for an_slice_cause where there is no graph (absent_host.c) */
     int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for
                         it: nothing says for what */
@@ -95,49 +95,6 @@ struct an_analyzer {
     void (*absent)(struct an_context *c, const char *reason);
 };
 
-/* All of them, in the order they run: later ones read what earlier ones left. */
-#define AN_ANALYZER_MAP(X) \
-    X(an_steps) \
-    X(an_phases) \
-    X(an_gpu) \
-    X(an_budget) \
-    X(an_compute_absent) \
-    X(an_attribution) \
-    X(an_utilization) \
-    X(an_counted) \
-    X(an_roofline) \
-    X(an_ops) \
-    X(an_launches) \
-    X(an_copies) \
-    X(an_syncs) \
-    X(an_precision) \
-    X(an_loader) \
-    X(an_communication) \
-    X(an_ranks_compare) \
-    X(an_critical_path) \
-    X(an_heat_map) \
-    X(an_series) \
-    X(an_system) \
-    X(an_contention) \
-    X(an_stack_samples) \
-    X(an_hardware) \
-    X(an_memory) \
-    X(an_quality) \
-    X(an_step_points) \
-    X(an_timeline) \
-    X(an_flame) \
-    X(an_trust) \
-    X(an_compat) \
-    X(an_sample_steps) \
-    X(an_replaying) \
-    X(an_findings) \
-    X(an_advising) \
-    X(an_verdict)
-
-#define AN_ANALYZER_EXTERN(name) extern const struct an_analyzer name;
-AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
-#undef AN_ANALYZER_EXTERN
-
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *context,
                                                       const char *format, ...);
@@ -145,13 +102,8 @@ __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *context
 /* How sure a sentence about the budget can be; for analyzers after trust. */
 enum an_confidence an_confidence_of(const struct an_context *context);
 
-/* The class that gives the run its name: compute, unless another one is larger or large enough
- * (verdict.c). */
-enum an_class an_bound_class(const struct an_budget *budget);
-
-/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded?
- */
-bool an_mostly_opaque(const struct an_context *context);
+/* The window of counted steps in words: "steps 4-19". In the result's arena. */
+const char *an_window_text(struct an_context *context);
 
 /* Lane of the rank that a process works for: its own, else that of the process that started it,
  * else of its rank, else the only one; AN_NONE: of none (lanes.c). */

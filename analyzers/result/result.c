@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The names of the result's classes and confidences, and its end.
+ */
+#include "analyzers/result/result.h"
+
+#include <stdlib.h>
+
+#include "analyzers/base/arena.h"
+
+const char *an_class_key(enum an_class class)
+{
+    static const char *const keys[] = {
+#define CLASS_KEY(name, key, text) #key,
+        AN_CLASS_MAP(CLASS_KEY)
+#undef CLASS_KEY
+    };
+    return class < AN_CLASS_COUNT ? keys[class] : "";
+}
+
+const char *an_class_label(enum an_class class)
+{
+    static const char *const labels[] = {
+#define CLASS_LABEL(name, key, text) text,
+        AN_CLASS_MAP(CLASS_LABEL)
+#undef CLASS_LABEL
+    };
+    return class < AN_CLASS_COUNT ? labels[class] : "";
+}
+
+const char *an_confidence_text(enum an_confidence c)
+{
+    static const char *const texts[] = {"low", "medium", "high"};
+    return c <= AN_HIGH ? texts[c] : "";
+}
+
+void an_result_free(struct an_result *result)
+{
+    if (!result)
+        return;
+    an_arena_free(result->arena);
+    free(result);
+}

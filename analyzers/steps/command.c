@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command that started the run: which framework it uses, which options it was given, and how
+ * to type it again with one option changed.
+ */
+#include "analyzers/steps/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
+#define FILE_MOST    160 /* characters of a file name that is quoted */
+
+enum an_framework an_command_framework(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        if (context->lane[k].track == AN_NONE)
+            continue;
+        const struct an_track *track = &trace->track[context->lane[k].track];
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+            const char *domain = an_trace_name(trace, trace->slice.category[i]);
+            if (!strcmp(domain, "libtrain"))
+                return AN_FRAMEWORK_LIBTRAIN;
+            if (!strcmp(domain, "torch") ||
+                !strncmp(an_trace_name(trace, trace->slice.name[i]), "aten::", 6))
+                return AN_FRAMEWORK_TORCH;
+        }
+    }
+    return context->result->loader.source && strcmp(context->result->loader.source, "tacho.range")
+               ? AN_FRAMEWORK_TORCH
+               : AN_FRAMEWORK_OTHER;
+}
+
+/* One word of a command for a shell. */
+static const char *shell_word(struct an_context *context, const char *word)
+{
+    size_t n = strlen(word);
+    bool plain =
+        n &&
+        strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
+            n;
+    if (plain)
+        return an_arena_text(context->arena, word);
+    char *out = an_arena_zero(context->arena, 4 * n + 3, 1), *at = out;
+    if (!out)
+        return "";
+    *at++ = '\'';
+    for (; *word; word++) {
+        if (*word == '\'') {
+            memcpy(at, "'\\''", 4);
+            at += 4;
+        } else {
+            *at++ = *word;
+        }
+    }
+    *at = '\'';
+    return out;
+}
+
+bool an_command_has_option(const struct an_context *context, const char *option)
+{
+    const char *text = an_trace_key(context->trace, "command");
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
+    bool given = false;
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *w = json_string_value(json_array_get(words, i));
+        given = given || (w && !strcmp(w, option));
+    }
+    json_decref(words);
+    return given;
+}
+
+const char *an_command_line(struct an_context *context, const char *option)
+{
+    const char *text = an_trace_key(context->trace, "command"), *line = "";
+    size_t n = strcspn(option, " "), i;
+    bool valued = option[n] == ' ';
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
+    if (!json_is_array(words)) {
+        json_decref(words);
+        return text && *text != '[' ? an_arena_text(context->arena, text) : NULL;
+    }
+    for (i = 0; i < json_array_size(words); i++) {
+        word = json_array_get(words, i);
+        const char *w = json_is_string(word) ? json_string_value(word) : "";
+        if (*option == '-' && strlen(w) == n && !strncmp(w, option, n)) {
+            i += valued;
+            continue;
+        }
+        line = an_arena_format(context->arena, "%s%s%s", line, *line ? " " : "",
+                               shell_word(context, w));
+    }
+    json_decref(words);
+    return line;
+}
+
+/* What starts tacho on every rank, where the command is that of one rank of a job; else "". */
+static const char *launcher_words(struct an_context *context)
+{
+    const char *name = an_trace_key(context->trace, "job.launcher"),
+               *ranks = an_trace_key(context->trace, "job.ranks");
+    if (!name || !ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks))
+        return "";
+    const char *how = !strcmp(name, "torchrun") ? "torchrun --no-python --nproc-per-node"
+                      : !strcmp(name, "slurm")  ? "srun -n"
+                                                : "mpirun -np";
+    return an_arena_format(context->arena, "%s %s ", how, ranks);
+}
+
+const char *an_command_rerun(struct an_context *context, const char *option)
+{
+    bool without = !strncmp(option, "without --", 10); /* a flag that goes */
+    const char *file =
+        context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
+    const char *command = an_command_line(context, without ? option + 8 : option),
+               *on_ranks = launcher_words(context);
+    const char *q =
+        command && strchr(command, '`') ? "" : "`"; /* marks the command in the sentence */
+    file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
+    if (!command || !*command || strlen(command) > COMMAND_MOST)
+        return an_arena_format(context->arena,
+                               "record it again %s%s as AFTER; `tacho diff %.200s AFTER`",
+                               without ? "" : "with ", option, file);
+    if (without)
+        return an_arena_format(
+            context->arena, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s",
+            q, on_ranks, command, file, q);
+    if (*option ==
+        '-') { /* a name of its own for each option: several are tried one after the other */
+        int n = (int)strcspn(option + 2, " ");
+        return an_arena_format(
+            context->arena,
+            "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s", q,
+            on_ranks, n, option + 2, command, option, file, n, option + 2, q);
+    }
+    return an_arena_format(
+        context->arena,
+        "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option, q,
+        on_ranks, command, file, q);
+}

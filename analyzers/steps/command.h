@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: the command that started the run, and how to type it again.
+ */
+#ifndef ANALYZERS_COMMAND_H
+#define ANALYZERS_COMMAND_H
+
+#include "analyzers/steps/context.h"
+
+/* Who speaks the ranges of the run: whose settings an action may name. */
+enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
+enum an_framework an_command_framework(const struct an_context *context);
+/* Is a flag among the words of the run's command? */
+bool an_command_has_option(const struct an_context *context, const char *option);
+/* The command of the run, a JSON list of words, as one types it; without the option (and its value;
+ * "": none) that is given anew. NULL: not recorded. */
+const char *an_command_line(struct an_context *context, const char *option);
+/* How to run it again with another option and compare: the commands to type. */
+const char *an_command_rerun(struct an_context *context, const char *option);
+
+#endif

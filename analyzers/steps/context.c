@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every analyzer may ask of the analysis as a whole: note a contradiction, name the window of
+ * steps, and rate how sure a sentence about the budget can be.
+ */
+#include "analyzers/steps/context.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void an_problem(struct an_context *context, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    if (context->problems == sizeof context->problem / sizeof *context->problem)
+        return;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    context->problem[context->problems++] = an_arena_text(context->arena, text);
+}
+
+/* Many steps, nothing lost, nothing that contradicts itself, little that is not explained. */
+enum an_confidence an_confidence_of(const struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    const struct an_value *rest = &result->budget.pct[AN_CLASS_UNATTRIBUTED];
+    double unexplained = rest->valid ? rest->value : 100;
+    bool lost =
+        !result->trust.lost_events.valid || result->trust.lost_events.value || context->problems;
+    int64_t steps = result->steps.detailed,
+            apart = an_time_sub(result->steps.last_index, result->steps.first_index);
+    steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
+    if (steps < 5 || unexplained > 20)
+        return AN_LOW;
+    return steps >= 20 && !lost && unexplained <= 5 ? AN_HIGH : AN_MEDIUM;
+}
+
+const char *an_window_text(struct an_context *context)
+{
+    const struct an_steps *steps = &context->result->steps;
+    if (steps->first_index == steps->last_index)
+        return an_arena_format(context->arena, "step %" PRId64, steps->first_index);
+    return an_arena_format(context->arena, "steps %" PRId64 "-%" PRId64, steps->first_index,
+                           steps->last_index);
+}
