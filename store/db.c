@@ -2,6 +2,7 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,44 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
     return rc == SQLITE_OK ? 0 : store_db_fail(err, *db, rc, path, "cannot be opened");
 }
 
+/* Reads the last bytes of a journal. A journal that belongs to a transaction over several databases
+ * ends with the name of a super-journal and the magic number, and SQLite removes the file of that
+ * name when it rolls the journal back. tacho never writes such a journal. */
+static bool names_super_journal(int fd, off_t size)
+{
+    static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+    unsigned char end[sizeof magic];
+    return size >= (off_t)sizeof end &&
+           (pread(fd, end, sizeof end, size - (off_t)sizeof end) != (ssize_t)sizeof end ||
+            memcmp(end, magic, sizeof magic) == 0);
+}
+
+/* May SQLite roll back what lies in the journal beside the file? Only if file and journal are plain
+ * files of the caller, and the journal names no other file to remove. True without a journal. */
+static bool journal_is_safe(const char *path)
+{
+    char journal[4200];
+    struct stat file, beside;
+    if (snprintf(journal, sizeof journal, "%s-journal", path) >= (int)sizeof journal)
+        return false;
+    if (lstat(journal, &beside))
+        return errno == ENOENT;
+    int fd = open(journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool safe = fd >= 0 && !fstat(fd, &beside) && S_ISREG(beside.st_mode) &&
+                beside.st_uid == geteuid() && beside.st_nlink == 1 && !stat(path, &file) &&
+                file.st_uid == geteuid() && !names_super_journal(fd, beside.st_size);
+    if (fd >= 0)
+        close(fd);
+    return safe;
+}
+
+static int journal_fail(const char *path, struct tacho_error *err)
+{
+    return tacho_fail(err, TACHO_EDENIED,
+                      "let its owner open it once, or copy the .tacho file without the journal",
+                      "%s: unfinished, and its journal is not the caller's own", path);
+}
+
 /* A process died while it saved results: only a writer may roll its journal back. */
 static void roll_back_journal(const char *path)
 {
@@ -320,6 +359,10 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
     if (!stat(path, &st) &&
         !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
         return open_fail(path, NULL, SQLITE_CANTOPEN, err);
+    /* Asked before SQLite opens anything: as root it gives a journal to the owner of the file. */
+    bool safe = journal_is_safe(path);
+    if (!safe && (mode != STORE_DB_READ || geteuid() == 0))
+        return journal_fail(path, err);
     int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE,
                        "", &db, &rc);
     if (code)
@@ -334,6 +377,10 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
         goto fail;
     rc = first_read(db);
     if (rc == SQLITE_READONLY_ROLLBACK && mode == STORE_DB_READ) {
+        if (!safe) {
+            code = journal_fail(path, err);
+            goto fail;
+        }
         roll_back_journal(path);
         rc = first_read(db);
     }
