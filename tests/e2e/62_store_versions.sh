@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Files stay readable. A file of each earlier schema version (tests/golden/schema_N.sql, a dump of a real
+# recording) opens, and its report has the same values under all keys that the report had at that time
+# (schema_N.json). A file of a newer schema version is refused with exit status 3 and says the version it needs.
+# When the schema changes: keep these files, add the dump of a file that the last version made.
+set -u
+command -v python3 > /dev/null || { echo "needs the program python3"; exit 77; }
+cd "$TMPDIR" || exit 1
+python3 - "$SRC/tests/golden" "$TACHO" << 'PY'
+import glob, json, os, re, sqlite3, subprocess, sys
+
+golden, tacho = sys.argv[1:]
+APPLICATION_ID = 1413695567
+# Sentences may be worded better; numbers, units, ids and reasons' places may not change.
+SENTENCES = {"verdict", "claim", "action", "verify", "wrong_when", "effort", "how", "evidence", "absent", "text", "file",
+             "looked_for", "problems", "summary", "reason", "caution", "notes", "hint"}
+wrong = []
+
+
+def make(name, dump, version):
+    db = sqlite3.connect(name)
+    db.executescript(open(dump).read())
+    db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version={version}")
+    db.close()
+
+
+def compare(old, new, path):
+    if isinstance(old, dict):
+        for key, value in old.items():
+            if key in SENTENCES:
+                continue
+            if not isinstance(new, dict) or key not in new:
+                wrong.append(f"{path}/{key} is gone")
+            else:
+                compare(value, new[key], f"{path}/{key}")
+    elif isinstance(old, list):
+        if not isinstance(new, list) or len(new) != len(old):
+            wrong.append(f"{path}: {old!r:.80} became {new!r:.80}")
+        else:
+            for i, value in enumerate(old):
+                compare(value, new[i], f"{path}/{i}")
+    elif old != new:
+        wrong.append(f"{path}: {old!r} became {new!r}")
+
+
+dumps = sorted(glob.glob(golden + "/schema_*.sql"))
+assert dumps
+newest = 0
+for dump in dumps:
+    version = int(re.search(r"schema_(\d+)\.sql", dump)[1])
+    newest = max(newest, version)
+    file = f"version_{version}.tacho"
+    make(file, dump, version)
+    got = subprocess.run([tacho, "report", "--json", file], capture_output=True, text=True)
+    assert got.returncode == 0, got.stderr
+    kept = dump.replace(".sql", ".json")
+    if os.environ.get("BLESS"):
+        open(kept, "w").write(got.stdout)
+    compare(json.load(open(kept)), json.loads(got.stdout), "")
+    text = subprocess.run([tacho, "report", file], capture_output=True, text=True)
+    assert text.returncode == 0 and "steps" in text.stdout, text.stderr
+
+make("newer.tacho", dumps[-1], 999)
+for command in (["report"], ["report", "--json"], ["sql", "--csv"], ["export", "-f", "csv", "-o", "out"]):
+    words = [tacho, command[0], "newer.tacho", *(["SELECT 1"] if command[0] == "sql" else []), *command[1:]]
+    got = subprocess.run(words, capture_output=True, text=True)
+    said = got.stderr + got.stdout
+    if got.returncode != 3 or "999" not in said or f"up to {newest}" not in said or "hint: " not in said:
+        wrong.append(f"{' '.join(words[1:])}: exit {got.returncode}: {said}")
+print("\n".join(wrong))
+sys.exit(bool(wrong))
+PY
