@@ -38,10 +38,10 @@ for name in glob.glob("docs/*.md"):
         wrong.append("%s is not listed in docs/README.md" % name)
 
 sources = "".join(open(f, errors="replace").read() for r in ("analyzers", "reports", "store", "cli", "libtrain", "tests/unit", "include")
-                  for f in glob.glob(r + "/*.[ch]"))
+                  for f in glob.glob(r + "/**/*.[ch]", recursive=True))
 for name in ("docs/adding-an-analyzer.md", "CONTRIBUTING.md"):
     for word in re.findall(r"`([A-Za-z0-9]+_[A-Za-z0-9_]*[A-Za-z0-9])(?:\(|`)", open(name).read()):
-        if word != "module_noun_verb" and not re.search(r"\b%s\b" % word, sources) and not glob.glob("tests/*/%s.*" % word):
+        if word != "module_noun_verb" and not re.search(r"\b%s\b" % word, sources) and not glob.glob("tests/**/%s.*" % word, recursive=True):
             wrong.append("%s: nothing is called %s" % (name, word))
 
 commands = {}
