@@ -1,9 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of formats.
+ */
 #include "reports/report.h"
 
 #include <string.h>
 
-#include "reports/formats.h"
+#include "reports/html/html.h"
+#include "reports/json/json.h"
 
 const struct rep_format rep_formats[] = {
     {"text", "for people: verdict, findings, budget, trust", ".txt", rep_text_write},
@@ -13,15 +17,17 @@ const struct rep_format rep_formats[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-int rep_write(const char *format, const struct an_result *result, const struct rep_options *options,
+int rep_write(const char *name, const struct an_result *result, const struct rep_options *options,
               FILE *out)
 {
     static const struct rep_options defaults = {.width = 0};
-    for (const struct rep_format *f = rep_formats; f->name; f++) {
-        if (strcmp(f->name, format))
+    for (const struct rep_format *format = rep_formats; format->name; format++) {
+        if (strcmp(format->name, name))
             continue;
-        int rc = f->write(result, options ? options : &defaults, out);
-        return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
+        int rc = format->write(result, options ? options : &defaults, out);
+        if (!rc && (fflush(out) || ferror(out)))
+            rc = TACHO_EIO;
+        return rc;
     }
     return TACHO_EUSAGE;
 }

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "tui/config.h"
-#include "tui/data.h"
+#include "tui/data/data.h"
 #include "tui/frame.h"
 #include "tui/terminal.h"
+#include "tui/views.h"
 
 #define FIRST_MS   60   /* so long the first frame waits for something to show */
 #define MODEL_MS   250  /* models that follow each other faster are drawn together */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tui/config.h"
-#include "tui/data.h"
+#include "tui/data/data.h"
 #include "tui/frame.h"
 
 #define FIRST_S 60 /* so long the first frame waits for an analysis */

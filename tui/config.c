@@ -9,6 +9,7 @@
 
 #include "tacho_folder.h"
 #include "tui/theme.h"
+#include "tui/views.h"
 
 static const char *const glyph_names[] = {"ascii", "block", "braille"};
 

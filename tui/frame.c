@@ -8,8 +8,9 @@
 
 #include "reports/words/number.h"
 #include "tacho_error.h"
-#include "tui/layout.h"
+#include "tui/screen/layout.h"
 #include "tui/tui.h"
+#include "tui/views.h"
 
 #define STALE_S       5  /* a live run that tells nothing for longer: its age is shown */
 #define STALE_STEPS   10 /* ... or without a step for so many times a step's length */

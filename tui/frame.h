@@ -8,10 +8,10 @@
 
 #include <stdio.h>
 
-#include "tui/cells.h"
+#include "tui/data/model.h"
 #include "tui/keys.h"
-#include "tui/layout.h"
-#include "tui/model.h"
+#include "tui/screen/cells.h"
+#include "tui/screen/layout.h"
 
 /* Draws into all of `c`, whatever its size. Brings the state of the view back to what exists
  * (view.h). */

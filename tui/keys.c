@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "tui/tui.h"
-#include "tui/views/views.h"
+#include "tui/views.h"
+#include "tui/views/view_list.h"
 
 #define ZOOM_MOST   4096
 #define PAN_COLUMNS 8

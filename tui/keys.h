@@ -5,7 +5,7 @@
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
-#include "tui/views/view.h"
+#include "tui/screen/view.h"
 
 #define TUI_VIEWS_MOST 16
 

@@ -8,8 +8,8 @@
 #define TUI_TERMINAL_H
 
 #include "tacho_error.h"
-#include "tui/cells.h"
-#include "tui/views/view.h"
+#include "tui/screen/cells.h"
+#include "tui/screen/view.h"
 
 /* TACHO_ENOTSUP with a hint: stdin or stdout is no terminal, an unknown one, or tacho was built
  * without ncurses. */

@@ -8,7 +8,7 @@
 #ifndef TUI_THEME_H
 #define TUI_THEME_H
 
-#include "tui/cells.h"
+#include "tui/screen/cells.h"
 #include "tui/tui.h"
 
 enum tui_attribute {

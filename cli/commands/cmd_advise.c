@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/run_file.h"
-#include "reports/advice_write.h"
+#include "reports/json/json.h"
 
 struct values {
     struct cli_range steps;

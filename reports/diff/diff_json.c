@@ -137,6 +137,5 @@ int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, 
     rep_put_int(&writer, "added_omitted", (int64_t)(diff->added_total - diff->added_count));
     put_rows(&writer, "removed", diff, diff->removed, diff->removed_count, AN_DIFF_KIND_COUNT);
     rep_put_int(&writer, "removed_omitted", (int64_t)(diff->removed_total - diff->removed_count));
-    rc = rep_writer_end(&writer);
-    return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
+    return rep_writer_end(&writer);
 }

@@ -12,10 +12,6 @@
 #include "reports/page/table.h"
 #include "reports/words/kernel_name.h"
 
-#define WIDTH_LEAST   40
-#define WIDTH_MOST    200
-#define WIDTH_DEFAULT 100
-
 /* Milliseconds with a sign: "+1.234 ms". */
 static void signed_time(char b[REP_CELL], double ms)
 {
@@ -237,12 +233,9 @@ static void write_table(struct page *page, const char *title, const struct an_di
 int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
                   const struct rep_options *options, FILE *out)
 {
-    int width = options->width ? options->width : WIDTH_DEFAULT;
     struct page page = {.out = out,
                         .ops = &page_lines,
-                        .width = width < WIDTH_LEAST  ? WIDTH_LEAST
-                                 : width > WIDTH_MOST ? WIDTH_MOST
-                                                      : width,
+                        .width = page_lines_width(options->width),
                         .utf8 = options->utf8,
                         .color = options->color},
                 *p = &page;
@@ -267,5 +260,5 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
                   "* names that differ only in template arguments, argument lists, addresses or "
                   "long numbers, added up");
     }
-    return fflush(out) || ferror(out) ? TACHO_EIO : 0;
+    return page_flush(p);
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "analyzers/diff/diff.h"
-#include "reports/report.h"
+#include "reports/page/options.h"
 
 /* What the caller asked about. */
 struct rep_diff_gate {

@@ -7,16 +7,14 @@
  */
 #include "reports/html/html.h"
 
-#include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "html_hashes.inc"
-#include "reports/formats.h"
+#include "reports/html/html_private.h"
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
-#include "reports/words/escape.h"
+#include "tacho_error.h"
 
 #define TEXT_COLUMNS 1000
 #define NAME_COLUMNS 160 /* of a name in a table */
@@ -35,50 +33,9 @@ static const char chart[] =
     ;
 #endif
 
-enum html_list { NO_LIST, TERMS, ENTRIES };
-
 /* ---- texts -------------------------------------------------------------------------------------------------------------- */
 
-void html_text(FILE *out, const char *text, int columns)
-{
-    char clean[PAGE_TEXT];
-    rep_clean(clean, sizeof clean, text, columns, true);
-    for (const char *c = clean; *c; c++)
-        switch (*c) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&#39;", out);
-            break;
-        default:
-            fputc(*c, out);
-        }
-}
-
-void html_json(FILE *out, const char *text, int columns)
-{
-    char clean[PAGE_TEXT];
-    rep_clean(clean, sizeof clean, text, columns, true);
-    fputc('"', out);
-    for (const char *c = clean; *c; c++)
-        if (strchr("\"\\<>&'", *c))
-            fprintf(out, "\\u%04x", (unsigned)*c);
-        else
-            fputc(*c, out);
-    fputc('"', out);
-}
-
-/* Own sentences name commands between backticks: those are code. */
+/* Writes a sentence of tacho's own. A command between backticks in it becomes code. */
 static void sentence(FILE *out, const char *text)
 {
     while (*text == ' ')
@@ -101,18 +58,10 @@ static void sentence(FILE *out, const char *text)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
-static void close_list(struct page *page)
-{
-    static const char *const ends[] = {"", "</dl>\n", "</ol>\n"};
-    struct html *html = page->format;
-    fputs(ends[html->list], page->out);
-    html->list = NO_LIST;
-}
-
 static void close_section(struct page *page)
 {
     struct html *html = page->format;
-    close_list(page);
+    html_close_list(page);
     if (html->details)
         fputs("</details>\n", page->out);
     if (html->open)
@@ -122,35 +71,15 @@ static void close_section(struct page *page)
     html->details = html->open = html->header = false;
 }
 
-static void begin(struct page *page)
-{
-    struct html *html = page->format;
-    if (!html->waiting)
-        return;
-    fprintf(page->out, "<section id=\"%s\">\n<h2>%s</h2>\n", html->id, html->heading);
-    fprintf(html->nav, "<li><a href=\"#%s\">%s</a></li>\n", html->id, html->heading);
-    html->open = true;
-    html->waiting = html->drawn = false;
-    html->details = html->folded;
-    if (html->folded)
-        fprintf(page->out, "<details>\n<summary>Show: %s</summary>\n", html->heading);
-}
-
-void html_block(struct page *page)
-{
-    begin(page);
-    close_list(page);
-}
-
 /* Begins a list, unless the one that is open is of its kind. */
-static void list(struct page *page, int kind)
+static void list(struct page *page, enum html_list kind)
 {
     struct html *html = page->format;
-    begin(page);
+    html_open_section(page);
     if (html->list == kind)
         return;
-    close_list(page);
-    fputs(kind == TERMS ? "<dl>\n" : "<ol class=\"entries\">\n", page->out);
+    html_close_list(page);
+    fputs(kind == HTML_TERMS ? "<dl>\n" : "<ol class=\"entries\">\n", page->out);
     html->list = kind;
 }
 
@@ -204,7 +133,7 @@ static void text_block(struct page *page, int indent, const char *text)
 
 static void blank(struct page *page)
 {
-    (void)page; /* the style parts blocks */
+    (void)page; /* the style sheet separates blocks */
 }
 
 static void label(struct page *page, const char *text)
@@ -215,7 +144,7 @@ static void label(struct page *page, const char *text)
         page->indent = 0;
         return;
     }
-    list(page, TERMS);
+    list(page, HTML_TERMS);
     while (*text == ' ')
         text++;
     if (*text) {
@@ -242,7 +171,7 @@ static void end(struct page *page)
 static void entry(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text)
 {
-    list(page, ENTRIES);
+    list(page, HTML_ENTRIES);
     fprintf(page->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
     html_text(page->out, id, NAME_COLUMNS);
     fputs("\">", page->out);
@@ -256,7 +185,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
 
 static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
-    list(page, TERMS);
+    list(page, HTML_TERMS);
     fputs("<dt><code>", page->out);
     html_text(page->out, word, NAME_COLUMNS);
     fputs("</code>", page->out);
@@ -279,27 +208,26 @@ static void table_row(struct page *page, const struct rep_table *table, const vo
     fputs(*name ? "<tr><th scope=\"row\">" : "<tr class=\"sum\"><th scope=\"row\">", page->out);
     html_text(page->out, *name ? name : "together", NAME_COLUMNS);
     fputs("</th>", page->out);
-    for (size_t k = 0; k < table->columns; k++) {
-        cell[0] = 0;
-        table->column[k].cell(cell, row);
+    for (size_t i = 0; i < table->columns; i++) {
         fputs("<td>", page->out);
-        html_text(page->out, cell, REP_CELL);
+        html_text(page->out, rep_table_cell(table, i, row, cell), REP_CELL);
         fputs("</td>", page->out);
     }
     fputs("</tr>\n", page->out);
 }
 
-static void table(struct page *page, const struct rep_table *t)
+/* Writes a table that scripts can sort. Beside a picture a long one is folded: the picture comes
+ * first there. */
+static void write_table(struct page *page, const struct rep_table *table)
 {
     struct html *html = page->format;
-    size_t most = rep_table_most(page, t);
+    size_t most = rep_table_most(page, table);
     html_block(page);
     int id = ++html->numbers;
     bool fold = html->drawn && !html->details && most > ROWS_OPEN;
-    if (fold)
-        fprintf(page->out, "<details>\n<summary>Table of %zu rows: ", most);
     if (fold) {
-        html_text(page->out, t->title, NAME_COLUMNS);
+        fprintf(page->out, "<details>\n<summary>Table of %zu rows: ", most);
+        html_text(page->out, table->title, NAME_COLUMNS);
         fputs("</summary>\n", page->out);
     }
     fprintf(page->out,
@@ -307,22 +235,22 @@ static void table(struct page *page, const struct rep_table *t)
             "aria-labelledby=\"table-%d\">\n<table>\n<caption "
             "id=\"table-%d\">",
             id, id);
-    html_text(page->out, t->title, NAME_COLUMNS);
+    html_text(page->out, table->title, NAME_COLUMNS);
     fputs("</caption>\n<thead><tr><th scope=\"col\">Name</th>", page->out);
-    for (size_t k = 0; k < t->columns; k++) {
+    for (size_t i = 0; i < table->columns; i++) {
         fputs("<th scope=\"col\">", page->out);
-        html_text(page->out, t->column[k].head, REP_CELL);
+        html_text(page->out, table->column[i].head, REP_CELL);
         fputs("</th>", page->out);
     }
     fputs("</tr></thead>\n<tbody>\n", page->out);
     for (size_t i = 0; i < most; i++)
-        table_row(page, t, (const char *)t->rows + i * t->size);
+        table_row(page, table, rep_table_row(table, i));
     fputs("</tbody>\n</table>\n</div>\n", page->out);
-    if (t->count > most)
+    if (table->count > most)
         fprintf(page->out,
                 "<p class=\"more\">%zu more rows: <code>--top N</code>, or <code>tacho report "
                 "--json</code></p>\n",
-                t->count - most);
+                table->count - most);
     if (fold)
         fputs("</details>\n", page->out);
 }
@@ -368,11 +296,13 @@ static const struct page_ops ops = {.title = title,
                                     .end = end,
                                     .entry = entry,
                                     .term = term,
-                                    .table = table,
+                                    .table = write_table,
                                     .picture = picture};
 
 /* ---- the document ------------------------------------------------------------------------------------------------------- */
 
+/* Writes everything up to the body: the policy that allows only this style and these scripts, the
+ * title, the style, and the patterns that tell classes apart without colour. */
 static void document_head(const struct an_result *result, FILE *out)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -391,7 +321,6 @@ static void document_head(const struct an_result *result, FILE *out)
     fputs(" \xc2\xb7 ", out);
     html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
     fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
-    /* patterns: a fill tells its class without its colour */
     fputs("<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\" "
           "focusable=\"false\"><defs>\n",
           out);
@@ -403,13 +332,16 @@ static void document_head(const struct an_result *result, FILE *out)
         [AN_CLASS_IO] = "M0 4h8",
         [AN_CLASS_HOST] = "M0 4h3M4 0v3",
         [AN_CLASS_UNATTRIBUTED] = "M0 0L8 8M0 8L8 0"};
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
+    for (int i = 0; i < AN_CLASS_COUNT; i++) {
         fprintf(out,
                 "<pattern id=\"pattern-%d\" width=\"8\" height=\"8\" "
                 "patternUnits=\"userSpaceOnUse\"><rect class=\"b%d\" "
-                "width=\"8\" height=\"8\"/>%s%s%s</pattern>\n",
-                k, k, marks[k] ? "<path class=\"mark\" d=\"" : "", marks[k] ? marks[k] : "",
-                marks[k] ? "\"/>" : "");
+                "width=\"8\" height=\"8\"/>",
+                i, i);
+        if (marks[i])
+            fprintf(out, "<path class=\"mark\" d=\"%s\"/>", marks[i]);
+        fputs("</pattern>\n", out);
+    }
     fputs("</defs></svg>\n<a class=\"skip\" href=\"#main\">to the report</a>\n", out);
 }
 
@@ -427,12 +359,14 @@ static void document_end(const char *data, FILE *out)
     fprintf(out, "<script>%s</script>\n</body>\n</html>\n", script);
 }
 
-/* The parts that come in another order than they are found, in memory. */
+/* Parts of the document that are written in another order than they are found, in memory. */
 struct parts {
     char *body, *nav, *data;
     size_t body_size, nav_size, data_size;
 };
 
+/* Writes all sections with the page's calls; they fill the body, the links to the sections and the
+ * data of the charts at the same time. */
 static int write_parts(struct parts *parts, const struct an_result *result,
                        const struct rep_options *options)
 {
@@ -466,7 +400,8 @@ int rep_html_write(const struct an_result *result, const struct rep_options *opt
         fprintf(out, "<nav aria-label=\"Sections\">\n<ul>\n%s</ul>\n</nav>\n", parts.nav);
         fputs(parts.body, out);
         document_end(parts.data, out);
-        rc = ferror(out) ? TACHO_EIO : 0;
+        if (ferror(out))
+            rc = TACHO_EIO;
     }
     free(parts.body);
     free(parts.nav);

@@ -1,77 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to html*.c: the page behind an HTML report, and what its pictures (SVG, drawn here: a
- * reader without scripts sees them too) are made with. Colours and patterns stand in html.css, by
- * class names: c0..c7 are enum an_class, h0..h8 levels of heat, f0..f5 hues of flames.
+ * The HTML report: a writer of the table of formats (report.c).
  */
 #ifndef REPORTS_HTML_H
 #define REPORTS_HTML_H
 
-#include <stdint.h>
+#include <stdio.h>
 
 #include "analyzers/result/result.h"
-#include "reports/page/page.h"
+#include "reports/page/options.h"
 
-struct html {
-    const char *id, *heading; /* of the section */
-    bool waiting, folded, open,
-        details; /* the heading waits for something that follows it; a section, a fold is open */
-    bool drawn;  /* the section has a picture */
-    bool header; /* what stands before the first section is open */
-    int list;    /* enum html_list: what is open */
-    int numbers; /* of ids: tables, heads, pictures */
-    FILE *nav;   /* links to the sections, in memory */
-    FILE *data;  /* JSON of the charts that scripts draw, in memory; members end in a comma */
-};
-
-/* At most `columns` columns of a text of any bytes, as HTML: control characters visible, the rest
- * escaped. */
-void html_text(FILE *out, const char *text, int columns);
-/* The same as a JSON string that may stand in a script element. */
-void html_json(FILE *out, const char *text, int columns);
-/* Closes a list, begins the section that waits: before every block. */
-void html_block(struct page *page);
-
-/* Opens <figure> and <svg> of that size: `about` is the conclusion, for those who do not see it.
- * Then the drawing; then svg_end(). */
-__attribute__((format(printf, 6, 7))) void svg_begin(struct page *page, const char *kind,
-                                                     const char *caption, double width,
-                                                     double height, const char *about, ...);
-void svg_end(struct page *page);
-enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
-__attribute__((format(printf, 6, 7))) void svg_text(struct page *page, double x, double y,
-                                                    enum svg_anchor at, const char *class,
-                                                    const char *format, ...);
-/* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css)
- * and whatever font draws them; where not all do, with room for the ellipsis. 0: not even that. */
-int svg_letters(const char *text, double width);
-void svg_line(struct page *page, double x1, double y1, double x2, double y2, const char *class);
-/* A rectangle; title: what a pointer over it says, NULL: nothing. */
-void svg_rect(struct page *page, double x, double y, double width, double height, const char *class,
-              const char *title);
-/* Dashes of one height from left to right, as the shortest path data there is: to a hundredth of a
- * unit, each from the end of the last one. A pen of zeros begins at (x, y); the caller has opened
- * the path. */
-struct svg_pen {
-    bool down;
-    long x; /* hundredths */
-};
-void svg_dash(struct page *page, struct svg_pen *pen, double x, double y, double width);
-/* Classes of a step, those that `used` holds (bits), as letters with their fill and what they mean
- * in this picture. */
-void svg_legend(struct page *page, unsigned used, const char *const name[AN_CLASS_COUNT]);
-char svg_class_letter(int class);
-
-/* An axis from 0 to `most` in about `ticks` round parts: the distance of two. */
-double svg_tick(double most, int ticks);
-
-/* The pictures, html_*.c. Each writes nothing where the result has nothing to draw. */
-void html_budget(struct page *page, const struct an_result *result);
-void html_trend(struct page *page, const struct an_result *result);
-void html_roofline(struct page *page, const struct an_result *result);
-void html_timeline(struct page *page, const struct an_result *result);
-void html_flame(struct page *page, const struct an_flame *x, const char *caption);
-void html_heat(struct page *page, const struct an_result *result);
-void html_path(struct page *page, const struct an_result *result);
+/* Options are never NULL. Returns 0, TACHO_ENOMEM or TACHO_EIO. */
+int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out);
 
 #endif

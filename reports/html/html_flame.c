@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "reports/html/html.h"
+#include "reports/html/html_private.h"
 
 #define WIDTH       960
 #define ROW         20 /* html.css: rectangles are a unit lower */

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "reports/html/html.h"
+#include "reports/html/html_private.h"
 
 #define WIDTH        960
 #define LEFT         90

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "reports/html/html.h"
+#include "reports/html/html_private.h"
 #include "reports/sections/tables.h"
 
 #define WIDTH       960

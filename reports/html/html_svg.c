@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/html/html.h"
+#include "reports/html/html_private.h"
 #include "reports/words/escape.h"
 
 #define TEXT_COLUMNS 200

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "reports/html/html.h"
+#include "reports/html/html_private.h"
 
 #define WIDTH       960
 #define LEFT        190

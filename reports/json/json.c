@@ -6,9 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "reports/formats.h"
-#include "reports/json/json_gpu.h"
-#include "reports/json/json_parts.h"
+#include "reports/json/json.h"
+#include "reports/json/json_private.h"
 #include "reports/json/json_writer.h"
 #include "reports/words/select.h"
 
@@ -397,8 +396,9 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
 int rep_json_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
     struct rep_writer writer, *w = &writer;
-    if (rep_writer_begin(w, out))
-        return TACHO_ENOMEM;
+    int rc = rep_writer_begin(w, out);
+    if (rc)
+        return rc;
     rep_put_text(w, "schema", "tacho-report/1");
     rep_put_text(w, "verdict", result->verdict);
     rep_put_text(w, "verdict_class", result->verdict_class);
@@ -412,7 +412,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     put_phases(w, result);
     put_utilization(w, &result->utilization);
     rep_json_devices(w, result);
-    rep_json_compute_absent(w, result);
+    rep_json_noncompute(w, result);
     rep_json_critical_path(w, &result->critical_path);
     rep_json_roofline(w, result);
     rep_json_loader(w, &result->loader);
@@ -432,6 +432,5 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     put_findings(w, result);
     rep_json_advice(w, result);
     put_trust(w, result);
-    int rc = rep_writer_end(w);
-    return rc ? rc : ferror(out) ? TACHO_EIO : 0;
+    return rep_writer_end(w);
 }

@@ -3,8 +3,8 @@
  * What replaying the dependency graph tells, as JSON: a section of tacho-report/1, and the document
  * of `tacho advise`.
  */
-#include "reports/advice_write.h"
-#include "reports/json/json_parts.h"
+#include "reports/json/json.h"
+#include "reports/json/json_private.h"
 
 static void put_edit(struct rep_writer *writer, const char *key, const struct an_what_if *what_if)
 {
@@ -100,6 +100,5 @@ int rep_advice_json(const struct an_result *result, FILE *out)
     rep_put_text(&writer, "file", result->run.file);
     rep_put_text(&writer, "verdict", result->verdict);
     put_body(&writer, result);
-    rc = rep_writer_end(&writer);
-    return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
+    return rep_writer_end(&writer);
 }

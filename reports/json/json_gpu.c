@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reports/json/json_gpu.h"
+#include "reports/json/json_private.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reports/json/json_gpu.h"
+#include "reports/json/json_private.h"
 
 void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy)
 {

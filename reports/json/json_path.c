@@ -2,7 +2,7 @@
  *
  * The critical path in the JSON report.
  */
-#include "reports/json/json_parts.h"
+#include "reports/json/json_private.h"
 
 #define OPS_MOST 50
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reports/json/json_parts.h"
+#include "reports/json/json_private.h"
 
 static void put_row(struct rep_writer *writer, const struct an_rank_row *rank_row)
 {

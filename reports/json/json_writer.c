@@ -133,6 +133,7 @@ int rep_writer_end(struct rep_writer *writer)
         if (writer->nulls)
             new_line(writer->out, 1);
         fputs("}\n}\n", writer->out);
+        rc = fflush(writer->out) || ferror(writer->out) ? TACHO_EIO : 0;
     }
     free(writer->reasons);
     return rc;

@@ -36,7 +36,8 @@ struct rep_writer {
 
 /* Opens the outermost object. 0 or TACHO_ENOMEM. */
 int rep_writer_begin(struct rep_writer *writer, FILE *out);
-/* Writes "absent", closes the object, frees. 0 or TACHO_ENOMEM. */
+/* Writes "absent", closes the object, flushes, frees. 0, TACHO_ENOMEM or TACHO_EIO (the stream
+ * failed). */
 int rep_writer_end(struct rep_writer *writer);
 
 /* In a list `key` is NULL. */

@@ -1,9 +1,17 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hands each call of a section to the format of its page.
+ */
 #include "reports/page/page.h"
 
 #include <stdarg.h>
 
-#include "reports/page/table.h"
+#include "tacho_error.h"
+
+int page_flush(const struct page *page)
+{
+    return fflush(page->out) || ferror(page->out) ? TACHO_EIO : 0;
+}
 
 void page_title(struct page *page, const char *text)
 {
@@ -77,16 +85,4 @@ void page_picture(struct page *page, enum page_picture which, const struct an_re
 {
     if (page->ops->picture)
         page->ops->picture(page, which, result);
-}
-
-void rep_table_write(struct page *page, const struct rep_table *table)
-{
-    if (table->count)
-        page->ops->table(page, table);
-}
-
-size_t rep_table_most(const struct page *page, const struct rep_table *table)
-{
-    size_t most = table->most ? table->most : page->rows > 0 ? (size_t)page->rows : REP_ROWS;
-    return table->count < most ? table->count : most;
 }

@@ -68,6 +68,9 @@ struct page_ops {
                     const struct an_result *r); /* NULL: a format without pictures */
 };
 
+/* Flushes the stream: 0 or TACHO_EIO. */
+int page_flush(const struct page *page);
+
 void page_title(struct page *page, const char *text); /* the verdict */
 /* What follows belongs under this heading; a section in which nothing follows leaves no trace.
  * folded: long, for those who want to know. */

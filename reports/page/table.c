@@ -1,92 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table on lines of a terminal.
+ * What the formats and the tables of the sections share: rows, cells, and the functions that print
+ * the usual kinds of cells.
  */
 #include "reports/page/table.h"
 
+#include <inttypes.h>
 #include <math.h>
 
-#include "reports/page/lines.h"
-#include "reports/text/text.h"
-
-#define NAME_LEAST 20
-#define NAME_MOST  60
-#define NAME_BAR   34 /* beside bars */
-#define BAR_LEAST  8
-#define BAR_MOST   50
-
-/* How the columns of a page are spent. */
-struct fit {
-    size_t shown;  /* columns of the table */
-    int name, bar; /* cells */
-    int gap;       /* what is cut does not run into the next column */
-};
-
-static struct fit fit_columns(const struct page *page, const struct rep_table *table)
+void rep_table_write(struct page *page, const struct rep_table *table)
 {
-    struct fit fit = {.gap = 1};
-    int least = table->name_least * (page->width < 100 ? page->width : 100) / 100, used;
-    used = least = least < NAME_LEAST ? NAME_LEAST : least;
-    while (fit.shown < table->columns && used + table->column[fit.shown].columns <= page->width)
-        used += table->column[fit.shown++].columns;
-    fit.name = least + (page->width - used);
-    fit.name = fit.name > NAME_MOST ? NAME_MOST : fit.name;
-    if (table->bar) {
-        fit.gap = 0; /* its columns are wide enough */
-        int left = page->width - (used - least);
-        fit.name = left - 1 < NAME_BAR ? left - 1 : NAME_BAR;
-        fit.bar = left - fit.name - 3;
-        fit.bar = fit.bar < BAR_LEAST ? 0 : fit.bar > BAR_MOST ? BAR_MOST : fit.bar;
-    }
-    return fit;
+    if (table->count)
+        page->ops->table(page, table);
 }
 
-static void head(struct page *page, const struct rep_table *table, const struct fit *fit)
+size_t rep_table_most(const struct page *page, const struct rep_table *table)
 {
-    line_bold(page, true);
-    page->column = 0;
-    line_cell(page, table->title, fit->name, false);
-    for (size_t k = 0; k < fit->shown; k++)
-        line_cell(page, table->column[k].head, table->column[k].columns, true);
-    line_bold(page, false);
-    line_newline(page);
+    size_t most = table->most;
+    if (!most)
+        most = page->rows > 0 ? (size_t)page->rows : REP_ROWS;
+    return table->count < most ? table->count : most;
 }
 
-void line_table(struct page *page, const struct rep_table *table)
+const void *rep_table_row(const struct rep_table *table, size_t index)
 {
-    struct fit fit = fit_columns(page, table);
-    size_t most = rep_table_most(page, table);
-    line_blank(page);
-    head(page, table, &fit);
-    for (size_t i = 0; i < most; i++) {
-        const void *row = (const char *)table->rows + i * table->size;
-        char text[REP_NAME + 1] = " ", cell[REP_CELL];
-        table->name(text + 1, row);
-        page->column = 0;
-        line_cell(page, text, fit.name - fit.gap, false);
-        line_cell(page, "", fit.gap, false);
-        for (size_t k = 0; k < fit.shown; k++) {
-            cell[0] = 0;
-            table->column[k].cell(cell, row);
-            line_cell(page, cell, table->column[k].columns, true);
-        }
-        double bar = table->bar && fit.bar ? table->bar(row) : NAN;
-        if (!isnan(bar)) {
-            line_cell(page, "", 2, false);
-            line_bar(page, bar, fit.bar);
-        }
-        line_newline(page);
-    }
-    if (table->count > most) {
-        char text[80];
-        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json",
-                 table->count - most);
-        page_text(page, 1, text);
-    }
+    return (const char *)table->rows + index * table->size;
 }
 
-void rep_cell_ms(char b[REP_CELL], struct an_value v)
+const char *rep_table_cell(const struct rep_table *table, size_t column, const void *row,
+                           char cell[REP_CELL])
 {
-    if (v.valid)
-        page_time(b, v.value * 1e6);
+    cell[0] = 0;
+    table->column[column].cell(cell, row);
+    return cell;
+}
+
+/* ---- cells -------------------------------------------------------------------------------------- */
+
+void rep_cell_integer(char cell[REP_CELL], int64_t number)
+{
+    snprintf(cell, REP_CELL, "%" PRId64, number);
+}
+
+void rep_cell_tenths(char cell[REP_CELL], double number)
+{
+    snprintf(cell, REP_CELL, "%.1f", number);
+}
+
+void rep_cell_text(char cell[REP_CELL], const char *text)
+{
+    snprintf(cell, REP_CELL, "%s", text ? text : "");
+}
+
+void rep_cell_ns(char cell[REP_CELL], int64_t ns)
+{
+    page_time(cell, (double)ns);
+}
+
+void rep_cell_real_ms(char cell[REP_CELL], double ms)
+{
+    page_time(cell, ms * 1e6);
+}
+
+void rep_cell_count(char cell[REP_CELL], struct an_count count)
+{
+    if (count.valid)
+        rep_cell_integer(cell, count.value);
+}
+
+void rep_cell_count_ns(char cell[REP_CELL], struct an_count ns)
+{
+    if (ns.valid)
+        rep_cell_ns(cell, ns.value);
+}
+
+void rep_cell_ms(char cell[REP_CELL], struct an_value ms)
+{
+    if (ms.valid)
+        rep_cell_real_ms(cell, ms.value);
+}
+
+void rep_cell_us(char cell[REP_CELL], struct an_value us)
+{
+    if (us.valid)
+        page_time(cell, us.value * 1e3);
+}
+
+void rep_cell_pct(char cell[REP_CELL], struct an_value pct)
+{
+    if (pct.valid)
+        rep_cell_tenths(cell, pct.value);
+}
+
+void rep_cell_bytes_per_s(char cell[REP_CELL], struct an_value rate)
+{
+    if (rate.valid)
+        page_si(cell, rate.value, "B/s");
+}
+
+void rep_cell_rate(char cell[REP_CELL], struct an_value rate)
+{
+    if (rate.valid && rate.value > 0)
+        page_si(cell, rate.value, "");
 }

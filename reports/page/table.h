@@ -18,12 +18,12 @@
 struct rep_column {
     const char *head;
     int columns;
-    void (*cell)(char b[REP_CELL], const void *row); /* "" where the value is not known */
+    void (*cell)(char cell[REP_CELL], const void *row); /* "" where the value is not known */
 };
 
 struct rep_table {
     const char *title;
-    void (*name)(char b[REP_NAME], const void *row); /* "": the sum of the rows above */
+    void (*name)(char name[REP_NAME], const void *row); /* "": the sum of the rows above */
     const struct rep_column *column;
     size_t columns;
     const void *rows;
@@ -31,16 +31,43 @@ struct rep_table {
     size_t most;        /* rows that are shown; 0: as many as the page says */
     int name_least;     /* columns of the name on a page of 100; 0 = 20 */
     bool words;         /* the names are tacho's own words */
-    double (*bar)(
-        const void *row); /* per cent, drawn behind the columns; NAN: none. NULL: no bars */
+    /* Per cent, drawn right of the columns; NAN: none. NULL: a table without bars. */
+    double (*bar)(const void *row);
 };
+
+/* Members of a table: its columns and its rows from arrays. */
+#define REP_COLUMNS(list)          .column = (list), .columns = sizeof(list) / sizeof *(list)
+#define REP_ROWS_OF(array, number) .rows = (array), .size = sizeof *(array), .count = (number)
 
 /* The table, and how many rows were left out. Nothing for an empty one. */
 void rep_table_write(struct page *page, const struct rep_table *table);
 /* Rows that the page shows of it. */
 size_t rep_table_most(const struct page *page, const struct rep_table *table);
+const void *rep_table_row(const struct rep_table *table, size_t index);
+/* Fills and returns `cell`. */
+const char *rep_table_cell(const struct rep_table *table, size_t column, const void *row,
+                           char cell[REP_CELL]);
 
-/* A cell of milliseconds as people read them; "" where the value is not known. */
-void rep_cell_ms(char b[REP_CELL], struct an_value v);
+/* ---- cells: they stay "" where the value is not known ------------------------------------------- */
+
+void rep_cell_integer(char cell[REP_CELL], int64_t number);
+void rep_cell_tenths(char cell[REP_CELL], double number); /* "12.3" */
+void rep_cell_text(char cell[REP_CELL], const char *text);
+void rep_cell_ns(char cell[REP_CELL], int64_t ns);
+void rep_cell_real_ms(char cell[REP_CELL], double ms);
+void rep_cell_count(char cell[REP_CELL], struct an_count count);
+void rep_cell_count_ns(char cell[REP_CELL], struct an_count ns);
+void rep_cell_ms(char cell[REP_CELL], struct an_value ms);
+void rep_cell_us(char cell[REP_CELL], struct an_value us);
+void rep_cell_pct(char cell[REP_CELL], struct an_value pct);
+void rep_cell_bytes_per_s(char cell[REP_CELL], struct an_value rate);
+void rep_cell_rate(char cell[REP_CELL], struct an_value rate); /* without a unit; above 0 */
+
+/* Defines `function` as the cell of a column: it prints `member` of the row, a struct `type`. */
+#define REP_CELL_OF(function, type, print, member) \
+    static void function(char cell[REP_CELL], const void *row) \
+    { \
+        print(cell, ((const struct type *)row)->member); \
+    }
 
 #endif

@@ -4,40 +4,39 @@
 #include <string.h>
 
 #include "reports/page/lines.h"
-#include "reports/text/text.h"
 #include "tacho_error.h"
 
 const struct rep_section rep_sections[] = {
-    {"findings", "What to change", rep_text_findings, REP_SHOWN},
-    {"budget", "Where a step goes", rep_text_budget, REP_SHOWN},
-    {"run", "The run in numbers", rep_text_throughput, REP_SHOWN},
-    {NULL, NULL, rep_text_utilization, REP_SHOWN},
-    {NULL, NULL, rep_text_phases, REP_SHOWN},
-    {NULL, NULL, rep_text_loader, REP_SHOWN},
-    {NULL, NULL, rep_text_communication, REP_SHOWN},
-    {NULL, NULL, rep_text_series, REP_SHOWN},
-    {NULL, NULL, rep_text_system, REP_SHOWN},
-    {NULL, NULL, rep_text_hardware, REP_SHOWN},
-    {NULL, NULL, rep_text_memory, REP_SHOWN},
-    {"cards", "Findings", rep_text_cards, REP_SHOWN},
-    {"loader", "Loader of each rank", rep_text_loader_ranks, REP_FOLDED},
-    {"critical-path", "Critical path", rep_text_critical_path, REP_SHOWN},
-    {"path-step", "Critical path through a step", rep_text_path_step, REP_DRAWN},
-    {"advice", "What changes would do", rep_text_advice, REP_FOLDED},
-    {"communication", "Communication", rep_text_communication_tables, REP_FOLDED},
-    {"devices", "Devices", rep_text_devices, REP_FOLDED},
-    {"absent", "Without compute", rep_text_absent, REP_SHOWN},
-    {"host-to-device", "Between host and device", rep_text_host_to_device, REP_FOLDED},
-    {"ops", "Ranges and kernels", rep_text_ops, REP_FOLDED},
-    {"stacks", "CPU stacks", rep_text_stacks, REP_FOLDED},
-    {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},
-    {"roofline", "Roofline", rep_text_roofline, REP_SHOWN},
-    {"timeline", "Timeline", rep_text_timeline, REP_DRAWN},
-    {"steps", "Every step", rep_text_steps, REP_DRAWN},
-    {"flame", "Flame graph", rep_text_flame, REP_DRAWN},
-    {"heat", "Ranks and steps", rep_text_heat, REP_DRAWN},
-    {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},
-    {"trust", "Trust", rep_text_trust, REP_SHOWN},
+    {"findings", "What to change", rep_section_findings, REP_SHOWN},
+    {"budget", "Where a step goes", rep_section_budget, REP_SHOWN},
+    {"run", "The run in numbers", rep_section_throughput, REP_SHOWN},
+    {NULL, NULL, rep_section_utilization, REP_SHOWN},
+    {NULL, NULL, rep_section_phases, REP_SHOWN},
+    {NULL, NULL, rep_section_loader, REP_SHOWN},
+    {NULL, NULL, rep_section_communication, REP_SHOWN},
+    {NULL, NULL, rep_section_series, REP_SHOWN},
+    {NULL, NULL, rep_section_system, REP_SHOWN},
+    {NULL, NULL, rep_section_hardware, REP_SHOWN},
+    {NULL, NULL, rep_section_memory, REP_SHOWN},
+    {"cards", "Findings", rep_section_cards, REP_SHOWN},
+    {"loader", "Loader of each rank", rep_section_loader_ranks, REP_FOLDED},
+    {"critical-path", "Critical path", rep_section_critical_path, REP_SHOWN},
+    {"path-step", "Critical path through a step", rep_section_path_step, REP_DRAWN},
+    {"advice", "What changes would do", rep_section_advice, REP_FOLDED},
+    {"communication", "Communication", rep_section_communication_tables, REP_FOLDED},
+    {"devices", "Devices", rep_section_devices, REP_FOLDED},
+    {"absent", "Without compute", rep_section_noncompute, REP_SHOWN},
+    {"host-to-device", "Between host and device", rep_section_host_to_device, REP_FOLDED},
+    {"ops", "Ranges and kernels", rep_section_ops, REP_FOLDED},
+    {"stacks", "CPU stacks", rep_section_stacks, REP_FOLDED},
+    {"attribution", "What asked for device time", rep_section_attribution, REP_FOLDED},
+    {"roofline", "Roofline", rep_section_roofline, REP_SHOWN},
+    {"timeline", "Timeline", rep_section_timeline, REP_DRAWN},
+    {"steps", "Every step", rep_section_steps, REP_DRAWN},
+    {"flame", "Flame graph", rep_section_flame, REP_DRAWN},
+    {"heat", "Ranks and steps", rep_section_heat, REP_DRAWN},
+    {"compat", "As another tool says it", rep_section_compat, REP_FOLDED},
+    {"trust", "Trust", rep_section_trust, REP_SHOWN},
     {NULL, NULL, NULL, REP_SHOWN},
 };
 
@@ -54,7 +53,7 @@ static void write_row(struct page *page, const struct an_result *result,
 void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
 {
     bool skip = false;
-    rep_text_header(page, result);
+    rep_section_header(page, result);
     page_blank(page);
     page_title(page, result->verdict);
     page_blank(page);
@@ -69,7 +68,7 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
     }
     if (definitions) {
         page_section(page, "definitions", "Definitions", true);
-        rep_text_definitions(page);
+        rep_section_definitions(page);
     }
 }
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/formats.h"
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/text/text.h"
 #include "reports/words/escape.h"
 
 #define TEXT_COLUMNS 1000
@@ -22,34 +22,34 @@
 struct markdown {
     const char *heading;
     bool waiting, folded, inside; /* inside: a fold is open */
-    bool started;                 /* something stands above */
+    bool started;                 /* something was written */
     bool list;                    /* the last line belongs to a list */
-    bool begins;                  /* what comes is the first of a block */
+    bool begins;                  /* the next text is the first of a block */
 };
 
 /* ---- texts -------------------------------------------------------------------------------------------------------------- */
 
-/* GitHub links what looks like an address, a mention or a reference, wherever it stands: only code
+/* GitHub links what looks like an address, a mention or a reference anywhere in a text. Only code
  * is safe from that. */
-static bool is_linked(const char *word, size_t n)
+static bool is_linked(const char *word, size_t length)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         if (word[i] == '@' ||
-            (word[i] == '#' && i + 1 < n && word[i + 1] >= '0' && word[i + 1] <= '9') ||
+            (word[i] == '#' && i + 1 < length && word[i + 1] >= '0' && word[i + 1] <= '9') ||
             !strncmp(word + i, "://", 3) || !strncmp(word + i, "www.", 4))
             return true;
     return false;
 }
 
-/* As code. What a code span cannot hold in a table for sure goes as HTML, every sign by its number.
- */
-static void put_code(FILE *out, const char *text, size_t n)
+/* Writes code. Text that a code span in a table may not be able to hold becomes HTML, every
+ * character by its number. */
+static void put_code(FILE *out, const char *text, size_t length)
 {
     bool plain = true;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         plain = plain && !strchr("`|\\", text[i]);
     fputs(plain ? "`" : "<code>", out);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         if (plain || (unsigned char)text[i] >= 0x80 || isalnum((unsigned char)text[i]) ||
             text[i] == ' ')
             fputc(text[i], out);
@@ -58,46 +58,47 @@ static void put_code(FILE *out, const char *text, size_t n)
     fputs(plain ? "`" : "</code>", out);
 }
 
-/* Does the sign at `i` of a word mean something to Markdown there? Inside a word an underscore does
+/* Does the character at `i` of a word mean something to Markdown? An underscore inside a word does
  * not. */
-static bool is_active(const char *word, size_t i, size_t n)
+static bool is_active(const char *word, size_t i, size_t length)
 {
     if (word[i] == '_')
-        return !i || i + 1 == n || !isalnum((unsigned char)word[i - 1]) ||
+        return !i || i + 1 == length || !isalnum((unsigned char)word[i - 1]) ||
                !isalnum((unsigned char)word[i + 1]);
     return strchr("\\`*{}[]<>|~$&#", word[i]);
 }
 
-/* One word, escaped or as code. */
-static void put_word(FILE *out, const char *word, size_t n)
+/* Writes one word, escaped or as code. */
+static void put_word(FILE *out, const char *word, size_t length)
 {
-    if (n && is_linked(word, n)) {
-        put_code(out, word, n);
+    if (length && is_linked(word, length)) {
+        put_code(out, word, length);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        fprintf(out, "%s%c", is_active(word, i, n) ? "\\" : "", word[i]);
+    for (size_t i = 0; i < length; i++)
+        fprintf(out, "%s%c", is_active(word, i, length) ? "\\" : "", word[i]);
 }
 
-/* A clean text. What stands between backticks, as in tacho's own sentences, is code. */
+/* Writes a clean text. Words between backticks, as in tacho's own sentences, become code. */
 static void put_prose(FILE *out, const char *text)
 {
     while (*text) {
         const char *end = *text == '`' ? strchr(text + 1, '`') : NULL;
-        size_t n = strcspn(text, " ");
+        size_t length = strcspn(text, " ");
         if (end && end > text + 1) {
             put_code(out, text + 1, (size_t)(end - text - 1));
             text = end + 1;
             continue;
         }
-        put_word(out, text, n);
-        text += n;
+        put_word(out, text, length);
+        text += length;
         if (*text)
             fputc(*text++, out);
     }
 }
 
-/* What begins a block: a sign there could make it a list, a rule or a heading. */
+/* Writes the first text of a block, where some characters would make a list, a rule or a heading.
+ */
 static void put_first(FILE *out, const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -135,8 +136,8 @@ static void close_fold(struct page *page)
     markdown->list = false;
 }
 
-/* Begins a block: the heading that waits for it, and a blank line. item: of a list, which has none
- * between its items. */
+/* Begins a block: writes the heading that waits for it, and a blank line. `item`: the block is an
+ * item of a list, which has no blank lines between its items. */
 static void block(struct page *page, bool item)
 {
     struct markdown *markdown = page->format;
@@ -193,7 +194,7 @@ static void text_block(struct page *page, int indent, const char *text)
 
 static void blank(struct page *page)
 {
-    (void)page; /* blocks part themselves */
+    (void)page; /* every block begins with a blank line */
 }
 
 static void label(struct page *page, const char *text)
@@ -266,54 +267,52 @@ static void table_name(struct page *page, const char *name, bool words)
 
 static void table_bar(FILE *out, double pct)
 {
-    int cells = isnan(pct) ? 0
-                           : (int)lround((pct < 0     ? 0
-                                          : pct > 100 ? 100
-                                                      : pct) /
-                                         100 * BAR_CELLS);
+    int cells = isnan(pct) ? 0 : (int)lround(fmin(fmax(pct, 0), 100) / 100 * BAR_CELLS);
     fputc(' ', out);
     for (int i = 0; i < cells; i++)
         fputs("\xe2\x96\x88", out);
     fputs(" |", out);
 }
 
-static void table(struct page *page, const struct rep_table *t)
+static void table_row(struct page *page, const struct rep_table *table, const void *row)
 {
-    size_t most = rep_table_most(page, t);
+    char name[REP_NAME] = "", cell[REP_CELL];
+    table->name(name, row);
+    fputs("| ", page->out);
+    table_name(page, name, table->words);
+    fputs(" |", page->out);
+    for (size_t i = 0; i < table->columns; i++) {
+        fputc(' ', page->out);
+        prose(page, rep_table_cell(table, i, row, cell));
+        fputs(" |", page->out);
+    }
+    if (table->bar)
+        table_bar(page->out, table->bar(row));
+    fputc('\n', page->out);
+}
+
+/* Writes the head, the row of dashes that Markdown asks for, and the rows with their bars. */
+static void write_table(struct page *page, const struct rep_table *table)
+{
+    size_t most = rep_table_most(page, table);
     block(page, false);
     fputs("| ", page->out);
-    prose(page, t->title);
+    prose(page, table->title);
     fputs(" |", page->out);
-    for (size_t k = 0; k < t->columns; k++) {
+    for (size_t i = 0; i < table->columns; i++) {
         fputc(' ', page->out);
-        prose(page, t->column[k].head);
+        prose(page, table->column[i].head);
         fputs(" |", page->out);
     }
-    fputs(t->bar ? " |\n|:--|" : "\n|:--|", page->out);
-    for (size_t k = 0; k < t->columns; k++)
+    fputs(table->bar ? " |\n|:--|" : "\n|:--|", page->out);
+    for (size_t i = 0; i < table->columns; i++)
         fputs("--:|", page->out);
-    fputs(t->bar ? ":--|\n" : "\n", page->out);
-    for (size_t i = 0; i < most; i++) {
-        const void *row = (const char *)t->rows + i * t->size;
-        char name[REP_NAME] = "", cell[REP_CELL];
-        t->name(name, row);
-        fputs("| ", page->out);
-        table_name(page, name, t->words);
-        fputs(" |", page->out);
-        for (size_t k = 0; k < t->columns; k++) {
-            cell[0] = 0;
-            t->column[k].cell(cell, row);
-            fputc(' ', page->out);
-            prose(page, cell);
-            fputs(" |", page->out);
-        }
-        if (t->bar)
-            table_bar(page->out, t->bar(row));
-        fputc('\n', page->out);
-    }
-    if (t->count > most)
+    fputs(table->bar ? ":--|\n" : "\n", page->out);
+    for (size_t i = 0; i < most; i++)
+        table_row(page, table, rep_table_row(table, i));
+    if (table->count > most)
         fprintf(page->out, "\n%zu more rows: `--top N`, or `tacho report --json`\n",
-                t->count - most);
+                table->count - most);
 }
 
 static const struct page_ops ops = {.title = title,
@@ -326,7 +325,7 @@ static const struct page_ops ops = {.title = title,
                                     .end = end,
                                     .entry = entry,
                                     .term = term,
-                                    .table = table};
+                                    .table = write_table};
 
 int rep_markdown_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
@@ -339,5 +338,5 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
                         .by = options->by};
     rep_sections_write(&page, result, options->definitions);
     close_fold(&page);
-    return ferror(out) ? TACHO_EIO : 0;
+    return page_flush(&page);
 }

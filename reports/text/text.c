@@ -2,35 +2,28 @@
  *
  * The report for people in a terminal: the sections as lines of a width.
  */
-#include "reports/formats.h"
+#include "reports/text/text.h"
 #include "reports/page/lines.h"
 #include "reports/sections/sections.h"
-
-#define WIDTH_LEAST   40
-#define WIDTH_MOST    200
-#define WIDTH_DEFAULT 100
 
 static struct page open_page(const struct rep_options *options, FILE *out)
 {
     static const struct rep_options defaults = {.width = 0};
     options = options ? options : &defaults;
-    int width = options->width ? options->width : WIDTH_DEFAULT;
     return (struct page){.out = out,
                          .ops = &page_lines,
                          .utf8 = options->utf8,
                          .color = options->color,
                          .rows = options->ops,
                          .by = options->by,
-                         .width = width < WIDTH_LEAST  ? WIDTH_LEAST
-                                  : width > WIDTH_MOST ? WIDTH_MOST
-                                                       : width};
+                         .width = page_lines_width(options->width)};
 }
 
 int rep_text_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
     struct page page = open_page(options, out);
     rep_sections_write(&page, result, options->definitions);
-    return ferror(out) ? TACHO_EIO : 0;
+    return page_flush(&page);
 }
 
 int rep_text_section(const char *id, const struct an_result *result,
@@ -38,5 +31,5 @@ int rep_text_section(const char *id, const struct an_result *result,
 {
     struct page page = open_page(options, out);
     int rc = rep_sections_write_one(&page, result, id);
-    return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
+    return rc ? rc : page_flush(&page);
 }

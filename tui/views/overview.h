@@ -5,7 +5,7 @@
 #ifndef TUI_OVERVIEW_H
 #define TUI_OVERVIEW_H
 
-#include "tui/views/view.h"
+#include "tui/screen/view.h"
 
 /* How many lines this run has. */
 int tui_overview_lines(const struct tui_model *model);

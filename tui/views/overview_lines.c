@@ -10,7 +10,7 @@
 
 #include "reports/words/kernel_name.h"
 #include "store/store.h"
-#include "tui/draw.h"
+#include "tui/screen/draw.h"
 #include "tui/views/overview.h"
 
 static const struct an_result *r_of(const struct tui_model *model)

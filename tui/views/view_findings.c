@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 static void entry(struct tui_cells *cells, struct tui_rect area, const struct an_finding *finding,
                   int number, bool selected)

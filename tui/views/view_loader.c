@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/text/text.h"
+#include "reports/sections/sections.h"
 #include "store/store.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 enum { WORDS, STAGES, WORKERS, QUEUE, PANELS };
 
@@ -121,7 +121,7 @@ static void draw_queue(struct tui_cells *cells, struct tui_rect area, const stru
 static void draw_words(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_loader, rep_text_loader_ranks, NULL};
+    static const tui_section words[] = {rep_section_loader, rep_section_loader_ranks, NULL};
     if (model->result->loader.reason)
         tui_absent(cells, area, 0, "Nothing about a loader", model->result->loader.reason);
     else

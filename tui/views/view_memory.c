@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/text/text.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "reports/sections/sections.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 enum { CAPACITY, WORDS, TAGS, CURVES, PANELS };
 
@@ -105,7 +105,7 @@ static void draw_curves(struct tui_cells *cells, struct tui_rect area,
     each_curve(cells, area, 1, model);
 }
 
-static const tui_section words[] = {rep_text_memory, NULL};
+static const tui_section words[] = {rep_section_memory, NULL};
 
 static void draw_words(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)

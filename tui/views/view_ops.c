@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/draw.h"
-#include "tui/table.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/screen/table.h"
+#include "tui/views/view_list.h"
 
 enum { OPS, TREE, BY_FIRST, MODES = BY_FIRST + 4 };
 

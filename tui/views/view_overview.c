@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
-#include "tui/draw.h"
+#include "tui/screen/draw.h"
 #include "tui/views/overview.h"
-#include "tui/views/views.h"
+#include "tui/views/view_list.h"
 
 enum { CAUTION, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 

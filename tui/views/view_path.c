@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "tui/draw.h"
-#include "tui/table.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/screen/table.h"
+#include "tui/views/view_list.h"
 
 static double by_share(const void *row)
 {

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "reports/text/text.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "reports/sections/sections.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 #define MODES 3
 static const char *const titles[MODES] = {"waiting for other ranks", "transfer", "step"};
@@ -110,8 +110,8 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_communication, rep_text_ranks,
-                                        rep_text_communication_tables, NULL};
+    static const tui_section words[] = {rep_section_communication, rep_section_ranks,
+                                        rep_section_communication_tables, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (!result)
         return;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/text/text.h"
+#include "reports/sections/sections.h"
 #include "store/store.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 /* What the other views show. */
 static bool is_elsewhere(const struct tui_series *series)
@@ -59,7 +59,7 @@ static int draw_curves(struct tui_cells *cells, struct tui_rect area, const stru
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_system, rep_text_hardware, NULL};
+    static const tui_section words[] = {rep_section_system, rep_section_hardware, NULL};
     struct tui_view_state still = {.zoom = 1};
     const struct an_result *result = model->result;
     int n = 0, most = area.columns < 60 ? area.rows / 3 : area.rows / 4;

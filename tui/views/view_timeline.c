@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "reports/words/kernel_name.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 #define MODES 2
 enum { LETTERS, BUSY };

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "reports/text/text.h"
-#include "tui/draw.h"
-#include "tui/views/views.h"
+#include "reports/sections/sections.h"
+#include "tui/screen/draw.h"
+#include "tui/views/view_list.h"
 
 /* The sections, or why there is nothing to say. */
 static void draw_words(struct tui_cells *cells, struct tui_rect area,
@@ -23,8 +23,8 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area,
 static void draw_devices(struct tui_cells *cells, struct tui_rect area,
                          const struct tui_model *model, struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_absent, rep_text_devices, rep_text_host_to_device,
-                                        NULL};
+    static const tui_section words[] = {rep_section_noncompute, rep_section_devices,
+                                        rep_section_host_to_device, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)
         draw_words(cells, area, result, words, state, "No accelerator", result->gpu.reason);
@@ -40,7 +40,7 @@ const struct tui_view tui_view_devices = {
 static void draw_advice(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_advice, NULL};
+    static const tui_section words[] = {rep_section_advice, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)
         draw_words(cells, area, result, words, state, "Nothing was replayed",
@@ -57,7 +57,7 @@ const struct tui_view tui_view_advice = {
 static void definitions(struct page *page, const struct an_result *result)
 {
     (void)result;
-    rep_text_definitions(page);
+    rep_section_definitions(page);
 }
 
 /* What makes the run a bad witness: on the first screen it may be cut. */
@@ -70,7 +70,7 @@ static void caution(struct page *page, const struct an_result *result)
 static void draw_trust(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
-    static const tui_section words[] = {rep_text_header, caution, rep_text_trust, NULL},
+    static const tui_section words[] = {rep_section_header, caution, rep_section_trust, NULL},
                              meanings[] = {definitions, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)

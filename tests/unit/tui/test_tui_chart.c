@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "reports/words/number.h"
-#include "tui/chart.h"
+#include "tui/screen/chart.h"
 #include "tui_fixture.h"
 
 static struct tui_cells sc;

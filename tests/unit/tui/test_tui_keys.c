@@ -17,6 +17,7 @@
 
 #include "tui/config.h"
 #include "tui/keys.h"
+#include "tui/views.h"
 
 static struct tui_view_state *state_of(struct tui_ui *ui)
 {

@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 #include "tui/frame.h"
-#include "tui/layout.h"
+#include "tui/screen/layout.h"
+#include "tui/views.h"
 
 #define ROWS    60
 #define COLUMNS 300

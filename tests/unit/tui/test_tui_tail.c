@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "tests/unit/an_fixture.h"
-#include "tui/data.h"
-#include "tui/tail.h"
+#include "tui/data/data.h"
+#include "tui/data/tail.h"
 
 #define MS 1000000ll
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "reports/words/escape.h"
-#include "tui/cells.h"
+#include "tui/screen/cells.h"
 
 #define TUI_HOSTILE_COUNT 14
 

@@ -9,7 +9,8 @@
 
 #include "tests/unit/rep_fixture.h"
 #include "tests/unit/rep_gpu.h"
-#include "tui/model.h"
+#include "tui/data/model.h"
+#include "tui/views.h"
 
 #define TM_STEPS    200
 #define TM_COUNT(a) (sizeof(a) / sizeof *(a))

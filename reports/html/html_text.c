@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lower part of the HTML format: text made safe for a page, and blocks that open the section
+ * they belong to. The document (html.c) and its pictures are written with it.
+ */
+#include "reports/html/html_private.h"
+
+#include <string.h>
+
+#include "reports/words/escape.h"
+
+void html_text(FILE *out, const char *text, int columns)
+{
+    char clean[PAGE_TEXT];
+    rep_clean(clean, sizeof clean, text, columns, true);
+    for (const char *c = clean; *c; c++)
+        switch (*c) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        case '\'':
+            fputs("&#39;", out);
+            break;
+        default:
+            fputc(*c, out);
+        }
+}
+
+void html_json(FILE *out, const char *text, int columns)
+{
+    char clean[PAGE_TEXT];
+    rep_clean(clean, sizeof clean, text, columns, true);
+    fputc('"', out);
+    for (const char *c = clean; *c; c++)
+        if (strchr("\"\\<>&'", *c))
+            fprintf(out, "\\u%04x", (unsigned)*c);
+        else
+            fputc(*c, out);
+    fputc('"', out);
+}
+
+void html_close_list(struct page *page)
+{
+    static const char *const ends[] = {"", "</dl>\n", "</ol>\n"};
+    struct html *html = page->format;
+    fputs(ends[html->list], page->out);
+    html->list = HTML_NO_LIST;
+}
+
+void html_open_section(struct page *page)
+{
+    struct html *html = page->format;
+    if (!html->waiting)
+        return;
+    fprintf(page->out, "<section id=\"%s\">\n<h2>%s</h2>\n", html->id, html->heading);
+    fprintf(html->nav, "<li><a href=\"#%s\">%s</a></li>\n", html->id, html->heading);
+    html->open = true;
+    html->waiting = html->drawn = false;
+    html->details = html->folded;
+    if (html->folded)
+        fprintf(page->out, "<details>\n<summary>Show: %s</summary>\n", html->heading);
+}
+
+void html_block(struct page *page)
+{
+    html_open_section(page);
+    html_close_list(page);
+}

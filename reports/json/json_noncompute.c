@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/json/json_private.h"
+
+#define CAUSES_MOST 200
+
+static const char *const part_keys[] = {
+#define PART_KEY(name, key, text) #key "_us",
+    AN_ABSENT_MAP(PART_KEY)
+#undef PART_KEY
+};
+static const char *const occupied_keys[] = {
+#define PART_KEY(name, key, text) #key,
+    AN_ABSENT_MAP(PART_KEY)
+#undef PART_KEY
+};
+static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "copy_us", "opaque_us",
+                                                        "nothing_us"};
+static const char *const blocking_keys[AN_BLOCKING_COUNT] = {"proven", "inferred", "unknown"};
+
+static void put_causes(struct rep_writer *writer, const struct an_absent *absent)
+{
+    if (absent->causes_reason) {
+        rep_put_null(writer, "causes", absent->causes_reason);
+        return;
+    }
+    size_t n = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
+    int64_t rest = 0;
+    rep_open_list(writer, "causes");
+    for (size_t i = 0; i < n; i++) {
+        rep_open(writer, NULL);
+        rep_put_text(writer, "cause", absent->causes[i].cause);
+        rep_put_text_or(writer, "name", absent->causes[i].name, "no range was open");
+        rep_put_us(writer, "us", absent->causes[i].ns);
+        rep_close(writer);
+    }
+    rep_close(writer);
+    for (size_t i = n; i < absent->cause_count; i++)
+        rest += absent->causes[i].ns;
+    rep_put_us(writer, "other_causes_us", rest);
+}
+
+static void put_row(struct rep_writer *writer, const struct an_absent *absent)
+{
+    rep_open(writer, NULL);
+    rep_put_int(writer, "rank", absent->rank);
+    rep_put_count(writer, "device", absent->device);
+    rep_put_text(writer, "window", absent->window);
+    rep_put_int(writer, "steps", absent->steps);
+    rep_put_us(writer, "window_us", absent->window_ns);
+    rep_put_us(writer, "absent_us", absent->absent_ns);
+    for (int k = 0; k < AN_ABSENT_PARTS; k++)
+        rep_put_us_or(writer, part_keys[k], absent->part_ns[k]);
+    rep_put_us_or(writer, "unlinked_us", absent->unlinked_ns);
+    rep_put_us_or(writer, "after_wait_us", absent->after_wait_ns);
+    rep_open(writer, "occupied");
+    for (int k = 0; k < AN_ABSENT_PARTS; k++) {
+        rep_open(writer, occupied_keys[k]);
+        for (int i = 0; i < AN_OCCUPANTS; i++)
+            rep_put_us_or(writer, occupant_keys[i], absent->occupied_ns[k][i]);
+        rep_close(writer);
+    }
+    rep_close(writer);
+    rep_open(writer, "blocking_comm_us");
+    for (int k = 0; k < AN_BLOCKING_COUNT; k++)
+        rep_put_us_or(writer, blocking_keys[k], absent->blocking_ns[k]);
+    rep_close(writer);
+    put_causes(writer, absent);
+    rep_close(writer);
+}
+
+void rep_json_noncompute(struct rep_writer *writer, const struct an_result *result)
+{
+    if (result->absence.reason) {
+        rep_put_null(writer, "compute_absent", result->absence.reason);
+        return;
+    }
+    rep_open_list(writer, "compute_absent");
+    for (size_t i = 0; i < result->absent_count; i++)
+        put_row(writer, &result->absent[i]);
+    rep_close(writer);
+}

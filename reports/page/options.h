@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a caller may choose about a report. Part of the public headers of reports/ (report.h
+ * includes it).
+ */
+#ifndef REPORTS_OPTIONS_H
+#define REPORTS_OPTIONS_H
+
+#include <stdbool.h>
+
+struct rep_options {
+    int width;        /* columns of the text report, 40..200; 0 = 100 */
+    bool color;       /* ANSI colour; never the only carrier of a meaning */
+    bool utf8;        /* bars, dots and dashes in UTF-8, else ASCII */
+    bool definitions; /* text: append the definitions of every metric (JSON never does) */
+    int ops;          /* rows of the ops table in text; 0 = 12 */
+    const char *by;   /* table of device time: "op" (also NULL), "module", "line", "annotation" */
+};
+
+#endif

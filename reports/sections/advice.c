@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What replaying the dependency graph tells: how far it misses the run, what edits would do, what
+ * the step is sensitive to.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+
+/* ---- edits ---------------------------------------------------------------------------------------------------------------------- */
+
+static void name_edit(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", ((const struct an_what_if *)row)->edit);
+}
+static void cell_gain(char b[REP_CELL], const void *row)
+{
+    const struct an_gain *gain = &((const struct an_what_if *)row)->gain;
+    if (gain->ceiling && gain->high.valid)
+        snprintf(b, REP_CELL, "ceiling: %+.1f", gain->high.value);
+    else if (gain->expected.valid)
+        snprintf(b, REP_CELL, "%+.1f", gain->expected.value);
+}
+static void cell_between(char b[REP_CELL], const void *row)
+{
+    const struct an_gain *gain = &((const struct an_what_if *)row)->gain;
+    if (gain->low.valid && gain->high.valid)
+        snprintf(b, REP_CELL, "[%+.1f, %+.1f]", gain->low.value, gain->high.value);
+}
+static void cell_step(char b[REP_CELL], const void *row)
+{
+    const struct an_what_if *what_if = row;
+    char low[REP_CELL];
+    if (what_if->step_ms.valid) {
+        page_time(b, what_if->step_ms.value * 1e6);
+    } else if (what_if->step_low_ms.valid) {
+        page_time(low, what_if->step_low_ms.value * 1e6);
+        snprintf(b, REP_CELL, ">= %.24s", low);
+    }
+}
+static void cell_steps(char b[REP_CELL], const void *row)
+{
+    char low[32], high[32];
+    const struct an_what_if *what_if = row;
+    if (what_if->step_ms.valid && what_if->step_low_ms.valid && what_if->step_high_ms.valid)
+        snprintf(b, REP_CELL, "[%.13s, %.13s]", page_number(low, what_if->step_low_ms.value),
+                 page_number(high, what_if->step_high_ms.value));
+}
+static void cell_of(char b[REP_CELL], const void *row)
+{
+    const struct an_what_if *what_if = row;
+    snprintf(b, REP_CELL, "%.30s", what_if->of ? what_if->of : "");
+}
+static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
+                                            {"95 %", 18, cell_between},
+                                            {"step", 11, cell_step},
+                                            {"95 %, ms", 16, cell_steps},
+                                            {"finding", 16, cell_of}};
+
+static void notes(struct page *page, const struct an_what_if *what_if)
+{
+    char line[900];
+    const char *word = what_if->reason      ? "no prediction"
+                       : what_if->ceiling   ? "a ceiling"
+                       : what_if->condition ? "takes for granted"
+                                            : NULL;
+    const char *text = what_if->reason    ? what_if->reason
+                       : what_if->ceiling ? what_if->ceiling
+                                          : what_if->condition;
+    if (!word)
+        return;
+    snprintf(line, sizeof line, "%.200s: %s: %.600s", what_if->edit, word, text);
+    page_text(page, 2, line);
+    if (what_if->ceiling && what_if->condition && !what_if->reason) {
+        snprintf(line, sizeof line, "%.200s: takes for granted: %.600s", what_if->edit,
+                 what_if->condition);
+        page_text(page, 2, line);
+    }
+}
+
+static void edits(struct page *page, const struct an_advice *advice)
+{
+    struct rep_table table = {.title = "What if",
+                              .name = name_edit,
+                              .column = of_edit,
+                              .columns = sizeof of_edit / sizeof *of_edit,
+                              .rows = advice->edits,
+                              .size = sizeof *advice->edits,
+                              .count = advice->edit_count,
+                              .most = advice->edit_count,
+                              .name_least = 26};
+    rep_table_write(page, &table);
+    if (advice->together.edit) {
+        table.title = "All of them together";
+        table.rows = &advice->together;
+        table.count = table.most = 1;
+        rep_table_write(page, &table);
+    }
+    for (size_t i = 0; i < advice->edit_count; i++)
+        notes(page, &advice->edits[i]);
+    if (advice->together.edit && advice->together.reason)
+        notes(page, &advice->together);
+}
+
+/* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
+
+static void name_row(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", ((const struct an_sensitivity_row *)row)->key);
+}
+static void cell_gain_per(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%.3f", ((const struct an_sensitivity_row *)row)->gain_pct);
+}
+static void cell_path(char b[REP_CELL], const void *row)
+{
+    page_time(b, ((const struct an_sensitivity_row *)row)->path_ms * 1e6);
+}
+static void cell_share(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct an_sensitivity_row *)row)->path_pct);
+}
+static void cell_work(char b[REP_CELL], const void *row)
+{
+    const struct an_sensitivity_row *sensitivity_row = row;
+    if (sensitivity_row->work_ms.valid)
+        page_time(b, sensitivity_row->work_ms.value * 1e6);
+}
+static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
+                                           {"on the path", 12, cell_path},
+                                           {"% of step", 10, cell_share},
+                                           {"all of it", 10, cell_work}};
+
+static void percent(struct page *page, const char *text, const struct an_value *v)
+{
+    char b[32];
+    if (v->valid)
+        page_item(page, "%s %s %%", text, page_digits(b, v->value, 2));
+}
+
+static void cores(struct page *page, const struct an_core_use *core_use)
+{
+    char b[32];
+    if (!core_use->cores.valid || !core_use->wanted.valid)
+        return;
+    page_item(page, "its threads want %s of %.0f cores", page_digits(b, core_use->wanted.value, 2),
+              core_use->cores.value);
+    if (core_use->others.valid && core_use->others.value >= 0.05)
+        page_item(page, "other programs %s", page_digits(b, core_use->others.value, 2));
+    if (core_use->slowdown_pct.valid && core_use->slowdown_pct.value >= 0.5)
+        percent(page, "sharing them made its work longer by", &core_use->slowdown_pct);
+}
+
+void rep_section_advice(struct page *page, const struct an_result *result)
+{
+    const struct an_advice *advice = &result->advice;
+    char b[32];
+    if (advice->reason || !advice->steps)
+        return;
+    page_blank(page);
+    page_label(page, "Replay");
+    page_item(page, "of %" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
+              advice->steps == 1 ? "" : "s", advice->nodes);
+    if (result->trust.replay_error_pct.valid)
+        page_item(page, "odd steps predict the even ones' median within %s %%",
+                  page_digits(b, fmax(result->trust.replay_error_pct.value, 0.01), 2));
+    else
+        page_item(page, "not checked: %.200s", result->trust.replay_error_pct.reason);
+    if (result->trust.replay_error_pct.valid && result->trust.replay_error_pct.value > 2 &&
+        result->trust.replay_error_because)
+        page_item(page, "%.300s", result->trust.replay_error_because);
+    if (advice->base_error_pct.valid)
+        page_item(page, "as recorded it comes out %+.2g %%", advice->base_error_pct.value);
+    percent(page, "host think time", &advice->think_pct);
+    percent(page, "waits that nothing recorded ends", &advice->held_pct);
+    cores(page, &advice->cores);
+    if (advice->stretch_low_pct.valid)
+        page_item(page,
+                  "%" PRId64 " steps in a row differ from all of them by %+.1f to %+.1f %%, "
+                  "another run by at least as much",
+                  advice->stretch_steps, advice->stretch_low_pct.value,
+                  advice->stretch_high_pct.value);
+    page_end(page);
+    edits(page, advice);
+    struct rep_table table = {.title = "Gain of the step per 1 % less of",
+                              .name = name_row,
+                              .column = of_row,
+                              .columns = sizeof of_row / sizeof *of_row,
+                              .rows = advice->rows,
+                              .size = sizeof *advice->rows,
+                              .count = advice->row_count};
+    rep_table_write(page, &table);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communication: one line, a table of the collectives, a table of the ranks.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+static void cell_rate(char *b, struct an_value v)
+{
+    if (v.valid)
+        page_si(b, v.value, "B/s");
+}
+#define CELL(type, field, how) \
+    static void type##_##field(char *b, const void *row) \
+    { \
+        how(b, ((const struct an_##type *)row)->field); \
+    }
+CELL(collective, mean_ms, rep_cell_ms)
+CELL(collective, transfer_ms, rep_cell_ms)
+CELL(collective, waiting_ms, rep_cell_ms)
+CELL(collective, algorithm_bytes_per_s, cell_rate)
+CELL(collective, bus_bytes_per_s, cell_rate)
+CELL(comm_rank, total_ms, rep_cell_ms)
+CELL(comm_rank, exposed_ms, rep_cell_ms)
+CELL(comm_rank, transfer_ms, rep_cell_ms)
+CELL(comm_rank, waiting_ms, rep_cell_ms)
+CELL(comm_rank, exposed_waiting_ms, rep_cell_ms)
+CELL(comm_rank, caused_ms, rep_cell_ms)
+#undef CELL
+
+static void collective_calls(char *b, const void *row)
+{
+    const struct an_collective *k = row;
+    if (k->calls_per_step.valid)
+        page_number(b, k->calls_per_step.value);
+    else
+        snprintf(b, REP_CELL, "%" PRId64, k->count);
+}
+static void collective_bytes(char *b, const void *row)
+{
+    const struct an_collective *collective = row;
+    if (collective->bytes_per_call.valid)
+        page_bytes(b, collective->bytes_per_call.value);
+}
+static void collective_ranks(char *b, const void *row)
+{
+    const struct an_collective *collective = row;
+    if (collective->ranks.valid)
+        snprintf(b, REP_CELL, "%" PRId64, collective->ranks.value);
+}
+static void name_collective(char b[REP_NAME], const void *row)
+{
+    const struct an_collective *collective = row;
+    char communicator[40] = "";
+    if (collective->communicator.valid)
+        snprintf(communicator, sizeof communicator, " #%" PRIx64,
+                 (uint64_t)collective->communicator.value);
+    snprintf(b, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
+             communicator);
+}
+static void pct_cell(char *b, struct an_value v)
+{
+    if (v.valid)
+        snprintf(b, REP_CELL, "%.1f", v.value);
+}
+static void rank_overlap(char *b, const void *row)
+{
+    pct_cell(b, ((const struct an_comm_rank *)row)->overlap_pct);
+}
+static void rank_last(char *b, const void *row)
+{
+    pct_cell(b, ((const struct an_comm_rank *)row)->last_pct);
+}
+static void name_rank(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_comm_rank *)row)->rank);
+}
+
+/* The first column is calls a step, without steps calls at all */
+static const struct rep_column of_collective[] = {
+    {"calls", 8, collective_calls},           {"a call", 10, collective_mean_ms},
+    {"transfer", 10, collective_transfer_ms}, {"waiting", 10, collective_waiting_ms},
+    {"bytes", 10, collective_bytes},          {"bus", 11, collective_bus_bytes_per_s},
+    {"ranks", 6, collective_ranks},           {"algorithm", 11, collective_algorithm_bytes_per_s}};
+static const struct rep_column of_rank[] = {
+    {"exposed", 10, comm_rank_exposed_ms},   {"waiting", 10, comm_rank_waiting_ms},
+    {"came last %", 12, rank_last},          {"made wait", 10, comm_rank_caused_ms},
+    {"transfer", 10, comm_rank_transfer_ms}, {"total", 10, comm_rank_total_ms},
+    {"overlap %", 10, rank_overlap},         {"exposed waiting", 16, comm_rank_exposed_waiting_ms}};
+
+void rep_section_communication(struct page *page, const struct an_result *result)
+{
+    const struct an_communication *communication = &result->communication;
+    char a[32], b[32];
+    if (communication->reason)
+        return;
+    page_label(page, "Communication");
+    if (communication->total_ms.valid)
+        page_item(page, "%s a step", page_time(a, communication->total_ms.value * 1e6));
+    if (communication->exposed_ms.valid && communication->exposed_transfer_ms.valid &&
+        communication->exposed_waiting_ms.valid)
+        page_item(page, "%s exposed: %s transfer, %s waiting for other ranks",
+                  page_time(a, communication->exposed_ms.value * 1e6),
+                  page_time((char[32]){0}, communication->exposed_transfer_ms.value * 1e6),
+                  page_time(b, communication->exposed_waiting_ms.value * 1e6));
+    else if (communication->exposed_ms.valid)
+        page_item(page, "%s exposed", page_time(a, communication->exposed_ms.value * 1e6));
+    if (communication->overlap_pct.valid)
+        page_item(page, "%.1f %% beside compute", communication->overlap_pct.value);
+    if (communication->bytes_per_step.valid)
+        page_item(page, "%s a step and rank", page_bytes(a, communication->bytes_per_step.value));
+    if (communication->missing)
+        page_item(page, "%.300s", communication->missing);
+    else if (result->gpu.reason && !communication->waiting_ms.valid)
+        page_item(page, "transfer and waiting not known: %.300s", communication->waiting_ms.reason);
+    page_end(page);
+}
+
+void rep_section_communication_tables(struct page *page, const struct an_result *result)
+{
+    const struct an_communication *communication = &result->communication;
+    struct rep_table table = {.title = communication->total_ms.valid && result->gpu.reason
+                                           ? "Collectives, of a step"
+                                           : "Collectives",
+                              .name = name_collective,
+                              .column = of_collective,
+                              .columns = COUNT(of_collective),
+                              .rows = communication->collectives,
+                              .size = sizeof *communication->collectives,
+                              .count = communication->collective_count};
+    if (communication->reason)
+        return;
+    rep_table_write(page, &table);
+    table = (struct rep_table){.title = "Communication of each rank, of a step",
+                               .name_least = 38,
+                               .name = name_rank,
+                               .column = of_rank,
+                               .columns = COUNT(of_rank),
+                               .rows = communication->ranks,
+                               .size = sizeof *communication->ranks,
+                               .count = communication->rank_count};
+    if (communication->rank_count > 1)
+        rep_table_write(page, &table);
+}

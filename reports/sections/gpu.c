@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What devices did and what the host asked of them: devices, launches, copies, synchronisation,
+ * precision.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+/* ---- devices ------------------------------------------------------------------------------------------------------------ */
+
+static void of_span(char *b, const struct an_gpu_device *device, struct an_count ns)
+{
+    if (ns.valid && device->span_ns.valid && device->span_ns.value > 0)
+        snprintf(b, REP_CELL, "%.1f", 100 * (double)ns.value / (double)device->span_ns.value);
+}
+#define SHARE_CELL(field) \
+    static void cell_##field(char *b, const void *row) \
+    { \
+        const struct an_gpu_device *d = row; \
+        of_span(b, d, d->field##_ns); \
+    }
+SHARE_CELL(busy)
+SHARE_CELL(compute)
+SHARE_CELL(exposed_comm)
+SHARE_CELL(exposed_copy)
+SHARE_CELL(opaque)
+SHARE_CELL(idle)
+SHARE_CELL(blocking_proven)
+SHARE_CELL(blocking_inferred)
+SHARE_CELL(blocking_unknown)
+#undef SHARE_CELL
+
+static void cell_span(char *b, const void *row)
+{
+    const struct an_gpu_device *device = row;
+    if (device->span_ns.valid)
+        page_time(b, (double)device->span_ns.value);
+}
+static void cell_overlap(char *b, const void *row)
+{
+    const struct an_gpu_device *device = row;
+    if (device->overlap_pct.valid)
+        snprintf(b, REP_CELL, "%.1f", device->overlap_pct.value);
+}
+static void cell_streams(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->streams);
+}
+static void cell_ops(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->ops);
+}
+/* How far streams overlap: the sum of durations over their union. */
+static void cell_parallel(char *b, const void *row)
+{
+    const struct an_gpu_device *device = row;
+    if (device->compute_sum_ns.valid && device->compute_ns.valid && device->compute_ns.value > 0)
+        snprintf(b, REP_CELL, "%.2f",
+                 (double)device->compute_sum_ns.value / (double)device->compute_ns.value);
+}
+
+static void name_device(char b[REP_NAME], const void *row)
+{
+    const struct an_gpu_device *device = row;
+    snprintf(b, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank, device->device,
+             *device->name ? " " : "", device->name);
+}
+
+static const struct rep_column of_device[] = {{"span", 9, cell_span},
+                                              {"compute %", 10, cell_compute},
+                                              {"comm %", 8, cell_exposed_comm},
+                                              {"copy %", 8, cell_exposed_copy},
+                                              {"opaque %", 9, cell_opaque},
+                                              {"idle %", 8, cell_idle},
+                                              {"overlap %", 10, cell_overlap},
+                                              {"\xe2\x88\x91/\xe2\x88\xaa", 10, cell_parallel},
+                                              {"streams", 8, cell_streams},
+                                              {"busy %", 8, cell_busy},
+                                              {"ops", 9, cell_ops}};
+static const struct rep_column of_blocking[] = {{"proven", 9, cell_blocking_proven},
+                                                {"inferred", 9, cell_blocking_inferred},
+                                                {"unknown", 9, cell_blocking_unknown}};
+
+static bool any_known(const struct an_result *result, size_t offset)
+{
+    for (size_t i = 0; i < result->gpu_count; i++) {
+        const struct an_count *count = (const void *)((const char *)&result->gpus[i] + offset);
+        if (count->valid)
+            return true;
+    }
+    return false;
+}
+
+/* Reason of a value that no device has. */
+static void none_known(struct page *page, const char *label, const char *what, const char *reason)
+{
+    page_label(page, label);
+    page_item(page, "%s not known: %.300s", what, reason ? reason : "");
+    page_end(page);
+}
+
+void rep_section_devices(struct page *page, const struct an_result *result)
+{
+    struct rep_table table = {.title = "Devices, % of span",
+                              .name_least = 36,
+                              .name = name_device,
+                              .column = of_device,
+                              .columns = COUNT(of_device),
+                              .rows = result->gpus,
+                              .size = sizeof *result->gpus,
+                              .count = result->gpu_count};
+    if (result->gpu.reason || !result->gpu_count)
+        return;
+    rep_table_write(page, &table);
+    const struct an_gpu_device *first = result->gpus;
+    bool comm = false;
+    for (size_t i = 0; i < result->gpu_count; i++)
+        comm = comm || (result->gpus[i].comm_ns.valid && result->gpus[i].comm_ns.value > 0);
+    if (!comm)
+        return;
+    if (any_known(result, offsetof(struct an_gpu_device, blocking_proven_ns)) ||
+        any_known(result, offsetof(struct an_gpu_device, blocking_inferred_ns))) {
+        table.title = "Compute waits for communication, % of span";
+        table.column = of_blocking;
+        table.columns = sizeof of_blocking / sizeof *of_blocking;
+        rep_table_write(page, &table);
+    } else {
+        none_known(page, "Blocking", "how much communication compute waits for is",
+                   first->blocking_proven_ns.reason);
+    }
+}
+
+/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+
+static void us_item(struct page *page, const char *name, struct an_value us)
+{
+    char a[32];
+    if (us.valid)
+        page_item(page, "%s %s", name, page_time(a, us.value * 1e3));
+}
+
+static void launches(struct page *page, const struct an_launches *l)
+{
+    char a[32];
+    page_label(page, "Launches");
+    if (l->reason) {
+        page_item(page, "not known: %.300s", l->reason);
+        page_end(page);
+        return;
+    }
+    page_item(page, "%" PRId64 " calls", l->calls);
+    if (l->graphs)
+        page_item(page, "%" PRId64 " of them CUDA graphs", l->graphs);
+    if (l->matched < l->calls)
+        page_item(page, "%" PRId64 " with their device op in the file", l->matched);
+    us_item(page, "on the host", l->host_mean_us);
+    us_item(page, "delay median", l->delay_median_us);
+    us_item(page, "p95", l->delay_p95_us);
+    us_item(page, "longest", l->delay_max_us);
+    if (l->queue_mean.valid && l->queue_max.valid)
+        page_item(page, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3),
+                  l->queue_max.value);
+    if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
+        page_item(page, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
+    if (l->short_pct.valid)
+        page_item(page, "%.0f %% of kernels are shorter than their launch call",
+                  l->short_pct.value);
+    page_end(page);
+    for (size_t i = 0; i < l->row_count && i < 4; i++) {
+        page_label(page, i ? "" : "  by call");
+        page_item(page, "%.120s %" PRId64 " times, %s", l->rows[i].name, l->rows[i].count,
+                  page_time(a, (double)l->rows[i].host_ns));
+        page_end(page);
+    }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------------- */
+
+static void copy_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_copy_row *)row)->count);
+}
+static void copy_bytes(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->bytes.valid)
+        page_bytes(b, (double)c->bytes.value);
+}
+static void copy_total(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_copy_row *)row)->total_ns);
+}
+static void copy_exposed(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_copy_row *)row)->exposed_ns);
+}
+static void copy_rate(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->bytes_per_s.valid)
+        page_si(b, c->bytes_per_s.value, "B/s");
+}
+static void copy_best(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->max_bytes_per_s.valid)
+        page_si(b, c->max_bytes_per_s.value, "B/s");
+}
+static void copy_sync(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->synchronous.valid)
+        snprintf(b, REP_CELL, "%" PRId64, c->synchronous.value);
+}
+static void name_copy(char b[REP_NAME], const void *row)
+{
+    const struct an_copy_row *c = row;
+    snprintf(b, REP_NAME, "%.60s%s%.60s", c->kind, *c->memory ? ", " : "", c->memory);
+}
+static const struct rep_column of_copy[] = {
+    {"count", 8, copy_count},    {"total", 9, copy_total}, {"exposed", 9, copy_exposed},
+    {"bytes", 10, copy_bytes},   {"rate", 11, copy_rate},  {"synchronous", 13, copy_sync},
+    {"best rate", 11, copy_best}};
+
+static void copies(struct page *page, const struct an_result *result)
+{
+    struct rep_table table = {.title = "Copies",
+                              .name = name_copy,
+                              .column = of_copy,
+                              .columns = COUNT(of_copy),
+                              .rows = result->copy,
+                              .size = sizeof *result->copy,
+                              .count = result->copy_count};
+    if (!result->copies.reason)
+        rep_table_write(page, &table);
+}
+
+/* ---- synchronisation, precision ------------------------------------------------------------------------------------------ */
+
+static void sync_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_sync_row *)row)->count);
+}
+static void sync_host(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_sync_row *)row)->host_ns);
+}
+static void sync_max(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_sync_row *)row)->max_ns);
+}
+static void sync_idle(char *b, const void *row)
+{
+    const struct an_sync_row *sync_row = row;
+    if (sync_row->idle_ns.valid)
+        page_time(b, (double)sync_row->idle_ns.value);
+}
+static void name_sync(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
+}
+static const struct rep_column of_sync[] = {{"calls", 8, sync_count},
+                                            {"host waits", 11, sync_host},
+                                            {"device idle", 12, sync_idle},
+                                            {"longest", 9, sync_max}};
+
+static void syncs(struct page *page, const struct an_result *result)
+{
+    struct rep_table table = {.title = "Host waits for the device",
+                              .name = name_sync,
+                              .column = of_sync,
+                              .columns = COUNT(of_sync),
+                              .rows = result->sync,
+                              .size = sizeof *result->sync,
+                              .count = result->sync_count};
+    if (!result->syncs.reason)
+        rep_table_write(page, &table);
+}
+
+static void precision(struct page *page, const struct an_precision *x)
+{
+    char a[32];
+    page_label(page, "Precision");
+    if (x->reason || !x->matrix_unit_pct.valid) {
+        page_item(page, "not known: %.300s", x->reason ? x->reason : x->matrix_unit_pct.reason);
+    } else {
+        page_item(page, "%.1f %% of matrix and attention time on matrix units",
+                  x->matrix_unit_pct.value);
+        for (size_t i = 0; i < x->row_count && i < 6; i++)
+            page_item(page, "%.20s %s%s", x->rows[i].dtype,
+                      page_time(a, (double)x->rows[i].total_ns),
+                      !x->rows[i].told         ? " (unit not told by the names)"
+                      : x->rows[i].matrix_unit ? " on matrix units"
+                                               : " without");
+    }
+    page_end(page);
+}
+
+void rep_section_host_to_device(struct page *page, const struct an_result *result)
+{
+    if (result->gpu.reason)
+        return;
+    page_blank(page);
+    launches(page, &result->launches);
+    precision(page, &result->precision);
+    copies(page, result);
+    syncs(page, result);
+}

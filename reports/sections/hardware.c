@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What GPUs draw, what holds them back, how busy their units are: two lines, and one a GPU.
+ */
+#include <inttypes.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+static void energy(struct page *page, const struct an_energy *e)
+{
+    char a[32];
+    page_label(page, "Energy");
+    if (e->reason) {
+        page_item(page, "not known: %.300s", e->reason);
+        page_end(page);
+        return;
+    }
+    if (e->power_w.valid)
+        page_item(page, "%s", page_si(a, e->power_w.value, "W"));
+    if (e->per_step_j.valid)
+        page_item(page, "%s a step", page_si(a, e->per_step_j.value, "J"));
+    else
+        page_item(page, "%s", page_si(a, e->energy_j.value, "J"));
+    if (e->per_token_j.valid)
+        page_item(page, "%s a token", page_si(a, e->per_token_j.value, "J"));
+    else if (e->per_sample_j.valid)
+        page_item(page, "%s a sample", page_si(a, e->per_sample_j.value, "J"));
+    if (e->cost.valid)
+        page_item(page, "%s for all of it", page_digits(a, e->cost.value, 3));
+    page_end(page);
+}
+
+static void share(struct page *page, struct an_value v, const char *what)
+{
+    if (v.valid)
+        page_item(page, "%s %.0f %%", what, v.value);
+}
+
+static void one(struct page *page, const struct an_gpu_hardware *hardware)
+{
+    char label[32];
+    snprintf(label, sizeof label, "  gpu:%" PRId64, hardware->gpu);
+    page_label(page, label);
+    if (hardware->power_w.valid && hardware->power_limit_w.valid)
+        page_item(page, "%.0f of %.0f W", hardware->power_w.value, hardware->power_limit_w.value);
+    else if (hardware->power_w.valid)
+        page_item(page, "%.0f W", hardware->power_w.value);
+    if (hardware->clock_sm_mhz.valid && hardware->clock_sm_max_mhz.valid)
+        page_item(page, "%.0f of %.0f MHz", hardware->clock_sm_mhz.value,
+                  hardware->clock_sm_max_mhz.value);
+    else if (hardware->clock_sm_mhz.valid)
+        page_item(page, "%.0f MHz", hardware->clock_sm_mhz.value);
+    for (size_t i = 0; i < hardware->reason_count && i < 3; i++)
+        page_item(page, "held by %s %.0f %%", hardware->reasons[i].name, hardware->reasons[i].pct);
+    if (hardware->throttled_pct.valid && !hardware->reason_count)
+        page_item(page, "not held back");
+    if (hardware->temperature_max_c.valid)
+        page_item(page, "at most %.0f C", hardware->temperature_max_c.value);
+    share(page, hardware->sm_active_pct, "SMs active");
+    share(page, hardware->sm_occupancy_pct, "occupancy");
+    share(page, hardware->tensor_active_pct, "matrix units");
+    share(page, hardware->dram_active_pct, "memory");
+    page_end(page);
+}
+
+static void counted(struct page *page, const struct an_gpu_hardware *hardware)
+{
+    const struct an_step_counted *s = &hardware->step;
+    char a[32], label[32];
+    if (!s->time_ms.valid && !hardware->pm_sm_active_pct.valid)
+        return;
+    snprintf(label, sizeof label, "    counted");
+    page_label(page, label);
+    share(page, hardware->pm_sm_active_pct, "SMs");
+    share(page, hardware->pm_tensor_active_pct, "matrix units");
+    share(page, hardware->pm_dram_read_pct, "memory read");
+    share(page, hardware->pm_dram_write_pct, "written");
+    if (s->time_ms.valid)
+        page_item(page, "a step %s", page_time(a, s->time_ms.value * 1e6));
+    if (s->flops_per_s.valid)
+        page_item(page, "%s", page_si(a, s->flops_per_s.value, "op/s"));
+    if (s->dram_bytes_per_s.valid)
+        page_item(page, "%s", page_si(a, s->dram_bytes_per_s.value, "B/s"));
+    if (s->intensity.valid)
+        page_item(page, "%s op a byte of DRAM", page_digits(a, s->intensity.value, 3));
+    share(page, s->occupancy_pct, "occupancy");
+    page_end(page);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------------------ */
+
+static void cell(char *b, struct an_value v, const char *unit)
+{
+    char text[32];
+    snprintf(b, REP_CELL, "%.14s", v.valid ? page_si(text, v.value, unit) : "");
+}
+static void range_time(char *b, const void *row)
+{
+    const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
+    char text[32];
+    snprintf(b, REP_CELL, "%.14s",
+             counted->time_ms.valid ? page_time(text, counted->time_ms.value * 1e6) : "");
+}
+static void range_rate(char *b, const void *row)
+{
+    cell(b, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
+}
+static void range_bytes(char *b, const void *row)
+{
+    cell(b, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
+}
+static void range_intensity(char *b, const void *row)
+{
+    const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
+    *b = 0;
+    if (counted->intensity.valid)
+        page_digits(b, counted->intensity.value, 3);
+}
+static void range_occupancy(char *b, const void *row)
+{
+    const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
+    *b = 0;
+    if (counted->occupancy_pct.valid)
+        snprintf(b, REP_CELL, "%.0f %%", counted->occupancy_pct.value);
+}
+static void range_dtype(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.8s", ((const struct an_range_counted *)row)->dtype);
+}
+static void name_range(char b[REP_NAME], const void *row)
+{
+    const struct an_range_counted *range_counted = row;
+    char rank[32] = "";
+    if (range_counted->rank > 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", range_counted->rank);
+    snprintf(b, REP_NAME, "%s%.400s", rank, range_counted->name);
+}
+
+static void ranges(struct page *page, const struct an_result *result)
+{
+    static const struct rep_column columns[] = {
+        {"type", 6, range_dtype},        {"time", 9, range_time},
+        {"rate", 12, range_rate},        {"DRAM", 11, range_bytes},
+        {"op/byte", 9, range_intensity}, {"occupancy", 10, range_occupancy}};
+    struct rep_table table = {.title = "Ranges, counted by the hardware",
+                              .name = name_range,
+                              .name_least = 30,
+                              .column = columns,
+                              .columns = sizeof columns / sizeof *columns,
+                              .rows = result->ranges_counted,
+                              .size = sizeof *result->ranges_counted,
+                              .count = result->range_counted_count};
+    rep_table_write(page, &table);
+}
+
+void rep_section_hardware(struct page *page, const struct an_result *result)
+{
+    if (!result->hardware
+             .reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
+        energy(page, &result->energy);
+    for (size_t i = 0; i < result->hardware_gpu_count; i++) {
+        one(page, &result->hardware_gpus[i]);
+        counted(page, &result->hardware_gpus[i]);
+    }
+    ranges(page, result);
+}

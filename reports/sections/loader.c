@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The data loader: one line, and a table of the ranks where there are several.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+/* A wait that is inferred from gaps is worth a line only where the device idles for no known
+ * reason. */
+static bool guess_matters(const struct an_result *result)
+{
+    const struct an_value *idle = &result->budget.pct[AN_CLASS_UNATTRIBUTED];
+    return result->loader.inferred_wait_ms_per_step.valid &&
+           (result->gpu.reason || (idle->valid && idle->value >= 2));
+}
+
+static void workers(struct page *page, const struct an_loader *loader)
+{
+    if (loader->workers.valid && loader->workers.value && loader->worker_kind)
+        page_item(page, "%" PRId64 " %s (%s)", loader->workers.value,
+                  loader->workers.value == 1 ? "worker" : "workers", loader->worker_kind);
+    else if (loader->workers.valid)
+        page_item(page, "%" PRId64 " %s", loader->workers.value,
+                  loader->workers.value == 1 ? "worker" : "workers");
+    if (loader->worker_busy_pct.valid)
+        page_item(page, "busy %.0f %%", loader->worker_busy_pct.value);
+    if (loader->queue_depth_mean.valid)
+        page_item(page, "queue depth %.2f", loader->queue_depth_mean.value);
+    if (loader->workers_needed.valid && loader->workers_wanted.valid &&
+        loader->workers_wanted.value > loader->workers_needed.value)
+        page_item(page, "%" PRId64 " workers would keep up, the cores allow %" PRId64,
+                  loader->workers_wanted.value, loader->workers_needed.value);
+    else if (loader->workers_needed.valid)
+        page_item(page, "%" PRId64 " %s up", loader->workers_needed.value,
+                  loader->workers_needed.value == 1 ? "worker keeps" : "workers keep");
+    else if (loader->serial)
+        page_item(page, "%.300s", loader->workers_needed.reason);
+}
+
+static void rates(struct page *page, const struct an_loader *loader)
+{
+    char a[32];
+    if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {
+        page_item(page, "can load %s samples/s",
+                  page_number(a, loader->pipeline_samples_per_s.value));
+        page_item(page, "the rest of the step can use %s samples/s",
+                  page_number(a, loader->compute_samples_per_s.value));
+    }
+    if (loader->device_bytes_per_s.valid && loader->access_ratio.valid)
+        page_item(page, "reads %s/s from storage, %.0f %% of what it is able to",
+                  page_bytes(a, loader->device_bytes_per_s.value),
+                  100 * loader->access_ratio.value);
+}
+
+static void cell_wait(char *b, const void *row)
+{
+    const struct an_loader_rank *rank = row;
+    if (rank->wait_ms_per_step.valid)
+        page_time(b, rank->wait_ms_per_step.value * 1e6);
+}
+static void cell_expected(char *b, const void *row)
+{
+    const struct an_loader_rank *rank = row;
+    if (rank->expected_wait_ms_per_step.valid)
+        page_time(b, rank->expected_wait_ms_per_step.value * 1e6);
+}
+static void cell_batch(char *b, const void *row)
+{
+    const struct an_loader_rank *rank = row;
+    if (rank->batch_ms.valid)
+        page_time(b, rank->batch_ms.value * 1e6);
+}
+static void cell_workers(char *b, const void *row)
+{
+    const struct an_loader_rank *rank = row;
+    if (rank->workers.valid)
+        snprintf(b, REP_CELL, "%" PRId64, rank->workers.value);
+}
+static void cell_needed(char *b, const void *row)
+{
+    const struct an_loader_rank *rank = row;
+    if (rank->workers_needed.valid)
+        snprintf(b, REP_CELL, "%" PRId64, rank->workers_needed.value);
+}
+static void name_rank(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_loader_rank *)row)->rank);
+}
+static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
+                                            {"a batch", 10, cell_batch},
+                                            {"workers", 8, cell_workers},
+                                            {"needed", 8, cell_needed},
+                                            {"wait by formula", 16, cell_expected}};
+
+void rep_section_loader(struct page *page, const struct an_result *result)
+{
+    const struct an_loader *loader = &result->loader;
+    char a[32];
+    if (loader->reason ||
+        (!loader->wait_ms_per_step.valid && !loader->stage_count && !guess_matters(result)))
+        return;
+    page_label(page, "Loader");
+    if (loader->wait_ms_per_step.valid)
+        page_item(page, "%swaits %s a step", result->gpu.reason ? "" : "the host ",
+                  page_time(a, loader->wait_ms_per_step.value * 1e6));
+    else if (loader->inferred_wait_ms_per_step.valid && guess_matters(result))
+        page_item(page, "waits at most %s a step: a guess from gaps, no range marks the loader",
+                  page_time(a, loader->inferred_wait_ms_per_step.value * 1e6));
+    for (size_t i = 0; i < loader->stage_count; i++)
+        if (loader->stages[i].ms_per_batch.valid &&
+            strcmp(loader->stages[i].name,
+                   "queue_wait")) /* workers that wait for room cost nothing */
+            page_item(page, "%s %s a batch", loader->stages[i].name,
+                      page_time(a, loader->stages[i].ms_per_batch.value * 1e6));
+    if (loader->batches_per_step.valid && loader->batches_per_step.value > 1.005)
+        page_item(page, "%s batches a step", page_digits(a, loader->batches_per_step.value, 3));
+    workers(page, loader);
+    rates(page, loader);
+    page_end(page);
+}
+
+void rep_section_loader_ranks(struct page *page, const struct an_result *result)
+{
+    const struct rep_table table = {.title = "Loader of each rank",
+                                    .name = name_rank,
+                                    .column = of_rank,
+                                    .columns = sizeof of_rank / sizeof *of_rank,
+                                    .rows = result->loader.ranks,
+                                    .size = sizeof *result->loader.ranks,
+                                    .count = result->loader.rank_count};
+    if (result->loader.rank_count > 1)
+        rep_table_write(page, &table);
+}

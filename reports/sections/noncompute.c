@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why devices, or the threads that run steps, do not compute: the split of that time, and what the
+ * host did meanwhile.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+static void cell_share(char *b, const struct an_absent *absent, struct an_count ns)
+{
+    if (ns.valid && absent->window_ns > 0)
+        snprintf(b, REP_CELL, "%.1f", 100 * (double)ns.value / (double)absent->window_ns);
+}
+static void cell_window(char *b, const void *row)
+{
+    const struct an_absent *absent = row;
+    if (absent->steps)
+        page_time(b, (double)absent->window_ns / (double)absent->steps);
+}
+static void cell_absent(char *b, const void *row)
+{
+    const struct an_absent *absent = row;
+    cell_share(b, absent, an_int(absent->absent_ns));
+}
+#define PART_CELL(name, key, text) \
+    static void cell_##key(char *b, const void *row) \
+    { \
+        const struct an_absent *x = row; \
+        cell_share(b, x, x->part_ns[AN_ABSENT_##name]); \
+    }
+AN_ABSENT_MAP(PART_CELL)
+#undef PART_CELL
+static void cell_after(char *b, const void *row)
+{
+    const struct an_absent *absent = row;
+    cell_share(b, absent, absent->after_wait_ns);
+}
+
+static const struct rep_column of_row[] = {
+    {"a step", 9, cell_window},
+    {"no compute", 11, cell_absent},
+#define PART_COLUMN(name, key, text) {text, 12, cell_##key},
+    AN_ABSENT_MAP(PART_COLUMN)
+#undef PART_COLUMN
+        {"after waits", 12, cell_after},
+};
+
+static void name_row(char b[REP_NAME], const void *row)
+{
+    const struct an_absent *absent = row;
+    if (absent->device.valid)
+        snprintf(b, REP_NAME, "rank %" PRId64 ", device %" PRId64 ", %.60s", absent->rank,
+                 absent->device.value, absent->window);
+    else
+        snprintf(b, REP_NAME, "rank %" PRId64 ", %.60s", absent->rank, absent->window);
+}
+
+/* ---- causes ------------------------------------------------------------------------------------------------------------------ */
+
+static void cause_time(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_absent_cause *)row)->ns);
+}
+static void cause_share(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct an_absent_cause *)row)->pct);
+}
+static void cause_cause(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.16s", ((const struct an_absent_cause *)row)->cause);
+}
+static void name_cause(char b[REP_NAME], const void *row)
+{
+    const struct an_absent_cause *absent_cause = row;
+    snprintf(b, REP_NAME, "%.300s",
+             *absent_cause->name ? absent_cause->name : "outside of every range");
+}
+static const struct rep_column of_cause[] = {
+    {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
+
+/* Shares of the causes, largest first: rows of one cause are added up. */
+static void shares(struct page *page, const struct an_absent *absent)
+{
+    bool said[64] = {false};
+    size_t n = absent->cause_count < 64 ? absent->cause_count : 64;
+    page_label(page, "Host");
+    for (;;) {
+        const char *best = NULL;
+        double most = 0;
+        for (size_t i = 0; i < n; i++) {
+            double pct = 0;
+            for (size_t k = 0; k < absent->cause_count && !said[i]; k++)
+                pct += !strcmp(absent->causes[k].cause, absent->causes[i].cause)
+                           ? absent->causes[k].pct
+                           : 0;
+            if (pct > most) {
+                most = pct;
+                best = absent->causes[i].cause;
+            }
+        }
+        if (!best || most < 0.05)
+            break;
+        for (size_t i = 0; i < n; i++)
+            said[i] = said[i] || !strcmp(absent->causes[i].cause, best);
+        page_item(page, "%s %.1f %%", best, most);
+    }
+    page_end(page);
+}
+
+/* The row with most time that has causes. */
+static const struct an_absent *longest(const struct an_result *result)
+{
+    const struct an_absent *most = NULL;
+    for (size_t i = 0; i < result->absent_count; i++)
+        if (result->absent[i].cause_count &&
+            (!most || result->absent[i].absent_ns > most->absent_ns))
+            most = &result->absent[i];
+    return most;
+}
+
+void rep_section_noncompute(struct page *page, const struct an_result *result)
+{
+    char title[160], name[REP_NAME];
+    const struct an_absent *absent = longest(result);
+    struct rep_table table = {.title = "Without compute, % of the window",
+                              .name_least = 30,
+                              .name = name_row,
+                              .column = of_row,
+                              .columns = sizeof of_row / sizeof *of_row,
+                              .rows = result->absent,
+                              .size = sizeof *result->absent,
+                              .count = result->absent_count};
+    if (result->absence.reason || !result->absent_count)
+        return;
+    if (!result->absent[0].device.valid)
+        table.columns = 2; /* the parts are those of devices */
+    rep_table_write(page, &table);
+    if (result->absent[0].device.valid)
+        page_text(page, 1,
+                  " launch late: the host had not issued the next kernel; blocked: it waited for "
+                  "an op it depends on; dispatch: "
+                  "on its way to the device; dependency: the rest; after waits: of launch late, "
+                  "behind a call that waited");
+    if (result->absent[0].device.valid && !result->absent[0].part_ns[0].valid) {
+        page_blank(page);
+        page_label(page, "Split");
+        page_item(page, "not known: %.300s", result->absent[0].part_ns[0].reason);
+        page_end(page);
+    }
+    if (!absent)
+        return;
+    page_blank(page);
+    shares(page, absent);
+    name_row(name, absent);
+    snprintf(title, sizeof title, "What the host did meanwhile (%.100s)", name);
+    rep_table_write(page, &(struct rep_table){.title = title,
+                                              .name_least = 40,
+                                              .name = name_cause,
+                                              .column = of_cause,
+                                              .columns = sizeof of_cause / sizeof *of_cause,
+                                              .rows = absent->causes,
+                                              .size = sizeof *absent->causes,
+                                              .count = absent->cause_count});
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ranges, or, on an accelerator, of kernels and copies.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+#include "reports/words/kernel_name.h"
+
+static void cell_value_time(char *b, struct an_value us)
+{
+    if (us.valid)
+        page_time(b, us.value * 1e3);
+}
+static void cell_count_time(char *b, struct an_count ns)
+{
+    if (ns.valid)
+        page_time(b, (double)ns.value);
+}
+static void cell_rate(char *b, struct an_value v)
+{
+    if (v.valid && v.value > 0)
+        page_si(b, v.value, "");
+}
+
+static void cell_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_op *)row)->count);
+}
+static void cell_share(char *b, const void *row)
+{
+    const struct an_op *o = row;
+    if (o->share_pct.valid)
+        snprintf(b, REP_CELL, "%.1f", o->share_pct.value);
+}
+static void cell_total(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_op *)row)->total_ns);
+}
+static void cell_mean(char *b, const void *row)
+{
+    cell_value_time(b, ((const struct an_op *)row)->mean_us);
+}
+static void cell_sd(char *b, const void *row)
+{
+    cell_value_time(b, ((const struct an_op *)row)->sd_us);
+}
+static void cell_min(char *b, const void *row)
+{
+    cell_count_time(b, ((const struct an_op *)row)->min_ns);
+}
+static void cell_max(char *b, const void *row)
+{
+    cell_count_time(b, ((const struct an_op *)row)->max_ns);
+}
+static void cell_flops(char *b, const void *row)
+{
+    cell_rate(b, ((const struct an_op *)row)->flops_per_s);
+}
+static void cell_bytes(char *b, const void *row)
+{
+    cell_rate(b, ((const struct an_op *)row)->bytes_per_s);
+}
+static void cell_kind(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
+}
+
+static void name_range(char b[REP_NAME], const void *row)
+{
+    const struct an_op *o = row;
+    bool pass = *o->pass && !strstr(o->name, o->pass);
+    snprintf(b, REP_NAME, "%.1000s%s%.40s", *o->name ? o->name : "(unnamed)", pass ? " " : "",
+             pass ? o->pass : "");
+}
+
+static void name_device_op(char b[REP_NAME], const void *row)
+{
+    const struct an_op *o = row;
+    if (*o->name)
+        rep_kernel_name(b, REP_NAME, o->name);
+    else
+        snprintf(b, REP_NAME, "(unnamed)");
+}
+
+static const struct rep_column of_ranges[] = {
+    {"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},
+    {"FLOP/s", 8, cell_flops}, {"total", 9, cell_total},  {"sd", 9, cell_sd},
+    {"B/s", 8, cell_bytes},    {"min", 9, cell_min},      {"max", 9, cell_max}};
+static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"total", 9, cell_total},
+                                               {"count", 8, cell_count},  {"mean", 9, cell_mean},
+                                               {"class", 14, cell_kind},  {"min", 9, cell_min},
+                                               {"max", 9, cell_max},      {"sd", 9, cell_sd}};
+
+void rep_table_ops(const struct an_result *result, struct rep_table *table, char title[80])
+{
+    bool device = !result->gpu.reason;
+    *table = (struct rep_table){.title = "Ranges by own time",
+                                .name = name_range,
+                                .column = of_ranges,
+                                .columns = sizeof of_ranges / sizeof *of_ranges,
+                                .rows = result->ops,
+                                .size = sizeof *result->ops,
+                                .count = result->op_count};
+    if (device) {
+        snprintf(title, 80, "Kernels and copies, %.40s",
+                 result->ops_window ? result->ops_window : "all");
+        table->title = title;
+        table->name = name_device_op;
+        table->name_least = 42;
+        table->column = of_kernels;
+        table->columns = sizeof of_kernels / sizeof *of_kernels;
+    }
+}
+
+void rep_section_ops(struct page *page, const struct an_result *result)
+{
+    char title[80];
+    struct rep_table table;
+    rep_table_ops(result, &table, title);
+    rep_table_write(page, &table);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The critical path in the text report: by cause and by op; where there are pictures, also its way
+ * through one step.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+static void name_cause(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", ((const struct an_path_cause *)row)->text);
+}
+static void cell_cause_pct(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct an_path_cause *)row)->pct.value);
+}
+static void cell_cause_time(char b[REP_CELL], const void *row)
+{
+    page_time(b, (double)((const struct an_path_cause *)row)->ns);
+}
+static void cell_cause_step(char b[REP_CELL], const void *row)
+{
+    const struct an_path_cause *path_cause = row;
+    if (path_cause->step_median_ms.valid)
+        page_time(b, path_cause->step_median_ms.value * 1e6);
+}
+static const struct rep_column of_cause[] = {{"% of path", 10, cell_cause_pct},
+                                             {"time", 10, cell_cause_time},
+                                             {"median of a step", 17, cell_cause_step}};
+
+static void name_op(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", ((const struct an_path_op *)row)->name);
+}
+static void cell_op_pct(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct an_path_op *)row)->pct.value);
+}
+static void cell_op_time(char b[REP_CELL], const void *row)
+{
+    page_time(b, (double)((const struct an_path_op *)row)->ns);
+}
+static void cell_op_count(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_path_op *)row)->count);
+}
+static void cell_op_cause(char b[REP_CELL], const void *row)
+{
+    const struct an_path_op *path_op = row;
+    snprintf(b, REP_CELL, "%s%s", path_op->cause,
+             !strcmp(path_op->where, "device") ? " (device)" : "");
+}
+static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
+                                          {"time", 10, cell_op_time},
+                                          {"stretches", 10, cell_op_count},
+                                          {"cause", 23, cell_op_cause}};
+
+void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *table)
+{
+    *table = (struct rep_table){.title = "What stands on it",
+                                .name = name_op,
+                                .column = of_op,
+                                .columns = COUNT(of_op),
+                                .rows = path->ops,
+                                .size = sizeof *path->ops,
+                                .count = path->reason ? 0 : path->op_count};
+}
+
+void rep_section_critical_path(struct page *page, const struct an_result *result)
+{
+    const struct an_critical_path *path = &result->critical_path;
+    if (path->reason)
+        return;
+    char length[REP_CELL];
+    page_time(length, (double)path->length_ns.value);
+    page_blank(page);
+    page_label(page, "Critical path");
+    page_item(page, "%s", length);
+    page_item(page, "%" PRId64 " step%s of rank %" PRId64, path->steps, path->steps == 1 ? "" : "s",
+              path->rank);
+    if (path->explained_pct.valid) {
+        page_item(page, "explained %.1f %%", path->explained_pct.value);
+        page_item(page, "recorded %.1f %%", path->recorded_pct.value);
+        page_item(page, "inferred %.1f %%", path->inferred_pct.value);
+        page_item(page, "gaps %.1f %%", path->gap_pct.value);
+    }
+    page_end(page);
+    if (path->doubt)
+        page_text(page, 2, path->doubt);
+    struct rep_table causes = {.title = "What the path spends its time with",
+                               .words = true,
+                               .name = name_cause,
+                               .column = of_cause,
+                               .columns = COUNT(of_cause),
+                               .rows = path->causes,
+                               .size = sizeof *path->causes,
+                               .count = path->cause_count,
+                               .most = 20};
+    rep_table_write(page, &causes);
+    struct rep_table ops;
+    rep_table_path_ops(path, &ops);
+    rep_table_write(page, &ops);
+}
+
+/* ---- through one step --------------------------------------------------------------------------------------------------- */
+
+struct stretch_row {
+    const struct an_path_step *step;
+    const struct an_path_stretch *stretch;
+};
+
+static const struct an_path_stretch *stretch_of(const void *row)
+{
+    return ((const struct stretch_row *)row)->stretch;
+}
+static const char *reason_of(const struct stretch_row *row)
+{
+    return row->step->reason[row->stretch->reason].text;
+}
+static void name_stretch(char b[REP_NAME], const void *row)
+{
+    const char *name = stretch_of(row)->name;
+    snprintf(b, REP_NAME, "%s", *name ? name : reason_of(row));
+}
+static void cell_stretch_start(char b[REP_CELL], const void *row)
+{
+    page_time(b, (double)stretch_of(row)->start_ns);
+}
+static void cell_stretch_time(char b[REP_CELL], const void *row)
+{
+    page_time(b, (double)stretch_of(row)->dur_ns);
+}
+static void cell_stretch_cause(char b[REP_CELL], const void *row)
+{
+    const struct stretch_row *stretch_row = row;
+    snprintf(b, REP_CELL, "%s", stretch_row->step->reason[stretch_row->stretch->reason].key);
+}
+static void lane_text(char b[REP_CELL], const struct an_path_step *step, int lane)
+{
+    if (lane >= 0)
+        snprintf(b, REP_CELL, "%" PRId64 ": %.20s", step->lane[lane].rank, step->lane[lane].name);
+}
+static void cell_stretch_lane(char b[REP_CELL], const void *row)
+{
+    lane_text(b, ((const struct stretch_row *)row)->step, stretch_of(row)->lane);
+}
+static void cell_stretch_link(char b[REP_CELL], const void *row)
+{
+    const struct an_path_stretch *stretch = stretch_of(row);
+    if (an_path_hands_over(((const struct stretch_row *)row)->step,
+                           (size_t)(stretch - ((const struct stretch_row *)row)->step->stretch)))
+        snprintf(b, REP_CELL, "%s%s", stretch->link, stretch->inferred ? " (inferred)" : "");
+}
+static void cell_stretch_merged(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
+}
+static const struct rep_column of_stretch[] = {
+    {"time", 9, cell_stretch_time},           {"from", 9, cell_stretch_start},
+    {"cause", 14, cell_stretch_cause},        {"rank: track", 20, cell_stretch_lane},
+    {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct an_path_stretch *x = stretch_of(a), *y = stretch_of(b);
+    return x->dur_ns != y->dur_ns ? (x->dur_ns < y->dur_ns ? 1 : -1) : (x > y) - (x < y);
+}
+
+/* Hand-overs of one kind from one lane to another. */
+struct hand_over {
+    const struct an_path_step *step;
+    const char *link;
+    int from, to;
+    int64_t count, inferred;
+};
+
+static void name_hand_over(char b[REP_NAME], const void *row)
+{
+    const struct hand_over *hand_over = row;
+    const struct an_path_lane *from = &hand_over->step->lane[hand_over->from],
+                              *to = &hand_over->step->lane[hand_over->to];
+    snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
+             to->rank, to->name);
+}
+static void cell_hand_over_link(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%s", ((const struct hand_over *)row)->link);
+}
+static void cell_hand_over_count(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct hand_over *)row)->count);
+}
+static void cell_hand_over_inferred(char b[REP_CELL], const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct hand_over *)row)->inferred);
+}
+static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link},
+                                                 {"times", 8, cell_hand_over_count},
+                                                 {"only inferred", 14, cell_hand_over_inferred}};
+
+static int most_first(const void *a, const void *b)
+{
+    const struct hand_over *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count ? 1 : -1)
+           : x->from != y->from ? x->from - y->from
+                                : x->to - y->to;
+}
+
+static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i + 1 < step->stretch_count; i++) {
+        const struct an_path_stretch *stretch = &step->stretch[i];
+        if (!an_path_hands_over(step, i))
+            continue;
+        int to = stretch[1].lane;
+        size_t k = 0;
+        while (k < n && (out[k].from != stretch->lane || out[k].to != to ||
+                         strcmp(out[k].link, stretch->link) != 0))
+            k++;
+        if (k == n)
+            out[n++] = (struct hand_over){step, stretch->link, stretch->lane, to, 0, 0};
+        out[k].count++;
+        out[k].inferred += stretch->inferred;
+    }
+    if (n)
+        qsort(out, n, sizeof *out, most_first);
+    return n;
+}
+
+void rep_section_path_step(struct page *page, const struct an_result *result)
+{
+    const struct an_path_step *step = &result->critical_path.step;
+    if (result->critical_path.reason || !step->stretch_count)
+        return;
+    struct stretch_row *rows = calloc(step->stretch_count, sizeof *rows);
+    struct hand_over *hand = calloc(step->stretch_count, sizeof *hand);
+    if (rows && hand) {
+        for (size_t i = 0; i < step->stretch_count; i++)
+            rows[i] = (struct stretch_row){step, &step->stretch[i]};
+        qsort(rows, step->stretch_count, sizeof *rows, longest_first);
+        page_picture(page, PAGE_PATH, result);
+        const struct rep_table by_lane = {.title = "Hand-overs between tracks",
+                                          .name = name_hand_over,
+                                          .name_least = 40,
+                                          .column = of_hand_over,
+                                          .columns = COUNT(of_hand_over),
+                                          .rows = hand,
+                                          .size = sizeof *hand,
+                                          .count = find_hand_overs(step, hand)};
+        rep_table_write(page, &by_lane);
+        const struct rep_table stretches = {.title = "Stretches of the path in this step",
+                                            .name = name_stretch,
+                                            .column = of_stretch,
+                                            .columns = COUNT(of_stretch),
+                                            .rows = rows,
+                                            .size = sizeof *rows,
+                                            .count = step->stretch_count};
+        rep_table_write(page, &stretches);
+    }
+    free(rows);
+    free(hand);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sections that are a picture first: every step, a typical and the worst step, the flame graph,
+ * rank x step. The tables beside the pictures say the same in numbers.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+static void not_drawn(struct page *page, const char *label, const char *reason)
+{
+    page_blank(page);
+    page_label(page, label);
+    page_item(page, "not known: %.300s", reason);
+    page_end(page);
+}
+
+/* ---- steps -------------------------------------------------------------------------------------------------------------- */
+
+static void name_step(char b[REP_NAME], const void *row)
+{
+    const struct an_step_outlier *step_outlier = row;
+    snprintf(b, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
+             step_outlier->rank);
+}
+static void outlier_ms(char *b, const void *row)
+{
+    page_time(b, ((const struct an_step_outlier *)row)->ms * 1e6);
+}
+static void outlier_score(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct an_step_outlier *)row)->score);
+}
+static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
+                                               {"score", 9, outlier_score}};
+
+static void name_point(char b[REP_NAME], const void *row)
+{
+    const struct an_step_point *point = row;
+    if (point->steps > 1)
+        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, point->rank,
+                 point->steps, point->index);
+    else
+        snprintf(b, REP_NAME, "rank %" PRId64 ", step %" PRId64, point->rank, point->index);
+}
+static void point_start(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.3f s", ((const struct an_step_point *)row)->start_s);
+}
+static void point_ms(char *b, const void *row)
+{
+    page_time(b, ((const struct an_step_point *)row)->ms * 1e6);
+}
+static void point_worst(char *b, const void *row)
+{
+    page_time(b, ((const struct an_step_point *)row)->worst_ms * 1e6);
+}
+static void point_tokens(char *b, const void *row)
+{
+    const struct an_step_point *point = row;
+    if (!isnan(point->tokens_per_s))
+        page_number(b, point->tokens_per_s);
+}
+static void point_excluded(char *b, const void *row)
+{
+    const struct an_step_point *point = row;
+    snprintf(b, REP_CELL, "%.20s", point->excluded ? point->excluded : "");
+}
+static const struct rep_column of_point[] = {{"time", 9, point_ms},
+                                             {"longest", 9, point_worst},
+                                             {"start", 12, point_start},
+                                             {"tokens/s", 10, point_tokens},
+                                             {"left out", 16, point_excluded}};
+
+void rep_section_steps(struct page *page, const struct an_result *result)
+{
+    if (!result->step_point_count)
+        return;
+    page_picture(page, PAGE_TREND, result);
+    const struct rep_table slow = {.title = "Slow steps",
+                                   .name = name_step,
+                                   .words = true,
+                                   .column = of_outlier,
+                                   .columns = COUNT(of_outlier),
+                                   .rows = result->steps.outliers,
+                                   .size = sizeof *result->steps.outliers,
+                                   .count = result->steps.outlier_count};
+    rep_table_write(page, &slow);
+    if (slow.count)
+        page_text(page, 1,
+                  "score: how far above the median, in units of 1.48 median absolute deviations; "
+                  "slow from 3.5 on");
+    const struct rep_table all = {.title = "Steps",
+                                  .name = name_point,
+                                  .words = true,
+                                  .column = of_point,
+                                  .columns = COUNT(of_point),
+                                  .rows = result->step_points,
+                                  .size = sizeof *result->step_points,
+                                  .count = result->step_point_count};
+    rep_table_write(page, &all);
+}
+
+/* ---- timeline ----------------------------------------------------------------------------------------------------------- */
+
+struct track_row {
+    const struct an_timeline_track *track;
+    double step_ns;
+};
+
+static void name_track(char b[REP_NAME], const void *row)
+{
+    const struct an_timeline_track *track = ((const struct track_row *)row)->track;
+    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", track->rank, track->name,
+             track->depth ? ", nested" : "");
+}
+static void track_kind(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->kind);
+}
+static void track_device(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->device);
+}
+static void track_busy(char *b, const void *row)
+{
+    page_time(b, (double)((const struct track_row *)row)->track->busy_ns);
+}
+static void track_share(char *b, const void *row)
+{
+    const struct track_row *track_row = row;
+    snprintf(b, REP_CELL, "%.1f",
+             track_row->step_ns > 0 ? 100 * (double)track_row->track->busy_ns / track_row->step_ns
+                                    : 0);
+}
+static const struct rep_column of_track[] = {{"busy %", 8, track_share},
+                                             {"busy", 9, track_busy},
+                                             {"kind", 10, track_kind},
+                                             {"device", 10, track_device}};
+
+static void step_table(struct page *page, const struct an_timeline_step *timeline_step)
+{
+    struct track_row *rows =
+        calloc(timeline_step->track_count ? timeline_step->track_count : 1, sizeof *rows);
+    char title[100], a[32];
+    for (size_t i = 0; rows && i < timeline_step->track_count; i++)
+        rows[i] = (struct track_row){&timeline_step->track[i], timeline_step->ms * 1e6};
+    snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)",
+             timeline_step->which, timeline_step->index, page_time(a, timeline_step->ms * 1e6));
+    const struct rep_table table = {.title = title,
+                                    .name = name_track,
+                                    .name_least = 40,
+                                    .column = of_track,
+                                    .columns = COUNT(of_track),
+                                    .rows = rows,
+                                    .size = sizeof *rows,
+                                    .count = rows ? timeline_step->track_count : 0};
+    rep_table_write(page, &table);
+    free(rows);
+}
+
+void rep_section_timeline(struct page *page, const struct an_result *result)
+{
+    if (!result->step_point_count)
+        return;
+    if (result->timeline.reason) {
+        not_drawn(page, "Timeline", result->timeline.reason);
+        return;
+    }
+    page_picture(page, PAGE_TIMELINE, result);
+    for (size_t i = 0; i < result->timeline.step_count; i++)
+        step_table(page, &result->timeline.step[i]);
+}
+
+/* ---- flame graphs ------------------------------------------------------------------------------------------------------- */
+
+struct flame_row {
+    const struct an_flame *flame;
+    uint32_t at;
+    int64_t self_ns;
+};
+
+#define PATH_MOST 6 /* names of a path that are shown, from the leaf up */
+
+/* "micro_step > matmul.forward"; of a deep path the end. */
+static void name_path(char b[REP_NAME], const void *row)
+{
+    const struct flame_row *flame_row = row;
+    uint32_t path[PATH_MOST], at = flame_row->at;
+    size_t n = 0, used = 0;
+    while (at && n < PATH_MOST) {
+        path[n++] = at;
+        at = flame_row->flame->row[at].parent;
+    }
+    used = (size_t)snprintf(b, REP_NAME, "%s", at ? "\xe2\x80\xa6 > " : "");
+    while (n--) {
+        const char *name = flame_row->flame->row[path[n]].name;
+        used += (size_t)snprintf(b + used, REP_NAME - used, "%.150s%s", *name ? name : "(unnamed)",
+                                 n ? " > " : "");
+    }
+}
+static const struct an_flame_row *flame_of(const void *row)
+{
+    const struct flame_row *flame_row = row;
+    return &flame_row->flame->row[flame_row->at];
+}
+static void flame_share(char *b, const void *row)
+{
+    const struct flame_row *flame_row = row;
+    snprintf(b, REP_CELL, "%.1f",
+             100 * (double)flame_row->self_ns / (double)flame_row->flame->row[0].total_ns);
+}
+static void flame_self(char *b, const void *row)
+{
+    page_time(b, (double)((const struct flame_row *)row)->self_ns);
+}
+static void flame_total(char *b, const void *row)
+{
+    page_time(b, (double)flame_of(row)->total_ns);
+}
+static void flame_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, flame_of(row)->count);
+}
+static const struct rep_column of_flame[] = {{"self %", 8, flame_share},
+                                             {"self", 9, flame_self},
+                                             {"total", 9, flame_total},
+                                             {"count", 10, flame_count}};
+
+static int by_self(const void *x, const void *y)
+{
+    const struct flame_row *a = x, *b = y;
+    return a->self_ns != b->self_ns ? (a->self_ns < b->self_ns ? 1 : -1)
+                                    : (a->at > b->at) - (a->at < b->at);
+}
+
+static void flame(struct page *page, const struct an_flame *x, const char *title)
+{
+    struct flame_row *rows = calloc(x->row_count ? x->row_count : 1, sizeof *rows);
+    size_t n = rows ? x->row_count : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i] = (struct flame_row){x, i, rows[i].self_ns + x->row[i].total_ns};
+        if (i)
+            rows[x->row[i].parent].self_ns -= x->row[i].total_ns;
+    }
+    if (n > 1)
+        qsort(rows + 1, n - 1, sizeof *rows, by_self);
+    const struct rep_table table = {.title = title,
+                                    .name = name_path,
+                                    .name_least = 50,
+                                    .column = of_flame,
+                                    .columns = COUNT(of_flame),
+                                    .rows = rows + 1,
+                                    .size = sizeof *rows,
+                                    .count = n > 1 && x->row[0].total_ns > 0 ? n - 1 : 0};
+    rep_table_write(page, &table);
+    free(rows);
+}
+
+void rep_section_flame(struct page *page, const struct an_result *result)
+{
+    if (!result->step_point_count)
+        return;
+    if (result->flame.reason) {
+        not_drawn(page, "Flame graph", result->flame.reason);
+        return;
+    }
+    page_picture(page, PAGE_FLAME, result);
+    flame(page, &result->flame, "Paths of ranges by own time");
+}
+
+/* ---- rank x step -------------------------------------------------------------------------------------------------------- */
+
+struct heat_row {
+    const struct an_heat *heat;
+    size_t at;
+};
+
+static double mean_of(const struct heat_row *heat_row, const double *cell)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t s = 0; s < heat_row->heat->steps; s++) {
+        double v = cell[heat_row->at * heat_row->heat->steps + s];
+        sum += isfinite(v) ? v : 0;
+        n += isfinite(v) ? 1 : 0;
+    }
+    return n ? sum / (double)n : NAN;
+}
+static void mean_cell(char *b, const struct heat_row *heat_row, const double *cell)
+{
+    double v = mean_of(heat_row, cell);
+    if (isfinite(v))
+        page_time(b, v * 1e6);
+}
+static void name_heat(char b[REP_NAME], const void *row)
+{
+    const struct heat_row *heat_row = row;
+    if (heat_row->heat->ranks_a_row > 1)
+        snprintf(b, REP_NAME, "ranks from %" PRId64, heat_row->heat->rank[heat_row->at]);
+    else
+        snprintf(b, REP_NAME, "rank %" PRId64, heat_row->heat->rank[heat_row->at]);
+}
+static void heat_step(char *b, const void *row)
+{
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->step_ms);
+}
+static void heat_waiting(char *b, const void *row)
+{
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->waiting_ms);
+}
+static void heat_transfer(char *b, const void *row)
+{
+    mean_cell(b, row, ((const struct heat_row *)row)->heat->transfer_ms);
+}
+static void heat_worst(char *b, const void *row)
+{
+    const struct heat_row *heat_row = row;
+    double worst = 0;
+    int64_t index = 0;
+    for (size_t s = 0; s < heat_row->heat->steps; s++)
+        if (heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s] > worst) {
+            worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s];
+            index = heat_row->heat->index[s];
+        }
+    char a[32];
+    if (worst > 0)
+        snprintf(b, REP_CELL, "%s in step %" PRId64, page_time(a, worst * 1e6), index);
+}
+static const struct rep_column of_heat[] = {{"step", 9, heat_step},
+                                            {"waiting", 9, heat_waiting},
+                                            {"transfer", 10, heat_transfer},
+                                            {"longest", 20, heat_worst}};
+
+void rep_section_heat(struct page *page, const struct an_result *result)
+{
+    const struct an_heat *heat = &result->heat;
+    if (heat->reason || !heat->ranks || !heat->steps)
+        return; /* one rank: nothing to compare */
+    struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
+    for (size_t i = 0; rows && i < heat->ranks; i++)
+        rows[i] = (struct heat_row){heat, i};
+    page_picture(page, PAGE_HEAT, result);
+    const struct rep_table table = {.title = "Ranks, mean of a step",
+                                    .name = name_heat,
+                                    .words = true,
+                                    .column = of_heat,
+                                    .columns = COUNT(of_heat),
+                                    .rows = rows,
+                                    .size = sizeof *rows,
+                                    .count = rows ? heat->ranks : 0};
+    rep_table_write(page, &table);
+    free(rows);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ranks beside each other: who is slower, in which stage the delay appears, how even data and
+ * experts are, the clocks; then a row a rank, the slowest first.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/sections/sections.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+static void cell_pct(char *b, struct an_value v)
+{
+    if (v.valid)
+        snprintf(b, REP_CELL, "%+.1f", v.value);
+}
+static void cell_number(char *b, struct an_value v)
+{
+    if (v.valid)
+        page_number(b, v.value);
+}
+#define CELL(field, how) \
+    static void row_##field(char *b, const void *row) \
+    { \
+        how(b, (*(const struct an_rank_row *const *)row)->field); \
+    }
+CELL(step_ms, rep_cell_ms)
+CELL(own_ms, rep_cell_ms)
+CELL(waiting_ms, rep_cell_ms)
+CELL(transfer_ms, rep_cell_ms)
+CELL(input_ms, rep_cell_ms)
+CELL(compute_ms, rep_cell_ms)
+CELL(excess_pct, cell_pct)
+CELL(tokens_per_step, cell_number)
+CELL(samples_per_step, cell_number)
+#undef CELL
+static void row_verdict(char *b, const void *row)
+{
+    const char *v = (*(const struct an_rank_row *const *)row)->verdict;
+    snprintf(b, REP_CELL, "%.30s", strcmp(v, "none") ? v : "");
+}
+static void name_row(char b[REP_NAME], const void *row)
+{
+    const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
+    snprintf(b, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
+             rank_row->host);
+}
+static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
+                                           {"peers %", 8, row_excess_pct},
+                                           {"verdict", 18, row_verdict},
+                                           {"waiting", 10, row_waiting_ms},
+                                           {"transfer", 10, row_transfer_ms},
+                                           {"input", 10, row_input_ms},
+                                           {"compute", 10, row_compute_ms},
+                                           {"tokens", 9, row_tokens_per_step},
+                                           {"samples", 8, row_samples_per_step},
+                                           {"step", 10, row_step_ms}};
+
+static void stage_frontier(char *b, const void *row)
+{
+    page_time(b, ((const struct an_frontier_row *)row)->frontier_ms * 1e6);
+}
+static void stage_increment(char *b, const void *row)
+{
+    page_time(b, ((const struct an_frontier_row *)row)->increment_ms * 1e6);
+}
+static void stage_behind(char *b, const void *row)
+{
+    page_time(b, ((const struct an_frontier_row *)row)->behind_ms * 1e6);
+}
+static void stage_lead(char *b, const void *row)
+{
+    const struct an_frontier_row *frontier_row = row;
+    snprintf(b, REP_CELL, "rank %" PRId64 " %.0f %%", frontier_row->rank, frontier_row->lead_pct);
+}
+static void name_stage(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", an_stage_key(((const struct an_frontier_row *)row)->stage));
+}
+static const struct rep_column of_stage[] = {{"adds", 10, stage_increment},
+                                             {"frontier", 10, stage_frontier},
+                                             {"median rank less", 17, stage_behind},
+                                             {"most often", 18, stage_lead}};
+
+static void straggler_line(struct page *page, const struct an_ranks *ranks)
+{
+    const struct an_straggler *straggler = &ranks->straggler;
+    page_label(page, "Straggler");
+    if (straggler->reason)
+        page_item(page, "not tested: %.300s", straggler->reason);
+    else if (!straggler->count)
+        page_item(page,
+                  "none: no rank's own time is above its peers' by 2 %% (%" PRId64
+                  " steps, %zu ranks)",
+                  ranks->steps, ranks->row_count);
+    else
+        page_item(page, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps",
+                  straggler->says, straggler->excess_pct.value, straggler->excess_low_pct.value,
+                  straggler->excess_high_pct.value, ranks->steps);
+    if (straggler->count && straggler->by_data)
+        page_item(page, "it gets more %s", ranks->uneven.what ? ranks->uneven.what : "data");
+    if (ranks->frontier.delay_pct.valid)
+        page_item(page, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
+                  an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
+                  ranks->frontier.delay_pct.value);
+    page_end(page);
+}
+
+static void exchange_lines(struct page *page, const struct an_ranks *ranks)
+{
+    char a[32], b[32], c[32];
+    if (ranks->uneven.found) {
+        page_label(page, "Uneven data");
+        page_item(page, "rank %" PRId64 " gets most: %s %s a step, %s times the mean",
+                  ranks->uneven.rank, page_number(a, ranks->uneven.max.value), ranks->uneven.what,
+                  page_digits(b, ranks->uneven.max_over_mean.value, 3));
+        page_end(page);
+    }
+    if (!ranks->experts.reason) {
+        page_label(page, "Experts");
+        page_item(page,
+                  "all-to-all moves %s a step on the rank with most (rank %" PRId64
+                  "), %s on average: %s times",
+                  page_bytes(a, ranks->experts.bytes_max.value), ranks->experts.rank,
+                  page_bytes(b, ranks->experts.bytes_mean.value),
+                  page_digits(c, ranks->experts.max_over_mean.value, 3));
+        page_end(page);
+    }
+    if (!ranks->pipeline.reason) {
+        page_label(page, "Pipeline");
+        page_item(page, "%" PRId64 " stages, %" PRId64 " micro-batches", ranks->pipeline.stages,
+                  ranks->pipeline.micro_batches);
+        if (ranks->pipeline.bubble_pct.valid)
+            page_item(page, "bubble %.1f %% of the step", ranks->pipeline.bubble_pct.value);
+        if (ranks->pipeline.ideal_pct.valid)
+            page_item(page, "(p-1)/(m+p-1) = %.1f %%", ranks->pipeline.ideal_pct.value);
+        page_end(page);
+    }
+}
+
+static void clock_line(struct page *page, const struct an_clocks *clocks)
+{
+    size_t corrected = 0;
+    double most = 0, drift = 0;
+    char a[32], b[32];
+    for (size_t i = 0; i < clocks->row_count; i++)
+        if (clocks->row[i].corrected) {
+            double offset = clocks->row[i].offset_ns.value, ppm = clocks->row[i].drift_ppm.value;
+            most = most > offset || most > -offset ? most : offset < 0 ? -offset : offset;
+            drift = drift > ppm || drift > -ppm ? drift : ppm < 0 ? -ppm : ppm;
+            corrected++;
+        }
+    if (clocks->reason || !corrected)
+        return;
+    page_label(page, "Clocks");
+    page_item(page,
+              "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends "
+              "of collectives",
+              corrected, page_time(a, most), page_digits(b, drift, 3));
+    if (clocks->error_ns.valid)
+        page_item(page, "within %s", page_time(b, clocks->error_ns.value));
+    page_end(page);
+}
+
+static int slower_first(const void *x, const void *y)
+{
+    const struct an_rank_row *a = *(const struct an_rank_row *const *)x,
+                             *b = *(const struct an_rank_row *const *)y;
+    if (a->own_ms.value != b->own_ms.value)
+        return a->own_ms.value > b->own_ms.value ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void row_table(struct page *page, const struct an_ranks *ranks)
+{
+    const struct an_rank_row **row = malloc(ranks->row_count * sizeof *row);
+    if (!row)
+        return;
+    for (size_t i = 0; i < ranks->row_count; i++)
+        row[i] = &ranks->row[i];
+    qsort(row, ranks->row_count, sizeof *row, slower_first);
+    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, of a step",
+                                              .name_least = 24,
+                                              .name = name_row,
+                                              .column = of_row,
+                                              .columns = COUNT(of_row),
+                                              .rows = row,
+                                              .size = sizeof *row,
+                                              .count = ranks->row_count});
+    free(row);
+}
+
+void rep_section_ranks(struct page *page, const struct an_result *result)
+{
+    const struct an_ranks *ranks = &result->ranks;
+    if (ranks->reason && ranks->clocks.reason)
+        return;
+    page_blank(page);
+    if (!ranks->reason)
+        straggler_line(page, ranks);
+    if (ranks->missing) {
+        page_label(page, "Missing");
+        page_item(page, "%.300s", ranks->missing);
+        page_end(page);
+    }
+    if (!ranks->reason)
+        exchange_lines(page, ranks);
+    clock_line(page, &ranks->clocks);
+    if (ranks->reason)
+        return;
+    row_table(page, ranks);
+    rep_table_write(page,
+                    &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
+                                        .name_least = 24,
+                                        .name = name_stage,
+                                        .column = of_stage,
+                                        .columns = COUNT(of_stage),
+                                        .rows = ranks->frontier.row,
+                                        .size = sizeof *ranks->frontier.row,
+                                        .count = ranks->frontier.row_count});
+}

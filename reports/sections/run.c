@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run in numbers: a line for each of throughput, utilisation, phases, counters, system.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+
+void rep_section_phases(struct page *page, const struct an_result *result)
+{
+    char a[32], b[32];
+    if (!result->phase_count)
+        return;
+    page_label(page, "Phases");
+    for (size_t i = 0; i < result->phase_count; i++)
+        page_item(page, "%s %" PRId64 " %s, %s, %s of it on the step's thread",
+                  result->phases[i].name, result->phases[i].count,
+                  result->phases[i].count == 1 ? "time" : "times",
+                  page_time(a, result->phases[i].wall_ms * 1e6),
+                  page_time(b, result->phases[i].exposed_ms * 1e6));
+    page_item(page, "cut out of steps");
+    page_end(page);
+}
+
+void rep_section_throughput(struct page *page, const struct an_result *result)
+{
+    const struct an_steps *steps = &result->steps;
+    char a[32], b[32];
+    if (!steps->median_ms.valid)
+        return;
+    page_label(page, "Throughput");
+    if (steps->tokens_per_s.valid)
+        page_item(page, "%s tokens/s", page_number(a, steps->tokens_per_s.value));
+    if (steps->samples_per_s.valid)
+        page_item(page, "%s samples/s", page_number(a, steps->samples_per_s.value));
+    page_item(page, "steps from %.80s", steps->source);
+    if (!result->gpu.reason && steps->host_median_ms.valid)
+        page_item(page, "on the host a step takes %s, on the device %s",
+                  page_time(a, steps->host_median_ms.value * 1e6),
+                  page_time(b, steps->median_ms.value * 1e6));
+    if (steps->between_ms.valid && (result->gpu.reason || steps->between_ms.value > 0))
+        page_item(page, "%s between steps", page_time(a, steps->between_ms.value * 1e6));
+    if (steps->outlier_count)
+        page_item(page, "%zu slow %s, the slowest %" PRId64 " (%s)", steps->outlier_count,
+                  steps->outlier_count == 1 ? "step" : "steps", steps->outliers[0].index,
+                  page_time(a, steps->outliers[0].ms * 1e6));
+    page_end(page);
+    if (!steps->group_count)
+        return;
+    page_label(page, "Step sizes");
+    for (size_t i = 0; i < steps->group_count; i++)
+        if (steps->groups[i].tokens.valid)
+            page_item(page, "%" PRId64 " steps of %" PRId64 " tokens: %s", steps->groups[i].count,
+                      steps->groups[i].tokens.value,
+                      page_time(a, steps->groups[i].median_ms * 1e6));
+    page_end(page);
+}
+
+static void ratio_item(struct page *page, const char *name, struct an_value v, const char *note)
+{
+    if (v.valid)
+        page_item(page, "%s %.1f %%%s", name, 100 * v.value, note);
+}
+
+void rep_section_utilization(struct page *page, const struct an_result *result)
+{
+    const struct an_utilization *utilization = &result->utilization;
+    char a[32];
+    if (!result->steps.counted)
+        return;
+    bool partial = utilization->flop_coverage_pct.valid &&
+                   utilization->flop_coverage_pct.value < 95; /* DESIGN 5: then there is no MFU */
+    page_label(page, "Utilisation");
+    bool palm =
+        utilization->mfu_palm.valid &&
+        (!utilization->mfu.valid ||
+         utilization->mfu_palm.value != utilization->mfu.value); /* the same without attention */
+    ratio_item(page, "MFU", utilization->mfu, palm ? " (causal)" : "");
+    if (palm)
+        ratio_item(page, "MFU", utilization->mfu_palm, " (PaLM)");
+    ratio_item(page, "HFU", utilization->hfu, "");
+    if (!utilization->mfu.valid)
+        page_item(page, "MFU not known: %.300s", utilization->mfu.reason);
+    if (utilization->peak_flops.valid)
+        page_item(page, "of %s %s (%.120s)", page_si(a, utilization->peak_flops.value, "FLOP/s"),
+                  utilization->dtype ? utilization->dtype : "",
+                  utilization->peak_source ? utilization->peak_source : "");
+    if (utilization->mfu_measured.valid &&
+        utilization->roof_measured_flops
+            .valid) /* its own roof beside it: the one above is another */
+        page_item(page, "MFU %.1f %% of the measured roof of products, %s",
+                  100 * utilization->mfu_measured.value,
+                  page_si(a, utilization->roof_measured_flops.value, "FLOP/s"));
+    if (utilization->model_flops_per_step.valid && utilization->hardware_flops_per_step.valid)
+        page_item(page, "%smodel %s a step", partial ? "of what is known: " : "",
+                  page_si(a, (double)utilization->model_flops_per_step.value, "FLOP"));
+    if (utilization->achieved_flops.valid && !partial)
+        page_item(page, "%s executed", page_si(a, utilization->achieved_flops.value, "FLOP/s"));
+    page_end(page);
+}
+
+/* ---- system, counters --------------------------------------------------------------------------------------------------- */
+
+static void value_item(struct page *page, struct an_value v, const char *format)
+{
+    if (v.valid)
+        page_item(page, format, v.value);
+}
+
+static void bytes_item(struct page *page, struct an_value v, const char *name)
+{
+    char a[32];
+    if (v.valid)
+        page_item(page, "%s %s", name, page_bytes(a, v.value));
+}
+
+void rep_section_system(struct page *page, const struct an_result *result)
+{
+    const struct an_system *system = &result->system;
+    if (system->reason && result->trust.source && strcmp(result->trust.source, "tacho") != 0)
+        return; /* a trace of another tool never has one */
+    page_label(page, "System");
+    if (system->reason) {
+        page_item(page, "not sampled: %.300s", system->reason);
+        page_end(page);
+        return;
+    }
+    if (system->cpu_cores.valid && result->run.cores.valid)
+        page_item(page, "CPU %.2f of %" PRId64 " cores", system->cpu_cores.value,
+                  result->run.cores.value);
+    else
+        value_item(page, system->cpu_cores, "CPU %.2f cores");
+    value_item(page, system->machine_busy_pct, "machine %.0f %% busy");
+    value_item(page, system->other_cores, "other programs %.2f");
+    value_item(page, system->cpu_wait_pct, "ready without a core %.1f %% of the steps");
+    bytes_item(page, system->rss_peak_bytes, "memory at most");
+    bytes_item(page, system->read_bytes, "storage read");
+    bytes_item(page, system->write_bytes, "written");
+    value_item(page, system->major_faults,
+               system->major_faults.value == 1 ? "%.0f major fault" : "%.0f major faults");
+    value_item(page, system->minor_faults, "%.0f minor faults");
+    value_item(page, system->involuntary_switches, "%.0f involuntary switches");
+    value_item(page, system->voluntary_switches, "%.0f voluntary");
+    value_item(page, system->instructions_per_cycle, "%.2f instructions a cycle");
+    page_end(page);
+}
+
+/* How many series have the name of the i-th, each of another rank; 0: one before it has spoken for
+ * them. */
+static size_t alike(const struct an_result *result, size_t i)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < result->series_count; k++)
+        if (!strcmp(result->series[k].name, result->series[i].name) &&
+            !strcmp(result->series[k].unit, result->series[i].unit)) {
+            if (k < i)
+                return 0;
+            n++;
+        }
+    return n;
+}
+
+void rep_section_series(struct page *page, const struct an_result *result)
+{
+    char a[32], b[32], of[40];
+    if (!result->series_count)
+        return;
+    size_t shown = 0, rest = 0;
+    for (size_t i = 0; i < result->series_count; i++) {
+        const struct an_series *series = &result->series[i];
+        if (!result->memory.reason && !strncmp(series->name, "memory.", 7))
+            continue; /* has a place of its own */
+        if (!strcmp(series->name, "steps_planned"))
+            continue; /* once, for who watches */
+        if (shown == 8) {
+            rest++;
+            continue;
+        }
+        size_t same = alike(result, i);
+        if (!same)
+            continue;
+        *of = 0;
+        if (same > 1)
+            snprintf(of, sizeof of, " (first of %zu)", same);
+        if (!shown++)
+            page_label(page, "Counters");
+        if (!strcmp(series->unit, "bytes")) {
+            page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name,
+                      page_bytes(a, series->first), page_bytes(b, series->last), of);
+            continue;
+        }
+        page_item(page, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", series->name,
+                  page_number(a, series->first), page_number(b, series->last),
+                  *series->unit ? " " : "", series->unit, of);
+    }
+    if (rest)
+        page_item(page, "%zu more", rest);
+    if (shown)
+        page_end(page);
+}

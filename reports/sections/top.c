@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a report begins with: what ran, what to change, where a step goes; and the card of each
+ * finding.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+
+/* ---- head --------------------------------------------------------------------------------------------------------------- */
+
+/* "2 x NVIDIA A100"; devices of several kinds are counted by kind. */
+static void header_devices(struct page *page, const struct an_result *result)
+{
+    for (size_t i = 0; i < result->gpu_count; i++) {
+        size_t same = 0;
+        bool first = true;
+        for (size_t k = 0; k < result->gpu_count; k++) {
+            same += !strcmp(result->gpus[k].name, result->gpus[i].name);
+            first = first && (k >= i || strcmp(result->gpus[k].name, result->gpus[i].name));
+        }
+        const char *name = *result->gpus[i].name ? result->gpus[i].name
+                           : same == 1           ? "device"
+                                                 : "devices";
+        if (first && same == 1 && *result->gpus[i].name)
+            page_item(page, "%.100s", name);
+        else if (first)
+            page_item(page, "%zu %s%.100s", same, *result->gpus[i].name ? "\xc3\x97 " : "", name);
+    }
+}
+
+void rep_section_header(struct page *page, const struct an_result *result)
+{
+    char a[32], b[32];
+    const struct an_steps *s = &result->steps;
+    page_label(page, NULL);
+    if (*result->run.program)
+        page_item(page, "%.200s", result->run.program);
+    if (result->run.ranks)
+        page_item(page, "%" PRId64 " %s", result->run.ranks,
+                  result->run.ranks == 1 ? "rank" : "ranks");
+    else if (result->run.processes)
+        page_item(page, "%" PRId64 " %s", result->run.processes,
+                  result->run.processes == 1 ? "process" : "processes");
+    if (result->run.cores.valid)
+        page_item(page, "%" PRId64 " %s", result->run.cores.value,
+                  result->run.cores.value == 1 ? "core" : "cores");
+    if (!result->gpu.reason)
+        header_devices(page, result);
+    if (result->utilization.dtype)
+        page_item(page, "%.60s", result->utilization.dtype);
+    if (s->median_ms.valid) {
+        bool even = result->run.ranks > 1 && s->counted % result->run.ranks == 0;
+        int64_t steps = even ? s->counted / result->run.ranks : s->counted;
+        page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", steps, steps == 1 ? "step" : "steps",
+                  even                    ? " a rank"
+                  : result->run.ranks > 1 ? " of all ranks"
+                                          : "",
+                  page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6));
+    } else if (result->run.duration_s.valid)
+        page_item(page, "%s", page_time(a, result->run.duration_s.value * 1e9));
+    if (result->run.live)
+        page_item(page, "still running");
+    if (*result->run.file)
+        page_item(page, "%.1000s", result->run.file);
+    page_end(page);
+}
+
+/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+
+const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain)
+{
+    if (gain->ceiling && gain->high.valid)
+        snprintf(buf, size, "\xe2\x89\xa4 +%.0f %% (ceiling)", gain->high.value);
+    else if (gain->expected.valid && gain->low.valid && gain->high.valid)
+        snprintf(buf, size, "+%.0f %% [%.0f, %.0f]", gain->expected.value, gain->low.value,
+                 gain->high.value);
+    else
+        snprintf(buf, size, "no gain claimed");
+    return buf;
+}
+
+/* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
+static const char *together_words(const struct an_result *result, char *buf, size_t size)
+{
+    const struct an_what_if *all = &result->advice.together;
+    char which[80] = "", gain[64];
+    size_t n = 0, left = 0;
+    for (size_t i = 0; i < result->finding_count; i++)
+        for (size_t k = 0; k < result->advice.edit_count; k++)
+            left += result->advice.edits[k].of == result->findings[i].id &&
+                    !result->advice.edits[k].reason;
+    for (size_t i = 0; i < result->finding_count && all->edit; i++)
+        for (size_t k = 0; k < result->advice.edit_count; k++) {
+            size_t length = strlen(which);
+            if (result->advice.edits[k].of != result->findings[i].id ||
+                result->advice.edits[k].reason)
+                continue;
+            snprintf(which + length, sizeof which - length, "%s%zu",
+                     n == 0          ? ""
+                     : n + 1 == left ? " and "
+                                     : ", ",
+                     i + 1);
+            n++;
+        }
+    if (all->edit && !all->reason && n > 1)
+        snprintf(buf, size, "%.79s together %s: gains do not add up", which,
+                 rep_gain_text(gain, sizeof gain, &all->gain));
+    else
+        snprintf(buf, size, "gains do not add up");
+    return buf;
+}
+
+void rep_section_findings(struct page *page, const struct an_result *result)
+{
+    char gain[200];
+    if (!result->finding_count) {
+        if (!result->checked_count)
+            return;
+        page_label(page, result->healthy ? "Healthy" : "Checked");
+        if (result->healthy)
+            page_item(page, "nothing above 2 %% of a step was found");
+        for (size_t i = 0; i < result->checked_count; i++)
+            page_item(page, "%s%s", i ? "" : "looked for: ", result->checked[i]);
+        page_end(page);
+        page_blank(page);
+        return;
+    }
+    page_head(page, "What to change");
+    for (size_t i = 0; i < result->finding_count; i++) {
+        const struct an_finding *finding = &result->findings[i];
+        page_entry(page, i + 1, finding->id, rep_gain_text(gain, sizeof gain, &finding->gain),
+                   finding->action);
+    }
+    size_t gains = 0;
+    for (size_t i = 0; i < result->finding_count; i++)
+        gains += result->findings[i].gain.high.valid;
+    if (gains > 1)
+        page_text(page, 4, together_words(result, gain, sizeof gain));
+    page_blank(page);
+}
+
+static void card(struct page *page, const struct an_finding *finding, size_t number)
+{
+    char head[800], gain[64];
+    page_blank(page);
+    snprintf(head, sizeof head, "%zu  %.60s: %.700s", number, finding->id, finding->claim);
+    page_card(page, finding->id, head);
+    page_label(page, "   Evidence");
+    for (size_t i = 0;
+         i < sizeof finding->evidence / sizeof *finding->evidence && finding->evidence[i]; i++)
+        page_item(page, "%s", finding->evidence[i]);
+    page_end(page);
+    const struct {
+        const char *label, *text;
+    } rows[] = {{"   Do", finding->action},
+                {"   Effort", finding->effort},
+                {"   Verify", finding->verify},
+                {"   Wrong if", finding->wrong_when}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        page_label(page, rows[i].label);
+        page_item(page, "%s", rows[i].text);
+        page_end(page);
+    }
+    page_label(page, "   Gain");
+    page_item(page, "%s", rep_gain_text(gain, sizeof gain, &finding->gain));
+    page_item(page, "%s", finding->method);
+    page_item(page, "confidence %s", an_confidence_text(finding->confidence));
+    page_end(page);
+}
+
+/* ---- where a step goes -------------------------------------------------------------------------------------------------- */
+
+static int decimals(double largest)
+{
+    return largest >= 100 ? 1 : largest >= 1 ? 3 : 5;
+}
+
+/* A class, or the step itself: no label. */
+struct budget_row {
+    const char *label;
+    double ms, pct;
+    int digits;
+};
+
+static void budget_name(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%s", ((const struct budget_row *)row)->label);
+}
+static void budget_ms(char *b, const void *row)
+{
+    const struct budget_row *budget_row = row;
+    snprintf(b, REP_CELL, "%.*f", budget_row->digits, budget_row->ms);
+}
+static void budget_pct(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct budget_row *)row)->pct);
+}
+static double budget_bar(const void *row)
+{
+    const struct budget_row *budget_row = row;
+    return *budget_row->label ? budget_row->pct : NAN;
+}
+static const struct rep_column of_budget[] = {{"mean ms", 11, budget_ms}, {"%", 8, budget_pct}};
+
+const char *rep_class_name(const struct an_result *result, int class)
+{
+    if (class == AN_CLASS_HOST && !result->budget.roles_known)
+        return "in ranges that do not say what they are";
+    if (class == AN_CLASS_HOST && !result->gpu.reason)
+        return "host: launches, framework, waits";
+    return an_class_label((enum an_class) class);
+}
+
+static void budget_table(struct page *page, const struct an_result *result)
+{
+    const struct an_budget *budget = &result->budget;
+    struct budget_row row[AN_CLASS_COUNT + 1];
+    size_t n = 0;
+    double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
+    int digits = decimals(step_ms);
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        if (!budget->pct[k].valid ||
+            (!budget->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+            continue;
+        row[n++] =
+            (struct budget_row){rep_class_name(result, k), step_ms * budget->pct[k].value / 100,
+                                budget->pct[k].value, digits};
+    }
+    row[n++] = (struct budget_row){"", step_ms, 100, digits};
+    const struct rep_table table = {.title = "Where a step goes",
+                                    .name = budget_name,
+                                    .column = of_budget,
+                                    .columns = sizeof of_budget / sizeof *of_budget,
+                                    .rows = row,
+                                    .size = sizeof *row,
+                                    .count = n,
+                                    .most = n,
+                                    .words = true,
+                                    .bar = budget_bar};
+    rep_table_write(page, &table);
+}
+
+void rep_section_budget(struct page *page, const struct an_result *result)
+{
+    const struct an_budget *budget = &result->budget;
+    if (!result->steps.source)
+        return; /* the verdict has said so */
+    if (budget->reason) {
+        page_label(page, "Step budget");
+        page_item(page, "not known: %.300s", budget->reason);
+        page_end(page);
+        page_blank(page);
+        return;
+    }
+    page_picture(page, PAGE_BUDGET, result);
+    budget_table(page, result);
+    if (result->device_count > 1)
+        for (size_t i = 0; i < result->device_count; i++)
+            if (result->devices[i].worst) {
+                char text[160];
+                snprintf(text, sizeof text,
+                         " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
+                         result->device_count, result->gpu.reason ? "ranks" : "devices",
+                         result->devices[i].rank, result->devices[i].device,
+                         result->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+                page_text(page, 1, text);
+            }
+    if (result->steps.note)
+        page_text(page, 1, result->steps.note);
+    if (result->steps.detailed < result->steps.counted) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
+                 result->steps.detailed, result->steps.counted);
+        page_text(page, 1, text);
+    }
+    page_blank(page);
+}
+
+void rep_section_cards(struct page *page, const struct an_result *result)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        card(page, &result->findings[i], i + 1);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why one may believe the report, and what its numbers mean.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+
+#define LOSSES_MOST 12
+
+static void trust_losses(struct page *page, const struct an_trust *trust)
+{
+    page_item(page, "%" PRId64 " events", trust->events);
+    if (trust->lost_events.valid)
+        page_item(page, "%" PRId64 " lost", trust->lost_events.value);
+    else
+        page_item(page, "lost: %.300s", trust->lost_events.reason);
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < trust->loss_count; i++) {
+        const struct an_loss *loss = &trust->losses[i];
+        if (!strncmp(loss->source, "counter ", 8))
+            continue; /* they stand under "Not measured" */
+        if (shown == LOSSES_MOST)
+            more++;
+        else if (loss->count.valid)
+            page_item(page, "%.60s: %.300s: %" PRId64, loss->source, loss->reason,
+                      loss->count.value);
+        else
+            page_item(page, "%.60s: %.300s", loss->source, loss->reason);
+        shown += shown < LOSSES_MOST;
+    }
+    if (more)
+        page_item(page, "%zu more kinds of loss: tacho report --json", more);
+}
+
+/* Counters of one status together. */
+static void trust_gaps(struct page *page, const struct an_trust *trust)
+{
+    if (!trust->gap_count)
+        return;
+    page_label(page, "Not measured");
+    for (size_t i = 0; i < trust->gap_count; i++) {
+        bool first = true;
+        char text[600];
+        size_t used = 0;
+        for (size_t k = 0; k < i && first; k++)
+            first = strcmp(trust->gaps[k].status, trust->gaps[i].status) != 0;
+        for (size_t k = i; k < trust->gap_count && first && used < sizeof text; k++)
+            if (!strcmp(trust->gaps[k].status, trust->gaps[i].status))
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s",
+                                         used ? ", " : "", trust->gaps[k].name);
+        if (first)
+            page_item(page, "%s (%.160s)", text, trust->gaps[i].status);
+    }
+    page_end(page);
+}
+
+static bool left_out_before(const struct an_steps *steps, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (steps->excluded[k].index == steps->excluded[i].index &&
+            !strcmp(steps->excluded[k].reason, steps->excluded[i].reason))
+            return true;
+    return false;
+}
+
+static void trust_steps(struct page *page, const struct an_steps *steps)
+{
+    if (!steps->excluded_count)
+        return;
+    char text[400];
+    size_t used = (size_t)snprintf(text, sizeof text, "steps left out of statistics:"), shown = 0,
+           last = 0;
+    for (; last < steps->excluded_count && shown < 6 && used < sizeof text; last++)
+        if (!left_out_before(steps, last)) /* else of another rank */
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s %" PRId64 " (%s)",
+                                     shown++ ? "," : "", steps->excluded[last].index,
+                                     steps->excluded[last].reason);
+    if (last < steps->excluded_count && used < sizeof text)
+        snprintf(text + used, sizeof text - used, " and %zu more", steps->excluded_count - last);
+    page_item(page, "%s", text);
+}
+
+static void count_item(struct page *page, struct an_count count, const char *one, const char *many,
+                       const char *means)
+{
+    if (count.valid && count.value)
+        page_item(page, "%" PRId64 " %s%s", count.value, count.value == 1 ? one : many, means);
+}
+
+/* What the capture of the accelerator is worth, in plain words. */
+static void trust_capture(struct page *page, const struct an_quality *quality)
+{
+    char a[32];
+    if (quality->reason)
+        return;
+    page_label(page, "Capture");
+    struct an_count copies = quality->launches_without_op;
+    if (quality->kernels_lost.valid && copies.valid)
+        copies.value -= quality->kernels_lost.value;
+    count_item(page, quality->kernels_lost, "launch of a kernel has", "launches of kernels have",
+               " no kernel in the file");
+    count_item(page, quality->kernels_lost.valid ? copies : quality->launches_without_op,
+               "other launching call has", "other launching calls have",
+               " no device op in the file");
+    count_item(page, quality->ops_without_launch, "device op has", "device ops have",
+               " no launch in the file: counted in every time, what asked for them is not known");
+    if (quality->launches_without_op.valid && !quality->launches_without_op.value &&
+        quality->ops_without_launch.valid && !quality->ops_without_launch.value)
+        page_item(page, "every launch has its device op and every device op its launch");
+    count_item(page, quality->zero_times, "device row has", "device rows have",
+               " no usable time: left out");
+    if (quality->unknown_kernels.valid && quality->unknown_kernels.value &&
+        quality->unknown_pct.valid && quality->unknown_names.valid)
+        page_item(page,
+                  "%" PRId64 " kernels of %" PRId64
+                  " names, %.1f %% of kernel time, are of no known class: counted as compute "
+                  "(--classes FILE)",
+                  quality->unknown_kernels.value, quality->unknown_names.value,
+                  quality->unknown_pct.value);
+    else
+        count_item(page, quality->unknown_kernels, "kernel is", "kernels are",
+                   " of no known class: counted as compute (--classes FILE)");
+    count_item(page, quality->cut_steps, "step is", "steps are", " cut off by the recording");
+    if (quality->start_gap_ms.valid && quality->start_gap_ms.value >= 1)
+        page_item(page, "the first launch is %s before the first device op",
+                  page_time(a, quality->start_gap_ms.value * 1e6));
+    if (quality->profiler_overhead_ms.valid && quality->profiler_overhead_ms.value > 0)
+        page_item(page, "the profiler names %s as its own",
+                  page_time(a, quality->profiler_overhead_ms.value * 1e6));
+    if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > 0)
+        page_item(page, "%s %% of the host's steps",
+                  page_digits(a, quality->step_overhead_pct.value, 2));
+    for (size_t i = 0; i < quality->sign_count; i++)
+        page_item(page, "%.400s", quality->signs[i]);
+    if (!page->joined)
+        page_item(page, "nothing odd");
+    page_end(page);
+}
+
+static const char *run_key(const struct an_result *result, const char *key)
+{
+    for (size_t i = 0; i < result->run.key_count; i++)
+        if (!strcmp(result->run.keys[i].key, key))
+            return result->run.keys[i].value;
+    return "";
+}
+
+/* When, where, what: who is forwarded the report was not there. */
+static void trust_recorded(struct page *page, const struct an_result *result)
+{
+    const char *start = run_key(result, "start"), *cpu = run_key(result, "cpu.model"),
+               *kernel = run_key(result, "kernel");
+    const char *command = result->run.command ? result->run.command : "";
+    bool quoted = strchr(command, '`') != NULL;
+    if (!*start && !*cpu && !*kernel && !*command)
+        return;
+    page_label(page, "Recorded");
+    if (*start)
+        page_item(page, "%.60s", start);
+    if (*result->run.host)
+        page_item(page, "on %.100s", result->run.host);
+    if (*cpu)
+        page_item(page, "%.100s", cpu);
+    if (*kernel)
+        page_item(page, "%.100s", kernel);
+    if (*command)
+        page_item(page, quoted ? "command: %s" : "command: `%s`", command);
+    page_end(page);
+}
+
+void rep_section_trust(struct page *page, const struct an_result *result)
+{
+    const struct an_trust *trust = &result->trust;
+    page_blank(page);
+    page_label(page, "Trust");
+    trust_losses(page, trust);
+    if (trust->overhead_pct.valid)
+        page_item(page, "overhead %.2f %% [%.2f, %.2f]", trust->overhead_pct.value,
+                  trust->overhead_low_pct.value, trust->overhead_high_pct.value);
+    else
+        page_item(page, "overhead not known: %.300s", trust->overhead_pct.reason);
+    trust_steps(page, &result->steps);
+    if (trust->open_ranges)
+        page_item(page, "%" PRId64 " %s without an end", trust->open_ranges,
+                  trust->open_ranges == 1 ? "range" : "ranges");
+    if (*trust->ended)
+        page_item(page, "ended: %.200s", trust->ended);
+    else if (*result->run.ended)
+        page_item(page, "ended: %.200s", result->run.ended);
+    if (*trust->clock)
+        page_item(page, "clock %.60s", trust->clock);
+    bool foreign = trust->source && *trust->source && strcmp(trust->source, "tacho") != 0;
+    if (*trust->version)
+        page_item(page, "%s by tacho %.60s", foreign ? "imported" : "recorded", trust->version);
+    if (foreign)
+        page_item(page, "recorded by %.60s%s%.200s", trust->source,
+                  trust->tool && *trust->tool ? ": " : "", trust->tool ? trust->tool : "");
+    page_end(page);
+    trust_capture(page, &result->quality);
+    trust_gaps(page, trust);
+    bool first = true;
+    for (size_t i = 0; i < trust->problem_count; i++) {
+        if (!result->quality.reason && !strncmp(trust->problems[i], "CAPTURE: ", 9))
+            continue; /* the lines of Capture have said so */
+        if (trust->problems[i] == result->caution)
+            continue; /* the head has */
+        page_label(page, first ? "Problems" : "");
+        first = false;
+        page_item(page, "%.400s", trust->problems[i]);
+        page_end(page);
+    }
+    trust_recorded(page, result);
+}
+
+void rep_section_definitions(struct page *page)
+{
+    char text[1600];
+    page_blank(page);
+    page_head(page, "Definitions");
+    for (const struct an_metric *metric = an_metrics; metric->key; metric++) {
+        bool both = *metric->formula && *metric->reading;
+        snprintf(text, sizeof text, "%s%s%s", metric->formula, both ? "; " : "", metric->reading);
+        page_term(page, metric->key, *metric->formula ? metric->unit : "", text);
+    }
+}

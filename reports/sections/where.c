@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where device time belongs: by operator, module, line or annotation; the roofline; another tool's
+ * figures.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+#include "reports/words/select.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+/* ---- attribution -------------------------------------------------------------------------------------------------------- */
+
+static void by_share(char *b, const void *row)
+{
+    const struct an_attribution_row *attribution_row = row;
+    if (attribution_row->share_pct.valid)
+        snprintf(b, REP_CELL, "%.1f", attribution_row->share_pct.value);
+}
+static void by_device(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_attribution_row *)row)->device_ns);
+}
+static void by_host(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_attribution_row *)row)->host_ns);
+}
+static void by_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->count);
+}
+static void by_kernels(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->kernels);
+}
+static void by_rate(char *b, const void *row)
+{
+    const struct an_attribution_row *attribution_row = row;
+    if (attribution_row->flops_per_s.valid && attribution_row->flops_per_s.value > 0)
+        page_si(b, attribution_row->flops_per_s.value, "");
+}
+/* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of
+ * the path tell where it is.
+ */
+static const char *line_name(const char *name)
+{
+    const char *at = strstr(name, ".py(");
+    while (at && at > name && at[-1] != '/')
+        at--;
+    return at ? at : name;
+}
+static void name_by(char b[REP_NAME], const void *row)
+{
+    const char *name = line_name(((const struct an_attribution_row *)row)->name);
+    snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+}
+static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device},
+                                          {"host", 9, by_host},      {"count", 8, by_count},
+                                          {"FLOP/s", 8, by_rate},    {"kernels", 9, by_kernels}};
+
+void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
+                           char title[80])
+{
+    snprintf(title, 80, "Device time by %.20s", attribution->by ? attribution->by : "op");
+    *table = (struct rep_table){.title = title,
+                                .name = name_by,
+                                .name_least = 40,
+                                .column = of_by,
+                                .columns = COUNT(of_by),
+                                .rows = attribution->rows,
+                                .size = sizeof *attribution->rows,
+                                .count = attribution->reason ? 0 : attribution->row_count};
+}
+
+void rep_section_attribution(struct page *page, const struct an_result *result)
+{
+    const struct an_attribution *attribution = rep_attribution(result, page->by);
+    char title[80], time[32];
+    if (result->gpu.reason)
+        return;
+    if (attribution->reason || !attribution->row_count) {
+        page_blank(page);
+        page_label(page, "Attribution");
+        page_item(page, "by %.20s not known: %.300s", attribution->by ? attribution->by : "op",
+                  attribution->reason ? attribution->reason : "no host range launched device work");
+        page_end(page);
+        return;
+    }
+    struct rep_table table;
+    rep_table_attribution(attribution, &table, title);
+    rep_table_write(page, &table);
+    if (attribution->unattributed_ns > 0) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 " and %s of device time that nothing on the host could be found for",
+                 page_time(time, (double)attribution->unattributed_ns));
+        page_text(page, 1, text);
+    }
+}
+
+/* ---- roofline ----------------------------------------------------------------------------------------------------------- */
+
+static void roof_bound(char *b, const void *row)
+{
+    const struct an_roofline_point *point = row;
+    bool cached = point->bound && point->level && !strcmp(point->bound, "cached");
+    snprintf(b, REP_CELL, "%.12s%s%.4s", point->bound ? point->bound : "", cached ? " " : "",
+             cached ? point->level : "");
+}
+static void roof_time(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_roofline_point *)row)->time_ns);
+}
+static void roof_intensity(char *b, const void *row)
+{
+    const struct an_roofline_point *point = row;
+    if (isfinite(point->intensity))
+        page_digits(b, point->intensity, 3);
+}
+static void roof_achieved(char *b, const void *row)
+{
+    const struct an_roofline_point *point = row;
+    if (isfinite(point->achieved_flops))
+        page_si(b, point->achieved_flops, "");
+}
+static void roof_attainable(char *b, const void *row)
+{
+    const struct an_roofline_point *point = row;
+    if (isfinite(point->attainable_flops) && point->attainable_flops > 0)
+        page_si(b, point->attainable_flops, "");
+}
+static void roof_share(char *b, const void *row)
+{
+    const struct an_roofline_point *point = row;
+    if (isfinite(point->achieved_flops) && isfinite(point->attainable_flops) &&
+        point->attainable_flops > 0)
+        snprintf(b, REP_CELL, "%.0f", 100 * point->achieved_flops / point->attainable_flops);
+}
+static void roof_dtype(char *b, const void *row)
+{
+    const char *dtype = ((const struct an_roofline_point *)row)->dtype;
+    snprintf(b, REP_CELL, "%.12s", dtype ? dtype : "");
+}
+static void name_point(char b[REP_NAME], const void *row)
+{
+    const struct an_roofline_point *point = row;
+    snprintf(b, REP_NAME, "%.1000s%s", *point->name ? point->name : "(unnamed)",
+             !strcmp(point->pass, "recompute") ? ", again" : "");
+}
+static const struct rep_column of_roof[] = {
+    {"time", 9, roof_time},       {"FLOP/byte", 10, roof_intensity}, {"FLOP/s", 8, roof_achieved},
+    {"roof", 8, roof_attainable}, {"% of roof", 10, roof_share},     {"bound", 11, roof_bound},
+    {"type", 9, roof_dtype}};
+
+/* What bounds points in the words of the table: of the DRAM the highest of its rows. NULL: nothing.
+ */
+static const char *roof_label(const struct an_ceiling *ceiling)
+{
+    static const char *const labels[][2] = {{"flops", ""},
+                                            {"gemm", " products"},
+                                            {"bandwidth", "DRAM"},
+                                            {"bandwidth_read", "DRAM"},
+                                            {"bandwidth_write", "DRAM"},
+                                            {"bandwidth_update", "DRAM"},
+                                            {"bandwidth_l3", "L3"},
+                                            {"bandwidth_l2", "L2"},
+                                            {"bandwidth_l1", "L1"}};
+    for (size_t i = 0; i < COUNT(labels) && ceiling->value > 0; i++)
+        if (!strcmp(ceiling->resource, labels[i][0]))
+            return labels[i][1];
+    return NULL;
+}
+
+const char *rep_ceiling_label(const struct an_result *result, size_t i)
+{
+    const struct an_ceiling *x = &result->ceilings[i];
+    const char *label = roof_label(x);
+    for (size_t k = 0; label && k < result->ceiling_count;
+         k++) { /* the highest of those that say the same, the first of equal ones */
+        const struct an_ceiling *y = &result->ceilings[k];
+        bool alike = roof_label(y) && !strcmp(roof_label(y), label) && !strcmp(y->dtype, x->dtype);
+        if (alike && (y->value > x->value || (!(y->value < x->value) && k < i)))
+            return NULL;
+    }
+    return label;
+}
+
+/* "fp32 428 GFLOP/s", "DRAM 28.1 GB/s" */
+static void roof_ceilings(struct page *page, const struct an_result *result)
+{
+    char a[32];
+    page_label(page, "Ceilings");
+    for (size_t i = 0; i < result->ceiling_count; i++) {
+        const struct an_ceiling *ceiling = &result->ceilings[i];
+        const char *label = rep_ceiling_label(result, i);
+        if (label)
+            page_item(
+                page, "%.20s%s %s", ceiling->dtype, label,
+                page_si(a, ceiling->value, strcmp(ceiling->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
+    }
+    page_end(page);
+}
+
+void rep_table_roofline(const struct an_result *result, struct rep_table *table)
+{
+    *table = (struct rep_table){.title = "Roofline",
+                                .name = name_point,
+                                .name_least = 35,
+                                .column = of_roof,
+                                .columns = COUNT(of_roof),
+                                .rows = result->points,
+                                .size = sizeof *result->points,
+                                .count = result->roofline.reason ? 0 : result->point_count};
+}
+
+void rep_section_roofline(struct page *page, const struct an_result *result)
+{
+    struct rep_table table;
+    rep_table_roofline(result, &table);
+    if (result->gpu.reason && result->roofline.reason && !result->utilization.hardware_flops.valid)
+        return; /* a program that does not say what its ranges compute */
+    if (result->roofline.reason || !result->point_count) {
+        page_blank(page);
+        page_label(page, "Roofline");
+        page_item(page, "absent: %.300s",
+                  result->roofline.reason ? result->roofline.reason
+                                          : "no op has known FLOPs and bytes");
+        page_end(page);
+        return;
+    }
+    page_picture(page, PAGE_ROOFLINE, result);
+    rep_table_write(page, &table);
+    roof_ceilings(page, result);
+    bool model = false;
+    for (size_t i = 0; i < result->point_count; i++)
+        model = model || !result->points[i].bytes_measured;
+    if (model)
+        page_text(page, 1,
+                  " bytes of a model: each tensor once. Above the memory roof means cached, in the "
+                  "level that is named");
+}
+
+/* ---- other tools -------------------------------------------------------------------------------------------------------- */
+
+static void compat_value(char *b, const void *row)
+{
+    const struct an_compat_row *compat_row = row;
+    if (isfinite(compat_row->value))
+        snprintf(b, REP_CELL, "%.13g", compat_row->value);
+    else
+        snprintf(b, REP_CELL, "n/a");
+}
+static void compat_unit(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.8s", ((const struct an_compat_row *)row)->unit);
+}
+static void name_compat(char b[REP_NAME], const void *row)
+{
+    const struct an_compat_row *compat_row = row;
+    char rank[32] = "", device[32] = "";
+    if (compat_row->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", compat_row->rank);
+    if (compat_row->device >= 0)
+        snprintf(device, sizeof device, "gpu:%" PRId64 " ", compat_row->device);
+    snprintf(b, REP_NAME, "%s%s%.200s %.400s", rank, device, compat_row->section, compat_row->key);
+}
+static const struct rep_column of_compat[] = {{"value", 16, compat_value},
+                                              {"unit", 8, compat_unit}};
+
+void rep_section_compat(struct page *page, const struct an_result *result)
+{
+    const struct an_compat_table *compat_table = &result->compat;
+    char title[100];
+    if (!compat_table->tool)
+        return;
+    snprintf(title, sizeof title, "As %.80s", compat_table->tool);
+    if (compat_table->reason || !compat_table->row_count) {
+        page_blank(page);
+        page_label(page, "Compat");
+        page_item(page, "%s: not known: %.300s", title,
+                  compat_table->reason ? compat_table->reason : "it prints nothing for this run");
+        page_end(page);
+        return;
+    }
+    struct rep_table table = {.title = title,
+                              .name = name_compat,
+                              .column = of_compat,
+                              .columns = COUNT(of_compat),
+                              .rows = compat_table->rows,
+                              .size = sizeof *compat_table->rows,
+                              .count = compat_table->row_count,
+                              .most = compat_table->row_count};
+    rep_table_write(page, &table);
+}

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/data/data.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tui/data/tail.h"
+
+#define IDLE_MS \
+    2000 /* how often it is looked whether a run that is over is still there, or begins again */
+#define MESSAGE    1024
+#define PATIENCE_S 0.2 /* for a thread that is to end */
+#define YOUNG_S \
+    10 /* so long a run that began may have no step without anything to be said about it */
+#define STEPS_TELL \
+    3 /* steps that an analysis can tell something of: the first and the last do not count */
+
+struct tui_data {
+    const struct tui_source *source;
+    int interval_ms, event;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct tui_model *ready; /* under lock */
+    bool stop, again;        /* under lock */
+    int move;                /* under lock: parts to go on (or, below 0, back) */
+
+    /* the thread's */
+    struct tui_found found;
+    struct stat file;     /* what was opened */
+    bool opened, refused; /* refused: as it is, it cannot be read */
+    struct tui_tail *tail;
+    enum tui_run_state state;
+    char message[MESSAGE], reason[MESSAGE], window[256];
+    struct tui_shared *shared;
+    uint64_t version;
+    double changed, analysed, next_analysis; /* s, monotonic */
+    double taken_up;                         /* s, monotonic: when this run came onto the screen */
+    int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
+    int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
+    int unrecorded;                 /* polls in which nobody held the live run's lock */
+    bool final;    /* a run that is over was analysed, or a part that is not the newest */
+    int64_t until; /* where the part ends that the user went to; 0: the newest one */
+};
+
+static double clock_s(clockid_t id)
+{
+    struct timespec time;
+    clock_gettime(id, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, const char *format,
+                                                      ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(data->message, sizeof data->message, format, ap);
+    va_end(ap);
+}
+
+/* ---- handing over ------------------------------------------------------------------------------------------------------------- */
+
+static const char *put(char **at, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *from = memcpy(*at, text, n);
+    *at += n;
+    return from;
+}
+
+static struct tui_model *make_model(struct tui_data *data)
+{
+    struct tui_model *model = tui_tail_model(data->tail);
+    char *text = malloc(strlen(data->found.run) + 2 * strlen(data->message) + strlen(data->reason) +
+                        strlen(data->window) + 64);
+    double now = clock_s(CLOCK_MONOTONIC);
+    if (!model || !text) {
+        tui_model_free(model);
+        free(text);
+        return NULL;
+    }
+    model->memory[4] = text;
+    data->steps = model->steps_seen;
+    model->version = ++data->version;
+    model->state = data->state;
+    model->run = put(&text, data->found.run);
+    model->message = put(&text, data->message);
+    model->shared = tui_shared_hold(data->shared);
+    model->result = tui_shared_result(data->shared);
+    model->r_reason = model->result ? ""
+                                    : put(&text, *data->reason             ? data->reason
+                                                 : data->state == TUI_LOST ? data->message
+                                                                           : "reading the run");
+    model->window = put(&text, *data->window ? data->window : "the whole run");
+    model->age_s = data->state == TUI_LIVE && data->changed > 0 ? now - data->changed : 0;
+    model->r_age_s = model->result ? now - data->analysed : 0;
+    return model;
+}
+
+static void publish(struct tui_data *data)
+{
+    struct tui_model *model = make_model(data), *old;
+    uint64_t one = 1;
+    if (!model)
+        return; /* the next one may find memory */
+    pthread_mutex_lock(&data->lock);
+    old = data->ready;
+    data->ready = model;
+    pthread_mutex_unlock(&data->lock);
+    tui_model_free(old);
+    if (write(data->event, &one, sizeof one) < 0 && errno != EAGAIN)
+        return; /* the counter is full of news already */
+}
+
+/* ---- which file ---------------------------------------------------------------------------------------------------------------- */
+
+static void start_over(struct tui_data *data)
+{
+    struct tui_tail *fresh = tui_tail_new();
+    if (!fresh)
+        return;
+    tui_tail_free(data->tail);
+    data->tail = fresh;
+    tui_shared_drop(data->shared);
+    data->shared = NULL;
+    data->final = false;
+    data->until = 0;
+    data->slices = TUI_SLICES_LIVE;
+    data->next_analysis = data->changed = 0;
+    data->steps = data->analysed_steps = 0;
+    data->analysed_until = STORE_ABSENT;
+    *data->window = *data->reason = 0;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Takes up the file that was found; `again`: rows that were read before are not those of this file.
+ */
+static void take_up(struct tui_data *data, const struct tui_found *found, const struct stat *st,
+                    bool again)
+{
+    if (again)
+        start_over(data);
+    if (again || !data->opened)
+        data->taken_up = clock_s(CLOCK_MONOTONIC);
+    data->found = *found;
+    data->file = *st;
+    data->opened = true;
+    data->state = found->live ? TUI_LIVE : TUI_ENDED;
+    data->final = false;
+    data->unrecorded = 0;
+    data->next_analysis = 0;
+}
+
+static bool same_content(const struct stat *a, const struct stat *b)
+{
+    return same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* What was shown is not there any more, or nothing was shown yet. */
+static bool look_for_run(struct tui_data *data)
+{
+    struct tui_found found = data->found;
+    struct tacho_error err = {0};
+    struct stat st;
+    bool was_live = data->opened && data->found.live, known = data->opened;
+    int rc = data->source->find(data->source->ctx, &found, &err);
+    if (!rc && stat(found.path, &st) != 0)
+        rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
+    if (rc) {
+        if (known)
+            say(data, "%.900s: deleted or moved; this is what was read last", data->found.run);
+        else
+            say(data, "%s", err.what);
+        data->state = TUI_LOST;
+        return false;
+    }
+    if (data->refused && same_content(&st, &data->file))
+        return false; /* what was read last stays */
+    bool ended = was_live && !found.live, back = known && same_file(&st, &data->file);
+    data->refused = false;
+    take_up(data, &found, &st, known && !ended);
+    *data->message = 0;
+    if (known && !ended)
+        say(data, back ? "%.900s: is there again" : "%.900s: began again", found.run);
+    else if (ended)
+        say(data, "the run ended");
+    return true;
+}
+
+/* Is the file that was read last time still the one behind the name? */
+static bool still_there(const struct tui_data *data)
+{
+    struct stat st;
+    return data->opened && data->state != TUI_LOST && stat(data->found.path, &st) == 0 &&
+           same_file(&st, &data->file);
+}
+
+/* It cannot be read as it is: what was read before stays on the screen, until it is another one. */
+static void refuse(struct tui_data *data, const char *why)
+{
+    struct stat st;
+    say(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
+    data->state = TUI_LOST;
+    data->refused = stat(data->found.path, &st) == 0;
+    if (data->refused)
+        data->file = st;
+}
+
+/* Was a run that is over written to since? */
+static bool was_changed(struct tui_data *data)
+{
+    struct stat st;
+    if (stat(data->found.path, &st) || same_content(&st, &data->file))
+        return false;
+    data->file = st;
+    data->final = false;
+    return true;
+}
+
+/* Nobody writes a live run and it was not finished. Two polls, because its end takes a moment. */
+static void watch_recorder(struct tui_data *data)
+{
+    if (!data->found.live)
+        return;
+    data->unrecorded =
+        data->source->recorded(data->source->ctx, &data->found) ? 0 : data->unrecorded + 1;
+    if (data->unrecorded < 2) {
+        if (data->state == TUI_ENDED)
+            *data->message = 0; /* somebody records it again */
+        data->state = TUI_LIVE;
+        return;
+    }
+    data->state = TUI_ENDED;
+    say(data, "its recorder was killed: 'tacho recover %.900s' finishes the run", data->found.run);
+}
+
+static void tell_end(struct tui_data *data)
+{
+    const char *ended = tui_tail_key(data->tail, "ended");
+    if (data->found.live || !ended || strcmp(data->message, "the run ended") != 0)
+        return;
+    say(data, "the run ended: %.900s", ended);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------- */
+
+/* Analysis of a live run costs what the budget allows: the number of slices follows what the last
+ * one cost. */
+static void plan_next(struct tui_data *data, double cost)
+{
+    double now = clock_s(CLOCK_MONOTONIC),
+           fit = (double)data->slices * TUI_ANALYSIS_MS / 1e3 / (cost > 1e-4 ? cost : 1e-4);
+    double pause = cost / TUI_ANALYSIS_SHARE;
+    data->analysed = now;
+    data->next_analysis = now + (pause > 2 ? pause : 2);
+    fit = fit > 2.0 * (double)data->slices ? 2.0 * (double)data->slices : fit;
+    data->slices = fit < TUI_SLICES_LEAST   ? TUI_SLICES_LEAST
+                   : fit > TUI_SLICES_ENDED ? TUI_SLICES_ENDED
+                                            : (int64_t)fit;
+}
+
+/* A run that has only begun: that it has no steps says nothing about it. */
+static bool is_young(const struct tui_data *data, const struct an_result *result)
+{
+    int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail);
+    double lasted =
+        first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
+    return data->state == TUI_LIVE && !data->shared && result->steps.reason && lasted < YOUNG_S &&
+           clock_s(CLOCK_MONOTONIC) - data->taken_up < YOUNG_S;
+}
+
+static void analyse(struct tui_data *data, store_reader *reader)
+{
+    struct an_result *result = NULL;
+    struct tacho_error err = {0};
+    double before = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    bool over = data->state != TUI_LIVE;
+    int64_t whole = tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
+    bool small = tui_tail_slices(data->tail) <= whole;
+    int64_t slices = !over ? data->slices : small ? whole : TUI_SLICES_ENDED;
+    int rc = data->source->analyze(data->source->ctx, reader, &data->found, slices, data->until,
+                                   &result, &err);
+    plan_next(data, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
+    data->final = over || data->until;
+    data->analysed_until = tui_tail_newest(data->tail);
+    data->analysed_steps = data->steps;
+    if (rc) {
+        snprintf(data->reason, sizeof data->reason, "%s", err.what);
+        return;
+    }
+    if (is_young(data, result)) {
+        data->source->release(result);
+        data->next_analysis = 0; /* the next look: it costs little while there is little */
+        if (data->steps)
+            snprintf(data->reason, sizeof data->reason,
+                     "the run has just begun: where its time goes is told after a few more steps");
+        else
+            snprintf(data->reason, sizeof data->reason,
+                     "the run has just begun: no step has ended yet");
+        return;
+    }
+    tui_shared_drop(data->shared);
+    data->shared = tui_shared_new(result, data->source->release);
+    if (!data->shared)
+        return;
+    tui_tail_learn(data->tail, result);
+    *data->reason = 0;
+    snprintf(data->window, sizeof data->window, "%s",
+             result->run.window ? result->run.window : "the whole run");
+}
+
+static bool analysis_due(const struct tui_data *data)
+{
+    if (data->state != TUI_LIVE || data->until)
+        return !data->final;
+    const struct an_result *result = tui_shared_result(data->shared);
+    bool news = data->analysed_until != tui_tail_newest(data->tail) || !data->shared;
+    if (result && result->steps.reason && data->steps >= STEPS_TELL &&
+        data->analysed_steps < STEPS_TELL)
+        return true; /* the first that says something */
+    return news && clock_s(CLOCK_MONOTONIC) >= data->next_analysis;
+}
+
+static bool asked_to_stop(struct tui_data *data)
+{
+    pthread_mutex_lock(&data->lock);
+    bool stop = data->stop;
+    pthread_mutex_unlock(&data->lock);
+    return stop;
+}
+
+/* One look at the run. */
+static void look(struct tui_data *data)
+{
+    store_reader *r = NULL;
+    struct tacho_error err = {0};
+    bool analysed = false;
+    int rc, more = 1;
+    if (!still_there(data) && !look_for_run(data))
+        return;
+    watch_recorder(data);
+    if (data->final && data->state == TUI_ENDED && (data->found.live || !was_changed(data)))
+        return; /* there is nothing new in it */
+    if ((rc = store_open(data->found.path, &r, &err))) {
+        if (data->found.live && !still_there(data))
+            return; /* it is being finished at this moment: the next look finds it */
+        refuse(data, err.what);
+        return;
+    }
+    while (more > 0 && !asked_to_stop(data)) {
+        int64_t before = tui_tail_newest(data->tail);
+        more = tui_tail_poll(data->tail, r, TUI_POLL_ROWS);
+        if (tui_tail_newest(data->tail) != before)
+            data->changed = clock_s(CLOCK_MONOTONIC);
+        if (more > 0)
+            publish(data);
+    }
+    if (more < 0) {
+        refuse(data,
+               store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
+    } else {
+        tell_end(data);
+        if (!data->shared && !asked_to_stop(data))
+            publish(data); /* the first frame does not wait for the analysis */
+        if ((analysed = analysis_due(data) && !asked_to_stop(data)))
+            analyse(data, r);
+    }
+    store_reader_close(r);
+#ifdef __GLIBC__
+    if (analysed)
+        malloc_trim(0); /* what an analysis needs for a moment is not kept */
+#endif
+}
+
+static void follow_next(struct tui_data *data)
+{
+    struct tui_found found;
+    struct stat st;
+    if (data->state == TUI_LIVE || !data->opened || !data->source->next ||
+        !data->source->next(data->source->ctx, &found) || stat(found.path, &st) != 0)
+        return;
+    if (!strcmp(found.path, data->found.path) && same_file(&st, &data->file))
+        return;
+    take_up(data, &found, &st, true);
+    say(data, "another run began: %.900s", found.run);
+}
+
+/* To the part before the one that is shown, or behind it. Parts lie end to end; the first one is no
+ * shorter than the others. */
+static void move(struct tui_data *data, int parts)
+{
+    const struct an_result *result = tui_shared_result(data->shared);
+    int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail), until;
+    if (!parts || !result || !result->run.window || first == STORE_ABSENT || newest == STORE_ABSENT)
+        return;
+    int64_t start = result->run.part_start > first ? result->run.part_start : first,
+            end = data->until ? data->until : newest, width = end > start ? end - start : 1;
+    if (parts < 0) {
+        until = start - (-parts - 1) * width;
+        until = until < first + width ? first + width : until;
+        if (until >= end)
+            return; /* this is the first one */
+    } else {
+        until = end + parts * width;
+    }
+    data->until = until >= newest ? 0 : until;
+    data->final = false;
+    data->next_analysis = 0;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------------------------- */
+
+static void *thread_main(void *ctx)
+{
+    struct tui_data *data = ctx;
+    pthread_mutex_lock(&data->lock);
+    while (!data->stop) {
+        bool again = data->again;
+        int parts = data->move;
+        data->again = false;
+        data->move = 0;
+        pthread_mutex_unlock(&data->lock);
+        move(data, parts);
+        if (again) {
+            data->final = false;
+            data->next_analysis = 0;
+        }
+        follow_next(data);
+        look(data);
+        publish(data);
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        int ms = data->state == TUI_ENDED ? IDLE_MS : data->interval_ms;
+        until.tv_sec += ms / 1000;
+        until.tv_nsec += ms % 1000 * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000L;
+        }
+        pthread_mutex_lock(&data->lock);
+        while (!data->stop && !data->again && !data->move)
+            if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
+                break;
+    }
+    pthread_mutex_unlock(&data->lock);
+    return NULL;
+}
+
+static void data_free(struct tui_data *data)
+{
+    tui_model_free(data->ready);
+    tui_tail_free(data->tail);
+    tui_shared_drop(data->shared);
+    pthread_mutex_destroy(&data->lock);
+    pthread_cond_destroy(&data->wake);
+    if (data->event >= 0)
+        close(data->event);
+    free(data);
+}
+
+int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out,
+                   struct tacho_error *err)
+{
+    struct tui_data *data = calloc(1, sizeof *data);
+    pthread_condattr_t monotonic;
+    sigset_t all, old;
+    *out = NULL;
+    if (!data)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD,
+            TUI_MMAP_LEAST); /* else it grows with what is freed, and large arrays leave holes */
+#endif
+    data->source = source;
+    data->interval_ms = interval_ms;
+    data->slices = TUI_SLICES_LIVE;
+    data->analysed_until = STORE_ABSENT;
+    data->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    data->tail = tui_tail_new();
+    pthread_mutex_init(&data->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&data->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int rc = data->event < 0 || !data->tail ? EAGAIN : 0;
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    sigfillset(&all); /* signals are the frame's, but for those that a thread causes itself */
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+        sigdelset(&all, fatal[i]);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = rc ? rc : pthread_create(&data->thread, NULL, thread_main, data);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc) {
+        data_free(data);
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "no thread for the data: %s", strerror(rc));
+    }
+    *out = data;
+    return 0;
+}
+
+int tui_data_fd(const struct tui_data *data)
+{
+    return data->event;
+}
+
+struct tui_model *tui_data_take(struct tui_data *data)
+{
+    uint64_t news;
+    if (read(data->event, &news, sizeof news) < 0 && errno != EAGAIN)
+        return NULL;
+    pthread_mutex_lock(&data->lock);
+    struct tui_model *model = data->ready;
+    data->ready = NULL;
+    pthread_mutex_unlock(&data->lock);
+    return model;
+}
+
+void tui_data_move(struct tui_data *data, int parts)
+{
+    pthread_mutex_lock(&data->lock);
+    if (abs(data->move + parts) < 1000)
+        data->move += parts;
+    pthread_cond_signal(&data->wake);
+    pthread_mutex_unlock(&data->lock);
+}
+
+void tui_data_refresh(struct tui_data *data)
+{
+    pthread_mutex_lock(&data->lock);
+    data->again = true;
+    pthread_cond_signal(&data->wake);
+    pthread_mutex_unlock(&data->lock);
+}
+
+bool tui_data_stop(struct tui_data *data)
+{
+    struct timespec until;
+    if (!data)
+        return true;
+    pthread_mutex_lock(&data->lock);
+    data->stop = true;
+    pthread_cond_signal(&data->wake);
+    pthread_mutex_unlock(&data->lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(PATIENCE_S * 1e9);
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    if (pthread_timedjoin_np(data->thread, NULL, &until))
+        return false;
+    data_free(data);
+    return true;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/data/model.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tui_shared {
+    struct an_result *result;
+    void (*release)(struct an_result *r);
+    atomic_int users;
+};
+
+struct tui_shared *tui_shared_new(struct an_result *result,
+                                  void (*release)(struct an_result *result))
+{
+    struct tui_shared *shared = malloc(sizeof *shared);
+    if (!shared) {
+        release(result);
+        return NULL;
+    }
+    shared->result = result;
+    shared->release = release;
+    atomic_init(&shared->users, 1);
+    return shared;
+}
+
+struct tui_shared *tui_shared_hold(struct tui_shared *shared)
+{
+    if (shared)
+        atomic_fetch_add(&shared->users, 1);
+    return shared;
+}
+
+void tui_shared_drop(struct tui_shared *shared)
+{
+    if (!shared || atomic_fetch_sub(&shared->users, 1) != 1)
+        return;
+    shared->release(shared->result);
+    free(shared);
+}
+
+struct an_result *tui_shared_result(struct tui_shared *shared)
+{
+    return shared ? shared->result : NULL;
+}
+
+void tui_model_free(struct tui_model *model)
+{
+    if (!model)
+        return;
+    tui_shared_drop(model->shared);
+    for (size_t i = 0; i < sizeof model->memory / sizeof *model->memory; i++)
+        free(model->memory[i]);
+    free(model);
+}
+
+double tui_model_left_s(const struct tui_model *model)
+{
+    size_t n = 0;
+    while (n < model->step_count && model->step[n].rank == model->step[0].rank)
+        n++;
+    int64_t left = model->steps_expected - model->last_index - 1;
+    if (model->state != TUI_LIVE || model->steps_expected <= 0 || model->last_index < 0 ||
+        left < 0 || n < 4)
+        return NAN;
+    const struct an_step_point *from = &model->step[n / 2], *to = &model->step[n - 1];
+    double apart = (double)(to->index - from->index), pace = (to->start_s - from->start_s) / apart;
+    return apart > 0 && pace >= 0 ? (double)left * pace : NAN;
+}
+
+const struct tui_series *tui_model_series(const struct tui_model *model, const char *name)
+{
+    for (size_t i = 0; i < model->series_count; i++)
+        if (!strcmp(model->series[i].name, name))
+            return &model->series[i];
+    return NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the dashboard needs of other rooms, as functions: how a run is found and how it is analysed.
+ * The command `tacho top` supplies them (cli/top_source.c). Part of the public header tui.h.
+ */
+#ifndef TUI_SOURCE_H
+#define TUI_SOURCE_H
+
+#include <stdbool.h>
+
+#include "analyzers/result/result.h"
+#include "store/store.h"
+#include "tacho_error.h"
+
+struct tui_found {
+    char path[4096]; /* what to open with store_open */
+    char run[4096];  /* for messages; "": nothing was found yet */
+    bool live;
+};
+
+/* All are called by one thread, not the caller's. None may print. */
+struct tui_source {
+    void *ctx;
+    /* Finds the run. `f` holds what was found before; the run may have ended, moved, or begun again
+     * since. */
+    int (*find)(void *ctx, struct tui_found *f, struct tacho_error *err);
+    /* Does a recorder still write the live run? */
+    bool (*recorded)(void *ctx, const struct tui_found *f);
+    /* The run is over: has another one begun that is to be shown instead? Fills *f then. */
+    bool (*next)(void *ctx, struct tui_found *f);
+    /* The newest part with about so many slices that ends at `until` (ns; 0: at the end of the
+     * run); slices 0: all of it. */
+    int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
+                   int64_t until, struct an_result **out, struct tacho_error *err);
+    void (*release)(struct an_result *r);
+};
+
+#endif

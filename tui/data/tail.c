@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/data/tail.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES_MOST  262144 /* points of all series together */
+#define SERIES_LEAST 32     /* points of one, where there are many */
+
+struct process {
+    int64_t id, rank, pid;
+    char *host;
+    struct an_step_point *step;
+    size_t count, room;
+    int64_t seen, stride; /* updates that ended; how many of them a row holds */
+    double ms[TUI_RECENT], tokens[TUI_RECENT];
+};
+
+struct track {
+    int64_t id, process;
+    bool counter;
+    char *name, *unit, *device;
+    double *time, *value; /* time: seconds from `start` */
+    size_t count, room;
+    int64_t stride, held; /* values a point holds; those that the last one holds */
+};
+
+struct key {
+    char *key, *value;
+};
+
+struct tui_tail {
+    struct process *process;
+    size_t process_count, process_room, process_last;
+    struct track *track;
+    size_t track_count, track_room, track_last;
+    struct key *key;
+    size_t key_count, key_room;
+    int64_t next_step, next_counter, next_track;
+    int64_t start, newest, last_index, slices; /* newest: end of the newest step */
+    int64_t seen;                              /* latest time of steps and counters */
+    int64_t left;                              /* rows that this poll may still read */
+    int rc;
+};
+
+struct tui_tail *tui_tail_new(void)
+{
+    struct tui_tail *tail = calloc(1, sizeof *tail);
+    if (tail) {
+        tail->start = tail->newest = tail->seen = STORE_ABSENT;
+        tail->last_index = -1;
+    }
+    return tail;
+}
+
+static void keys_free(struct tui_tail *tail)
+{
+    for (size_t i = 0; i < tail->key_count; i++) {
+        free(tail->key[i].key);
+        free(tail->key[i].value);
+    }
+    tail->key_count = 0;
+}
+
+void tui_tail_free(struct tui_tail *tail)
+{
+    if (!tail)
+        return;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        free(tail->process[i].host);
+        free(tail->process[i].step);
+    }
+    for (size_t i = 0; i < tail->track_count; i++) {
+        struct track *track = &tail->track[i];
+        free(track->name);
+        free(track->unit);
+        free(track->device);
+        free(track->time);
+        free(track->value);
+    }
+    keys_free(tail);
+    free(tail->process);
+    free(tail->track);
+    free(tail->key);
+    free(tail);
+}
+
+/* Room for one more element: 0 or TACHO_ENOMEM. */
+static int room_for(void *array, size_t *room, size_t count, size_t size)
+{
+    void *old, *grown;
+    if (count < *room)
+        return 0;
+    memcpy(&old, array, sizeof old);
+    size_t more = *room ? *room * 2 : 16;
+    if (!(grown = realloc(old, more * size)))
+        return TACHO_ENOMEM;
+    memcpy(array, &grown, sizeof grown);
+    *room = more;
+    return 0;
+}
+
+static char *copy(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
+static struct process *process_of(struct tui_tail *tail, int64_t id)
+{
+    for (size_t i = 0; i < tail->process_count; i++) {
+        size_t at = (tail->process_last + i) % tail->process_count;
+        if (tail->process[at].id == id) {
+            tail->process_last = at;
+            return &tail->process[at];
+        }
+    }
+    return NULL;
+}
+
+static struct track *track_of(struct tui_tail *tail, int64_t id)
+{
+    for (size_t i = 0; i < tail->track_count; i++) {
+        size_t at = (tail->track_last + i) % tail->track_count;
+        if (tail->track[at].id == id) {
+            tail->track_last = at;
+            return &tail->track[at];
+        }
+    }
+    return NULL;
+}
+
+/* ---- steps -------------------------------------------------------------------------------------------------------------------- */
+
+/* Row b joins row a: means weighted by their steps. */
+static void join(struct an_step_point *a, const struct an_step_point *b)
+{
+    double n = (double)a->steps, m = (double)b->steps, whole = n * a->ms + m * b->ms;
+    a->tokens_per_s =
+        whole > 0 ? (a->tokens_per_s * n * a->ms + b->tokens_per_s * m * b->ms) / whole : NAN;
+    a->ms = whole / (n + m);
+    a->worst_ms = a->worst_ms > b->worst_ms ? a->worst_ms : b->worst_ms;
+    if (!a->detailed)
+        memcpy(a->class_ms, b->class_ms, sizeof a->class_ms);
+    a->detailed = a->detailed || b->detailed;
+    a->steps += b->steps;
+}
+
+static void halve_steps(struct process *process)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < process->count; i += 2) {
+        process->step[n] = process->step[i];
+        if (i + 1 < process->count)
+            join(&process->step[n], &process->step[i + 1]);
+        n++;
+    }
+    process->count = n;
+    process->stride *= 2;
+}
+
+static int add_step(struct tui_tail *tail, struct process *process, const struct store_step *step)
+{
+    double ms = (double)(step->end - step->start) / 1e6,
+           tokens = step->tokens == STORE_ABSENT ? NAN : (double)step->tokens;
+    struct an_step_point row = {.rank = process->rank == STORE_ABSENT ? 0 : process->rank,
+                                .index = step->index,
+                                .steps = 1,
+                                .start_s = (double)(step->start - tail->start) / 1e9,
+                                .ms = ms,
+                                .worst_ms = ms,
+                                .tokens_per_s = ms > 0 ? tokens / ms * 1e3 : NAN};
+    struct an_step_point *last = process->count ? &process->step[process->count - 1] : NULL;
+    process->ms[process->seen % TUI_RECENT] = ms;
+    process->tokens[process->seen % TUI_RECENT] = tokens;
+    process->seen++;
+    if (last && last->steps < process->stride) {
+        join(last, &row);
+        return 0;
+    }
+    int rc = room_for(&process->step, &process->room, process->count, sizeof *process->step);
+    if (rc)
+        return rc;
+    process->step[process->count++] = row;
+    size_t all = 0;
+    for (size_t i = 0; i < tail->process_count; i++)
+        all += tail->process[i].count;
+    if (all > AN_STEP_POINTS_MOST)
+        for (size_t i = 0; i < tail->process_count; i++)
+            halve_steps(&tail->process[i]);
+    return 0;
+}
+
+static int on_step(void *ctx, const struct store_step *step)
+{
+    struct tui_tail *tail = ctx;
+    tail->next_step = step->id + 1;
+    struct process *process = process_of(tail, step->process);
+    if (tail->start == STORE_ABSENT)
+        tail->start = step->start;
+    if (process && step->end != STORE_ABSENT && step->end >= step->start) {
+        if ((tail->rc = add_step(tail, process, step)))
+            return tail->rc;
+        if (tail->newest == STORE_ABSENT || step->end > tail->newest) {
+            tail->newest = step->end;
+            tail->last_index = step->index;
+        }
+        tail->seen = step->end > tail->seen ? step->end : tail->seen;
+    }
+    return --tail->left <= 0;
+}
+
+/* ---- series ------------------------------------------------------------------------------------------------------------------- */
+
+static size_t values_most(const struct tui_tail *tail)
+{
+    size_t most = VALUES_MOST / (tail->track_count ? tail->track_count : 1);
+    return most < SERIES_LEAST ? SERIES_LEAST : most > TUI_SERIES_MOST ? TUI_SERIES_MOST : most;
+}
+
+/* Mean of those that are known. */
+static double mean2(double a, double n, double b, double m)
+{
+    return isnan(a) ? b : isnan(b) ? a : (a * n + b * m) / (n + m);
+}
+
+static void halve_values(struct track *track)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < track->count; i += 2, n++) {
+        bool two = i + 1 < track->count;
+        track->time[n] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
+        track->value[n] = two ? mean2(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
+    }
+    track->held = track->count % 2 ? track->held : track->stride + track->held;
+    track->count = n;
+    track->stride *= 2;
+}
+
+static int add_value(struct tui_tail *tail, struct track *track, double time, double value)
+{
+    if (track->count && track->held < track->stride) {
+        double n = (double)track->held;
+        track->time[track->count - 1] = (track->time[track->count - 1] * n + time) / (n + 1);
+        track->value[track->count - 1] = mean2(track->value[track->count - 1], n, value, 1);
+        track->held++;
+        return 0;
+    }
+    size_t room = track->room;
+    if (room_for(&track->time, &room, track->count, sizeof *track->time))
+        return TACHO_ENOMEM;
+    room = track->room;
+    if (room_for(&track->value, &room, track->count, sizeof *track->value))
+        return TACHO_ENOMEM;
+    track->room = room;
+    track->time[track->count] = time;
+    track->value[track->count++] = value;
+    track->held = 1;
+    if (track->count > values_most(tail))
+        halve_values(track);
+    return 0;
+}
+
+static int on_counter(void *ctx, const struct store_counter *counter)
+{
+    struct tui_tail *tail = ctx;
+    tail->next_counter = counter->id + 1;
+    struct track *track = track_of(tail, counter->track);
+    tail->seen = counter->time > tail->seen ? counter->time : tail->seen;
+    if (tail->start == STORE_ABSENT)
+        tail->start = counter->time;
+    if (track && (tail->rc = add_value(tail, track, (double)(counter->time - tail->start) / 1e9,
+                                       counter->value)))
+        return tail->rc;
+    return --tail->left <= 0;
+}
+
+/* ---- small tables ------------------------------------------------------------------------------------------------------------- */
+
+static int on_process(void *ctx, const struct store_process *x)
+{
+    struct tui_tail *tail = ctx;
+    if (process_of(tail, x->id))
+        return 0;
+    if ((tail->rc = room_for(&tail->process, &tail->process_room, tail->process_count,
+                             sizeof *tail->process)))
+        return tail->rc;
+    struct process *p = &tail->process[tail->process_count];
+    *p = (struct process){
+        .id = x->id, .rank = x->rank, .pid = x->pid, .host = copy(x->host), .stride = 1};
+    if (!p->host)
+        return tail->rc = TACHO_ENOMEM;
+    tail->process_count++;
+    return 0;
+}
+
+static int on_track(void *ctx, const struct store_track *x)
+{
+    struct tui_tail *tail = ctx;
+    if ((tail->rc =
+             room_for(&tail->track, &tail->track_room, tail->track_count, sizeof *tail->track)))
+        return tail->rc;
+    struct track *k = &tail->track[tail->track_count++];
+    *k = (struct track){.id = x->id,
+                        .process = x->process,
+                        .counter = !strcmp(x->kind, "counter"),
+                        .name = copy(x->name),
+                        .unit = copy(x->unit),
+                        .device = copy(x->device),
+                        .stride = 1};
+    tail->next_track = x->id + 1;
+    return k->name && k->unit && k->device ? 0 : (tail->rc = TACHO_ENOMEM);
+}
+
+static int on_key(void *ctx, const char *key, const char *value)
+{
+    struct tui_tail *tail = ctx;
+    if ((tail->rc = room_for(&tail->key, &tail->key_room, tail->key_count, sizeof *tail->key)))
+        return tail->rc;
+    struct key *k = &tail->key[tail->key_count++];
+    *k = (struct key){copy(key), copy(value)};
+    return k->key && k->value ? 0 : (tail->rc = TACHO_ENOMEM);
+}
+
+const char *tui_tail_key(const struct tui_tail *tail, const char *key)
+{
+    for (size_t i = 0; i < tail->key_count; i++)
+        if (!strcmp(tail->key[i].key, key))
+            return tail->key[i].value;
+    return NULL;
+}
+
+int64_t tui_tail_newest(const struct tui_tail *tail)
+{
+    return tail->seen;
+}
+
+int64_t tui_tail_start(const struct tui_tail *tail)
+{
+    return tail->start;
+}
+
+int64_t tui_tail_slices(const struct tui_tail *tail)
+{
+    return tail->slices;
+}
+
+int tui_tail_poll(struct tui_tail *tail, store_reader *r, int64_t rows)
+{
+    int rc;
+    tail->rc = 0;
+    tail->left = rows;
+    keys_free(tail);
+    if ((rc = store_run_each(r, on_key, tail)) || (rc = store_process_each(r, on_process, tail)) ||
+        (rc = store_track_each(r, tail->next_track, on_track, tail)) ||
+        (rc = store_last_id(r, "slice", &tail->slices)))
+        return rc;
+    const char *start = tui_tail_key(tail, "start.monotonic_ns");
+    if (tail->start == STORE_ABSENT && start)
+        tail->start = strtoll(start, NULL, 10);
+    rc = store_step_from(r, tail->next_step, on_step, tail);
+    if (rc < 0 || tail->left <= 0)
+        return rc < 0 ? rc : 1;
+    rc = store_counter_each(r, tail->next_counter, on_counter, tail);
+    return rc < 0 ? rc : tail->left <= 0;
+}
+
+/* ---- what an analysis saw ----------------------------------------------------------------------------------------------------- */
+
+void tui_tail_learn(struct tui_tail *tail, const struct an_result *result)
+{
+    for (size_t i = 0; i < result->step_point_count; i++) {
+        const struct an_step_point *point = &result->step_points[i];
+        for (size_t k = 0; point->detailed && k < tail->process_count; k++) {
+            struct process *process = &tail->process[k];
+            if (!process->count ||
+                (process->rank == STORE_ABSENT ? 0 : process->rank) != point->rank)
+                continue;
+            size_t low = 0, high = process->count; /* the last row that starts no later */
+            while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if (process->step[middle].index <= point->index)
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            struct an_step_point *row = low ? &process->step[low - 1] : NULL;
+            if (!row || point->index >= row->index + row->steps)
+                continue;
+            memcpy(row->class_ms, point->class_ms, sizeof row->class_ms);
+            row->detailed = true;
+            row->excluded = NULL;
+        }
+    }
+}
+
+/* ---- a model ------------------------------------------------------------------------------------------------------------------ */
+
+static int number_order(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+static void recent(const struct tui_tail *tail, struct tui_model *model)
+{
+    double all[TUI_RECENT], rate = 0;
+    size_t n = 0;
+    model->recent_ms = model->recent_tokens_per_s = NAN;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        const struct process *process = &tail->process[i];
+        int64_t have = process->seen < TUI_RECENT ? process->seen : TUI_RECENT;
+        double ms = 0, tokens = 0;
+        for (int64_t k = 0; k < have; k++) {
+            ms += process->ms[k];
+            tokens += process->tokens[k];
+            if (!n)
+                all[k] = process->ms[k];
+        }
+        n = n ? n : (size_t)have;
+        rate += ms > 0 && tokens > 0 ? tokens / ms * 1e3 : 0;
+    }
+    if (!n)
+        return;
+    qsort(all, n, sizeof *all, number_order);
+    model->recent_ms = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
+    model->recent_tokens_per_s = rate > 0 ? rate : NAN;
+}
+
+static int step_order(const void *x, const void *y)
+{
+    const struct an_step_point *a = x, *b = y;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (a->start_s > b->start_s) - (a->start_s < b->start_s);
+}
+
+static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < tail->process_count; i++)
+        n += tail->process[i].count;
+    struct an_step_point *row = malloc((n ? n : 1) * sizeof *row);
+    if (!row)
+        return false;
+    model->memory[0] = row;
+    model->step = row;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        const struct process *process = &tail->process[i];
+        if (process->count)
+            memcpy(row + model->step_count, process->step, process->count * sizeof *row);
+        model->step_count += process->count;
+        model->steps_seen = process->seen > model->steps_seen ? process->seen : model->steps_seen;
+    }
+    if (tail->process_count > 1)
+        qsort(row, n, sizeof *row, step_order);
+    return true;
+}
+
+static const char *put(char **at, const char *text)
+{
+    char *from = *at;
+    size_t n = strlen(text) + 1;
+    memcpy(from, text, n);
+    *at += n;
+    return from;
+}
+
+static int series_order(const void *x, const void *y)
+{
+    const struct tui_series *a = x, *b = y;
+    int order = strcmp(a->name, b->name);
+    if (order)
+        return order;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return strcmp(a->device, b->device);
+}
+
+static bool copy_series(struct tui_tail *tail, struct tui_model *model)
+{
+    size_t n = 0, values = 0, bytes = 1;
+    for (size_t i = 0; i < tail->track_count; i++) {
+        const struct track *track = &tail->track[i];
+        const struct process *process = process_of(tail, track->process);
+        if (!track->counter || !track->count)
+            continue;
+        n++;
+        values += track->count;
+        bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) +
+                 (process ? strlen(process->host) : 0) + 4;
+    }
+    struct tui_series *row = calloc(n ? n : 1, sizeof *row);
+    double *value = malloc((values ? values : 1) * 2 * sizeof *value);
+    char *text = malloc(bytes);
+    model->memory[1] = row;
+    model->memory[2] = value;
+    model->memory[3] = text;
+    if (!row || !value || !text)
+        return false;
+    for (size_t i = 0; i < tail->track_count; i++) {
+        const struct track *track = &tail->track[i];
+        const struct process *process = process_of(tail, track->process);
+        if (!track->counter || !track->count)
+            continue;
+        if (!strcmp(track->name, "steps_planned")) { /* what the run will make: no curve */
+            double planned = track->value[track->count - 1];
+            model->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
+            continue;
+        }
+        struct tui_series *series = &row[model->series_count++];
+        *series = (struct tui_series){
+            .name = put(&text, track->name),
+            .unit = put(&text, track->unit),
+            .device = put(&text, track->device),
+            .host = put(&text, process ? process->host : ""),
+            .rank = process ? process->rank : STORE_ABSENT,
+            .process = process ? process->pid : STORE_ABSENT,
+            .time_s = memcpy(value, track->time, track->count * sizeof *value),
+            .value = memcpy(value + track->count, track->value, track->count * sizeof *value),
+            .count = track->count,
+            .last = NAN};
+        value += 2 * track->count;
+        for (size_t j = track->count; j-- > 0 && isnan(series->last);)
+            series->last = track->value[j];
+    }
+    model->series = row;
+    qsort(row, model->series_count, sizeof *row, series_order);
+    return true;
+}
+
+struct tui_model *tui_tail_model(const struct tui_tail *tail)
+{
+    struct tui_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return NULL;
+    model->last_index = tail->last_index;
+    model->slices = tail->slices;
+    model->now_s = tail->seen == STORE_ABSENT || tail->start == STORE_ABSENT
+                       ? 0
+                       : (double)(tail->seen - tail->start) / 1e9;
+    recent(tail, model);
+    struct tui_tail *search =
+        (struct tui_tail *)(uintptr_t)tail; /* remembers where it found the last process */
+    if (!copy_steps(tail, model) || !copy_series(search, model)) {
+        tui_model_free(model);
+        return NULL;
+    }
+    return model;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/screen/chart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- dots ---------------------------------------------------------------------------------------------------------------- */
+
+static void dots_of_cell(const struct tui_cells *cells, int *across, int *down)
+{
+    *across = cells->glyphs == TUI_BRAILLE ? 2 : 1;
+    *down = cells->glyphs == TUI_BRAILLE ? 4 : 2;
+}
+
+void tui_dots(const struct tui_cells *cells, struct tui_rect area, int *width, int *height)
+{
+    int across, down;
+    dots_of_cell(cells, &across, &down);
+    *width = area.columns > 0 ? area.columns * across : 0;
+    *height = area.rows > 0 ? area.rows * down : 0;
+}
+
+/* Glyphs of a cell with two dots: none, upper, lower, both. */
+static const uint32_t pairs[2][4] = {{' ', '\'', '.', ':'}, {' ', 0x2580, 0x2584, 0x2588}};
+
+/* Bits of the dots that the cell shows; -1: it shows something else. */
+static int bits_of(const struct tui_cells *cells, uint32_t glyph)
+{
+    if (glyph == ' ')
+        return 0;
+    if (cells->glyphs == TUI_BRAILLE)
+        return glyph >= 0x2800 && glyph <= 0x28ff ? (int)(glyph - 0x2800) : -1;
+    for (int i = 1; i < 4; i++)
+        if (pairs[cells->glyphs == TUI_BLOCK][i] == glyph)
+            return i;
+    return -1;
+}
+
+void tui_dot(struct tui_cells *cells, struct tui_rect area, int x, int y, enum tui_style style)
+{
+    static const int braille[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    int across, down;
+    dots_of_cell(cells, &across, &down);
+    if (x < 0 || y < 0 || x / across >= area.columns || y / down >= area.rows)
+        return;
+    long row = (long)area.row + y / down, column = (long)area.column + x / across;
+    if (row < 0 || column < 0 || row >= cells->rows || column >= cells->columns)
+        return;
+    int bits = bits_of(cells, cells->cell[row * cells->columns + column].glyph);
+    if (bits < 0)
+        return;
+    bits |= cells->glyphs == TUI_BRAILLE ? braille[y % 4][x % 2] : 1 << y % 2;
+    uint32_t glyph = cells->glyphs == TUI_BRAILLE ? 0x2800u + (uint32_t)bits
+                                                  : pairs[cells->glyphs == TUI_BLOCK][bits];
+    tui_glyph(cells, area, y / down, x / across, style, glyph);
+}
+
+void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0, int x1, int y1,
+                  enum tui_style style)
+{
+    int dx = abs(x1 - x0), dy = abs(y1 - y0), n = dx > dy ? dx : dy;
+    for (int i = 0; i <= n; i++) {
+        double t = n ? (double)i / n : 0;
+        tui_dot(cells, area, (int)lround(x0 + t * (x1 - x0)), (int)lround(y0 + t * (y1 - y0)),
+                style);
+    }
+}
+
+/* ---- bars ---------------------------------------------------------------------------------------------------------------- */
+
+static double limited(double fraction)
+{
+    return fraction > 0 ? fraction < 1 ? fraction : 1 : 0;
+}
+
+int tui_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
+            double fraction, enum tui_style style)
+{
+    bool ascii = cells->glyphs == TUI_ASCII;
+    int steps = ascii ? 1 : 8, length = (int)lround(limited(fraction) * columns * steps), at = 0;
+    if (columns <= 0)
+        return 0;
+    length = !length && fraction > 0 ? 1 : length;
+    for (; at < length / steps; at++)
+        tui_glyph(cells, area, row, column + at, style, ascii ? '#' : 0x2588);
+    if (length % steps) /* U+2589 is seven eighths, U+258F one */
+        tui_glyph(cells, area, row, column + at++, style, 0x2590u - (uint32_t)(length % steps));
+    return at;
+}
+
+void tui_level(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction,
+               enum tui_style style)
+{
+    static const char ramp[] = "_.-=*#";
+    int steps = cells->glyphs == TUI_ASCII ? 6 : 8, level = (int)lround(limited(fraction) * steps);
+    level = !level && fraction > 0 ? 1 : level;
+    if (level)
+        tui_glyph(cells, area, row, column, style,
+                  cells->glyphs == TUI_ASCII ? (uint32_t)ramp[level - 1]
+                                             : 0x2580u + (uint32_t)level);
+}
+
+void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction)
+{
+    static const uint32_t shade[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588};
+    static const char ramp[] = ".:-=+*#%@";
+    if (!isfinite(fraction)) {
+        tui_glyph(cells, area, row, column, TUI_DIM, '?');
+        return;
+    }
+    double f = limited(fraction);
+    int style = TUI_HEAT + (int)lround(f * 7);
+    uint32_t glyph =
+        cells->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(f * 8)] : shade[lround(f * 4)];
+    tui_glyph(cells, area, row, column, f > 0 ? (enum tui_style)style : TUI_DIM, glyph);
+}
+
+void tui_stack(struct tui_cells *c, struct tui_rect area, int row, int column, int columns,
+               const struct tui_part *part, size_t count)
+{
+    int cells[TUI_PARTS_MOST];
+    double rest[TUI_PARTS_MOST], sum = 0;
+    count = count < TUI_PARTS_MOST ? count : TUI_PARTS_MOST;
+    for (size_t i = 0; i < count; i++)
+        sum += part[i].share > 0 && isfinite(part[i].share) ? part[i].share : 0;
+    if (sum <= 0 || columns <= 0)
+        return;
+    int dealt = 0;
+    for (size_t i = 0; i < count; i++) {
+        double exact =
+            part[i].share > 0 && isfinite(part[i].share) ? part[i].share / sum * columns : 0;
+        cells[i] = (int)exact;
+        rest[i] = exact - cells[i];
+        if (!cells[i] && rest[i] >= 0.5)
+            rest[i] += 1; /* is seen before others are rounded up */
+        dealt += cells[i];
+    }
+    while (dealt < columns) { /* the largest remainders */
+        size_t most = 0;
+        for (size_t i = 1; i < count; i++)
+            most = rest[i] > rest[most] ? i : most;
+        cells[most]++;
+        rest[most] = -1;
+        dealt++;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (int k = 0; k < cells[i]; k++)
+            tui_glyph(c, area, row, column++, part[i].style, part[i].letter);
+}
+
+/* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double middle(const double *sorted, size_t n)
+{
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* Above which value one is an outlier: 0.6745 (x - median) / MAD > 3.5. */
+static double outlier_limit(double *sorted, double *scratch, size_t n, double *median)
+{
+    *median = middle(sorted, n);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = fabs(sorted[i] - *median);
+    qsort(scratch, n, sizeof *scratch, ascending);
+    double limit = *median + 3.5 / 0.6745 * middle(scratch, n),
+           worth = *median + 0.1 * fabs(*median);
+    return n < 8 ? INFINITY : limit > worth ? limit : worth;
+}
+
+bool tui_range_of(const double *value, size_t count, struct tui_range *out)
+{
+    double *sorted = malloc((2 * count + 1) * sizeof *sorted), median;
+    size_t n = 0;
+    *out = (struct tui_range){0, 1, INFINITY};
+    for (size_t i = 0; sorted && i < count; i++)
+        if (isfinite(value[i]))
+            sorted[n++] = value[i];
+    if (!n) {
+        free(sorted);
+        return false;
+    }
+    qsort(sorted, n, sizeof *sorted, ascending);
+    out->limit = outlier_limit(sorted, sorted + n, n, &median);
+    out->low = sorted[0];
+    size_t last = n - 1;
+    while (last && sorted[last] > out->limit)
+        last--;
+    out->high = sorted[last];
+    double least = fabs(median) * 0.1;
+    if (out->high - out->low < least) { /* what varies by a per cent is a flat line */
+        out->low -= least;
+        out->high += least;
+    }
+    if (!(out->high > out->low))
+        out->high = out->low + 1;
+    if (last < n - 1)
+        out->high += (out->high - out->low) / 3; /* spikes stand out */
+    free(sorted);
+    return true;
+}
+
+struct tui_samples tui_samples_of(const double *value, size_t count, double slots)
+{
+    return (struct tui_samples){
+        value, NULL, count, 0, slots > (double)count ? slots : (double)count, (double)count};
+}
+
+double tui_slots(double count, bool grows)
+{
+    double room = 2;
+    while (grows && room < count)
+        room *= 2;
+    return grows ? room : count;
+}
+
+/* The first sample that does not begin before x. */
+static size_t first_from(const struct tui_samples *samples, double x)
+{
+    size_t low = 0, high = samples->count;
+    if (!samples->x)
+        return !(x > 0) ? 0 : x >= (double)samples->count ? samples->count : (size_t)x;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (samples->x[mid] < x)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one
+ * that is held there. */
+static void merged(const struct tui_samples *samples, int i, int n, double *mean, double *most)
+{
+    double width = (samples->high - samples->low) / n, x0 = samples->low + i * width, sum = 0;
+    size_t known = 0;
+    *mean = NAN;
+    *most = -INFINITY;
+    bool moment =
+        samples->x && samples->x[samples->count - 1] >=
+                          samples->end; /* the last value has no width: its place is drawn */
+    if (!(width > 0) || x0 > samples->end || (x0 >= samples->end && !moment))
+        return;
+    double eps = (samples->x ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
+    size_t from = first_from(samples, x0 + eps),
+           to = i + 1 == n ? samples->count : first_from(samples, x0 + width + eps);
+    if (to <= from) { /* held */
+        if (samples->x && !from--)
+            return;
+        to = from + 1;
+    }
+    for (size_t k = from; k < to && k < samples->count; k++)
+        if (isfinite(samples->value[k])) {
+            sum += samples->value[k];
+            known++;
+            *most = samples->value[k] > *most ? samples->value[k] : *most;
+        }
+    if (known)
+        *mean = sum / (double)known;
+}
+
+/* Line of dots; outliers are spikes, drawn last: the style of a cell is theirs. */
+static void trend_dots(struct tui_cells *cells, struct tui_rect area,
+                       const struct tui_samples *samples, struct tui_range range,
+                       enum tui_style style)
+{
+    int width, height;
+    tui_dots(cells, area, &width, &height);
+    for (int spikes = 0; spikes < 2; spikes++)
+        for (int x = 0, before = -1; x < width; x++) {
+            double mean, most;
+            merged(samples, x, width, &mean, &most);
+            if (!isfinite(mean)) {
+                before = -1;
+                continue;
+            }
+            int y =
+                height - 1 -
+                (int)lround(limited((mean - range.low) / (range.high - range.low)) * (height - 1));
+            int from = before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
+            bool spike = most > range.limit;
+            if (spike == (spikes == 1))
+                tui_dot_line(cells, area, x, spike ? 0 : from, x, y, spike ? TUI_WARN : style);
+            before = y;
+        }
+}
+
+/* Filled columns. */
+static void trend_columns(struct tui_cells *cells, struct tui_rect area,
+                          const struct tui_samples *samples, struct tui_range range,
+                          enum tui_style style)
+{
+    double floor = range.low - (range.high - range.low) / 8; /* the lowest value can be seen */
+    for (int x = 0; x < area.columns; x++) {
+        double mean, most;
+        merged(samples, x, area.columns, &mean, &most);
+        if (!isfinite(mean))
+            continue;
+        bool spike = most > range.limit;
+        double filled = spike ? area.rows : (mean - floor) / (range.high - floor) * area.rows;
+        for (int row = 0; row < area.rows; row++)
+            tui_level(cells, area, area.rows - 1 - row, x, filled - row, spike ? TUI_WARN : style);
+        if (spike && cells->glyphs == TUI_ASCII)
+            tui_glyph(cells, area, 0, x, TUI_WARN, '!');
+    }
+}
+
+void tui_trend(struct tui_cells *cells, struct tui_rect area, const struct tui_samples *samples,
+               struct tui_range range, enum tui_style style)
+{
+    if (!samples->count || area.rows <= 0 || area.columns <= 0)
+        return;
+    if (cells->glyphs == TUI_BRAILLE || (cells->glyphs == TUI_ASCII && area.rows > 2))
+        trend_dots(cells, area, samples, range, style);
+    else
+        trend_columns(cells, area, samples, range, style);
+}
+
+void tui_spark(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
+               const struct tui_samples *samples, double low, double high, enum tui_style style)
+{
+    double mean, most;
+    for (int x = 0; x < columns && samples->count; x++) {
+        merged(samples, x, columns, &mean, &most);
+        if (isfinite(mean)) /* the lowest value still has a mark: there was a value */
+            tui_level(cells, area, row, column + x,
+                      1.0 / 8 + 7.0 / 8 * (high > low ? (mean - low) / (high - low) : 0), style);
+    }
+}

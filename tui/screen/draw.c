@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/screen/draw.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/page/lines.h"
+#include "reports/words/escape.h"
+
+/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+
+size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next)
+{
+    size_t at = 0, blank = 0, n = strlen(text), taken;
+    char cell[16];
+    int used = 0, w;
+    for (; at < n; at += taken) {
+        taken = rep_show(cell, text + at, n - at, cells->glyphs != TUI_ASCII, &w);
+        if (text[at] == ' ')
+            blank = at;
+        if (used + w > columns)
+            break;
+        used += w;
+    }
+    *next = at;
+    if (at == n)
+        return n;
+    if (blank) {
+        *next = blank + 1;
+        return blank;
+    }
+    return at;
+}
+
+int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int column,
+                  enum tui_style style, const char *text)
+{
+    int columns = area.columns - column, rows = 0;
+    char line[2048];
+    if (columns <= 0)
+        return 0;
+    while (*text && row + rows < area.rows) {
+        size_t next, length = tui_line_of(cells, text, columns, &next);
+        if (!next)
+            break;
+        length = length < sizeof line ? length : sizeof line - 1;
+        memcpy(line, text, length);
+        line[length] = 0;
+        bool last = row + rows + 1 == area.rows && text[next];
+        tui_text(cells, area, row + rows, column, style,
+                 last ? text : line); /* cut with an ellipsis */
+        text += next;
+        rows++;
+    }
+    return rows;
+}
+
+int tui_paragraph_rows(const struct tui_cells *cells, int columns, const char *text)
+{
+    int rows = 0;
+    for (size_t next = 0; columns > 0 && *text; text += next, rows++) {
+        tui_line_of(cells, text, columns, &next);
+        if (!next)
+            break;
+    }
+    return rows;
+}
+
+struct tui_line tui_line_begin(struct tui_cells *cells, struct tui_rect area, int row,
+                               const char *label)
+{
+    tui_text(cells, area, row, 0, TUI_TITLE, label);
+    int first = area.columns < 50 ? (int)strlen(label) + 1 : TUI_LABEL;
+    return (struct tui_line){cells, area, row, first, first};
+}
+
+int tui_item_room(struct tui_line *line, int columns)
+{
+    int at = line->column > line->first ? line->column + 2 : line->column;
+    if (columns <= 0 || at + columns > line->area.columns)
+        return -1;
+    line->column = at + columns;
+    return at;
+}
+
+bool tui_item(struct tui_line *line, enum tui_style style, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    bool first = line->column == line->first;
+    int before = line->column, at = tui_item_room(line, tui_width(line->cells, text));
+    if (at < 0 && !first)
+        return false;
+    tui_text(line->cells, line->area, line->row, at < 0 ? before : at, style, text);
+    line->column = at < 0 ? line->area.columns : line->column;
+    return true;
+}
+
+int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const char *what,
+               const char *reason)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%.80s: %.800s", what, reason && *reason ? reason : "not known");
+    return tui_paragraph(cells, area, row, area.columns > 30, TUI_DIM, text);
+}
+
+const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area,
+                                   const struct tui_model *model)
+{
+    if (!model->result)
+        tui_absent(cells, area, 0, "No analysis yet", model->r_reason);
+    return model->result;
+}
+
+struct tui_rect tui_upper(struct tui_rect area, int rows)
+{
+    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    return (struct tui_rect){area.row, area.column, rows, area.columns};
+}
+
+struct tui_rect tui_lower(struct tui_rect area, int rows)
+{
+    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    return (struct tui_rect){area.row + rows, area.column, area.rows - rows, area.columns};
+}
+
+struct tui_rect tui_left(struct tui_rect area, int columns)
+{
+    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    return (struct tui_rect){area.row, area.column, area.rows, columns};
+}
+
+struct tui_rect tui_right(struct tui_rect area, int columns)
+{
+    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    return (struct tui_rect){area.row, area.column + columns, area.rows, area.columns - columns};
+}
+
+/* ---- classes ------------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    char letter;
+    const char *word;
+} classes[AN_CLASS_COUNT] = {
+    [AN_CLASS_COMPUTE] = {'C', "compute"}, [AN_CLASS_COMM] = {'N', "comm"},
+    [AN_CLASS_BUBBLE] = {'B', "bubble"},   [AN_CLASS_COPY] = {'M', "copies"},
+    [AN_CLASS_INPUT] = {'I', "input"},     [AN_CLASS_IO] = {'O', "io"},
+    [AN_CLASS_HOST] = {'H', "host"},       [AN_CLASS_UNATTRIBUTED] = {'.', "other"},
+};
+
+uint32_t tui_class_letter(const struct tui_cells *cells, int class)
+{
+    if (class < 0 || class >= AN_CLASS_COUNT)
+        return '?';
+    return class == AN_CLASS_UNATTRIBUTED && cells->glyphs != TUI_ASCII
+               ? 0xb7
+               : (uint32_t)classes[class].letter;
+}
+
+const char *tui_class_word(int class)
+{
+    return class < 0 || class >= AN_CLASS_COUNT ? "unknown" : classes[class].word;
+}
+
+void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT])
+{
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        pct[k] = !budget->reason && budget->pct[k].valid ? budget->pct[k].value : 0;
+}
+
+void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
+                   const double pct[AN_CLASS_COUNT])
+{
+    struct tui_part part[AN_CLASS_COUNT];
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        part[k] =
+            (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k)};
+    tui_stack(cells, area, row, column, columns, part, AN_CLASS_COUNT);
+}
+
+/* The class of the n-th largest share; -1: there are not so many. */
+static int nth_largest(const double pct[AN_CLASS_COUNT], int n)
+{
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        int before = 0;
+        for (int i = 0; i < AN_CLASS_COUNT; i++)
+            before += pct[i] > pct[k] || (i < k && !(pct[i] < pct[k]));
+        if (before == n)
+            return pct[k] > 0 ? k : -1;
+    }
+    return -1;
+}
+
+int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int rows,
+                     const double pct[AN_CLASS_COUNT])
+{
+    int column = 0, used = 0;
+    for (int n = 0; n < AN_CLASS_COUNT && rows > 0; n++) {
+        char text[64];
+        int k = nth_largest(pct, n);
+        if (k < 0 || pct[k] < 0.05)
+            break;
+        snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0,
+                 pct[k]);
+        int w = 1 + tui_width(cells, text);
+        if (column && column + w > area.columns) {
+            if (used + 1 == rows)
+                break;
+            used++;
+            column = 0;
+        }
+        tui_glyph(cells, area, row + used, column, (enum tui_style)(TUI_CLASS + k),
+                  tui_class_letter(cells, k));
+        tui_text(cells, area, row + used, column + 1, TUI_NORMAL, text);
+        column += w + 2;
+    }
+    return column ? used + 1 : 0;
+}
+
+/* ---- the report's words -------------------------------------------------------------------------------------------------------- */
+
+/* A line of the page: bold between the two sequences that lines.c itself writes, all else is clean
+ * already. */
+static void page_line(struct tui_cells *cells, struct tui_rect area, int row, const char *line,
+                      size_t length, bool *bold)
+{
+    char part[1024];
+    int column = 0;
+    while (length) {
+        const char *escape = memchr(line, '\x1b', length);
+        size_t n = escape ? (size_t)(escape - line) : length;
+        n = n < sizeof part ? n : sizeof part - 1;
+        memcpy(part, line, n);
+        part[n] = 0;
+        column += tui_text(cells, area, row, column, *bold ? TUI_TITLE : TUI_NORMAL, part);
+        line += n;
+        length -= n;
+        if (escape && line == escape) {
+            size_t skip = length >= 4 ? 4 : length; /* ESC [ 1 m, ESC [ 0 m */
+            *bold = length > 2 && line[2] == '1';
+            line += skip;
+            length -= skip;
+        }
+    }
+}
+
+static char *section_text(const struct tui_cells *cells, int columns,
+                          const struct an_result *result, const tui_section *sections)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    struct page page = {.out = out,
+                        .ops = &page_lines,
+                        .utf8 = cells->glyphs != TUI_ASCII,
+                        .color = true,
+                        .rows = 1000};
+    page.width = columns < 40 ? 40 : columns;
+    page.gap = true; /* no blank line at the top */
+    for (; *sections; sections++)
+        (*sections)(&page, result);
+    if (fclose(out)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Lines of the text; blank ones at its end are cut off. */
+static int count_lines(char *text)
+{
+    size_t n = strlen(text);
+    int lines = 0;
+    while (n > 1 && text[n - 1] == '\n' && text[n - 2] == '\n')
+        text[--n] = 0;
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n';
+    return lines;
+}
+
+int tui_sections_rows(const struct tui_cells *cells, int columns, const struct an_result *result,
+                      const tui_section *sections)
+{
+    char *text = section_text(cells, columns, result, sections);
+    int rows = text ? count_lines(text) : 0;
+    free(text);
+    return rows;
+}
+
+void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
+                  const tui_section *sections, struct tui_view_state *state)
+{
+    if (area.rows <= 0 || area.columns <= 0)
+        return;
+    char *text = section_text(cells, area.columns, result, sections);
+    if (!text)
+        return;
+    int lines = count_lines(text), at = 0;
+    bool bold = false;
+    int most = lines > area.rows ? lines - area.rows : 0;
+    state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
+    state->top = state->cursor;
+    state->page = area.rows;
+    char more[40] = "";
+    int below = lines - state->top - area.rows;
+    if (below > 0)
+        snprintf(more, sizeof more, area.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
+                 below == 1 ? "line" : "lines");
+    tui_text_right(cells, area, area.rows - 1, TUI_DIM, more);
+    for (const char *line = text; *line; at++) {
+        size_t length = strcspn(line, "\n");
+        if (at >= state->top &&
+            at - state->top <
+                area.rows) /* the last one leaves room for what says that there are more */
+            page_line(cells,
+                      at - state->top == area.rows - 1
+                          ? tui_left(area, area.columns - tui_width(cells, more))
+                          : area,
+                      at - state->top, line, length, &bold);
+        line += length + (line[length] == '\n');
+    }
+    free(text);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters as curves (draw.h).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "tui/screen/draw.h"
+
+/* Counters that are shown other than under their own name and unit; `per_s`: they only grow, their
+ * rate is what matters. */
+static const struct shown {
+    const char *name, *label, *unit;
+    double scale;
+    bool per_s;
+} table[] = {
+    {"cpu_busy", "machine CPU", "%", 1, false},
+    {"cpu_time", "run's CPU", "cores", 1e-9, true},
+    {"rss", "resident", "bytes", 1, false},
+    {"memory_available", "memory free", "bytes", 1, false},
+    {"disk_read", "disk read", "bytes/s", 1, true},
+    {"disk_written", "disk write", "bytes/s", 1, true},
+    {"minor_faults", "minor faults", "/s", 1, true},
+    {"major_faults", "major faults", "/s", 1, true},
+    {"voluntary_switches", "switches", "/s", 1, true},
+    {"involuntary_switches", "preempted", "/s", 1, true},
+    {"perf.instructions", "instructions", "/s", 1, true},
+    {"perf.cycles", "cycles", "/s", 1, true},
+    {"perf.cache_misses", "cache misses", "/s", 1, true},
+    {"perf.branch_misses", "branch misses", "/s", 1, true},
+    {"perf.context_switches", "perf switches", "/s", 1, true},
+    {"perf.cpu_migrations", "migrations", "/s", 1, true},
+    {"perf.page_faults", "page faults", "/s", 1, true},
+    {"perf.task_clock", "task clock", "cores", 1e-9, true},
+    {"gpu_power", "power", "W", 1, false},
+    {"gpu_energy", "energy", "W", 1, true},
+    {"gpu_clock_sm", "SM clock", "MHz", 1, false},
+    {"gpu_clock_memory", "mem clock", "MHz", 1, false},
+    {"gpu_temperature", "temperature", "C", 1, false},
+    {"gpu_memory_used", "GPU memory", "bytes", 1, false},
+    {"gpu_utilization", "GPU busy", "%", 1, false},
+    {"gpu_utilization_memory", "GPU mem busy", "%", 1, false},
+    {"gpu_sm_active", "SMs active", "%", 1, false},
+    {"gpu_tensor_active", "matrix units", "%", 1, false},
+    {"gpu_dram_active", "GPU DRAM", "%", 1, false},
+    {"gpu_nvlink_tx", "NVLink send", "bytes/s", 1, true},
+    {"gpu_nvlink_rx", "NVLink receive", "bytes/s", 1, true},
+};
+
+const char *tui_quantity(char *buf, const char *unit, double v)
+{
+    char number[32];
+    if (!isfinite(v))
+        snprintf(buf, 48, "n/a");
+    else if (!strcmp(unit, "bytes"))
+        snprintf(buf, 48, "%s", page_bytes(number, v));
+    else if (!strcmp(unit, "bytes/s"))
+        snprintf(buf, 48, "%s/s", page_bytes(number, v));
+    else if (!strcmp(unit, "ns"))
+        snprintf(buf, 48, "%s", page_time(number, v));
+    else if (!strcmp(unit, "%"))
+        snprintf(buf, 48, "%.0f %%", v);
+    else if (!strcmp(unit, "/s"))
+        snprintf(buf, 48, "%s", page_si(number, v, "/s"));
+    else if (!strcmp(unit, "cores"))
+        snprintf(buf, 48, "%.2f cores", v);
+    else
+        snprintf(buf, 48, "%s%s%.12s", page_number(number, v), *unit ? " " : "", unit);
+    return buf;
+}
+
+const char *tui_seconds(char *buf, double v)
+{
+    return page_time(buf, v * 1e9);
+}
+
+static void values_of(const struct tui_series *series, const struct shown *as,
+                      struct tui_curve *out)
+{
+    double scale = as ? as->scale : 1, *time_s = out->value + series->count;
+    out->time_s = time_s;
+    if (!as || !as->per_s) {
+        for (size_t i = 0; i < series->count; i++) {
+            time_s[out->count] = series->time_s[i];
+            out->value[out->count++] = series->value[i] * scale;
+        }
+        return;
+    }
+    size_t before = SIZE_MAX;
+    for (size_t i = 0; i < series->count; i++) {
+        double dt = before == SIZE_MAX ? 0 : series->time_s[i] - series->time_s[before];
+        if (!isfinite(series->value[i]))
+            continue;
+        if (dt > 0 &&
+            series->value[i] >= series->value[before]) { /* less than before: it began anew */
+            time_s[out->count] = series->time_s[before];
+            out->value[out->count++] = (series->value[i] - series->value[before]) / dt * scale;
+        }
+        before = dt > 0 || before == SIZE_MAX ? i : before;
+    }
+}
+
+bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
+                  struct tui_curve *out)
+{
+    const struct shown *as = NULL;
+    for (size_t i = 0; !as && i < sizeof table / sizeof *table; i++)
+        as = strcmp(table[i].name, series->name) ? NULL : &table[i];
+    *out = (struct tui_curve){
+        .unit = as ? as->unit : series->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
+    const char *device =
+        series->device && *series->device && strcmp(series->device, "cpu") ? series->device : "";
+    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : series->name,
+             *device ? " " : "", device);
+    out->value = malloc((2 * series->count + 1) * sizeof *out->value);
+    if (!out->value)
+        return false;
+    values_of(series, as, out);
+    out->now_s = series->count && series->time_s[series->count - 1] > model->now_s
+                     ? series->time_s[series->count - 1]
+                     : model->now_s;
+    out->room_s = tui_slots(out->now_s, model->state == TUI_LIVE);
+    for (size_t i = 0; i < out->count; i++)
+        if (isfinite(out->value[i])) {
+            out->last = out->value[i];
+            out->low = fmin(out->low, out->value[i]);
+            out->high = fmax(out->high, out->value[i]);
+        }
+    if (!isfinite(out->last)) {
+        free(out->value);
+        return false;
+    }
+    return true;
+}
+
+void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
+                     struct tui_curve *curve)
+{
+    size_t n = strlen(curve->label);
+    bool several = false;
+    for (size_t i = 0; i < model->series_count; i++)
+        several = several ||
+                  (&model->series[i] != series && !strcmp(model->series[i].name, series->name) &&
+                   !strcmp(model->series[i].device, series->device));
+    if (!several || n + 24 > sizeof curve->label)
+        return;
+    if (series->process == STORE_ABSENT)
+        snprintf(curve->label + n, sizeof curve->label - n, ", all");
+    else if (series->rank >= 0 && series->rank != STORE_ABSENT)
+        snprintf(curve->label + n, sizeof curve->label - n, " r%" PRId64, series->rank);
+    else
+        snprintf(curve->label + n, sizeof curve->label - n, " %" PRId64, series->process);
+}
+
+static double mean_of(const struct tui_series *series)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < series->count; i++)
+        if (isfinite(series->value[i])) {
+            sum += series->value[i];
+            n++;
+        }
+    return n ? sum / (double)n : INFINITY;
+}
+
+static int by_mean(const void *a, const void *b)
+{
+    const struct tui_series *const *x = a, *const *y = b;
+    double p = mean_of(*x), q = mean_of(*y);
+    return p < q ? -1 : p > q ? 1 : (*x > *y) - (*x < *y);
+}
+
+const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name, int n,
+                                           size_t *count)
+{
+    const struct tui_series **list = malloc((model->series_count + 1) * sizeof *list),
+                            *found = NULL;
+    *count = 0;
+    for (size_t i = 0; list && i < model->series_count; i++)
+        if (!strcmp(model->series[i].name, name) && model->series[i].count)
+            list[(*count)++] = &model->series[i];
+    if (list && *count) {
+        long all = (long)*count;
+        qsort(list, *count, sizeof *list, by_mean);
+        found = list[((n % all) + all) % all];
+    }
+    free(list);
+    return found;
+}
+
+void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
+                   const struct tui_curve *curve)
+{
+    char last[48], high[48], text[120];
+    int label = area.columns < 60 ? 16 : 22, right = area.columns < 60   ? 12
+                                                     : area.columns < 76 ? 14
+                                                                         : 32;
+    tui_text(cells, tui_left(area, label - 1), row, 0, TUI_NORMAL, curve->label);
+    bool share = !strcmp(curve->unit, "%");
+    struct tui_samples samples = {curve->value,  curve->time_s, curve->count, 0,
+                                  curve->room_s, curve->now_s};
+    tui_spark(cells, area, row, label, area.columns - label - right - 1, &samples,
+              share ? 0 : fmin(0, curve->low), share ? 100 : curve->high, TUI_SERIES);
+    snprintf(text, sizeof text, "%s", tui_quantity(last, curve->unit, curve->last));
+    struct tui_rect end =
+        tui_right(area, area.columns - right > label ? area.columns - right : label);
+    int at = tui_text(cells, end, row, 0, TUI_NORMAL, text);
+    snprintf(text, sizeof text, "(most %s)", tui_quantity(high, curve->unit, curve->high));
+    if (area.columns >= 76 && 13 + tui_width(cells, text) <= end.columns)
+        tui_text(cells, end, row, at < 13 ? 13 : at + 1, TUI_DIM, text);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/screen/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tui/screen/draw.h"
+
+#define NAME_LEAST 14
+#define NAME_SHOWN 60
+
+struct entry {
+    const void *row;
+    double key;
+    size_t at; /* where the row stands in the table */
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (isnan(x->key) || isnan(y->key))
+        return isnan(x->key) != isnan(y->key) ? isnan(x->key) - isnan(y->key)
+                                              : (x->at > y->at) - (x->at < y->at);
+    if (x->key < y->key || x->key > y->key)
+        return x->key < y->key ? 1 : -1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static const char *name_of(const struct rep_table *table, const void *row, char name[REP_NAME])
+{
+    name[0] = 0;
+    table->name(name, row);
+    return name;
+}
+
+/* Names sort without regard to case; qsort_r has the table. */
+static int by_name(const void *a, const void *b, void *table)
+{
+    const struct entry *x = a, *y = b;
+    char p[REP_NAME], q[REP_NAME];
+    int order = strcasecmp(name_of(table, x->row, p), name_of(table, y->row, q));
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static const struct tui_order *order_of(const struct tui_list *list,
+                                        const struct tui_view_state *state)
+{
+    long n = (long)list->order_count;
+    return n ? &list->orders[((state->sort % n) + n) % n] : NULL;
+}
+
+/* The rows that the filter lets through, in their order; the caller frees. */
+static struct entry *entries(const struct tui_list *list, const struct tui_view_state *state,
+                             size_t *count)
+{
+    const struct rep_table *table = list->table;
+    const struct tui_order *order = order_of(list, state);
+    struct entry *entry = malloc((table->count ? table->count : 1) * sizeof *entry);
+    char name[REP_NAME];
+    *count = 0;
+    for (size_t i = 0; entry && i < table->count; i++) {
+        const void *row = (const char *)table->rows + i * table->size;
+        if (*state->filter && !tui_holds(name_of(table, row, name), state->filter))
+            continue;
+        entry[(*count)++] = (struct entry){row, order && order->key ? order->key(row) : 0, i};
+    }
+    if (!entry || !order)
+        return entry;
+    if (order->key)
+        qsort(entry, *count, sizeof *entry, by_key);
+    else
+        qsort_r(entry, *count, sizeof *entry, by_name, (void *)(uintptr_t)table);
+    for (size_t i = 0; state->reversed && i < *count / 2; i++) {
+        struct entry swap = entry[i];
+        entry[i] = entry[*count - 1 - i];
+        entry[*count - 1 - i] = swap;
+    }
+    return entry;
+}
+
+/* Moves the cursor to the next or previous row that holds the search words. */
+static void seek(const struct tui_list *list, struct tui_view_state *state,
+                 const struct entry *entry, size_t count)
+{
+    char name[REP_NAME];
+    int way = state->seek;
+    state->seek = 0;
+    if (!way || !*state->search || !count)
+        return;
+    long n = (long)count, at = state->cursor < 0 ? 0 : state->cursor >= n ? n - 1 : state->cursor;
+    for (long i = 1; i <= n; i++) {
+        long k = (((at + way * i) % n) + n) % n;
+        if (tui_holds(name_of(list->table, entry[k].row, name), state->search)) {
+            state->cursor = (int)k;
+            return;
+        }
+    }
+}
+
+/* How many columns of the table fit, and what is left for the name. */
+static size_t columns_of(const struct rep_table *table, int width, int *name)
+{
+    int least = table->name_least * (width < 100 ? width : 100) / 100,
+        used = least = least < NAME_LEAST ? NAME_LEAST : least;
+    size_t shown = 0;
+    while (shown < table->columns && used + table->column[shown].columns <= width)
+        used += table->column[shown++].columns;
+    *name = least + width - used;
+    *name = *name < width ? *name : width;
+    if (*name > NAME_SHOWN && shown)
+        *name = NAME_SHOWN;
+    return shown;
+}
+
+static void head(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                 const struct tui_view_state *state, size_t shown, int name)
+{
+    const struct tui_order *order = order_of(list, state);
+    const char *down = cells->glyphs == TUI_ASCII ? "v" : "\xe2\x96\xbc",
+               *up = cells->glyphs == TUI_ASCII ? "^" : "\xe2\x96\xb2";
+    const char *mark = state->reversed ? up : down;
+    char text[120];
+    snprintf(text, sizeof text, "%.80s%s", list->table->title,
+             order && order->column < 0 ? mark : "");
+    tui_text(cells, tui_left(area, name), 0, 0, TUI_TITLE, text);
+    for (size_t k = 0, column = (size_t)name; k < shown;
+         column += (size_t)list->table->column[k++].columns) {
+        struct tui_rect cell = {area.row, area.column + (int)column, 1,
+                                list->table->column[k].columns};
+        snprintf(text, sizeof text, "%s%s", list->table->column[k].head,
+                 order && order->column == (int)k ? mark : "");
+        tui_text_right(cells, cell, 0, TUI_TITLE, text);
+    }
+}
+
+static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                     const struct entry *entry, size_t shown, int name_columns, bool selected)
+{
+    const struct rep_table *table = list->table;
+    enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
+    char name[REP_NAME], cell[REP_CELL];
+    int indent = 0;
+    for (int x = 0; selected && x < area.columns; x++)
+        tui_glyph(cells, area, 0, x, TUI_SELECTED, ' ');
+    if (list->letters) {
+        uint32_t letter =
+            entry->at < strlen(list->letters) ? (uint32_t)list->letters[entry->at] : ' ';
+        tui_glyph(cells, area, 0, 0, style, letter);
+        indent = 2;
+    }
+    tui_text(cells, tui_left(area, name_columns - 1), 0, indent, style,
+             name_of(table, entry->row, name));
+    for (size_t k = 0, column = (size_t)name_columns; k < shown;
+         column += (size_t)table->column[k++].columns) {
+        struct tui_rect at = {area.row, area.column + (int)column, 1, table->column[k].columns};
+        cell[0] = 0;
+        table->column[k].cell(cell, entry->row);
+        tui_text_right(cells, at, 0, style, cell);
+    }
+}
+
+static void status(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                   const struct tui_view_state *state, const struct entry *entry, size_t count,
+                   int shown)
+{
+    char name[REP_NAME];
+    size_t hits = 0;
+    for (size_t i = 0; *state->search && i < count; i++)
+        hits += tui_holds(name_of(list->table, entry[i].row, name), state->search);
+    char text[300];
+    size_t used = (size_t)snprintf(text, sizeof text, "%d-%d of %zu", count ? state->top + 1 : 0,
+                                   state->top + shown, count);
+    if (count < list->table->count)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (%zu left out by \\%.64s)",
+                                 list->table->count - count, state->filter);
+    if (*state->search && used < sizeof text)
+        snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", state->search, hits,
+                 hits == 1 ? "row" : "rows");
+    tui_text(cells, area, 0, 0, TUI_DIM, text);
+}
+
+const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
+                           const struct tui_list *list, struct tui_view_state *state)
+{
+    size_t count = 0;
+    struct entry *entry = entries(list, state, &count);
+    const void *under = NULL;
+    bool foot = area.rows >= 4 && ((int)count > area.rows - 1 || *state->filter || *state->search);
+    int room = area.rows - 1 - foot, name;
+    room = room < 0 ? 0 : room;
+    seek(list, state, entry, entry ? count : 0);
+    tui_state_clamp(state, entry ? (int)count : 0, room);
+    state->page = room;
+    if (entry && area.rows > 0 && area.columns > 0) {
+        size_t shown = columns_of(list->table, area.columns, &name);
+        int drawn = 0;
+        head(cells, area, list, state, shown, name);
+        for (int i = state->top; i < (int)count && drawn < room; i++, drawn++)
+            draw_row(cells, tui_upper(tui_lower(area, 1 + drawn), 1), list, &entry[i], shown, name,
+                     i == state->cursor);
+        if (foot)
+            status(cells, tui_lower(area, area.rows - 1), list, state, entry, count, drawn);
+    }
+    if (entry && state->cursor >= 0 && (size_t)state->cursor < count)
+        under = entry[state->cursor].row;
+    free(entry);
+    return under;
+}
+
+int tui_table_details(struct tui_cells *cells, struct tui_rect area, const struct rep_table *table,
+                      const void *row)
+{
+    char name[REP_NAME], cell[REP_CELL];
+    int at = tui_paragraph(cells, tui_upper(area, area.rows > 4 ? area.rows - 2 : area.rows), 0, 0,
+                           TUI_BOLD, name_of(table, row, name));
+    int column = 0;
+    for (size_t k = 0; k < table->columns && at < area.rows; k++) {
+        char text[2 * REP_CELL + 8];
+        cell[0] = 0;
+        table->column[k].cell(cell, row);
+        snprintf(text, sizeof text, "%.30s %s", table->column[k].head, *cell ? cell : "n/a");
+        int w = tui_width(cells, text);
+        if (column && column + w > area.columns) {
+            column = 0;
+            at++;
+        }
+        tui_text(cells, area, at, column, TUI_NORMAL, text);
+        column += w + 3;
+    }
+    return at + (column > 0);
+}
