@@ -20,14 +20,8 @@ static void signed_time(char b[REP_CELL], double ms)
     snprintf(b, REP_CELL, "%s%.28s", ms < 0 ? "-" : "+", ms == 0 ? "0" : t);
 }
 
-static void cell_good(char *b, const void *row)
-{
-    page_time(b, ((const struct an_diff_row *)row)->good * 1e6);
-}
-static void cell_bad(char *b, const void *row)
-{
-    page_time(b, ((const struct an_diff_row *)row)->bad * 1e6);
-}
+REP_CELL_OF(cell_good, an_diff_row, rep_cell_real_ms, good)
+REP_CELL_OF(cell_bad, an_diff_row, rep_cell_real_ms, bad)
 static void cell_delta(char *b, const void *row)
 {
     signed_time(b, ((const struct an_diff_row *)row)->delta);
@@ -127,11 +121,10 @@ static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
 {
     if (isnan(diff_gate->fail_above_pct))
         return;
-    char a[32], b[32];
     page_label(page, "Limit");
     page_item(page, "%s: the step may be %s %% longer, it is %s%s %%%s",
-              diff_gate->failed ? "FAILED" : "passed", page_number(a, diff_gate->fail_above_pct),
-              diff->step.delta_pct > 0 ? "+" : "", page_number(b, diff->step.delta_pct),
+              diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct),
+              diff->step.delta_pct > 0 ? "+" : "", NUMBER_TEXT(diff->step.delta_pct),
               !diff_gate->failed && diff->step.delta_pct > diff_gate->fail_above_pct
                   ? ", which is not significant"
                   : "");
@@ -149,7 +142,6 @@ static bool is_news(const struct an_diff_row *row)
 static void scaling(struct page *page, const struct an_diff *diff)
 {
     const struct an_scaling *s = &diff->scaling;
-    char a[32], b[32], c[32], e[32];
     if (s->reason && s->good_ranks == s->bad_ranks)
         return;
     page_label(page, "Scaling");
@@ -166,12 +158,12 @@ static void scaling(struct page *page, const struct an_diff *diff)
     page_item(page,
               "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64
               " instead of %" PRId64 ")",
-              page_digits(c, s->speed_up.value, 3), s->of, page_number(a, s->bad_rate.value),
-              page_number(b, s->good_rate.value),
-              page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
+              DIGITS_TEXT(s->speed_up.value, 3), s->of, NUMBER_TEXT(s->bad_rate.value),
+              NUMBER_TEXT(s->good_rate.value),
+              DIGITS_TEXT((double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
               s->good_ranks);
-    page_item(page, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
-              page_number(b, s->bad_batch.value), s->of);
+    page_item(page, "%s scaling: %s and %s %s a step", s->kind, NUMBER_TEXT(s->good_batch.value),
+              NUMBER_TEXT(s->bad_batch.value), s->of);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
             page_item(page, "%s %+.1f %%", an_class_label((enum an_class)k),

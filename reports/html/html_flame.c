@@ -86,14 +86,13 @@ static void draw_row(const struct flame *flame, size_t i)
 {
     const struct an_flame_row *row = &flame->flame->row[i];
     const char *name = *row->name ? row->name : "(unnamed)";
-    char a[32];
     double x = flame->left[i], width = width_of(flame, i), y = ROW * flame->depth[i];
     fprintf(flame->page->out,
             "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
             x, y + 1, width, hue(row->name));
     html_text(flame->page->out, name, 80);
     fprintf(flame->page->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",
-            page_time(a, (double)row->total_ns), 100 * width / WIDTH, row->count);
+            TIME_TEXT((double)row->total_ns), 100 * width / WIDTH, row->count);
     int letters = svg_letters(name, width - 6);
     if (width >= NAME_WIDTH && letters) {
         fprintf(flame->page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.4g\">", x + 3, y + ROW - 5);

@@ -70,7 +70,6 @@ static void draw_level(struct page *page, const struct map *map, int l)
 
 static void legend(struct page *page, const struct map *map)
 {
-    char a[32];
     fputs("<ul class=\"legend\">\n", page->out);
     for (int l = 0; l < LEVELS; l += 2) {
         double v = map->low + (map->high - map->low) * (l + 0.5) / LEVELS;
@@ -78,7 +77,7 @@ static void legend(struct page *page, const struct map *map)
                 "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
                 "focusable=\"false\"><rect class=\"h%d\" "
                 "width=\"22\" height=\"16\"/></svg> %s</li>\n",
-                l, page_time(a, v * 1e6));
+                l, TIME_TEXT(v * 1e6));
     }
     fputs("</ul>\n", page->out);
 }
@@ -101,7 +100,7 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
                  const char *what)
 {
     struct map map = {.heat = heat, .cell = cell, .low = INFINITY, .high = -INFINITY};
-    char caption[120], a[32], b[32];
+    char caption[120];
     map.each = (heat->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
     map.columns = (heat->steps + map.each - 1) / map.each;
     map.row = (double)HEIGHT_MOST / (double)heat->ranks < ROW_MOST
@@ -119,7 +118,7 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
         return;
     snprintf(caption, sizeof caption, "%s: a row a rank, a column a step", what);
     svg_begin(page, "heat", caption, WIDTH, map.row * (double)heat->ranks + 24, "%s from %s to %s.",
-              what, page_time(a, map.low * 1e6), page_time(b, map.high * 1e6));
+              what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
     fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
             LEFT, map.row / 2, PLOT / (double)map.columns, map.row);
     for (int l = 0; l < LEVELS; l++) {

@@ -46,14 +46,13 @@ static int row_of(const struct an_path_step *step, size_t i)
 
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
-    char a[32];
     double step = svg_tick(drawing->step->ms, 8);
     for (double v = 0; v <= drawing->step->ms; v += step) {
         double x = LEFT + v * 1e6 * drawing->scale;
         svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
         svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 page_time(a, v * 1e6));
+                 TIME_TEXT(v * 1e6));
     }
 }
 
@@ -80,15 +79,15 @@ static void bar(struct page *page, const struct drawing *drawing, size_t i)
     const struct an_path_stretch *stretch = &drawing->step->stretch[i];
     const struct an_path_reason *why = &drawing->step->reason[stretch->reason];
     bool hands = an_path_hands_over(drawing->step, i);
-    char class[16], title[300], a[32], b[32], more[40] = "";
+    char class[16], title[300], more[40] = "";
     double x = x_of(drawing, stretch->start_ns), y = y_of(row_of(drawing->step, i)),
            width = (double)stretch->dur_ns * drawing->scale;
     if (stretch->merged > 1)
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", stretch->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, stretch->lane < 0 ? " gap" : "");
     snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s",
-             *stretch->name ? stretch->name : why->key, more, page_time(a, (double)stretch->dur_ns),
-             page_time(b, (double)stretch->start_ns), why->text, hands ? "; hands over by " : "",
+             *stretch->name ? stretch->name : why->key, more, TIME_TEXT((double)stretch->dur_ns),
+             TIME_TEXT((double)stretch->start_ns), why->text, hands ? "; hands over by " : "",
              hands ? stretch->link : "", hands && stretch->inferred ? " (inferred)" : "");
     svg_rect(page, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
     if (width >= NAME_WIDTH) {
@@ -146,7 +145,6 @@ static void edge_names(struct page *page, const struct drawing *drawing)
 
 static void legend(struct page *page, const struct an_path_step *step)
 {
-    char a[32];
     fputs("<ul class=\"legend\">\n", page->out);
     for (size_t i = 0; i < step->reason_count; i++) {
         fprintf(page->out,
@@ -155,7 +153,7 @@ static void legend(struct page *page, const struct an_path_step *step)
                 "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %zu ",
                 step->reason[i].what, i + 1);
         html_text(page->out, step->reason[i].text, 100);
-        fprintf(page->out, ", %s</li>\n", page_time(a, (double)step->reason[i].ns));
+        fprintf(page->out, ", %s</li>\n", TIME_TEXT((double)step->reason[i].ns));
     }
     fputs("</ul>\n", page->out);
 }
@@ -167,15 +165,15 @@ void html_path(struct page *page, const struct an_result *result)
         return;
     struct drawing drawing = {.step = step, .scale = PLOT / (step->ms * 1e6)};
     double height = TOP + (double)(step->lane_count ? step->lane_count : 1) * ROW + 20;
-    char caption[200], a[32], b[32];
+    char caption[200];
     snprintf(caption, sizeof caption,
              "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", step->index,
-             step->rank, page_time(a, step->ms * 1e6));
+             step->rank, TIME_TEXT(step->ms * 1e6));
     svg_begin(page, "path", caption, WIDTH, height,
               "The critical path goes over %zu tracks. It spends most of the step, %s, with: %s. "
               "The tables below have every "
               "hand-over and the longest stretches.",
-              step->lane_count, page_time(b, (double)step->reason[0].ns), step->reason[0].text);
+              step->lane_count, TIME_TEXT((double)step->reason[0].ns), step->reason[0].text);
     axis(page, &drawing, height);
     lanes(page, step);
     for (size_t i = 0; i < step->stretch_count; i++)

@@ -89,16 +89,15 @@ static bool find_range(const struct an_result *result, struct plot *plot)
 
 static void grid(struct page *page, const struct plot *plot)
 {
-    char a[32];
     for (double e = plot->x0; e <= plot->x1 + 0.001; e++) {
         svg_line(page, px(plot, pow(10, e)), TOP, px(plot, pow(10, e)), HEIGHT - BOTTOM, "grid");
         svg_text(page, px(plot, pow(10, e)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
-                 page_si(a, pow(10, e), ""));
+                 SI_TEXT(pow(10, e), ""));
     }
     for (double e = plot->y0; e <= plot->y1 + 0.001; e++) {
         svg_line(page, LEFT, py(plot, pow(10, e)), WIDTH - RIGHT, py(plot, pow(10, e)), "grid");
         svg_text(page, LEFT - 6, py(plot, pow(10, e)) + 4, SVG_END, "", "%s",
-                 page_si(a, pow(10, e), "FLOP/s"));
+                 SI_TEXT(pow(10, e), "FLOP/s"));
     }
     svg_text(page, WIDTH - RIGHT, HEIGHT - 8, SVG_END, "", "FLOP a byte");
 }
@@ -120,14 +119,13 @@ static double place(double *used, size_t n, double y)
 static void roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
                  const char *label, double flops, double *used, size_t *n)
 {
-    char a[32];
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
            top = pow(10, plot->y1);
     if (is_compute(ceiling)) {
         double y = py(plot, ceiling->value);
         svg_line(page, LEFT, y, WIDTH - RIGHT, y, "roof");
         svg_text(page, WIDTH - RIGHT + 6, place(used, (*n)++, y + 4), SVG_START, "", "%.8s%s %s",
-                 ceiling->dtype, label, page_si(a, ceiling->value, "FLOP/s"));
+                 ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
         return;
     }
     double most = flops > 0 ? flops : top,
@@ -143,16 +141,15 @@ static void roof(struct page *page, const struct plot *plot, const struct an_cei
                 "<circle class=\"ridge\" cx=\"%.5g\" cy=\"%.5g\" r=\"3\"><title>ridge of %.20s: %s "
                 "FLOP a "
                 "byte</title></circle>\n",
-                px(plot, to), py(plot, to * ceiling->value), label, page_digits(a, to, 3));
+                px(plot, to), py(plot, to * ceiling->value), label, DIGITS_TEXT(to, 3));
     double mid = pow(10, (log10(from) + log10(to)) / 2);
     svg_text(page, px(plot, mid) - 8, py(plot, mid * ceiling->value) - 6, SVG_END, "", "%s %s",
-             label, page_si(a, ceiling->value, "B/s"));
+             label, SI_TEXT(ceiling->value, "B/s"));
 }
 
 static void point(struct page *page, const struct plot *plot, const struct an_roofline_point *x,
                   size_t index, double share)
 {
-    char a[32], b[32], c[32];
     double cx = px(plot, x->intensity), cy = py(plot, x->achieved_flops),
            size = 6 + 12 * sqrt(share);
     bool memory = x->bound && strcmp(x->bound, "compute") != 0;
@@ -160,8 +157,8 @@ static void point(struct page *page, const struct plot *plot, const struct an_ro
             memory ? "memory" : "compute", cx, cy, size);
     html_text(page->out, x->name, 100);
     fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
-            page_time(a, (double)x->time_ns), page_si(b, x->achieved_flops, "FLOP/s"),
-            page_digits(c, x->intensity, 3), x->bound ? x->bound : "bound not known");
+            TIME_TEXT((double)x->time_ns), SI_TEXT(x->achieved_flops, "FLOP/s"),
+            DIGITS_TEXT(x->intensity, 3), x->bound ? x->bound : "bound not known");
     if (index < LETTERS)
         svg_text(page, cx, cy + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }

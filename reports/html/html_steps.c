@@ -161,13 +161,11 @@ static double at_y(const struct trend *trend, double ms)
 
 static void axes(struct page *page, const struct trend *trend)
 {
-    char a[32];
     double step = svg_tick(trend->most_ms, 5);
     for (double v = 0; v <= trend->most_ms * 1.0001; v += step) {
         svg_line(page, trend->left, at_y(trend, v), trend->left + trend->width, at_y(trend, v),
                  "grid");
-        svg_text(page, trend->left - 6, at_y(trend, v) + 4, SVG_END, "", "%s",
-                 page_time(a, v * 1e6));
+        svg_text(page, trend->left - 6, at_y(trend, v) + 4, SVG_END, "", "%s", TIME_TEXT(v * 1e6));
     }
     double wide = fmax(1, svg_tick((double)trend->last - (double)trend->first, 8));
     /* indexes of a damaged file may be so large that one more is the same number */
@@ -209,9 +207,9 @@ static size_t line(struct page *page, const struct trend *trend, const struct an
     for (size_t i = from, shown = 0; i < to && shown < 20; i++)
         if (result->step_points[i].excluded) {
             const struct an_step_point *point = &result->step_points[i];
-            char title[100], a[32];
+            char title[100];
             snprintf(title, sizeof title, "step %" PRId64 ", %s, left out: %.40s", point->index,
-                     page_time(a, point->ms * 1e6), point->excluded);
+                     TIME_TEXT(point->ms * 1e6), point->excluded);
             svg_rect(page, at_x(trend, (double)point->index) - 3, at_y(trend, point->ms) - 3, 6, 6,
                      "excluded", title);
             shown++;
@@ -231,14 +229,13 @@ static void outlier_name(struct page *page, const struct trend *trend, double x,
 
 static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
 {
-    char a[32];
     for (size_t i = 0; i < result->steps.outlier_count && i < 50; i++) {
         const struct an_step_outlier *step_outlier = &result->steps.outliers[i];
         double cx = at_x(trend, (double)step_outlier->index), cy = at_y(trend, step_outlier->ms);
         fprintf(page->out,
                 "<circle class=\"outlier\" cx=\"%.5g\" cy=\"%.5g\" r=\"4\"><title>step %" PRId64
                 ", %s</title></circle>\n",
-                cx, cy, step_outlier->index, page_time(a, step_outlier->ms * 1e6));
+                cx, cy, step_outlier->index, TIME_TEXT(step_outlier->ms * 1e6));
         if (i < NAMED_MOST)
             outlier_name(page, trend, cx, cy, step_outlier->index);
     }
@@ -247,13 +244,12 @@ static void outliers(struct page *page, const struct trend *trend, const struct 
 static void level(struct page *page, const struct trend *trend, const char *name,
                   struct an_value ms, double below)
 {
-    char a[32];
     if (!ms.valid || ms.value > trend->most_ms)
         return;
     svg_line(page, trend->left, at_y(trend, ms.value), trend->left + trend->width,
              at_y(trend, ms.value), "level");
     svg_text(page, trend->left + trend->width + 6, at_y(trend, ms.value) + below, SVG_START, "",
-             "%s %s", name, page_time(a, ms.value * 1e6));
+             "%s %s", name, TIME_TEXT(ms.value * 1e6));
 }
 
 /* The same points for the chart that scripts draw: index, ms; excluded ones left out. */
@@ -306,7 +302,6 @@ void html_trend(struct page *page, const struct an_result *result)
                           .first = INT64_MAX,
                           .last = INT64_MIN};
     const struct an_steps *steps = &result->steps;
-    char a[32], b[32];
     for (size_t i = 0; i < result->step_point_count; i++) {
         const struct an_step_point *point = &result->step_points[i];
         trend.first = point->index < trend.first ? point->index : trend.first;
@@ -323,7 +318,7 @@ void html_trend(struct page *page, const struct an_result *result)
     svg_begin(page, "trend",
               "Step time over the run; circles: slow steps, squares: left out of statistics", WIDTH,
               280, "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
-              page_time(a, steps->median_ms.value * 1e6), page_time(b, steps->p95_ms.value * 1e6),
+              TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
               steps->outlier_count);
     axes(page, &trend);
     size_t at = 0;

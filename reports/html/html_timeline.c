@@ -61,21 +61,20 @@ static double scale(const struct drawing *drawing)
 static void named(struct page *page, const struct drawing *drawing,
                   const struct an_timeline_span *timeline_span, double y, double height)
 {
-    char class[16], title[400], a[32], b[32];
+    char class[16], title[400];
     double from = LEFT + (double)timeline_span->start_ns * scale(drawing),
            width = (double)timeline_span->dur_ns * scale(drawing);
     snprintf(class, sizeof class, "c%d", timeline_span->what);
     if (timeline_span->merged > 1)
-        snprintf(title, sizeof title,
-                 "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
-                 page_time(a, (double)timeline_span->dur_ns),
-                 page_time(b, (double)timeline_span->start_ns), timeline_span->merged,
-                 100 * (double)timeline_span->busy, timeline_span->name);
+        snprintf(
+            title, sizeof title, "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
+            TIME_TEXT((double)timeline_span->dur_ns), TIME_TEXT((double)timeline_span->start_ns),
+            timeline_span->merged, 100 * (double)timeline_span->busy, timeline_span->name);
     else
         snprintf(title, sizeof title, "%.80s: %s at %s%s",
                  *timeline_span->name ? timeline_span->name : "(unnamed)",
-                 page_time(a, (double)timeline_span->dur_ns),
-                 page_time(b, (double)timeline_span->start_ns),
+                 TIME_TEXT((double)timeline_span->dur_ns),
+                 TIME_TEXT((double)timeline_span->start_ns),
                  timeline_span->critical ? ", on the critical path" : "");
     svg_rect(page, from, y, width, height, class, title);
     if (width >= NAME_WIDTH && height > 12) {
@@ -148,14 +147,13 @@ static void critical(struct page *page, const struct drawing *drawing,
 
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
-    char a[32];
     double step = svg_tick(drawing->step->ms, 8);
     for (double v = 0; v <= drawing->step->ms; v += step) {
         double x = LEFT + v * 1e6 * scale(drawing);
         svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
         svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 page_time(a, v * 1e6));
+                 TIME_TEXT(v * 1e6));
     }
 }
 
@@ -170,7 +168,7 @@ static unsigned draw(struct page *page, const struct an_timeline_step *timeline_
     struct drawing drawing = {.step = timeline_step};
     unsigned used = 0;
     int left = PIECES_MOST;
-    char caption[200], rank[40], a[32];
+    char caption[200], rank[40];
     for (size_t k = 0; k < timeline_step->track_count; k++)
         height += row_height(&timeline_step->track[k]);
     if (threshold(timeline_step, NAMED_MOST, &drawing.named_ns) ||
@@ -179,11 +177,11 @@ static unsigned draw(struct page *page, const struct an_timeline_step *timeline_
     snprintf(rank, sizeof rank, " of rank %" PRId64, timeline_step->rank);
     snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
              timeline_step->which[0] == 't' ? "Typical" : "Worst", timeline_step->index,
-             ranks ? rank : "", page_time(a, timeline_step->ms * 1e6));
+             ranks ? rank : "", TIME_TEXT(timeline_step->ms * 1e6));
     svg_begin(page, "timeline", caption, WIDTH, height,
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
-              page_time(a, timeline_step->ms * 1e6));
+              TIME_TEXT(timeline_step->ms * 1e6));
     axis(page, &drawing, height);
     for (size_t k = 0; k < timeline_step->track_count; k++) {
         const struct an_timeline_track *track = &timeline_step->track[k];

@@ -70,4 +70,11 @@ void rep_cell_rate(char cell[REP_CELL], struct an_value rate); /* without a unit
         print(cell, ((const struct type *)row)->member); \
     }
 
+/* The same for the name of a row: `member` is a text. */
+#define REP_NAME_OF(function, type, member) \
+    static void function(char name[REP_NAME], const void *row) \
+    { \
+        snprintf(name, REP_NAME, "%s", ((const struct type *)row)->member); \
+    }
+
 #endif

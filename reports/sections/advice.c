@@ -14,10 +14,7 @@
 
 /* ---- edits ---------------------------------------------------------------------------------------------------------------------- */
 
-static void name_edit(char b[REP_NAME], const void *row)
-{
-    snprintf(b, REP_NAME, "%s", ((const struct an_what_if *)row)->edit);
-}
+REP_NAME_OF(name_edit, an_what_if, edit)
 static void cell_gain(char b[REP_CELL], const void *row)
 {
     const struct an_gain *gain = &((const struct an_what_if *)row)->gain;
@@ -45,11 +42,10 @@ static void cell_step(char b[REP_CELL], const void *row)
 }
 static void cell_steps(char b[REP_CELL], const void *row)
 {
-    char low[32], high[32];
     const struct an_what_if *what_if = row;
     if (what_if->step_ms.valid && what_if->step_low_ms.valid && what_if->step_high_ms.valid)
-        snprintf(b, REP_CELL, "[%.13s, %.13s]", page_number(low, what_if->step_low_ms.value),
-                 page_number(high, what_if->step_high_ms.value));
+        snprintf(b, REP_CELL, "[%.13s, %.13s]", NUMBER_TEXT(what_if->step_low_ms.value),
+                 NUMBER_TEXT(what_if->step_high_ms.value));
 }
 static void cell_of(char b[REP_CELL], const void *row)
 {
@@ -87,11 +83,8 @@ static void edits(struct page *page, const struct an_advice *advice)
 {
     struct rep_table table = {.title = "What if",
                               .name = name_edit,
-                              .column = of_edit,
-                              .columns = sizeof of_edit / sizeof *of_edit,
-                              .rows = advice->edits,
-                              .size = sizeof *advice->edits,
-                              .count = advice->edit_count,
+                              REP_COLUMNS(of_edit),
+                              REP_ROWS_OF(advice->edits, advice->edit_count),
                               .most = advice->edit_count,
                               .name_least = 26};
     rep_table_write(page, &table);
@@ -109,28 +102,14 @@ static void edits(struct page *page, const struct an_advice *advice)
 
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
 
-static void name_row(char b[REP_NAME], const void *row)
-{
-    snprintf(b, REP_NAME, "%s", ((const struct an_sensitivity_row *)row)->key);
-}
+REP_NAME_OF(name_row, an_sensitivity_row, key)
 static void cell_gain_per(char b[REP_CELL], const void *row)
 {
     snprintf(b, REP_CELL, "%.3f", ((const struct an_sensitivity_row *)row)->gain_pct);
 }
-static void cell_path(char b[REP_CELL], const void *row)
-{
-    page_time(b, ((const struct an_sensitivity_row *)row)->path_ms * 1e6);
-}
-static void cell_share(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_sensitivity_row *)row)->path_pct);
-}
-static void cell_work(char b[REP_CELL], const void *row)
-{
-    const struct an_sensitivity_row *sensitivity_row = row;
-    if (sensitivity_row->work_ms.valid)
-        page_time(b, sensitivity_row->work_ms.value * 1e6);
-}
+REP_CELL_OF(cell_path, an_sensitivity_row, rep_cell_real_ms, path_ms)
+REP_CELL_OF(cell_share, an_sensitivity_row, rep_cell_tenths, path_pct)
+REP_CELL_OF(cell_work, an_sensitivity_row, rep_cell_ms, work_ms)
 static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
                                            {"on the path", 12, cell_path},
                                            {"% of step", 10, cell_share},
@@ -138,20 +117,18 @@ static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
 
 static void percent(struct page *page, const char *text, const struct an_value *v)
 {
-    char b[32];
     if (v->valid)
-        page_item(page, "%s %s %%", text, page_digits(b, v->value, 2));
+        page_item(page, "%s %s %%", text, DIGITS_TEXT(v->value, 2));
 }
 
 static void cores(struct page *page, const struct an_core_use *core_use)
 {
-    char b[32];
     if (!core_use->cores.valid || !core_use->wanted.valid)
         return;
-    page_item(page, "its threads want %s of %.0f cores", page_digits(b, core_use->wanted.value, 2),
+    page_item(page, "its threads want %s of %.0f cores", DIGITS_TEXT(core_use->wanted.value, 2),
               core_use->cores.value);
     if (core_use->others.valid && core_use->others.value >= 0.05)
-        page_item(page, "other programs %s", page_digits(b, core_use->others.value, 2));
+        page_item(page, "other programs %s", DIGITS_TEXT(core_use->others.value, 2));
     if (core_use->slowdown_pct.valid && core_use->slowdown_pct.value >= 0.5)
         percent(page, "sharing them made its work longer by", &core_use->slowdown_pct);
 }
@@ -159,7 +136,6 @@ static void cores(struct page *page, const struct an_core_use *core_use)
 void rep_section_advice(struct page *page, const struct an_result *result)
 {
     const struct an_advice *advice = &result->advice;
-    char b[32];
     if (advice->reason || !advice->steps)
         return;
     page_blank(page);
@@ -168,7 +144,7 @@ void rep_section_advice(struct page *page, const struct an_result *result)
               advice->steps == 1 ? "" : "s", advice->nodes);
     if (result->trust.replay_error_pct.valid)
         page_item(page, "odd steps predict the even ones' median within %s %%",
-                  page_digits(b, fmax(result->trust.replay_error_pct.value, 0.01), 2));
+                  DIGITS_TEXT(fmax(result->trust.replay_error_pct.value, 0.01), 2));
     else
         page_item(page, "not checked: %.200s", result->trust.replay_error_pct.reason);
     if (result->trust.replay_error_pct.valid && result->trust.replay_error_pct.value > 2 &&
@@ -189,10 +165,7 @@ void rep_section_advice(struct page *page, const struct an_result *result)
     edits(page, advice);
     struct rep_table table = {.title = "Gain of the step per 1 % less of",
                               .name = name_row,
-                              .column = of_row,
-                              .columns = sizeof of_row / sizeof *of_row,
-                              .rows = advice->rows,
-                              .size = sizeof *advice->rows,
-                              .count = advice->row_count};
+                              REP_COLUMNS(of_row),
+                              REP_ROWS_OF(advice->rows, advice->row_count)};
     rep_table_write(page, &table);
 }

@@ -8,8 +8,6 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-#define COUNT(list) (sizeof list / sizeof *list)
-
 static void cell_rate(char *b, struct an_value v)
 {
     if (v.valid)
@@ -47,12 +45,7 @@ static void collective_bytes(char *b, const void *row)
     if (collective->bytes_per_call.valid)
         page_bytes(b, collective->bytes_per_call.value);
 }
-static void collective_ranks(char *b, const void *row)
-{
-    const struct an_collective *collective = row;
-    if (collective->ranks.valid)
-        snprintf(b, REP_CELL, "%" PRId64, collective->ranks.value);
-}
+REP_CELL_OF(collective_ranks, an_collective, rep_cell_count, ranks)
 static void name_collective(char b[REP_NAME], const void *row)
 {
     const struct an_collective *collective = row;
@@ -63,19 +56,8 @@ static void name_collective(char b[REP_NAME], const void *row)
     snprintf(b, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
              communicator);
 }
-static void pct_cell(char *b, struct an_value v)
-{
-    if (v.valid)
-        snprintf(b, REP_CELL, "%.1f", v.value);
-}
-static void rank_overlap(char *b, const void *row)
-{
-    pct_cell(b, ((const struct an_comm_rank *)row)->overlap_pct);
-}
-static void rank_last(char *b, const void *row)
-{
-    pct_cell(b, ((const struct an_comm_rank *)row)->last_pct);
-}
+REP_CELL_OF(rank_overlap, an_comm_rank, rep_cell_pct, overlap_pct)
+REP_CELL_OF(rank_last, an_comm_rank, rep_cell_pct, last_pct)
 static void name_rank(char b[REP_NAME], const void *row)
 {
     snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_comm_rank *)row)->rank);
@@ -96,24 +78,23 @@ static const struct rep_column of_rank[] = {
 void rep_section_communication(struct page *page, const struct an_result *result)
 {
     const struct an_communication *communication = &result->communication;
-    char a[32], b[32];
     if (communication->reason)
         return;
     page_label(page, "Communication");
     if (communication->total_ms.valid)
-        page_item(page, "%s a step", page_time(a, communication->total_ms.value * 1e6));
+        page_item(page, "%s a step", TIME_TEXT(communication->total_ms.value * 1e6));
     if (communication->exposed_ms.valid && communication->exposed_transfer_ms.valid &&
         communication->exposed_waiting_ms.valid)
         page_item(page, "%s exposed: %s transfer, %s waiting for other ranks",
-                  page_time(a, communication->exposed_ms.value * 1e6),
-                  page_time((char[32]){0}, communication->exposed_transfer_ms.value * 1e6),
-                  page_time(b, communication->exposed_waiting_ms.value * 1e6));
+                  TIME_TEXT(communication->exposed_ms.value * 1e6),
+                  TIME_TEXT(communication->exposed_transfer_ms.value * 1e6),
+                  TIME_TEXT(communication->exposed_waiting_ms.value * 1e6));
     else if (communication->exposed_ms.valid)
-        page_item(page, "%s exposed", page_time(a, communication->exposed_ms.value * 1e6));
+        page_item(page, "%s exposed", TIME_TEXT(communication->exposed_ms.value * 1e6));
     if (communication->overlap_pct.valid)
         page_item(page, "%.1f %% beside compute", communication->overlap_pct.value);
     if (communication->bytes_per_step.valid)
-        page_item(page, "%s a step and rank", page_bytes(a, communication->bytes_per_step.value));
+        page_item(page, "%s a step and rank", BYTES_TEXT(communication->bytes_per_step.value));
     if (communication->missing)
         page_item(page, "%.300s", communication->missing);
     else if (result->gpu.reason && !communication->waiting_ms.valid)
@@ -124,26 +105,20 @@ void rep_section_communication(struct page *page, const struct an_result *result
 void rep_section_communication_tables(struct page *page, const struct an_result *result)
 {
     const struct an_communication *communication = &result->communication;
-    struct rep_table table = {.title = communication->total_ms.valid && result->gpu.reason
-                                           ? "Collectives, of a step"
-                                           : "Collectives",
-                              .name = name_collective,
-                              .column = of_collective,
-                              .columns = COUNT(of_collective),
-                              .rows = communication->collectives,
-                              .size = sizeof *communication->collectives,
-                              .count = communication->collective_count};
+    struct rep_table table = {
+        .title = communication->total_ms.valid && result->gpu.reason ? "Collectives, of a step"
+                                                                     : "Collectives",
+        .name = name_collective,
+        REP_COLUMNS(of_collective),
+        REP_ROWS_OF(communication->collectives, communication->collective_count)};
     if (communication->reason)
         return;
     rep_table_write(page, &table);
     table = (struct rep_table){.title = "Communication of each rank, of a step",
                                .name_least = 38,
                                .name = name_rank,
-                               .column = of_rank,
-                               .columns = COUNT(of_rank),
-                               .rows = communication->ranks,
-                               .size = sizeof *communication->ranks,
-                               .count = communication->rank_count};
+                               REP_COLUMNS(of_rank),
+                               REP_ROWS_OF(communication->ranks, communication->rank_count)};
     if (communication->rank_count > 1)
         rep_table_write(page, &table);
 }

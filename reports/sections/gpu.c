@@ -9,8 +9,6 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-#define COUNT(list) (sizeof list / sizeof *list)
-
 /* ---- devices ------------------------------------------------------------------------------------------------------------ */
 
 static void of_span(char *b, const struct an_gpu_device *device, struct an_count ns)
@@ -35,26 +33,10 @@ SHARE_CELL(blocking_inferred)
 SHARE_CELL(blocking_unknown)
 #undef SHARE_CELL
 
-static void cell_span(char *b, const void *row)
-{
-    const struct an_gpu_device *device = row;
-    if (device->span_ns.valid)
-        page_time(b, (double)device->span_ns.value);
-}
-static void cell_overlap(char *b, const void *row)
-{
-    const struct an_gpu_device *device = row;
-    if (device->overlap_pct.valid)
-        snprintf(b, REP_CELL, "%.1f", device->overlap_pct.value);
-}
-static void cell_streams(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->streams);
-}
-static void cell_ops(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->ops);
-}
+REP_CELL_OF(cell_span, an_gpu_device, rep_cell_count_ns, span_ns)
+REP_CELL_OF(cell_overlap, an_gpu_device, rep_cell_pct, overlap_pct)
+REP_CELL_OF(cell_streams, an_gpu_device, rep_cell_integer, streams)
+REP_CELL_OF(cell_ops, an_gpu_device, rep_cell_integer, ops)
 /* How far streams overlap: the sum of durations over their union. */
 static void cell_parallel(char *b, const void *row)
 {
@@ -109,11 +91,8 @@ void rep_section_devices(struct page *page, const struct an_result *result)
     struct rep_table table = {.title = "Devices, % of span",
                               .name_least = 36,
                               .name = name_device,
-                              .column = of_device,
-                              .columns = COUNT(of_device),
-                              .rows = result->gpus,
-                              .size = sizeof *result->gpus,
-                              .count = result->gpu_count};
+                              REP_COLUMNS(of_device),
+                              REP_ROWS_OF(result->gpus, result->gpu_count)};
     if (result->gpu.reason || !result->gpu_count)
         return;
     rep_table_write(page, &table);
@@ -139,14 +118,12 @@ void rep_section_devices(struct page *page, const struct an_result *result)
 
 static void us_item(struct page *page, const char *name, struct an_value us)
 {
-    char a[32];
     if (us.valid)
-        page_item(page, "%s %s", name, page_time(a, us.value * 1e3));
+        page_item(page, "%s %s", name, TIME_TEXT(us.value * 1e3));
 }
 
 static void launches(struct page *page, const struct an_launches *l)
 {
-    char a[32];
     page_label(page, "Launches");
     if (l->reason) {
         page_item(page, "not known: %.300s", l->reason);
@@ -163,7 +140,7 @@ static void launches(struct page *page, const struct an_launches *l)
     us_item(page, "p95", l->delay_p95_us);
     us_item(page, "longest", l->delay_max_us);
     if (l->queue_mean.valid && l->queue_max.valid)
-        page_item(page, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3),
+        page_item(page, "queue %s on average, at most %.0f", DIGITS_TEXT(l->queue_mean.value, 3),
                   l->queue_max.value);
     if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
         page_item(page, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
@@ -174,49 +151,25 @@ static void launches(struct page *page, const struct an_launches *l)
     for (size_t i = 0; i < l->row_count && i < 4; i++) {
         page_label(page, i ? "" : "  by call");
         page_item(page, "%.120s %" PRId64 " times, %s", l->rows[i].name, l->rows[i].count,
-                  page_time(a, (double)l->rows[i].host_ns));
+                  TIME_TEXT((double)l->rows[i].host_ns));
         page_end(page);
     }
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------------- */
 
-static void copy_count(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_copy_row *)row)->count);
-}
+REP_CELL_OF(copy_count, an_copy_row, rep_cell_integer, count)
 static void copy_bytes(char *b, const void *row)
 {
     const struct an_copy_row *c = row;
     if (c->bytes.valid)
         page_bytes(b, (double)c->bytes.value);
 }
-static void copy_total(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_copy_row *)row)->total_ns);
-}
-static void copy_exposed(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_copy_row *)row)->exposed_ns);
-}
-static void copy_rate(char *b, const void *row)
-{
-    const struct an_copy_row *c = row;
-    if (c->bytes_per_s.valid)
-        page_si(b, c->bytes_per_s.value, "B/s");
-}
-static void copy_best(char *b, const void *row)
-{
-    const struct an_copy_row *c = row;
-    if (c->max_bytes_per_s.valid)
-        page_si(b, c->max_bytes_per_s.value, "B/s");
-}
-static void copy_sync(char *b, const void *row)
-{
-    const struct an_copy_row *c = row;
-    if (c->synchronous.valid)
-        snprintf(b, REP_CELL, "%" PRId64, c->synchronous.value);
-}
+REP_CELL_OF(copy_total, an_copy_row, rep_cell_ns, total_ns)
+REP_CELL_OF(copy_exposed, an_copy_row, rep_cell_ns, exposed_ns)
+REP_CELL_OF(copy_rate, an_copy_row, rep_cell_bytes_per_s, bytes_per_s)
+REP_CELL_OF(copy_best, an_copy_row, rep_cell_bytes_per_s, max_bytes_per_s)
+REP_CELL_OF(copy_sync, an_copy_row, rep_cell_count, synchronous)
 static void name_copy(char b[REP_NAME], const void *row)
 {
     const struct an_copy_row *c = row;
@@ -231,35 +184,18 @@ static void copies(struct page *page, const struct an_result *result)
 {
     struct rep_table table = {.title = "Copies",
                               .name = name_copy,
-                              .column = of_copy,
-                              .columns = COUNT(of_copy),
-                              .rows = result->copy,
-                              .size = sizeof *result->copy,
-                              .count = result->copy_count};
+                              REP_COLUMNS(of_copy),
+                              REP_ROWS_OF(result->copy, result->copy_count)};
     if (!result->copies.reason)
         rep_table_write(page, &table);
 }
 
 /* ---- synchronisation, precision ------------------------------------------------------------------------------------------ */
 
-static void sync_count(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_sync_row *)row)->count);
-}
-static void sync_host(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_sync_row *)row)->host_ns);
-}
-static void sync_max(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_sync_row *)row)->max_ns);
-}
-static void sync_idle(char *b, const void *row)
-{
-    const struct an_sync_row *sync_row = row;
-    if (sync_row->idle_ns.valid)
-        page_time(b, (double)sync_row->idle_ns.value);
-}
+REP_CELL_OF(sync_count, an_sync_row, rep_cell_integer, count)
+REP_CELL_OF(sync_host, an_sync_row, rep_cell_ns, host_ns)
+REP_CELL_OF(sync_max, an_sync_row, rep_cell_ns, max_ns)
+REP_CELL_OF(sync_idle, an_sync_row, rep_cell_count_ns, idle_ns)
 static void name_sync(char b[REP_NAME], const void *row)
 {
     snprintf(b, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
@@ -273,18 +209,14 @@ static void syncs(struct page *page, const struct an_result *result)
 {
     struct rep_table table = {.title = "Host waits for the device",
                               .name = name_sync,
-                              .column = of_sync,
-                              .columns = COUNT(of_sync),
-                              .rows = result->sync,
-                              .size = sizeof *result->sync,
-                              .count = result->sync_count};
+                              REP_COLUMNS(of_sync),
+                              REP_ROWS_OF(result->sync, result->sync_count)};
     if (!result->syncs.reason)
         rep_table_write(page, &table);
 }
 
 static void precision(struct page *page, const struct an_precision *x)
 {
-    char a[32];
     page_label(page, "Precision");
     if (x->reason || !x->matrix_unit_pct.valid) {
         page_item(page, "not known: %.300s", x->reason ? x->reason : x->matrix_unit_pct.reason);
@@ -292,8 +224,7 @@ static void precision(struct page *page, const struct an_precision *x)
         page_item(page, "%.1f %% of matrix and attention time on matrix units",
                   x->matrix_unit_pct.value);
         for (size_t i = 0; i < x->row_count && i < 6; i++)
-            page_item(page, "%.20s %s%s", x->rows[i].dtype,
-                      page_time(a, (double)x->rows[i].total_ns),
+            page_item(page, "%.20s %s%s", x->rows[i].dtype, TIME_TEXT((double)x->rows[i].total_ns),
                       !x->rows[i].told         ? " (unit not told by the names)"
                       : x->rows[i].matrix_unit ? " on matrix units"
                                                : " without");

@@ -9,7 +9,6 @@
 
 static void energy(struct page *page, const struct an_energy *e)
 {
-    char a[32];
     page_label(page, "Energy");
     if (e->reason) {
         page_item(page, "not known: %.300s", e->reason);
@@ -17,17 +16,17 @@ static void energy(struct page *page, const struct an_energy *e)
         return;
     }
     if (e->power_w.valid)
-        page_item(page, "%s", page_si(a, e->power_w.value, "W"));
+        page_item(page, "%s", SI_TEXT(e->power_w.value, "W"));
     if (e->per_step_j.valid)
-        page_item(page, "%s a step", page_si(a, e->per_step_j.value, "J"));
+        page_item(page, "%s a step", SI_TEXT(e->per_step_j.value, "J"));
     else
-        page_item(page, "%s", page_si(a, e->energy_j.value, "J"));
+        page_item(page, "%s", SI_TEXT(e->energy_j.value, "J"));
     if (e->per_token_j.valid)
-        page_item(page, "%s a token", page_si(a, e->per_token_j.value, "J"));
+        page_item(page, "%s a token", SI_TEXT(e->per_token_j.value, "J"));
     else if (e->per_sample_j.valid)
-        page_item(page, "%s a sample", page_si(a, e->per_sample_j.value, "J"));
+        page_item(page, "%s a sample", SI_TEXT(e->per_sample_j.value, "J"));
     if (e->cost.valid)
-        page_item(page, "%s for all of it", page_digits(a, e->cost.value, 3));
+        page_item(page, "%s for all of it", DIGITS_TEXT(e->cost.value, 3));
     page_end(page);
 }
 
@@ -67,7 +66,7 @@ static void one(struct page *page, const struct an_gpu_hardware *hardware)
 static void counted(struct page *page, const struct an_gpu_hardware *hardware)
 {
     const struct an_step_counted *s = &hardware->step;
-    char a[32], label[32];
+    char label[32];
     if (!s->time_ms.valid && !hardware->pm_sm_active_pct.valid)
         return;
     snprintf(label, sizeof label, "    counted");
@@ -77,13 +76,13 @@ static void counted(struct page *page, const struct an_gpu_hardware *hardware)
     share(page, hardware->pm_dram_read_pct, "memory read");
     share(page, hardware->pm_dram_write_pct, "written");
     if (s->time_ms.valid)
-        page_item(page, "a step %s", page_time(a, s->time_ms.value * 1e6));
+        page_item(page, "a step %s", TIME_TEXT(s->time_ms.value * 1e6));
     if (s->flops_per_s.valid)
-        page_item(page, "%s", page_si(a, s->flops_per_s.value, "op/s"));
+        page_item(page, "%s", SI_TEXT(s->flops_per_s.value, "op/s"));
     if (s->dram_bytes_per_s.valid)
-        page_item(page, "%s", page_si(a, s->dram_bytes_per_s.value, "B/s"));
+        page_item(page, "%s", SI_TEXT(s->dram_bytes_per_s.value, "B/s"));
     if (s->intensity.valid)
-        page_item(page, "%s op a byte of DRAM", page_digits(a, s->intensity.value, 3));
+        page_item(page, "%s op a byte of DRAM", DIGITS_TEXT(s->intensity.value, 3));
     share(page, s->occupancy_pct, "occupancy");
     page_end(page);
 }
@@ -92,15 +91,13 @@ static void counted(struct page *page, const struct an_gpu_hardware *hardware)
 
 static void cell(char *b, struct an_value v, const char *unit)
 {
-    char text[32];
-    snprintf(b, REP_CELL, "%.14s", v.valid ? page_si(text, v.value, unit) : "");
+    snprintf(b, REP_CELL, "%.14s", v.valid ? SI_TEXT(v.value, unit) : "");
 }
 static void range_time(char *b, const void *row)
 {
     const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
-    char text[32];
     snprintf(b, REP_CELL, "%.14s",
-             counted->time_ms.valid ? page_time(text, counted->time_ms.value * 1e6) : "");
+             counted->time_ms.valid ? TIME_TEXT(counted->time_ms.value * 1e6) : "");
 }
 static void range_rate(char *b, const void *row)
 {
@@ -146,11 +143,8 @@ static void ranges(struct page *page, const struct an_result *result)
     struct rep_table table = {.title = "Ranges, counted by the hardware",
                               .name = name_range,
                               .name_least = 30,
-                              .column = columns,
-                              .columns = sizeof columns / sizeof *columns,
-                              .rows = result->ranges_counted,
-                              .size = sizeof *result->ranges_counted,
-                              .count = result->range_counted_count};
+                              REP_COLUMNS(columns),
+                              REP_ROWS_OF(result->ranges_counted, result->range_counted_count)};
     rep_table_write(page, &table);
 }
 

@@ -42,49 +42,21 @@ static void workers(struct page *page, const struct an_loader *loader)
 
 static void rates(struct page *page, const struct an_loader *loader)
 {
-    char a[32];
     if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {
-        page_item(page, "can load %s samples/s",
-                  page_number(a, loader->pipeline_samples_per_s.value));
+        page_item(page, "can load %s samples/s", NUMBER_TEXT(loader->pipeline_samples_per_s.value));
         page_item(page, "the rest of the step can use %s samples/s",
-                  page_number(a, loader->compute_samples_per_s.value));
+                  NUMBER_TEXT(loader->compute_samples_per_s.value));
     }
     if (loader->device_bytes_per_s.valid && loader->access_ratio.valid)
         page_item(page, "reads %s/s from storage, %.0f %% of what it is able to",
-                  page_bytes(a, loader->device_bytes_per_s.value),
-                  100 * loader->access_ratio.value);
+                  BYTES_TEXT(loader->device_bytes_per_s.value), 100 * loader->access_ratio.value);
 }
 
-static void cell_wait(char *b, const void *row)
-{
-    const struct an_loader_rank *rank = row;
-    if (rank->wait_ms_per_step.valid)
-        page_time(b, rank->wait_ms_per_step.value * 1e6);
-}
-static void cell_expected(char *b, const void *row)
-{
-    const struct an_loader_rank *rank = row;
-    if (rank->expected_wait_ms_per_step.valid)
-        page_time(b, rank->expected_wait_ms_per_step.value * 1e6);
-}
-static void cell_batch(char *b, const void *row)
-{
-    const struct an_loader_rank *rank = row;
-    if (rank->batch_ms.valid)
-        page_time(b, rank->batch_ms.value * 1e6);
-}
-static void cell_workers(char *b, const void *row)
-{
-    const struct an_loader_rank *rank = row;
-    if (rank->workers.valid)
-        snprintf(b, REP_CELL, "%" PRId64, rank->workers.value);
-}
-static void cell_needed(char *b, const void *row)
-{
-    const struct an_loader_rank *rank = row;
-    if (rank->workers_needed.valid)
-        snprintf(b, REP_CELL, "%" PRId64, rank->workers_needed.value);
-}
+REP_CELL_OF(cell_wait, an_loader_rank, rep_cell_ms, wait_ms_per_step)
+REP_CELL_OF(cell_expected, an_loader_rank, rep_cell_ms, expected_wait_ms_per_step)
+REP_CELL_OF(cell_batch, an_loader_rank, rep_cell_ms, batch_ms)
+REP_CELL_OF(cell_workers, an_loader_rank, rep_cell_count, workers)
+REP_CELL_OF(cell_needed, an_loader_rank, rep_cell_count, workers_needed)
 static void name_rank(char b[REP_NAME], const void *row)
 {
     snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_loader_rank *)row)->rank);
@@ -98,25 +70,24 @@ static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
 void rep_section_loader(struct page *page, const struct an_result *result)
 {
     const struct an_loader *loader = &result->loader;
-    char a[32];
     if (loader->reason ||
         (!loader->wait_ms_per_step.valid && !loader->stage_count && !guess_matters(result)))
         return;
     page_label(page, "Loader");
     if (loader->wait_ms_per_step.valid)
         page_item(page, "%swaits %s a step", result->gpu.reason ? "" : "the host ",
-                  page_time(a, loader->wait_ms_per_step.value * 1e6));
+                  TIME_TEXT(loader->wait_ms_per_step.value * 1e6));
     else if (loader->inferred_wait_ms_per_step.valid && guess_matters(result))
         page_item(page, "waits at most %s a step: a guess from gaps, no range marks the loader",
-                  page_time(a, loader->inferred_wait_ms_per_step.value * 1e6));
+                  TIME_TEXT(loader->inferred_wait_ms_per_step.value * 1e6));
     for (size_t i = 0; i < loader->stage_count; i++)
         if (loader->stages[i].ms_per_batch.valid &&
             strcmp(loader->stages[i].name,
                    "queue_wait")) /* workers that wait for room cost nothing */
             page_item(page, "%s %s a batch", loader->stages[i].name,
-                      page_time(a, loader->stages[i].ms_per_batch.value * 1e6));
+                      TIME_TEXT(loader->stages[i].ms_per_batch.value * 1e6));
     if (loader->batches_per_step.valid && loader->batches_per_step.value > 1.005)
-        page_item(page, "%s batches a step", page_digits(a, loader->batches_per_step.value, 3));
+        page_item(page, "%s batches a step", DIGITS_TEXT(loader->batches_per_step.value, 3));
     workers(page, loader);
     rates(page, loader);
     page_end(page);
@@ -126,11 +97,8 @@ void rep_section_loader_ranks(struct page *page, const struct an_result *result)
 {
     const struct rep_table table = {.title = "Loader of each rank",
                                     .name = name_rank,
-                                    .column = of_rank,
-                                    .columns = sizeof of_rank / sizeof *of_rank,
-                                    .rows = result->loader.ranks,
-                                    .size = sizeof *result->loader.ranks,
-                                    .count = result->loader.rank_count};
+                                    REP_COLUMNS(of_rank),
+                                    REP_ROWS_OF(result->loader.ranks, result->loader.rank_count)};
     if (result->loader.rank_count > 1)
         rep_table_write(page, &table);
 }

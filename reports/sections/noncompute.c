@@ -61,14 +61,8 @@ static void name_row(char b[REP_NAME], const void *row)
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------ */
 
-static void cause_time(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_absent_cause *)row)->ns);
-}
-static void cause_share(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_absent_cause *)row)->pct);
-}
+REP_CELL_OF(cause_time, an_absent_cause, rep_cell_ns, ns)
+REP_CELL_OF(cause_share, an_absent_cause, rep_cell_tenths, pct)
 static void cause_cause(char *b, const void *row)
 {
     snprintf(b, REP_CELL, "%.16s", ((const struct an_absent_cause *)row)->cause);
@@ -129,11 +123,8 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
     struct rep_table table = {.title = "Without compute, % of the window",
                               .name_least = 30,
                               .name = name_row,
-                              .column = of_row,
-                              .columns = sizeof of_row / sizeof *of_row,
-                              .rows = result->absent,
-                              .size = sizeof *result->absent,
-                              .count = result->absent_count};
+                              REP_COLUMNS(of_row),
+                              REP_ROWS_OF(result->absent, result->absent_count)};
     if (result->absence.reason || !result->absent_count)
         return;
     if (!result->absent[0].device.valid)
@@ -160,9 +151,6 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
     rep_table_write(page, &(struct rep_table){.title = title,
                                               .name_least = 40,
                                               .name = name_cause,
-                                              .column = of_cause,
-                                              .columns = sizeof of_cause / sizeof *of_cause,
-                                              .rows = absent->causes,
-                                              .size = sizeof *absent->causes,
-                                              .count = absent->cause_count});
+                                              REP_COLUMNS(of_cause),
+                                              REP_ROWS_OF(absent->causes, absent->cause_count)});
 }

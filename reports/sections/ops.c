@@ -9,60 +9,15 @@
 #include "reports/sections/tables.h"
 #include "reports/words/kernel_name.h"
 
-static void cell_value_time(char *b, struct an_value us)
-{
-    if (us.valid)
-        page_time(b, us.value * 1e3);
-}
-static void cell_count_time(char *b, struct an_count ns)
-{
-    if (ns.valid)
-        page_time(b, (double)ns.value);
-}
-static void cell_rate(char *b, struct an_value v)
-{
-    if (v.valid && v.value > 0)
-        page_si(b, v.value, "");
-}
-
-static void cell_count(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_op *)row)->count);
-}
-static void cell_share(char *b, const void *row)
-{
-    const struct an_op *o = row;
-    if (o->share_pct.valid)
-        snprintf(b, REP_CELL, "%.1f", o->share_pct.value);
-}
-static void cell_total(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_op *)row)->total_ns);
-}
-static void cell_mean(char *b, const void *row)
-{
-    cell_value_time(b, ((const struct an_op *)row)->mean_us);
-}
-static void cell_sd(char *b, const void *row)
-{
-    cell_value_time(b, ((const struct an_op *)row)->sd_us);
-}
-static void cell_min(char *b, const void *row)
-{
-    cell_count_time(b, ((const struct an_op *)row)->min_ns);
-}
-static void cell_max(char *b, const void *row)
-{
-    cell_count_time(b, ((const struct an_op *)row)->max_ns);
-}
-static void cell_flops(char *b, const void *row)
-{
-    cell_rate(b, ((const struct an_op *)row)->flops_per_s);
-}
-static void cell_bytes(char *b, const void *row)
-{
-    cell_rate(b, ((const struct an_op *)row)->bytes_per_s);
-}
+REP_CELL_OF(cell_count, an_op, rep_cell_integer, count)
+REP_CELL_OF(cell_share, an_op, rep_cell_pct, share_pct)
+REP_CELL_OF(cell_total, an_op, rep_cell_ns, total_ns)
+REP_CELL_OF(cell_mean, an_op, rep_cell_us, mean_us)
+REP_CELL_OF(cell_sd, an_op, rep_cell_us, sd_us)
+REP_CELL_OF(cell_min, an_op, rep_cell_count_ns, min_ns)
+REP_CELL_OF(cell_max, an_op, rep_cell_count_ns, max_ns)
+REP_CELL_OF(cell_flops, an_op, rep_cell_rate, flops_per_s)
+REP_CELL_OF(cell_bytes, an_op, rep_cell_rate, bytes_per_s)
 static void cell_kind(char *b, const void *row)
 {
     snprintf(b, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
@@ -99,11 +54,8 @@ void rep_table_ops(const struct an_result *result, struct rep_table *table, char
     bool device = !result->gpu.reason;
     *table = (struct rep_table){.title = "Ranges by own time",
                                 .name = name_range,
-                                .column = of_ranges,
-                                .columns = sizeof of_ranges / sizeof *of_ranges,
-                                .rows = result->ops,
-                                .size = sizeof *result->ops,
-                                .count = result->op_count};
+                                REP_COLUMNS(of_ranges),
+                                REP_ROWS_OF(result->ops, result->op_count)};
     if (device) {
         snprintf(title, 80, "Kernels and copies, %.40s",
                  result->ops_window ? result->ops_window : "all");

@@ -10,46 +10,18 @@
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
 
-#define COUNT(list) (sizeof list / sizeof *list)
-
-static void name_cause(char b[REP_NAME], const void *row)
-{
-    snprintf(b, REP_NAME, "%s", ((const struct an_path_cause *)row)->text);
-}
-static void cell_cause_pct(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_path_cause *)row)->pct.value);
-}
-static void cell_cause_time(char b[REP_CELL], const void *row)
-{
-    page_time(b, (double)((const struct an_path_cause *)row)->ns);
-}
-static void cell_cause_step(char b[REP_CELL], const void *row)
-{
-    const struct an_path_cause *path_cause = row;
-    if (path_cause->step_median_ms.valid)
-        page_time(b, path_cause->step_median_ms.value * 1e6);
-}
+REP_NAME_OF(name_cause, an_path_cause, text)
+REP_CELL_OF(cell_cause_pct, an_path_cause, rep_cell_tenths, pct.value)
+REP_CELL_OF(cell_cause_time, an_path_cause, rep_cell_ns, ns)
+REP_CELL_OF(cell_cause_step, an_path_cause, rep_cell_ms, step_median_ms)
 static const struct rep_column of_cause[] = {{"% of path", 10, cell_cause_pct},
                                              {"time", 10, cell_cause_time},
                                              {"median of a step", 17, cell_cause_step}};
 
-static void name_op(char b[REP_NAME], const void *row)
-{
-    snprintf(b, REP_NAME, "%s", ((const struct an_path_op *)row)->name);
-}
-static void cell_op_pct(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_path_op *)row)->pct.value);
-}
-static void cell_op_time(char b[REP_CELL], const void *row)
-{
-    page_time(b, (double)((const struct an_path_op *)row)->ns);
-}
-static void cell_op_count(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_path_op *)row)->count);
-}
+REP_NAME_OF(name_op, an_path_op, name)
+REP_CELL_OF(cell_op_pct, an_path_op, rep_cell_tenths, pct.value)
+REP_CELL_OF(cell_op_time, an_path_op, rep_cell_ns, ns)
+REP_CELL_OF(cell_op_count, an_path_op, rep_cell_integer, count)
 static void cell_op_cause(char b[REP_CELL], const void *row)
 {
     const struct an_path_op *path_op = row;
@@ -65,11 +37,8 @@ void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *t
 {
     *table = (struct rep_table){.title = "What stands on it",
                                 .name = name_op,
-                                .column = of_op,
-                                .columns = COUNT(of_op),
-                                .rows = path->ops,
-                                .size = sizeof *path->ops,
-                                .count = path->reason ? 0 : path->op_count};
+                                REP_COLUMNS(of_op),
+                                REP_ROWS_OF(path->ops, path->reason ? 0 : path->op_count)};
 }
 
 void rep_section_critical_path(struct page *page, const struct an_result *result)
@@ -96,11 +65,8 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
     struct rep_table causes = {.title = "What the path spends its time with",
                                .words = true,
                                .name = name_cause,
-                               .column = of_cause,
-                               .columns = COUNT(of_cause),
-                               .rows = path->causes,
-                               .size = sizeof *path->causes,
-                               .count = path->cause_count,
+                               REP_COLUMNS(of_cause),
+                               REP_ROWS_OF(path->causes, path->cause_count),
                                .most = 20};
     rep_table_write(page, &causes);
     struct rep_table ops;
@@ -188,18 +154,9 @@ static void name_hand_over(char b[REP_NAME], const void *row)
     snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
              to->rank, to->name);
 }
-static void cell_hand_over_link(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%s", ((const struct hand_over *)row)->link);
-}
-static void cell_hand_over_count(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct hand_over *)row)->count);
-}
-static void cell_hand_over_inferred(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct hand_over *)row)->inferred);
-}
+REP_CELL_OF(cell_hand_over_link, hand_over, rep_cell_text, link)
+REP_CELL_OF(cell_hand_over_count, hand_over, rep_cell_integer, count)
+REP_CELL_OF(cell_hand_over_inferred, hand_over, rep_cell_integer, inferred)
 static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link},
                                                  {"times", 8, cell_hand_over_count},
                                                  {"only inferred", 14, cell_hand_over_inferred}};
@@ -249,19 +206,13 @@ void rep_section_path_step(struct page *page, const struct an_result *result)
         const struct rep_table by_lane = {.title = "Hand-overs between tracks",
                                           .name = name_hand_over,
                                           .name_least = 40,
-                                          .column = of_hand_over,
-                                          .columns = COUNT(of_hand_over),
-                                          .rows = hand,
-                                          .size = sizeof *hand,
-                                          .count = find_hand_overs(step, hand)};
+                                          REP_COLUMNS(of_hand_over),
+                                          REP_ROWS_OF(hand, find_hand_overs(step, hand))};
         rep_table_write(page, &by_lane);
         const struct rep_table stretches = {.title = "Stretches of the path in this step",
                                             .name = name_stretch,
-                                            .column = of_stretch,
-                                            .columns = COUNT(of_stretch),
-                                            .rows = rows,
-                                            .size = sizeof *rows,
-                                            .count = step->stretch_count};
+                                            REP_COLUMNS(of_stretch),
+                                            REP_ROWS_OF(rows, step->stretch_count)};
         rep_table_write(page, &stretches);
     }
     free(rows);

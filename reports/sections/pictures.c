@@ -11,8 +11,6 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-#define COUNT(list) (sizeof list / sizeof *list)
-
 static void not_drawn(struct page *page, const char *label, const char *reason)
 {
     page_blank(page);
@@ -29,14 +27,8 @@ static void name_step(char b[REP_NAME], const void *row)
     snprintf(b, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
              step_outlier->rank);
 }
-static void outlier_ms(char *b, const void *row)
-{
-    page_time(b, ((const struct an_step_outlier *)row)->ms * 1e6);
-}
-static void outlier_score(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_step_outlier *)row)->score);
-}
+REP_CELL_OF(outlier_ms, an_step_outlier, rep_cell_real_ms, ms)
+REP_CELL_OF(outlier_score, an_step_outlier, rep_cell_tenths, score)
 static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
                                                {"score", 9, outlier_score}};
 
@@ -53,14 +45,8 @@ static void point_start(char *b, const void *row)
 {
     snprintf(b, REP_CELL, "%.3f s", ((const struct an_step_point *)row)->start_s);
 }
-static void point_ms(char *b, const void *row)
-{
-    page_time(b, ((const struct an_step_point *)row)->ms * 1e6);
-}
-static void point_worst(char *b, const void *row)
-{
-    page_time(b, ((const struct an_step_point *)row)->worst_ms * 1e6);
-}
+REP_CELL_OF(point_ms, an_step_point, rep_cell_real_ms, ms)
+REP_CELL_OF(point_worst, an_step_point, rep_cell_real_ms, worst_ms)
 static void point_tokens(char *b, const void *row)
 {
     const struct an_step_point *point = row;
@@ -83,14 +69,12 @@ void rep_section_steps(struct page *page, const struct an_result *result)
     if (!result->step_point_count)
         return;
     page_picture(page, PAGE_TREND, result);
-    const struct rep_table slow = {.title = "Slow steps",
-                                   .name = name_step,
-                                   .words = true,
-                                   .column = of_outlier,
-                                   .columns = COUNT(of_outlier),
-                                   .rows = result->steps.outliers,
-                                   .size = sizeof *result->steps.outliers,
-                                   .count = result->steps.outlier_count};
+    const struct rep_table slow = {
+        .title = "Slow steps",
+        .name = name_step,
+        .words = true,
+        REP_COLUMNS(of_outlier),
+        REP_ROWS_OF(result->steps.outliers, result->steps.outlier_count)};
     rep_table_write(page, &slow);
     if (slow.count)
         page_text(page, 1,
@@ -99,11 +83,8 @@ void rep_section_steps(struct page *page, const struct an_result *result)
     const struct rep_table all = {.title = "Steps",
                                   .name = name_point,
                                   .words = true,
-                                  .column = of_point,
-                                  .columns = COUNT(of_point),
-                                  .rows = result->step_points,
-                                  .size = sizeof *result->step_points,
-                                  .count = result->step_point_count};
+                                  REP_COLUMNS(of_point),
+                                  REP_ROWS_OF(result->step_points, result->step_point_count)};
     rep_table_write(page, &all);
 }
 
@@ -148,19 +129,16 @@ static void step_table(struct page *page, const struct an_timeline_step *timelin
 {
     struct track_row *rows =
         calloc(timeline_step->track_count ? timeline_step->track_count : 1, sizeof *rows);
-    char title[100], a[32];
+    char title[100];
     for (size_t i = 0; rows && i < timeline_step->track_count; i++)
         rows[i] = (struct track_row){&timeline_step->track[i], timeline_step->ms * 1e6};
     snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)",
-             timeline_step->which, timeline_step->index, page_time(a, timeline_step->ms * 1e6));
+             timeline_step->which, timeline_step->index, TIME_TEXT(timeline_step->ms * 1e6));
     const struct rep_table table = {.title = title,
                                     .name = name_track,
                                     .name_least = 40,
-                                    .column = of_track,
-                                    .columns = COUNT(of_track),
-                                    .rows = rows,
-                                    .size = sizeof *rows,
-                                    .count = rows ? timeline_step->track_count : 0};
+                                    REP_COLUMNS(of_track),
+                                    REP_ROWS_OF(rows, rows ? timeline_step->track_count : 0)};
     rep_table_write(page, &table);
     free(rows);
 }
@@ -216,10 +194,7 @@ static void flame_share(char *b, const void *row)
     snprintf(b, REP_CELL, "%.1f",
              100 * (double)flame_row->self_ns / (double)flame_row->flame->row[0].total_ns);
 }
-static void flame_self(char *b, const void *row)
-{
-    page_time(b, (double)((const struct flame_row *)row)->self_ns);
-}
+REP_CELL_OF(flame_self, flame_row, rep_cell_ns, self_ns)
 static void flame_total(char *b, const void *row)
 {
     page_time(b, (double)flame_of(row)->total_ns);
@@ -254,8 +229,7 @@ static void flame(struct page *page, const struct an_flame *x, const char *title
     const struct rep_table table = {.title = title,
                                     .name = name_path,
                                     .name_least = 50,
-                                    .column = of_flame,
-                                    .columns = COUNT(of_flame),
+                                    REP_COLUMNS(of_flame),
                                     .rows = rows + 1,
                                     .size = sizeof *rows,
                                     .count = n > 1 && x->row[0].total_ns > 0 ? n - 1 : 0};
@@ -329,9 +303,8 @@ static void heat_worst(char *b, const void *row)
             worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s];
             index = heat_row->heat->index[s];
         }
-    char a[32];
     if (worst > 0)
-        snprintf(b, REP_CELL, "%s in step %" PRId64, page_time(a, worst * 1e6), index);
+        snprintf(b, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
 }
 static const struct rep_column of_heat[] = {{"step", 9, heat_step},
                                             {"waiting", 9, heat_waiting},
@@ -350,11 +323,8 @@ void rep_section_heat(struct page *page, const struct an_result *result)
     const struct rep_table table = {.title = "Ranks, mean of a step",
                                     .name = name_heat,
                                     .words = true,
-                                    .column = of_heat,
-                                    .columns = COUNT(of_heat),
-                                    .rows = rows,
-                                    .size = sizeof *rows,
-                                    .count = rows ? heat->ranks : 0};
+                                    REP_COLUMNS(of_heat),
+                                    REP_ROWS_OF(rows, rows ? heat->ranks : 0)};
     rep_table_write(page, &table);
     free(rows);
 }

@@ -10,8 +10,6 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-#define COUNT(list) (sizeof list / sizeof *list)
-
 static void cell_pct(char *b, struct an_value v)
 {
     if (v.valid)
@@ -59,18 +57,9 @@ static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
                                            {"samples", 8, row_samples_per_step},
                                            {"step", 10, row_step_ms}};
 
-static void stage_frontier(char *b, const void *row)
-{
-    page_time(b, ((const struct an_frontier_row *)row)->frontier_ms * 1e6);
-}
-static void stage_increment(char *b, const void *row)
-{
-    page_time(b, ((const struct an_frontier_row *)row)->increment_ms * 1e6);
-}
-static void stage_behind(char *b, const void *row)
-{
-    page_time(b, ((const struct an_frontier_row *)row)->behind_ms * 1e6);
-}
+REP_CELL_OF(stage_frontier, an_frontier_row, rep_cell_real_ms, frontier_ms)
+REP_CELL_OF(stage_increment, an_frontier_row, rep_cell_real_ms, increment_ms)
+REP_CELL_OF(stage_behind, an_frontier_row, rep_cell_real_ms, behind_ms)
 static void stage_lead(char *b, const void *row)
 {
     const struct an_frontier_row *frontier_row = row;
@@ -111,12 +100,11 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
 
 static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
-    char a[32], b[32], c[32];
     if (ranks->uneven.found) {
         page_label(page, "Uneven data");
         page_item(page, "rank %" PRId64 " gets most: %s %s a step, %s times the mean",
-                  ranks->uneven.rank, page_number(a, ranks->uneven.max.value), ranks->uneven.what,
-                  page_digits(b, ranks->uneven.max_over_mean.value, 3));
+                  ranks->uneven.rank, NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
+                  DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
         page_end(page);
     }
     if (!ranks->experts.reason) {
@@ -124,9 +112,9 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
         page_item(page,
                   "all-to-all moves %s a step on the rank with most (rank %" PRId64
                   "), %s on average: %s times",
-                  page_bytes(a, ranks->experts.bytes_max.value), ranks->experts.rank,
-                  page_bytes(b, ranks->experts.bytes_mean.value),
-                  page_digits(c, ranks->experts.max_over_mean.value, 3));
+                  BYTES_TEXT(ranks->experts.bytes_max.value), ranks->experts.rank,
+                  BYTES_TEXT(ranks->experts.bytes_mean.value),
+                  DIGITS_TEXT(ranks->experts.max_over_mean.value, 3));
         page_end(page);
     }
     if (!ranks->pipeline.reason) {
@@ -145,7 +133,6 @@ static void clock_line(struct page *page, const struct an_clocks *clocks)
 {
     size_t corrected = 0;
     double most = 0, drift = 0;
-    char a[32], b[32];
     for (size_t i = 0; i < clocks->row_count; i++)
         if (clocks->row[i].corrected) {
             double offset = clocks->row[i].offset_ns.value, ppm = clocks->row[i].drift_ppm.value;
@@ -159,9 +146,9 @@ static void clock_line(struct page *page, const struct an_clocks *clocks)
     page_item(page,
               "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends "
               "of collectives",
-              corrected, page_time(a, most), page_digits(b, drift, 3));
+              corrected, TIME_TEXT(most), DIGITS_TEXT(drift, 3));
     if (clocks->error_ns.valid)
-        page_item(page, "within %s", page_time(b, clocks->error_ns.value));
+        page_item(page, "within %s", TIME_TEXT(clocks->error_ns.value));
     page_end(page);
 }
 
@@ -185,11 +172,8 @@ static void row_table(struct page *page, const struct an_ranks *ranks)
     rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, of a step",
                                               .name_least = 24,
                                               .name = name_row,
-                                              .column = of_row,
-                                              .columns = COUNT(of_row),
-                                              .rows = row,
-                                              .size = sizeof *row,
-                                              .count = ranks->row_count});
+                                              REP_COLUMNS(of_row),
+                                              REP_ROWS_OF(row, ranks->row_count)});
     free(row);
 }
 
@@ -212,13 +196,10 @@ void rep_section_ranks(struct page *page, const struct an_result *result)
     if (ranks->reason)
         return;
     row_table(page, ranks);
-    rep_table_write(page,
-                    &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
-                                        .name_least = 24,
-                                        .name = name_stage,
-                                        .column = of_stage,
-                                        .columns = COUNT(of_stage),
-                                        .rows = ranks->frontier.row,
-                                        .size = sizeof *ranks->frontier.row,
-                                        .count = ranks->frontier.row_count});
+    rep_table_write(
+        page, &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
+                                  .name_least = 24,
+                                  .name = name_stage,
+                                  REP_COLUMNS(of_stage),
+                                  REP_ROWS_OF(ranks->frontier.row, ranks->frontier.row_count)});
 }

@@ -10,7 +10,6 @@
 
 void rep_section_phases(struct page *page, const struct an_result *result)
 {
-    char a[32], b[32];
     if (!result->phase_count)
         return;
     page_label(page, "Phases");
@@ -18,8 +17,8 @@ void rep_section_phases(struct page *page, const struct an_result *result)
         page_item(page, "%s %" PRId64 " %s, %s, %s of it on the step's thread",
                   result->phases[i].name, result->phases[i].count,
                   result->phases[i].count == 1 ? "time" : "times",
-                  page_time(a, result->phases[i].wall_ms * 1e6),
-                  page_time(b, result->phases[i].exposed_ms * 1e6));
+                  TIME_TEXT(result->phases[i].wall_ms * 1e6),
+                  TIME_TEXT(result->phases[i].exposed_ms * 1e6));
     page_item(page, "cut out of steps");
     page_end(page);
 }
@@ -27,25 +26,24 @@ void rep_section_phases(struct page *page, const struct an_result *result)
 void rep_section_throughput(struct page *page, const struct an_result *result)
 {
     const struct an_steps *steps = &result->steps;
-    char a[32], b[32];
     if (!steps->median_ms.valid)
         return;
     page_label(page, "Throughput");
     if (steps->tokens_per_s.valid)
-        page_item(page, "%s tokens/s", page_number(a, steps->tokens_per_s.value));
+        page_item(page, "%s tokens/s", NUMBER_TEXT(steps->tokens_per_s.value));
     if (steps->samples_per_s.valid)
-        page_item(page, "%s samples/s", page_number(a, steps->samples_per_s.value));
+        page_item(page, "%s samples/s", NUMBER_TEXT(steps->samples_per_s.value));
     page_item(page, "steps from %.80s", steps->source);
     if (!result->gpu.reason && steps->host_median_ms.valid)
         page_item(page, "on the host a step takes %s, on the device %s",
-                  page_time(a, steps->host_median_ms.value * 1e6),
-                  page_time(b, steps->median_ms.value * 1e6));
+                  TIME_TEXT(steps->host_median_ms.value * 1e6),
+                  TIME_TEXT(steps->median_ms.value * 1e6));
     if (steps->between_ms.valid && (result->gpu.reason || steps->between_ms.value > 0))
-        page_item(page, "%s between steps", page_time(a, steps->between_ms.value * 1e6));
+        page_item(page, "%s between steps", TIME_TEXT(steps->between_ms.value * 1e6));
     if (steps->outlier_count)
         page_item(page, "%zu slow %s, the slowest %" PRId64 " (%s)", steps->outlier_count,
                   steps->outlier_count == 1 ? "step" : "steps", steps->outliers[0].index,
-                  page_time(a, steps->outliers[0].ms * 1e6));
+                  TIME_TEXT(steps->outliers[0].ms * 1e6));
     page_end(page);
     if (!steps->group_count)
         return;
@@ -53,8 +51,7 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
     for (size_t i = 0; i < steps->group_count; i++)
         if (steps->groups[i].tokens.valid)
             page_item(page, "%" PRId64 " steps of %" PRId64 " tokens: %s", steps->groups[i].count,
-                      steps->groups[i].tokens.value,
-                      page_time(a, steps->groups[i].median_ms * 1e6));
+                      steps->groups[i].tokens.value, TIME_TEXT(steps->groups[i].median_ms * 1e6));
     page_end(page);
 }
 
@@ -67,7 +64,6 @@ static void ratio_item(struct page *page, const char *name, struct an_value v, c
 void rep_section_utilization(struct page *page, const struct an_result *result)
 {
     const struct an_utilization *utilization = &result->utilization;
-    char a[32];
     if (!result->steps.counted)
         return;
     bool partial = utilization->flop_coverage_pct.valid &&
@@ -84,7 +80,7 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
     if (!utilization->mfu.valid)
         page_item(page, "MFU not known: %.300s", utilization->mfu.reason);
     if (utilization->peak_flops.valid)
-        page_item(page, "of %s %s (%.120s)", page_si(a, utilization->peak_flops.value, "FLOP/s"),
+        page_item(page, "of %s %s (%.120s)", SI_TEXT(utilization->peak_flops.value, "FLOP/s"),
                   utilization->dtype ? utilization->dtype : "",
                   utilization->peak_source ? utilization->peak_source : "");
     if (utilization->mfu_measured.valid &&
@@ -92,12 +88,12 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
             .valid) /* its own roof beside it: the one above is another */
         page_item(page, "MFU %.1f %% of the measured roof of products, %s",
                   100 * utilization->mfu_measured.value,
-                  page_si(a, utilization->roof_measured_flops.value, "FLOP/s"));
+                  SI_TEXT(utilization->roof_measured_flops.value, "FLOP/s"));
     if (utilization->model_flops_per_step.valid && utilization->hardware_flops_per_step.valid)
         page_item(page, "%smodel %s a step", partial ? "of what is known: " : "",
-                  page_si(a, (double)utilization->model_flops_per_step.value, "FLOP"));
+                  SI_TEXT((double)utilization->model_flops_per_step.value, "FLOP"));
     if (utilization->achieved_flops.valid && !partial)
-        page_item(page, "%s executed", page_si(a, utilization->achieved_flops.value, "FLOP/s"));
+        page_item(page, "%s executed", SI_TEXT(utilization->achieved_flops.value, "FLOP/s"));
     page_end(page);
 }
 
@@ -111,9 +107,8 @@ static void value_item(struct page *page, struct an_value v, const char *format)
 
 static void bytes_item(struct page *page, struct an_value v, const char *name)
 {
-    char a[32];
     if (v.valid)
-        page_item(page, "%s %s", name, page_bytes(a, v.value));
+        page_item(page, "%s %s", name, BYTES_TEXT(v.value));
 }
 
 void rep_section_system(struct page *page, const struct an_result *result)
@@ -164,7 +159,7 @@ static size_t alike(const struct an_result *result, size_t i)
 
 void rep_section_series(struct page *page, const struct an_result *result)
 {
-    char a[32], b[32], of[40];
+    char of[40];
     if (!result->series_count)
         return;
     size_t shown = 0, rest = 0;
@@ -187,13 +182,13 @@ void rep_section_series(struct page *page, const struct an_result *result)
         if (!shown++)
             page_label(page, "Counters");
         if (!strcmp(series->unit, "bytes")) {
-            page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name,
-                      page_bytes(a, series->first), page_bytes(b, series->last), of);
+            page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name, BYTES_TEXT(series->first),
+                      BYTES_TEXT(series->last), of);
             continue;
         }
         page_item(page, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", series->name,
-                  page_number(a, series->first), page_number(b, series->last),
-                  *series->unit ? " " : "", series->unit, of);
+                  NUMBER_TEXT(series->first), NUMBER_TEXT(series->last), *series->unit ? " " : "",
+                  series->unit, of);
     }
     if (rest)
         page_item(page, "%zu more", rest);

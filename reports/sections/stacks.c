@@ -15,20 +15,11 @@ static void name(char b[REP_NAME], const void *row)
     rep_kernel_name(b, REP_NAME, ((const struct an_function *)row)->name);
 }
 
-static void self_share(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_function *)row)->self_pct.value);
-}
+REP_CELL_OF(self_share, an_function, rep_cell_tenths, self_pct.value)
 
-static void total_share(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct an_function *)row)->total_pct.value);
-}
+REP_CELL_OF(total_share, an_function, rep_cell_tenths, total_pct.value)
 
-static void self_samples(char b[REP_CELL], const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_function *)row)->self);
-}
+REP_CELL_OF(self_samples, an_function, rep_cell_integer, self)
 
 void rep_section_stacks(struct page *page, const struct an_result *result)
 {
@@ -36,22 +27,19 @@ void rep_section_stacks(struct page *page, const struct an_result *result)
                                                 {"with callees %", 16, total_share},
                                                 {"samples", 9, self_samples}};
     const struct an_stack_samples *stack_samples = &result->stacks;
-    char title[160], b[32];
+    char title[160];
     if (stack_samples->reason || !stack_samples->samples.valid)
         return;
     if (stack_samples->cpu_s.valid)
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %s)",
-                 stack_samples->samples.value, page_time(b, stack_samples->cpu_s.value * 1e9));
+                 stack_samples->samples.value, TIME_TEXT(stack_samples->cpu_s.value * 1e9));
     else
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples)",
                  stack_samples->samples.value);
     struct rep_table table = {.title = title,
                               .name = name,
-                              .column = columns,
-                              .columns = sizeof columns / sizeof *columns,
-                              .rows = stack_samples->function,
-                              .size = sizeof *stack_samples->function,
-                              .count = stack_samples->function_count};
+                              REP_COLUMNS(columns),
+                              REP_ROWS_OF(stack_samples->function, stack_samples->function_count)};
     page_picture(page, PAGE_STACKS, result);
     rep_table_write(page, &table);
     if (stack_samples->kernel && *stack_samples->kernel &&

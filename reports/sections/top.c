@@ -34,7 +34,6 @@ static void header_devices(struct page *page, const struct an_result *result)
 
 void rep_section_header(struct page *page, const struct an_result *result)
 {
-    char a[32], b[32];
     const struct an_steps *s = &result->steps;
     page_label(page, NULL);
     if (*result->run.program)
@@ -59,9 +58,9 @@ void rep_section_header(struct page *page, const struct an_result *result)
                   even                    ? " a rank"
                   : result->run.ranks > 1 ? " of all ranks"
                                           : "",
-                  page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6));
+                  TIME_TEXT(s->median_ms.value * 1e6), TIME_TEXT(s->p95_ms.value * 1e6));
     } else if (result->run.duration_s.valid)
-        page_item(page, "%s", page_time(a, result->run.duration_s.value * 1e9));
+        page_item(page, "%s", TIME_TEXT(result->run.duration_s.value * 1e9));
     if (result->run.live)
         page_item(page, "still running");
     if (*result->run.file)
@@ -186,19 +185,13 @@ struct budget_row {
     int digits;
 };
 
-static void budget_name(char b[REP_NAME], const void *row)
-{
-    snprintf(b, REP_NAME, "%s", ((const struct budget_row *)row)->label);
-}
+REP_NAME_OF(budget_name, budget_row, label)
 static void budget_ms(char *b, const void *row)
 {
     const struct budget_row *budget_row = row;
     snprintf(b, REP_CELL, "%.*f", budget_row->digits, budget_row->ms);
 }
-static void budget_pct(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%.1f", ((const struct budget_row *)row)->pct);
-}
+REP_CELL_OF(budget_pct, budget_row, rep_cell_tenths, pct)
 static double budget_bar(const void *row)
 {
     const struct budget_row *budget_row = row;
@@ -233,11 +226,8 @@ static void budget_table(struct page *page, const struct an_result *result)
     row[n++] = (struct budget_row){"", step_ms, 100, digits};
     const struct rep_table table = {.title = "Where a step goes",
                                     .name = budget_name,
-                                    .column = of_budget,
-                                    .columns = sizeof of_budget / sizeof *of_budget,
-                                    .rows = row,
-                                    .size = sizeof *row,
-                                    .count = n,
+                                    REP_COLUMNS(of_budget),
+                                    REP_ROWS_OF(row, n),
                                     .most = n,
                                     .words = true,
                                     .bar = budget_bar};

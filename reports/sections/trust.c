@@ -92,7 +92,6 @@ static void count_item(struct page *page, struct an_count count, const char *one
 /* What the capture of the accelerator is worth, in plain words. */
 static void trust_capture(struct page *page, const struct an_quality *quality)
 {
-    char a[32];
     if (quality->reason)
         return;
     page_label(page, "Capture");
@@ -125,13 +124,13 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
     count_item(page, quality->cut_steps, "step is", "steps are", " cut off by the recording");
     if (quality->start_gap_ms.valid && quality->start_gap_ms.value >= 1)
         page_item(page, "the first launch is %s before the first device op",
-                  page_time(a, quality->start_gap_ms.value * 1e6));
+                  TIME_TEXT(quality->start_gap_ms.value * 1e6));
     if (quality->profiler_overhead_ms.valid && quality->profiler_overhead_ms.value > 0)
         page_item(page, "the profiler names %s as its own",
-                  page_time(a, quality->profiler_overhead_ms.value * 1e6));
+                  TIME_TEXT(quality->profiler_overhead_ms.value * 1e6));
     if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > 0)
         page_item(page, "%s %% of the host's steps",
-                  page_digits(a, quality->step_overhead_pct.value, 2));
+                  DIGITS_TEXT(quality->step_overhead_pct.value, 2));
     for (size_t i = 0; i < quality->sign_count; i++)
         page_item(page, "%.400s", quality->signs[i]);
     if (!page->joined)

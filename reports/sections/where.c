@@ -15,34 +15,12 @@
 
 /* ---- attribution -------------------------------------------------------------------------------------------------------- */
 
-static void by_share(char *b, const void *row)
-{
-    const struct an_attribution_row *attribution_row = row;
-    if (attribution_row->share_pct.valid)
-        snprintf(b, REP_CELL, "%.1f", attribution_row->share_pct.value);
-}
-static void by_device(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_attribution_row *)row)->device_ns);
-}
-static void by_host(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_attribution_row *)row)->host_ns);
-}
-static void by_count(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->count);
-}
-static void by_kernels(char *b, const void *row)
-{
-    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->kernels);
-}
-static void by_rate(char *b, const void *row)
-{
-    const struct an_attribution_row *attribution_row = row;
-    if (attribution_row->flops_per_s.valid && attribution_row->flops_per_s.value > 0)
-        page_si(b, attribution_row->flops_per_s.value, "");
-}
+REP_CELL_OF(by_share, an_attribution_row, rep_cell_pct, share_pct)
+REP_CELL_OF(by_device, an_attribution_row, rep_cell_ns, device_ns)
+REP_CELL_OF(by_host, an_attribution_row, rep_cell_ns, host_ns)
+REP_CELL_OF(by_count, an_attribution_row, rep_cell_integer, count)
+REP_CELL_OF(by_kernels, an_attribution_row, rep_cell_integer, kernels)
+REP_CELL_OF(by_rate, an_attribution_row, rep_cell_rate, flops_per_s)
 /* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of
  * the path tell where it is.
  */
@@ -66,20 +44,18 @@ void rep_table_attribution(const struct an_attribution *attribution, struct rep_
                            char title[80])
 {
     snprintf(title, 80, "Device time by %.20s", attribution->by ? attribution->by : "op");
-    *table = (struct rep_table){.title = title,
-                                .name = name_by,
-                                .name_least = 40,
-                                .column = of_by,
-                                .columns = COUNT(of_by),
-                                .rows = attribution->rows,
-                                .size = sizeof *attribution->rows,
-                                .count = attribution->reason ? 0 : attribution->row_count};
+    *table = (struct rep_table){
+        .title = title,
+        .name = name_by,
+        .name_least = 40,
+        REP_COLUMNS(of_by),
+        REP_ROWS_OF(attribution->rows, attribution->reason ? 0 : attribution->row_count)};
 }
 
 void rep_section_attribution(struct page *page, const struct an_result *result)
 {
     const struct an_attribution *attribution = rep_attribution(result, page->by);
-    char title[80], time[32];
+    char title[80];
     if (result->gpu.reason)
         return;
     if (attribution->reason || !attribution->row_count) {
@@ -97,7 +73,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
         char text[160];
         snprintf(text, sizeof text,
                  " and %s of device time that nothing on the host could be found for",
-                 page_time(time, (double)attribution->unattributed_ns));
+                 TIME_TEXT((double)attribution->unattributed_ns));
         page_text(page, 1, text);
     }
 }
@@ -111,10 +87,7 @@ static void roof_bound(char *b, const void *row)
     snprintf(b, REP_CELL, "%.12s%s%.4s", point->bound ? point->bound : "", cached ? " " : "",
              cached ? point->level : "");
 }
-static void roof_time(char *b, const void *row)
-{
-    page_time(b, (double)((const struct an_roofline_point *)row)->time_ns);
-}
+REP_CELL_OF(roof_time, an_roofline_point, rep_cell_ns, time_ns)
 static void roof_intensity(char *b, const void *row)
 {
     const struct an_roofline_point *point = row;
@@ -192,29 +165,25 @@ const char *rep_ceiling_label(const struct an_result *result, size_t i)
 /* "fp32 428 GFLOP/s", "DRAM 28.1 GB/s" */
 static void roof_ceilings(struct page *page, const struct an_result *result)
 {
-    char a[32];
     page_label(page, "Ceilings");
     for (size_t i = 0; i < result->ceiling_count; i++) {
         const struct an_ceiling *ceiling = &result->ceilings[i];
         const char *label = rep_ceiling_label(result, i);
         if (label)
-            page_item(
-                page, "%.20s%s %s", ceiling->dtype, label,
-                page_si(a, ceiling->value, strcmp(ceiling->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
+            page_item(page, "%.20s%s %s", ceiling->dtype, label,
+                      SI_TEXT(ceiling->value, strcmp(ceiling->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
     }
     page_end(page);
 }
 
 void rep_table_roofline(const struct an_result *result, struct rep_table *table)
 {
-    *table = (struct rep_table){.title = "Roofline",
-                                .name = name_point,
-                                .name_least = 35,
-                                .column = of_roof,
-                                .columns = COUNT(of_roof),
-                                .rows = result->points,
-                                .size = sizeof *result->points,
-                                .count = result->roofline.reason ? 0 : result->point_count};
+    *table = (struct rep_table){
+        .title = "Roofline",
+        .name = name_point,
+        .name_least = 35,
+        REP_COLUMNS(of_roof),
+        REP_ROWS_OF(result->points, result->roofline.reason ? 0 : result->point_count)};
 }
 
 void rep_section_roofline(struct page *page, const struct an_result *result)
@@ -288,11 +257,8 @@ void rep_section_compat(struct page *page, const struct an_result *result)
     }
     struct rep_table table = {.title = title,
                               .name = name_compat,
-                              .column = of_compat,
-                              .columns = COUNT(of_compat),
-                              .rows = compat_table->rows,
-                              .size = sizeof *compat_table->rows,
-                              .count = compat_table->row_count,
+                              REP_COLUMNS(of_compat),
+                              REP_ROWS_OF(compat_table->rows, compat_table->row_count),
                               .most = compat_table->row_count};
     rep_table_write(page, &table);
 }

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers with units. The digits come from analyzers/base/words.c, so that a value reads the same
+ * in a finding and in a table.
+ */
 #include "reports/words/number.h"
 
 #include <math.h>
@@ -7,47 +11,47 @@
 
 #include "analyzers/base/words.h"
 
-_Static_assert(AN_WORDS == 32, "buffers of pages are of that size");
+_Static_assert(AN_WORDS == NUMBER_BYTES, "an_number_print fills a buffer of that size");
 
-const char *page_number(char *buf, double v)
+const char *page_number(char *buf, double value)
 {
-    return an_number_print(buf, v, 4);
+    return an_number_print(buf, value, 4);
 }
 
-const char *page_digits(char *buf, double v, int digits)
+const char *page_digits(char *buf, double value, int digits)
 {
-    return an_number_print(buf, v, digits);
+    return an_number_print(buf, value, digits);
 }
 
 /* The number, a blank and the unit. */
-static const char *with_unit(char *buf, double v, const char *prefix, const char *unit)
+static const char *with_unit(char *buf, double value, const char *prefix, const char *unit)
 {
-    an_number_print(buf, v, 3);
-    size_t n = strlen(buf);
-    snprintf(buf + n, AN_WORDS - n, " %s%.12s", prefix, unit);
+    an_number_print(buf, value, 3);
+    size_t length = strlen(buf);
+    snprintf(buf + length, AN_WORDS - length, " %s%.12s", prefix, unit);
     return buf;
 }
 
-const char *page_si(char *buf, double v, const char *unit)
+const char *page_si(char *buf, double value, const char *unit)
 {
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
-    int k = 0;
-    while (fabs(v) >= 999.5 && k < 6) {
-        v /= 1000;
-        k++;
+    int step = 0;
+    while (fabs(value) >= 999.5 && step < 6) {
+        value /= 1000;
+        step++;
     }
-    return with_unit(buf, v, prefix[k], unit);
+    return with_unit(buf, value, prefix[step], unit);
 }
 
-const char *page_bytes(char *buf, double v)
+const char *page_bytes(char *buf, double bytes)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    int k = 0;
-    while (fabs(v) >= 1023.5 && k < 5) {
-        v /= 1024;
-        k++;
+    int step = 0;
+    while (fabs(bytes) >= 1023.5 && step < 5) {
+        bytes /= 1024;
+        step++;
     }
-    return with_unit(buf, v, "", unit[k]);
+    return with_unit(buf, bytes, "", unit[step]);
 }
 
 const char *page_time(char *buf, double ns)

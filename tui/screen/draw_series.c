@@ -52,23 +52,22 @@ static const struct shown {
 
 const char *tui_quantity(char *buf, const char *unit, double v)
 {
-    char number[32];
     if (!isfinite(v))
         snprintf(buf, 48, "n/a");
     else if (!strcmp(unit, "bytes"))
-        snprintf(buf, 48, "%s", page_bytes(number, v));
+        snprintf(buf, 48, "%s", BYTES_TEXT(v));
     else if (!strcmp(unit, "bytes/s"))
-        snprintf(buf, 48, "%s/s", page_bytes(number, v));
+        snprintf(buf, 48, "%s/s", BYTES_TEXT(v));
     else if (!strcmp(unit, "ns"))
-        snprintf(buf, 48, "%s", page_time(number, v));
+        snprintf(buf, 48, "%s", TIME_TEXT(v));
     else if (!strcmp(unit, "%"))
         snprintf(buf, 48, "%.0f %%", v);
     else if (!strcmp(unit, "/s"))
-        snprintf(buf, 48, "%s", page_si(number, v, "/s"));
+        snprintf(buf, 48, "%s", SI_TEXT(v, "/s"));
     else if (!strcmp(unit, "cores"))
         snprintf(buf, 48, "%.2f cores", v);
     else
-        snprintf(buf, 48, "%s%s%.12s", page_number(number, v), *unit ? " " : "", unit);
+        snprintf(buf, 48, "%s%s%.12s", NUMBER_TEXT(v), *unit ? " " : "", unit);
     return buf;
 }
 

@@ -31,10 +31,8 @@ static void loader(struct tui_line *line, const struct tui_model *model)
     const struct an_loader *x = &r_of(model)->loader;
     size_t queues;
     const struct tui_series *series = tui_lowest_series(model, "queue_depth", 0, &queues);
-    char a[32];
     if (x->wait_ms_per_step.valid)
-        tui_item(line, TUI_NORMAL, "waits %s a step",
-                 page_time(a, x->wait_ms_per_step.value * 1e6));
+        tui_item(line, TUI_NORMAL, "waits %s a step", TIME_TEXT(x->wait_ms_per_step.value * 1e6));
     if (x->workers.valid && x->workers_needed.valid)
         tui_item(line, x->workers.value < x->workers_needed.value ? TUI_WARN : TUI_NORMAL,
                  "workers %" PRId64 ", needs %" PRId64, x->workers.value, x->workers_needed.value);
@@ -55,7 +53,7 @@ static void loader(struct tui_line *line, const struct tui_model *model)
     for (size_t i = 0; i < x->stage_count; i++)
         if (x->stages[i].ms_per_batch.valid && strcmp(x->stages[i].name, "queue_wait"))
             tui_item(line, TUI_NORMAL, "%.20s %s", x->stages[i].name,
-                     page_time(a, x->stages[i].ms_per_batch.value * 1e6));
+                     TIME_TEXT(x->stages[i].ms_per_batch.value * 1e6));
 }
 
 /* ---- communication -------------------------------------------------------------------------------------------------------------- */
@@ -70,11 +68,10 @@ static void communication(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_communication *x = &r_of(model)->communication;
     const struct an_comm_rank *last = NULL;
-    char a[32];
     if (x->exposed_ms.valid)
-        tui_item(line, TUI_NORMAL, "exposed %s a step", page_time(a, x->exposed_ms.value * 1e6));
+        tui_item(line, TUI_NORMAL, "exposed %s a step", TIME_TEXT(x->exposed_ms.value * 1e6));
     else
-        tui_item(line, TUI_NORMAL, "%s a step", page_time(a, x->total_ms.value * 1e6));
+        tui_item(line, TUI_NORMAL, "%s a step", TIME_TEXT(x->total_ms.value * 1e6));
     for (size_t i = 0; i < x->rank_count; i++)
         if (x->ranks[i].last_pct.valid &&
             (!last || x->ranks[i].last_pct.value > last->last_pct.value))
@@ -88,13 +85,13 @@ static void communication(struct tui_line *line, const struct tui_model *model)
         if (part->valid)
             tui_item(line, TUI_NORMAL, "%s %s",
                      part == &x->exposed_waiting_ms ? "waiting" : "transfer",
-                     page_time(a, part->value * 1e6));
+                     TIME_TEXT(part->value * 1e6));
         if (part == &x->exposed_waiting_ms && last && x->rank_count > 1)
             tui_item(line, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank,
                      last->last_pct.value);
     }
     if (x->bytes_per_step.valid)
-        tui_item(line, TUI_NORMAL, "%s a step", page_bytes(a, x->bytes_per_step.value));
+        tui_item(line, TUI_NORMAL, "%s a step", BYTES_TEXT(x->bytes_per_step.value));
     if (x->overlap_pct.valid)
         tui_item(line, TUI_NORMAL, "hidden %.0f %%", x->overlap_pct.value);
 }
@@ -242,7 +239,6 @@ static void busy(struct tui_line *line, double pct)
 /* Of a run that is over: over all of its analysed part, not at its last moment. */
 static void machine_over(struct tui_line *line, const struct an_system *system)
 {
-    char a[32];
     if (system->machine_busy_pct.valid)
         busy(line, system->machine_busy_pct.value);
     if (system->cpu_cores.valid)
@@ -250,9 +246,9 @@ static void machine_over(struct tui_line *line, const struct an_system *system)
     if (system->other_cores.valid && system->other_cores.value >= 0.3)
         tui_item(line, TUI_WARN, "others %.1f", system->other_cores.value);
     if (system->rss_peak_bytes.valid)
-        tui_item(line, TUI_NORMAL, "rss at most %s", page_bytes(a, system->rss_peak_bytes.value));
+        tui_item(line, TUI_NORMAL, "rss at most %s", BYTES_TEXT(system->rss_peak_bytes.value));
     if (system->read_bytes.valid)
-        tui_item(line, TUI_NORMAL, "disk read %s", page_bytes(a, system->read_bytes.value));
+        tui_item(line, TUI_NORMAL, "disk read %s", BYTES_TEXT(system->read_bytes.value));
 }
 
 static void machine(struct tui_line *line, const struct tui_model *model)
@@ -288,18 +284,15 @@ static void speed(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
     const struct an_utilization *utilization = &result->utilization;
-    char a[32], b[32];
     if (result->steps.tokens_per_s.valid)
-        tui_item(line, TUI_NORMAL, "%s tokens/s", page_number(a, result->steps.tokens_per_s.value));
+        tui_item(line, TUI_NORMAL, "%s tokens/s", NUMBER_TEXT(result->steps.tokens_per_s.value));
     if (result->steps.samples_per_s.valid)
-        tui_item(line, TUI_NORMAL, "%s samples/s",
-                 page_number(a, result->steps.samples_per_s.value));
+        tui_item(line, TUI_NORMAL, "%s samples/s", NUMBER_TEXT(result->steps.samples_per_s.value));
     if (utilization->achieved_flops.valid && utilization->peak_flops.valid)
-        tui_item(line, TUI_NORMAL, "%s of %s",
-                 page_si(a, utilization->achieved_flops.value, "FLOP/s"),
-                 page_si(b, utilization->peak_flops.value, "FLOP/s"));
+        tui_item(line, TUI_NORMAL, "%s of %s", SI_TEXT(utilization->achieved_flops.value, "FLOP/s"),
+                 SI_TEXT(utilization->peak_flops.value, "FLOP/s"));
     else if (utilization->achieved_flops.valid)
-        tui_item(line, TUI_NORMAL, "%s", page_si(a, utilization->achieved_flops.value, "FLOP/s"));
+        tui_item(line, TUI_NORMAL, "%s", SI_TEXT(utilization->achieved_flops.value, "FLOP/s"));
     if (utilization->hfu.valid)
         tui_item(line, TUI_NORMAL, "HFU %.1f %%", 100 * utilization->hfu.value);
     if (utilization->dtype)

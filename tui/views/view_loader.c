@@ -30,7 +30,6 @@ static void draw_stages(struct tui_cells *cells, struct tui_rect area,
     for (size_t i = 0; i < loader->stage_count && row < area.rows; i++, row++) {
         const struct an_stage *stage = &loader->stages[i];
         bool idle = !strcmp(stage->name, "queue_wait"); /* waits for room: costs nothing */
-        char a[32];
         tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL,
                  idle ? "wait for room" : stage->name);
         if (!stage->ms_per_batch.valid) {
@@ -38,7 +37,7 @@ static void draw_stages(struct tui_cells *cells, struct tui_rect area,
             continue;
         }
         tui_text_right(cells, tui_left(area, label + right - 2), row, TUI_NORMAL,
-                       page_time(a, stage->ms_per_batch.value * 1e6));
+                       TIME_TEXT(stage->ms_per_batch.value * 1e6));
         if (idle)
             tui_text(cells, tui_right(area, label + right), row, 0, TUI_DIM,
                      "costs nothing: the queue is full");

@@ -22,7 +22,6 @@ static void draw_capacity(struct tui_cells *cells, struct tui_rect area,
 {
     const struct an_memory *memory = &model->result->memory;
     (void)state;
-    char a[32], b[32];
     double all = (double)memory->capacity_bytes.value,
            counted = memory->peak_bytes.valid ? (double)memory->peak_bytes.value : 0;
     double resident =
@@ -35,14 +34,13 @@ static void draw_capacity(struct tui_cells *cells, struct tui_rect area,
     double left = all - fmax(resident, counted);
     if (area.columns < 70) {
         tui_printf(cells, area, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL,
-                   "P %s   free %s of %s", page_bytes(a, counted),
-                   page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
+                   "P %s   free %s of %s", BYTES_TEXT(counted), BYTES_TEXT(fmax(0, left)),
+                   BYTES_TEXT(all));
         return;
     }
     tui_printf(cells, area, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL,
-               "P counted at most %s   o not counted %s   free %s of %s", page_bytes(a, counted),
-               page_bytes((char[32]){0}, fmax(0, resident - counted)),
-               page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
+               "P counted at most %s   o not counted %s   free %s of %s", BYTES_TEXT(counted),
+               BYTES_TEXT(fmax(0, resident - counted)), BYTES_TEXT(fmax(0, left)), BYTES_TEXT(all));
 }
 
 static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
@@ -57,16 +55,16 @@ static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struc
     tui_text(cells, area, 0, 0, TUI_TITLE, "Held now, and at most");
     for (size_t i = 0; i < memory->tag_count && (int)i + 1 < area.rows; i++) {
         const struct an_memory_tag *memory_tag = &memory->tags[i];
-        char name[120], now[32], peak[32];
+        char name[120];
         int row = (int)i + 1;
         snprintf(name, sizeof name, "%.60s%s%.30s", memory_tag->name,
                  memory_tag->device[0] == 'g' ? " " : "",
                  memory_tag->device[0] == 'g' ? memory_tag->device : "");
         tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL, name);
         tui_text_right(cells, tui_left(area, label + 10), row, TUI_NORMAL,
-                       page_bytes(now, (double)memory_tag->current));
+                       BYTES_TEXT((double)memory_tag->current));
         tui_text_right(cells, tui_left(area, label + 21), row, TUI_DIM,
-                       page_bytes(peak, (double)memory_tag->peak));
+                       BYTES_TEXT((double)memory_tag->peak));
         tui_bar(cells, area, row, label + 23, area.columns - label - 24,
                 (double)memory_tag->peak / most, TUI_DIM);
         tui_bar(cells, area, row, label + 23, area.columns - label - 24,

@@ -168,7 +168,6 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
     const int numbers = 27, bar = area.columns >= 90 ? 16 : 0;
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
     double all = flame->row[0].total_ns > 0 ? (double)flame->row[0].total_ns : 1;
-    char a[32];
     for (int i = 0; selected && i < area.columns; i++)
         tui_glyph(cells, area, row, i, style, ' ');
     int at = area.columns - numbers - bar;
@@ -186,7 +185,7 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
     if (area.columns - at < numbers)
         return;
     tui_text_right(cells, tui_left(area, at + 17), row, style,
-                   page_time(a, (double)flame_row->total_ns));
+                   TIME_TEXT((double)flame_row->total_ns));
     tui_printf(cells, area, row, at + 18, style, "%8" PRId64, flame_row->count);
     if (bar)
         tui_bar(cells, area, row, at + 28, bar - 2, (double)flame_row->total_ns / all,

@@ -45,19 +45,18 @@ static struct tui_samples durations(const struct an_step_point *step, size_t all
 /* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
 static void statistics(const struct tui_model *model, char text[160])
 {
-    char a[32], b[32], c[32];
     const struct an_steps *steps = model->result ? &model->result->steps : NULL;
     text[0] = 0;
     if (!steps || !steps->median_ms.valid)
         return;
-    size_t used = (size_t)snprintf(text, 160, "p50 %s", page_time(a, steps->median_ms.value * 1e6));
+    size_t used = (size_t)snprintf(text, 160, "p50 %s", TIME_TEXT(steps->median_ms.value * 1e6));
     if (steps->p95_ms.valid)
         used += (size_t)snprintf(text + used, 160 - used, "  p95 %s",
-                                 page_time(b, steps->p95_ms.value * 1e6));
+                                 TIME_TEXT(steps->p95_ms.value * 1e6));
     if (!steps->max_ms.valid)
         return;
-    used += (size_t)snprintf(text + used, 160 - used, "  max %s",
-                             page_time(c, steps->max_ms.value * 1e6));
+    used +=
+        (size_t)snprintf(text + used, 160 - used, "  max %s", TIME_TEXT(steps->max_ms.value * 1e6));
     size_t all;
     const struct an_step_point *step = points_of(model, &all);
     for (size_t i = 0; i < all; i++)
@@ -142,12 +141,12 @@ static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struc
                       struct tui_view_state *state)
 {
     (void)state;
-    char figures[100], last[32], first[32];
+    char figures[100];
     const struct tui_series *series = tui_model_series(model, "loss");
     if (!series || !series->count)
         return;
-    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", page_number(first, series->value[0]),
-             page_number(last, series->last));
+    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", NUMBER_TEXT(series->value[0]),
+             NUMBER_TEXT(series->last));
     double end = series->time_s[series->count - 1] > 0 ? series->time_s[series->count - 1] : 1;
     struct tui_samples samples = {series->value,
                                   series->time_s,
@@ -171,13 +170,12 @@ static void budget_rows(struct tui_cells *cells, struct tui_rect area,
     double step_ns = budget->steps > 0 ? (double)budget->step_ns / (double)budget->steps : 0;
     int row = 0;
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        char time[32];
         if (pct[k] <= 0 || row >= area.rows)
             continue;
         tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k));
         tui_text(cells, tui_left(area, 34), row, 3, TUI_NORMAL, an_class_label((enum an_class)k));
         tui_text_right(cells, tui_left(area, 45), row, TUI_NORMAL,
-                       page_time(time, step_ns * pct[k] / 100));
+                       TIME_TEXT(step_ns * pct[k] / 100));
         tui_printf(cells, area, row, 46, TUI_NORMAL, "%5.1f %%", pct[k]);
         tui_bar(cells, area, row, 55, area.columns - 56, pct[k] / 100,
                 (enum tui_style)(TUI_CLASS + k));

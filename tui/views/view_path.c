@@ -31,11 +31,10 @@ static enum tui_style style_of(size_t i)
 static void draw_head(struct tui_cells *cells, struct tui_rect area,
                       const struct an_critical_path *path)
 {
-    char a[32];
     struct tui_line line = {cells, area, 0, 0, 0};
     tui_item(&line, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", path->steps,
              path->steps == 1 ? "step" : "steps", path->rank,
-             page_time(a, (double)path->length_ns.value));
+             TIME_TEXT((double)path->length_ns.value));
     if (path->explained_pct.valid)
         tui_item(&line, path->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",
                  path->explained_pct.value);
@@ -56,14 +55,13 @@ static void draw_causes(struct tui_cells *cells, struct tui_rect area,
     tui_stack(cells, area, 0, 0, area.columns, part, n);
     for (size_t i = 0; i < n && (int)i + 1 < area.rows; i++) {
         const struct an_path_cause *path_cause = &path->causes[i];
-        char time[32];
         int row = (int)i + 1;
         tui_glyph(cells, area, row, 0, style_of(i), (uint32_t)('A' + i));
         tui_text(cells, tui_left(area, label - 1), row, 2, TUI_NORMAL, path_cause->text);
         tui_printf(cells, area, row, label, TUI_NORMAL, "%5.1f %%",
                    path_cause->pct.valid ? path_cause->pct.value : 0);
         tui_text_right(cells, tui_left(area, label + 18), row, TUI_NORMAL,
-                       page_time(time, (double)path_cause->ns));
+                       TIME_TEXT((double)path_cause->ns));
         tui_bar(cells, area, row, label + 20, area.columns - label - 21,
                 path_cause->pct.valid ? path_cause->pct.value / 100 : 0, style_of(i));
     }

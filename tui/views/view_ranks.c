@@ -54,14 +54,13 @@ static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
 static void scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
                   double low, double high, int columns)
 {
-    char a[32], b[32];
     int at = tui_printf(cells, area, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, heat->index[0],
                         heat->index[heat->steps - 1] + heat->steps_a_column - 1);
     at += 3;
-    at += tui_text(cells, area, 0, at, TUI_DIM, page_time(a, low * 1e6)) + 1;
+    at += tui_text(cells, area, 0, at, TUI_DIM, TIME_TEXT(low * 1e6)) + 1;
     for (int i = 0; i < 9; i++)
         tui_heat(cells, area, 0, at++, i / 8.0);
-    at += 1 + tui_text(cells, area, 0, at + 1, TUI_DIM, page_time(b, high * 1e6));
+    at += 1 + tui_text(cells, area, 0, at + 1, TUI_DIM, TIME_TEXT(high * 1e6));
     if (heat->steps > (size_t)columns || heat->steps_a_column > 1)
         at += 3 + tui_text(cells, area, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
     if (area.columns - at >= 14)

@@ -119,7 +119,7 @@ static void draw_roofs(const struct tui_plot *plot, const struct an_result *resu
     for (size_t i = 0; i < result->ceiling_count; i++) {
         const struct an_ceiling *ceiling = &result->ceilings[i];
         const char *label = roof_label(result, i);
-        char value[32], text[100];
+        char text[100];
         if (!label || !(ceiling->value > 0))
             continue;
         if (is_bandwidth(ceiling)) {
@@ -132,7 +132,7 @@ static void draw_roofs(const struct tui_plot *plot, const struct an_result *resu
                           ceiling->value, TUI_SERIES);
         }
         snprintf(text, sizeof text, "%.20s%s %s", ceiling->dtype, label,
-                 page_si(value, ceiling->value, is_bandwidth(ceiling) ? "B/s" : "FLOP/s"));
+                 SI_TEXT(ceiling->value, is_bandwidth(ceiling) ? "B/s" : "FLOP/s"));
         if (plot->area.rows > labels + 6 &&
             plot->area.columns > 50) /* lower right: below the roofs */
             tui_text_right(plot->cells, tui_upper(plot->area, plot->area.rows),

@@ -146,11 +146,11 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
     double tick[16];
     size_t n = tui_ticks(&axis, (size_t)(window->columns / 12 + 1), tick);
     for (size_t i = 0; i < n; i++) {
-        char text[40], time[32];
+        char text[40];
         int x = (int)((tick[i] - window->from_ns) / (window->to_ns - window->from_ns) *
                       window->columns);
         snprintf(text, sizeof text, "%s%s", cells->glyphs == TUI_ASCII ? "|" : "\xe2\x94\x82",
-                 page_time(time, tick[i]));
+                 TIME_TEXT(tick[i]));
         if (x + tui_width(cells, text) <= window->columns)
             tui_text(cells, area, 0, x, TUI_DIM, text);
     }
@@ -179,14 +179,14 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
         qsort(list, n, sizeof *list, longer);
     bool critical = false;
     for (size_t i = 0; list && i < n && (int)i + 1 < area.rows; i++) {
-        char a[32], b[32], name[200];
+        char name[200];
         const struct an_timeline_span *timeline_span = list[i];
         int row = (int)i + 1;
         rep_kernel_name(name, sizeof name, timeline_span->name);
         tui_text_right(cells, tui_left(area, 10), row, TUI_NORMAL,
-                       page_time(a, (double)timeline_span->dur_ns));
+                       TIME_TEXT((double)timeline_span->dur_ns));
         tui_printf(cells, tui_left(area, 24), row, 12, TUI_DIM, "at %s",
-                   page_time(b, (double)timeline_span->start_ns));
+                   TIME_TEXT((double)timeline_span->start_ns));
         tui_glyph(cells, area, row, 24, (enum tui_style)(TUI_CLASS + (timeline_span->what & 7)),
                   tui_class_letter(cells, timeline_span->what));
         struct tui_rect rest = tui_right(area, 26);
@@ -209,15 +209,14 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
 static void head(struct tui_cells *cells, struct tui_rect area, const struct an_timeline_step *step,
                  const struct window *window, const struct tui_view_state *state, size_t steps)
 {
-    char a[32], b[32], d[32];
     struct tui_line line = {cells, area, 0, 0, 0};
     tui_item(&line, TUI_TITLE, "%s step %" PRId64 " of rank %" PRId64 ", %s", step->which,
-             step->index, step->rank, page_time(a, step->ms * 1e6));
+             step->index, step->rank, TIME_TEXT(step->ms * 1e6));
     if (state->zoom > 1)
-        tui_item(&line, TUI_NORMAL, "%s to %s", page_time(b, window->from_ns),
-                 page_time(d, window->to_ns));
+        tui_item(&line, TUI_NORMAL, "%s to %s", TIME_TEXT(window->from_ns),
+                 TIME_TEXT(window->to_ns));
     tui_item(&line, TUI_DIM, "a cell is %s",
-             page_time(b, (window->to_ns - window->from_ns) / window->columns));
+             TIME_TEXT((window->to_ns - window->from_ns) / window->columns));
     if (steps > 1)
         tui_item(&line, TUI_KEY, "[ ] step");
     tui_item(&line, TUI_KEY, "+ - zoom");
