@@ -115,9 +115,9 @@ static void draw(struct app *app, bool asked)
 static void export_view(struct app *app)
 {
     char name[128], stamp[32];
-    time_t t = time(NULL);
-    struct tm tm;
-    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
+    time_t now = time(NULL);
+    struct tm local;
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
     snprintf(name, sizeof name, "tacho-%.40s-%s.txt", tui_views[app->ui.view]->name, stamp);
     FILE *file = fopen(name, "wxe");
     if (!file) {
@@ -254,22 +254,22 @@ static int patience(const struct app *app)
 static void loop(struct app *app)
 {
     while (!app->leave) {
-        struct pollfd p[] = {
+        struct pollfd sources[] = {
             {.fd = STDIN_FILENO, .events = POLLIN},
             {.fd = tui_terminal_signal_fd(), .events = POLLIN},
             {.fd = app->ui.paused && app->model ? -1 : tui_data_fd(app->data), .events = POLLIN}};
-        int n = poll(p, 3, patience(app));
-        bool typed = n < 0 || p[0].revents ||
-                     p[1].revents; /* n < 0: a signal came, which may be that of a new size */
-        if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+        int ready = poll(sources, 3, patience(app));
+        bool typed = ready < 0 || sources[0].revents ||
+                     sources[1].revents; /* n < 0: a signal came, which may be that of a new size */
+        if (sources[0].revents & (POLLHUP | POLLERR | POLLNVAL))
             app->leave = true;
         if (typed)
             take_keys(app);
-        if (n >= 0 && p[2].revents)
+        if (ready >= 0 && sources[2].revents)
             take_model(app);
         if (app->leave)
             break;
-        if (typed || (n == 0 && app->ui.paused) ||
+        if (typed || (ready == 0 && app->ui.paused) ||
             (app->dirty && (now_s() - app->drawn) * 1e3 >= app->wait_ms))
             draw(app, typed);
     }

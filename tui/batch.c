@@ -24,15 +24,15 @@ static double now_s(void)
 
 /* The newest model at `until`; before that time only if `complete` and one with an analysis is
  * there. */
-static void wait_model(struct tui_data *data, struct tui_model **m, double until, bool complete)
+static void wait_model(struct tui_data *data, struct tui_model **model, double until, bool complete)
 {
     for (;;) {
         struct tui_model *newer = tui_data_take(data);
         if (newer) {
-            tui_model_free(*m);
-            *m = newer;
+            tui_model_free(*model);
+            *model = newer;
         }
-        if (complete && *m && ((*m)->result || (*m)->state == TUI_LOST))
+        if (complete && *model && ((*model)->result || (*model)->state == TUI_LOST))
             return;
         double left = until - now_s();
         if (left <= 0)

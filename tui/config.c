@@ -39,13 +39,13 @@ int tui_view_of(const char *name)
 
 static void set(struct tui_ui *ui, const char *name, const char *word)
 {
-    int n;
-    if (!strcmp(name, "theme") && (n = tui_theme_of(word)) >= 0)
-        ui->theme = n;
-    else if (!strcmp(name, "glyphs") && (n = tui_glyphs_of(word)) >= 0)
-        ui->glyphs = (enum tui_glyphs)n;
-    else if (!strcmp(name, "view") && (n = tui_view_of(word)) >= 0)
-        ui->view = n;
+    int index;
+    if (!strcmp(name, "theme") && (index = tui_theme_of(word)) >= 0)
+        ui->theme = index;
+    else if (!strcmp(name, "glyphs") && (index = tui_glyphs_of(word)) >= 0)
+        ui->glyphs = (enum tui_glyphs)index;
+    else if (!strcmp(name, "view") && (index = tui_view_of(word)) >= 0)
+        ui->view = index;
     else if (!strcmp(name, "mouse"))
         ui->mouse = !strcmp(word, "on");
 }

@@ -35,15 +35,15 @@ struct line {
 __attribute__((format(printf, 4, 5))) static void
 part(struct line *line, int importance, enum tui_style style, const char *format, ...)
 {
-    va_list ap;
+    va_list arguments;
     if (line->count == PARTS_MOST)
         return;
-    struct part *p = &line->part[line->count++];
-    va_start(ap, format);
-    vsnprintf(p->text, sizeof p->text, format, ap);
-    va_end(ap);
-    p->style = style;
-    p->importance = importance;
+    struct part *part = &line->part[line->count++];
+    va_start(arguments, format);
+    vsnprintf(part->text, sizeof part->text, format, arguments);
+    va_end(arguments);
+    part->style = style;
+    part->importance = importance;
 }
 
 /* Drops parts until the line fits, then draws it. */
@@ -124,17 +124,17 @@ static enum tui_style state_text(const struct tui_cells *cells, const struct tui
 }
 
 /* "40 s", "12 min", "3.4 h": no more digits than such an estimate has. */
-static const char *left_text(char a[32], double s)
+static const char *left_text(char text[32], double seconds)
 {
-    if (s < 100)
-        snprintf(a, 32, "%.0f s", s);
-    else if (s < 100 * 60)
-        snprintf(a, 32, "%.0f min", s / 60);
-    else if (s < 100 * 3600)
-        snprintf(a, 32, "%.1f h", s / 3600);
+    if (seconds < 100)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 100 * 60)
+        snprintf(text, 32, "%.0f min", seconds / 60);
+    else if (seconds < 100 * 3600)
+        snprintf(text, 32, "%.1f h", seconds / 3600);
     else
-        snprintf(a, 32, "%.0f d", s / 86400);
-    return a;
+        snprintf(text, 32, "%.0f d", seconds / 86400);
+    return text;
 }
 
 static void draw_header(struct tui_cells *cells, struct tui_rect area,
@@ -187,18 +187,18 @@ static void draw_header(struct tui_cells *cells, struct tui_rect area,
  * empty. */
 static size_t fitting(const struct tui_cells *cells, const char *text, int columns)
 {
-    char some[512];
-    size_t best = 0, n = strlen(text);
-    for (size_t i = 1; i <= n && i < sizeof some; i++) {
+    char head[512];
+    size_t best = 0, length = strlen(text);
+    for (size_t i = 1; i <= length && i < sizeof head; i++) {
         if (text[i] && text[i] != ' ')
             continue;
-        memcpy(some, text, i);
-        some[i] = 0;
-        if (tui_width(cells, some) > columns)
+        memcpy(head, text, i);
+        head[i] = 0;
+        if (tui_width(cells, head) > columns)
             break;
         best = i;
     }
-    return best ? best : n;
+    return best ? best : length;
 }
 
 /* What stands under the header. Of a run that lives, no steps may also mean that the first one is
@@ -236,11 +236,11 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
     enum tui_style style = !model->result ? TUI_DIM : model->result->healthy ? TUI_GOOD : TUI_WARN;
     int column = 0, row = 0;
     for (; row < area.rows && *text; row++) {
-        size_t n = row + 1 < area.rows ? fitting(cells, text, area.columns - 1) : strlen(text);
+        size_t bytes = row + 1 < area.rows ? fitting(cells, text, area.columns - 1) : strlen(text);
         char line[512];
-        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        snprintf(line, sizeof line, "%.*s", (int)bytes, text);
         column = 1 + tui_text(cells, area, row, 1, style, line);
-        for (text += n; *text == ' ';)
+        for (text += bytes; *text == ' ';)
             text++;
     }
     if (model->result && model->result->run.window && row &&
@@ -322,9 +322,9 @@ static void help_line(struct help *help, enum tui_style style, const char *text,
 static void help_lines(struct help *help, enum tui_style style, const char *text)
 {
     for (const char *line = text; line && *line;) {
-        size_t n = strcspn(line, "\n");
-        help_line(help, style, line, n);
-        line += n + (line[n] == '\n');
+        size_t length = strcspn(line, "\n");
+        help_line(help, style, line, length);
+        line += length + (line[length] == '\n');
     }
 }
 
@@ -416,22 +416,22 @@ void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, stru
 
 /* ---- as text ---------------------------------------------------------------------------------------------------------------------- */
 
-static void put_glyph(uint32_t g, FILE *out)
+static void put_glyph(uint32_t glyph, FILE *out)
 {
-    if (g < 0x80) {
-        fputc((int)g, out);
-    } else if (g < 0x800) {
-        fputc((int)(0xc0 | g >> 6), out);
-        fputc((int)(0x80 | (g & 0x3f)), out);
-    } else if (g < 0x10000) {
-        fputc((int)(0xe0 | g >> 12), out);
-        fputc((int)(0x80 | (g >> 6 & 0x3f)), out);
-        fputc((int)(0x80 | (g & 0x3f)), out);
+    if (glyph < 0x80) {
+        fputc((int)glyph, out);
+    } else if (glyph < 0x800) {
+        fputc((int)(0xc0 | glyph >> 6), out);
+        fputc((int)(0x80 | (glyph & 0x3f)), out);
+    } else if (glyph < 0x10000) {
+        fputc((int)(0xe0 | glyph >> 12), out);
+        fputc((int)(0x80 | (glyph >> 6 & 0x3f)), out);
+        fputc((int)(0x80 | (glyph & 0x3f)), out);
     } else {
-        fputc((int)(0xf0 | g >> 18), out);
-        fputc((int)(0x80 | (g >> 12 & 0x3f)), out);
-        fputc((int)(0x80 | (g >> 6 & 0x3f)), out);
-        fputc((int)(0x80 | (g & 0x3f)), out);
+        fputc((int)(0xf0 | glyph >> 18), out);
+        fputc((int)(0x80 | (glyph >> 12 & 0x3f)), out);
+        fputc((int)(0x80 | (glyph >> 6 & 0x3f)), out);
+        fputc((int)(0x80 | (glyph & 0x3f)), out);
     }
 }
 
@@ -452,9 +452,10 @@ int tui_cells_print(const struct tui_cells *cells, bool trim, FILE *out)
     for (int row = 0; row < rows; row++) {
         int end = row_end(cells, row);
         for (int column = 0; column < end; column++) {
-            uint32_t g = cells->cell[(size_t)row * (size_t)cells->columns + (size_t)column].glyph;
-            if (g)
-                put_glyph(g, out);
+            uint32_t glyph =
+                cells->cell[(size_t)row * (size_t)cells->columns + (size_t)column].glyph;
+            if (glyph)
+                put_glyph(glyph, out);
         }
         fputc('\n', out);
     }

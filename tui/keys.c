@@ -40,36 +40,36 @@ void tui_ui_init(struct tui_ui *ui)
 
 static void cut_last(char *text)
 {
-    size_t n = strlen(text);
-    while (n && ((unsigned char)text[n - 1] & 0xc0) ==
-                    0x80) /* the bytes behind the first one of a character */
-        n--;
-    text[n ? n - 1 : 0] = 0;
+    size_t length = strlen(text);
+    while (length && ((unsigned char)text[length - 1] & 0xc0) ==
+                         0x80) /* the bytes behind the first one of a character */
+        length--;
+    text[length ? length - 1 : 0] = 0;
 }
 
-static void append(char text[TUI_WORDS], int c)
+static void append(char text[TUI_WORDS], int code)
 {
-    size_t n = strlen(text);
-    unsigned char b[4];
-    size_t m = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    size_t used = strlen(text);
+    unsigned char bytes[4];
+    size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     static const unsigned char mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    if (n + m >= TUI_WORDS)
+    if (used + length >= TUI_WORDS)
         return;
-    for (size_t i = m; i-- > 1; c >>= 6)
-        b[i] = (unsigned char)(0x80 | (c & 0x3f));
-    b[0] = (unsigned char)(mark[m == 1 ? 0 : m] | c);
-    memcpy(text + n, b, m);
-    text[n + m] = 0;
+    for (size_t i = length; i-- > 1; code >>= 6)
+        bytes[i] = (unsigned char)(0x80 | (code & 0x3f));
+    bytes[0] = (unsigned char)(mark[length == 1 ? 0 : length] | code);
+    memcpy(text + used, bytes, length);
+    text[used + length] = 0;
 }
 
 static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *state, int key)
 {
-    char *to = ui->prompt == TUI_ASK_SEARCH ? state->search : state->filter;
+    char *words = ui->prompt == TUI_ASK_SEARCH ? state->search : state->filter;
     if (key == TUI_KEY_ESCAPE) {
         ui->prompt = TUI_NO_PROMPT;
     } else if (key == TUI_KEY_ENTER) {
-        memcpy(to, ui->input, TUI_WORDS);
-        state->seek = ui->prompt == TUI_ASK_SEARCH && *to ? 1 : 0;
+        memcpy(words, ui->input, TUI_WORDS);
+        state->seek = ui->prompt == TUI_ASK_SEARCH && *words ? 1 : 0;
         state->cursor = ui->prompt == TUI_ASK_FILTER ? 0 : state->cursor;
         ui->prompt = TUI_NO_PROMPT;
     } else if (key == TUI_KEY_BACKSPACE) {
@@ -93,9 +93,9 @@ static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt 
 
 /* ---- state of a view ------------------------------------------------------------------------------------------------------------- */
 
-static int add(int a, int b)
+static int add(int value, int change)
 {
-    long long sum = (long long)a + b;
+    long long sum = (long long)value + change;
     return sum < 0 ? 0 : sum > INT_MAX ? INT_MAX : (int)sum;
 }
 
@@ -121,9 +121,9 @@ static void escape(struct tui_view_state *state)
         *state->filter = 0;
 }
 
-static void zoom(struct tui_view_state *state, double by)
+static void zoom(struct tui_view_state *state, double factor)
 {
-    state->zoom *= by;
+    state->zoom *= factor;
     state->zoom = state->zoom < 1 ? 1 : state->zoom > ZOOM_MOST ? ZOOM_MOST : state->zoom;
 }
 
@@ -223,16 +223,16 @@ static void state_key(struct tui_view_state *state, int key)
 
 static int view_count(void)
 {
-    int n = 0;
-    while (tui_views[n] && n < TUI_VIEWS_MOST)
-        n++;
-    return n;
+    int count = 0;
+    while (tui_views[count] && count < TUI_VIEWS_MOST)
+        count++;
+    return count;
 }
 
 static enum tui_action go(struct tui_ui *ui, int view)
 {
-    int n = view_count();
-    ui->view = ((view % n) + n) % n;
+    int count = view_count();
+    ui->view = ((view % count) + count) % count;
     return TUI_OPTIONS;
 }
 

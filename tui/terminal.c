@@ -54,27 +54,28 @@ bool tui_has_terminal(void)
  * part of it. */
 static const char whole_region[] = "\0337\033[r\0338";
 
-static int keep_byte(int c)
+static int keep_byte(int byte)
 {
     if (terminal.reset_bytes < sizeof terminal.reset)
-        terminal.reset[terminal.reset_bytes++] = (char)c;
-    return c;
+        terminal.reset[terminal.reset_bytes++] = (char)byte;
+    return byte;
 }
 
 static void prepare_reset(void)
 {
     static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
     terminal.reset_bytes = 0;
-    for (const char *c = "\033[?1000l\033[?1002l\033[?1006l"; *c && key_mouse; c++)
-        keep_byte(*c);
+    for (const char *character = "\033[?1000l\033[?1002l\033[?1006l"; *character && key_mouse;
+         character++)
+        keep_byte(*character);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *text = tigetstr(names[i]);
         if (text && text != (char *)-1)
             tputs(text, 1, keep_byte);
     }
     terminal.region = change_scroll_region && !strncmp(change_scroll_region, "\033[", 2);
-    for (const char *c = whole_region; *c && terminal.region; c++)
-        keep_byte(*c);
+    for (const char *character = whole_region; *character && terminal.region; character++)
+        keep_byte(*character);
 }
 
 /* Only what is safe in a signal handler: what was prepared, then the signal again with its default
@@ -84,10 +85,11 @@ static void on_crash(int sig)
     if (terminal.open) {
         size_t done = 0;
         while (done < terminal.reset_bytes) {
-            ssize_t n = write(STDOUT_FILENO, terminal.reset + done, terminal.reset_bytes - done);
-            if (n <= 0)
+            ssize_t written =
+                write(STDOUT_FILENO, terminal.reset + done, terminal.reset_bytes - done);
+            if (written <= 0)
                 break;
-            done += (size_t)n;
+            done += (size_t)written;
         }
         tcsetattr(STDIN_FILENO, TCSANOW, &terminal.saved);
     }
@@ -108,13 +110,13 @@ static void on_patience_over(int sig)
 
 static void on_leave(int sig)
 {
-    char c = (char)sig;
-    int e = errno;
+    char byte = (char)sig;
+    int saved_errno = errno;
     asked_to_leave = sig;
     alarm(PATIENCE_S);
-    if (write(terminal.pipe[1], &c, 1) < 0)
+    if (write(terminal.pipe[1], &byte, 1) < 0)
         _exit(128 + sig); /* nobody reads any more */
-    errno = e;
+    errno = saved_errno;
 }
 
 static void at_exit(void)
@@ -135,8 +137,8 @@ static void at_exit(void)
 static void catch_signals(void)
 {
     static char stack[65536];
-    stack_t s = {.ss_sp = stack, .ss_size = sizeof stack};
-    sigaltstack(&s, NULL);
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    sigaltstack(&alternate, NULL);
     struct sigaction leave = {.sa_handler = on_leave, .sa_flags = SA_RESTART};
     struct sigaction over = {.sa_handler = on_patience_over};
     sigaction(SIGALRM, &over, &terminal.before_alarm);
@@ -241,25 +243,26 @@ int tui_terminal_signal_fd(void)
 
 /* ---- colours ---------------------------------------------------------------------------------------------------------------------- */
 
-static attr_t attributes_of(unsigned a)
+static attr_t attributes_of(unsigned flags)
 {
-    return (a & TUI_ATTR_BOLD ? A_BOLD : 0u) | (a & TUI_ATTR_DIM ? A_DIM : 0u) |
-           (a & TUI_ATTR_REVERSE ? A_REVERSE : 0u) | (a & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
+    return (flags & TUI_ATTR_BOLD ? A_BOLD : 0u) | (flags & TUI_ATTR_DIM ? A_DIM : 0u) |
+           (flags & TUI_ATTR_REVERSE ? A_REVERSE : 0u) |
+           (flags & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
 }
 
 void tui_terminal_theme(int theme, bool color)
 {
     color =
         color && theme != TUI_THEME_MONO && has_colors() && COLORS >= 8 && COLOR_PAIRS > TUI_STYLES;
-    for (int s = 0; s < TUI_STYLES; s++) {
-        struct tui_look l = tui_theme_look((enum tui_theme)theme, (enum tui_style)s);
-        short hue = COLORS >= 256 ? l.of256 : l.of8;
-        terminal.attributes[s] = attributes_of(color ? l.attributes : l.mono);
-        terminal.pair[s] = 0;
+    for (int style = 0; style < TUI_STYLES; style++) {
+        struct tui_look look = tui_theme_look((enum tui_theme)theme, (enum tui_style)style);
+        short hue = COLORS >= 256 ? look.of256 : look.of8;
+        terminal.attributes[style] = attributes_of(color ? look.attributes : look.mono);
+        terminal.pair[style] = 0;
         if (!color || hue < 0)
             continue;
-        init_pair((short)(s + 1), hue, -1);
-        terminal.pair[s] = (short)(s + 1);
+        init_pair((short)(style + 1), hue, -1);
+        terminal.pair[style] = (short)(style + 1);
     }
     terminal.all = true;
 }
@@ -278,17 +281,17 @@ void tui_terminal_mouse(bool on)
 /* Reads on to a character from `first` to `last`, as long as some are there. */
 static wint_t skip_to(wint_t first, wint_t last)
 {
-    wint_t c = 0;
-    for (int i = 0; i < SEQUENCE_MOST && get_wch(&c) == OK; i++)
-        if (c >= first && c <= last)
-            return c;
+    wint_t code = 0;
+    for (int i = 0; i < SEQUENCE_MOST && get_wch(&code) == OK; i++)
+        if (code >= first && code <= last)
+            return code;
     return 0;
 }
 
-static void skip_characters(int n)
+static void skip_characters(int count)
 {
-    wint_t c;
-    while (n-- > 0 && get_wch(&c) == OK)
+    wint_t code;
+    while (count-- > 0 && get_wch(&code) == OK)
         continue;
 }
 
@@ -297,24 +300,24 @@ static void skip_characters(int n)
  * it is the key, which was typed quickly, or Alt. */
 static int escape_key(void)
 {
-    wint_t c;
-    int kind = get_wch(&c);
+    wint_t code;
+    int kind = get_wch(&code);
     if (kind == KEY_CODE_YES)
-        ungetch((int)c);
+        ungetch((int)code);
     if (kind != OK)
         return TUI_KEY_ESCAPE;
-    if (c == '[') {
-        if (get_wch(&c) == OK && c == 'M')
+    if (code == '[') {
+        if (get_wch(&code) == OK && code == 'M')
             skip_characters(3); /* a click */
-        else if (c < 0x40 || c > 0x7e)
+        else if (code < 0x40 || code > 0x7e)
             skip_to(0x40, 0x7e);
-    } else if (c == 'O') {
+    } else if (code == 'O') {
         skip_characters(1);
-    } else if (c == ']' || c == 'P' || c == '_' || c == '^') {
+    } else if (code == ']' || code == 'P' || code == '_' || code == '^') {
         if (skip_to(7, 27) == 27)
             skip_characters(1);
     } else {
-        unget_wch((wchar_t)c);
+        unget_wch((wchar_t)code);
         return TUI_KEY_ESCAPE;
     }
     return 0;
@@ -322,8 +325,8 @@ static int escape_key(void)
 
 static int mouse_key(int *row, int *column)
 {
-    MEVENT e;
-    if (getmouse(&e) !=
+    MEVENT event;
+    if (getmouse(&event) !=
         OK) { /* nobody asked for it: the rest of what the terminal says is no key */
         bool sgr = key_mouse && *key_mouse && key_mouse[strlen(key_mouse) - 1] == '<';
         if (!terminal.mouse && sgr)
@@ -332,13 +335,13 @@ static int mouse_key(int *row, int *column)
             skip_characters(3);
         return 0;
     }
-    *row = e.y;
-    *column = e.x;
-    if (e.bstate & BUTTON4_PRESSED)
+    *row = event.y;
+    *column = event.x;
+    if (event.bstate & BUTTON4_PRESSED)
         return TUI_KEY_UP;
-    if (e.bstate & BUTTON5_PRESSED)
+    if (event.bstate & BUTTON5_PRESSED)
         return TUI_KEY_DOWN;
-    return e.bstate & (BUTTON1_CLICKED | BUTTON1_PRESSED) ? TUI_KEY_CLICK : 0;
+    return event.bstate & (BUTTON1_CLICKED | BUTTON1_PRESSED) ? TUI_KEY_CLICK : 0;
 }
 
 static int function_key(int key, int *row, int *column)
@@ -366,9 +369,9 @@ static int function_key(int key, int *row, int *column)
     return 0;
 }
 
-static int character_key(wint_t c)
+static int character_key(wint_t code)
 {
-    switch (c) {
+    switch (code) {
     case '\r':
     case '\n':
         return TUI_KEY_ENTER;
@@ -380,24 +383,24 @@ static int character_key(wint_t c)
     case 127:
         return TUI_KEY_BACKSPACE;
     default:
-        return c < TUI_KEY_UP ? (int)c : 0;
+        return code < TUI_KEY_UP ? (int)code : 0;
     }
 }
 
 int tui_terminal_key(int *row, int *column)
 {
     char sig;
-    wint_t c;
+    wint_t code;
     if (read(terminal.pipe[0], &sig, 1) == 1) {
         terminal.came = sig;
         return TUI_TERMINAL_GONE;
     }
     errno = 0;
-    int kind = get_wch(&c), key = 0;
+    int kind = get_wch(&code), key = 0;
     if (kind == ERR)
         return errno == EIO || errno == EBADF || errno == ENXIO ? TUI_TERMINAL_GONE
                                                                 : TUI_TERMINAL_NO_KEY;
-    key = kind == KEY_CODE_YES ? function_key((int)c, row, column) : character_key(c);
+    key = kind == KEY_CODE_YES ? function_key((int)code, row, column) : character_key(code);
     return key;
 }
 
@@ -413,8 +416,8 @@ static bool fit_shown(const struct tui_cells *cells)
 {
     if (terminal.shown && terminal.rows == cells->rows && terminal.columns == cells->columns)
         return true;
-    size_t n = (size_t)cells->rows * (size_t)cells->columns;
-    struct tui_cell *grown = realloc(terminal.shown, (n ? n : 1) * sizeof *grown);
+    size_t count = (size_t)cells->rows * (size_t)cells->columns;
+    struct tui_cell *grown = realloc(terminal.shown, (count ? count : 1) * sizeof *grown);
     if (!grown)
         return false;
     terminal.shown = grown;
@@ -424,11 +427,11 @@ static bool fit_shown(const struct tui_cells *cells)
     return true;
 }
 
-static void put_cell(int row, int column, const struct tui_cell *x)
+static void put_cell(int row, int column, const struct tui_cell *shown)
 {
-    wchar_t text[2] = {(wchar_t)x->glyph, 0};
+    wchar_t text[2] = {(wchar_t)shown->glyph, 0};
     cchar_t cell;
-    int style = x->style < TUI_STYLES ? x->style : TUI_NORMAL;
+    int style = shown->style < TUI_STYLES ? shown->style : TUI_NORMAL;
     if (setcchar(&cell, text, terminal.attributes[style], terminal.pair[style], NULL) == OK)
         mvadd_wch(row, column, &cell);
 }
@@ -442,27 +445,27 @@ static int bytes_of(uint32_t glyph)
     return glyph < 0x80 ? 1 : glyph < 0x800 ? 2 : 3;
 }
 
-int tui_terminal_show(const struct tui_cells *c)
+int tui_terminal_show(const struct tui_cells *cells)
 {
     int bytes = 0, style = -1;
-    if (!fit_shown(c))
+    if (!fit_shown(cells))
         return 0;
     if (terminal.all)
         erase();
-    for (int row = 0; row < c->rows; row++)
-        for (int column = 0, before = -2; column < c->columns; column++) {
-            size_t i = (size_t)row * (size_t)c->columns + (size_t)column;
-            const struct tui_cell *x = &c->cell[i];
+    for (int row = 0; row < cells->rows; row++)
+        for (int column = 0, before = -2; column < cells->columns; column++) {
+            size_t i = (size_t)row * (size_t)cells->columns + (size_t)column;
+            const struct tui_cell *cell = &cells->cell[i];
             struct tui_cell *was = &terminal.shown[i];
-            bool same = !terminal.all && was->glyph == x->glyph && was->style == x->style;
-            *was = *x;
-            if (same || !x->glyph)
+            bool same = !terminal.all && was->glyph == cell->glyph && was->style == cell->style;
+            *was = *cell;
+            if (same || !cell->glyph)
                 continue;
-            put_cell(row, column, x);
-            bytes += bytes_of(x->glyph) + (before + 1 == column ? 0 : WAY_BYTES) +
-                     (style == x->style ? 0 : STYLE_BYTES);
+            put_cell(row, column, cell);
+            bytes += bytes_of(cell->glyph) + (before + 1 == column ? 0 : WAY_BYTES) +
+                     (style == cell->style ? 0 : STYLE_BYTES);
             before = column;
-            style = x->style;
+            style = cell->style;
         }
     terminal.all = false;
     refresh();
@@ -514,9 +517,9 @@ int tui_terminal_key(int *row, int *column)
     return TUI_TERMINAL_GONE;
 }
 
-int tui_terminal_show(const struct tui_cells *c)
+int tui_terminal_show(const struct tui_cells *cells)
 {
-    (void)c;
+    (void)cells;
     return 0;
 }
 

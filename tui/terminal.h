@@ -29,7 +29,7 @@ void tui_terminal_mouse(bool on);
 #define TUI_TERMINAL_GONE    (-3) /* nobody is there any more */
 int tui_terminal_key(int *click_row, int *click_column);
 /* Writes the cells that differ from those shown; returns about how many bytes that took. */
-int tui_terminal_show(const struct tui_cells *c);
+int tui_terminal_show(const struct tui_cells *cells);
 /* All of it again, at the next show. */
 void tui_terminal_redraw(void);
 

@@ -48,42 +48,42 @@ static struct tui_look look(enum tui_theme theme, struct hue hue, unsigned attri
                              mono};
 }
 
-struct tui_look tui_theme_look(enum tui_theme t, enum tui_style s)
+struct tui_look tui_theme_look(enum tui_theme theme, enum tui_style style)
 {
     static const struct hue series[4] = {
         {74, 32, CYAN}, {214, 172, YELLOW}, {36, 29, GREEN}, {175, 132, MAGENTA}};
-    if (s >= TUI_SERIES && s < TUI_STYLES)
-        return look(t, series[s - TUI_SERIES], 0, 0);
-    if (s >= TUI_HEAT && s < TUI_HEAT + 8)
-        return look(t, heat[s - TUI_HEAT], 0, s >= TUI_HEAT + 6 ? TUI_ATTR_BOLD : 0);
-    if (s >= TUI_CLASS && s < TUI_CLASS + 8)
-        return look(t, class_hue((int)s - TUI_CLASS), 0, 0);
-    switch (s) {
+    if (style >= TUI_SERIES && style < TUI_STYLES)
+        return look(theme, series[style - TUI_SERIES], 0, 0);
+    if (style >= TUI_HEAT && style < TUI_HEAT + 8)
+        return look(theme, heat[style - TUI_HEAT], 0, style >= TUI_HEAT + 6 ? TUI_ATTR_BOLD : 0);
+    if (style >= TUI_CLASS && style < TUI_CLASS + 8)
+        return look(theme, class_hue((int)style - TUI_CLASS), 0, 0);
+    switch (style) {
     case TUI_DIM:
-        return (struct tui_look){t == TUI_THEME_LIGHT ? 240 : 246, OWN, 0, TUI_ATTR_DIM};
+        return (struct tui_look){theme == TUI_THEME_LIGHT ? 240 : 246, OWN, 0, TUI_ATTR_DIM};
     case TUI_BOLD:
-        return look(t, own, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+        return look(theme, own, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
     case TUI_TITLE:
-        return look(t, sky, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+        return look(theme, sky, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
     case TUI_KEY:
-        return look(t, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+        return look(theme, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
     case TUI_SELECTED:
-        return look(t, own, TUI_ATTR_REVERSE, TUI_ATTR_REVERSE);
+        return look(theme, own, TUI_ATTR_REVERSE, TUI_ATTR_REVERSE);
     case TUI_GOOD:
-        return look(t, green, 0, 0);
+        return look(theme, green, 0, 0);
     case TUI_WARN:
-        return look(t, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+        return look(theme, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
     case TUI_BAD:
-        return look(t, vermilion, TUI_ATTR_BOLD, TUI_ATTR_BOLD | TUI_ATTR_UNDERLINE);
+        return look(theme, vermilion, TUI_ATTR_BOLD, TUI_ATTR_BOLD | TUI_ATTR_UNDERLINE);
     case TUI_CRITICAL_PATH:
-        return look(t, vermilion, TUI_ATTR_BOLD, TUI_ATTR_REVERSE);
+        return look(theme, vermilion, TUI_ATTR_BOLD, TUI_ATTR_REVERSE);
     default:
-        return look(t, own, 0, 0);
+        return look(theme, own, 0, 0);
     }
 }
 
-const char *tui_theme_name(enum tui_theme t)
+const char *tui_theme_name(enum tui_theme theme)
 {
     static const char *const names[TUI_THEMES] = {"dark", "light", "mono"};
-    return t < TUI_THEMES ? names[t] : "";
+    return theme < TUI_THEMES ? names[theme] : "";
 }

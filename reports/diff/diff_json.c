@@ -59,10 +59,10 @@ static void put_row(struct rep_writer *writer, const char *key, const struct an_
 }
 
 static void put_rows(struct rep_writer *writer, const char *key, const struct an_diff *diff,
-                     const struct an_diff_row *rows, size_t n, enum an_diff_kind kind)
+                     const struct an_diff_row *rows, size_t count, enum an_diff_kind kind)
 {
     rep_open_list(writer, key);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (kind == AN_DIFF_KIND_COUNT || rows[i].kind == kind)
             put_row(writer, NULL, diff, &rows[i]);
     rep_close(writer);
@@ -100,8 +100,8 @@ static void put_scaling(struct rep_writer *writer, const struct an_scaling *scal
     rep_put_value(writer, "efficiency_low", scaling->low);
     rep_put_value(writer, "efficiency_high", scaling->high);
     rep_open(writer, "lost_pct");
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        rep_put_value(writer, an_class_key((enum an_class)k), scaling->lost_pct[k]);
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        rep_put_value(writer, an_class_key((enum an_class) class), scaling->lost_pct[class]);
     rep_close(writer);
     rep_close(writer);
 }
@@ -130,9 +130,9 @@ int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, 
     put_side(&writer, "bad", &diff->bad);
     put_scaling(&writer, &diff->scaling);
     put_row(&writer, "step", diff, &diff->step);
-    for (int k = AN_DIFF_STEP + 1; k < AN_DIFF_KIND_COUNT; k++)
-        put_rows(&writer, an_diff_kind_key((enum an_diff_kind)k), diff, diff->rows, diff->row_count,
-                 (enum an_diff_kind)k);
+    for (int kind = AN_DIFF_STEP + 1; kind < AN_DIFF_KIND_COUNT; kind++)
+        put_rows(&writer, an_diff_kind_key((enum an_diff_kind)kind), diff, diff->rows,
+                 diff->row_count, (enum an_diff_kind)kind);
     put_rows(&writer, "added", diff, diff->added, diff->added_count, AN_DIFF_KIND_COUNT);
     rep_put_int(&writer, "added_omitted", (int64_t)(diff->added_total - diff->added_count));
     put_rows(&writer, "removed", diff, diff->removed, diff->removed_count, AN_DIFF_KIND_COUNT);

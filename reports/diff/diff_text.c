@@ -13,30 +13,30 @@
 #include "reports/words/kernel_name.h"
 
 /* Milliseconds with a sign: "+1.234 ms". */
-static void signed_time(char b[REP_CELL], double ms)
+static void signed_time(char cell[REP_CELL], double ms)
 {
-    char t[REP_CELL];
-    page_time(t, fabs(ms) * 1e6);
-    snprintf(b, REP_CELL, "%s%.28s", ms < 0 ? "-" : "+", ms == 0 ? "0" : t);
+    char time[REP_CELL];
+    page_time(time, fabs(ms) * 1e6);
+    snprintf(cell, REP_CELL, "%s%.28s", ms < 0 ? "-" : "+", ms == 0 ? "0" : time);
 }
 
 REP_CELL_OF(cell_good, an_diff_row, rep_cell_real_ms, good)
 REP_CELL_OF(cell_bad, an_diff_row, rep_cell_real_ms, bad)
-static void cell_delta(char *b, const void *row)
+static void cell_delta(char cell[REP_CELL], const void *row)
 {
-    signed_time(b, ((const struct an_diff_row *)row)->delta);
+    signed_time(cell, ((const struct an_diff_row *)row)->delta);
 }
-static void cell_pct(char *b, const void *row)
+static void cell_pct(char cell[REP_CELL], const void *row)
 {
-    const struct an_diff_row *r = row;
-    if (!isnan(r->delta_pct))
-        snprintf(b, REP_CELL, "%+.1f", r->delta_pct);
+    const struct an_diff_row *diff_row = row;
+    if (!isnan(diff_row->delta_pct))
+        snprintf(cell, REP_CELL, "%+.1f", diff_row->delta_pct);
 }
 /* Never colour alone: a word says what is more than noise. */
-static void cell_sure(char *b, const void *row)
+static void cell_sure(char cell[REP_CELL], const void *row)
 {
-    const struct an_diff_row *r = row;
-    snprintf(b, REP_CELL, "%s", isnan(r->p) ? "-" : r->significant ? "yes" : "no");
+    const struct an_diff_row *diff_row = row;
+    snprintf(cell, REP_CELL, "%s", isnan(diff_row->p) ? "-" : diff_row->significant ? "yes" : "no");
 }
 /* Of a time in ms: three digits, down to 0.1 us. */
 static int decimals(double ms)
@@ -44,40 +44,42 @@ static int decimals(double ms)
     double size = fabs(ms);
     return size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
 }
-static void cell_interval(char *b, const void *row)
+static void cell_interval(char cell[REP_CELL], const void *row)
 {
-    const struct an_diff_row *r = row;
-    if (!isnan(r->low)) /* as wide as the column at most */
-        snprintf(b, REP_CELL, "[%+.*f, %+.*f]", decimals(r->low), r->low, decimals(r->high),
-                 r->high);
+    const struct an_diff_row *diff_row = row;
+    if (!isnan(diff_row->low)) /* as wide as the column at most */
+        snprintf(cell, REP_CELL, "[%+.*f, %+.*f]", decimals(diff_row->low), diff_row->low,
+                 decimals(diff_row->high), diff_row->high);
 }
-static void calls(char *b, double n)
+static void calls(char cell[REP_CELL], double count)
 {
-    if (!isnan(n))
-        snprintf(b, REP_CELL, n == floor(n) ? "%.0f" : "%.1f", n);
+    if (!isnan(count))
+        snprintf(cell, REP_CELL, count == floor(count) ? "%.0f" : "%.1f", count);
 }
-static void cell_good_calls(char *b, const void *row)
+static void cell_good_calls(char cell[REP_CELL], const void *row)
 {
-    calls(b, ((const struct an_diff_row *)row)->good_calls);
+    calls(cell, ((const struct an_diff_row *)row)->good_calls);
 }
-static void cell_bad_calls(char *b, const void *row)
+static void cell_bad_calls(char cell[REP_CELL], const void *row)
 {
-    calls(b, ((const struct an_diff_row *)row)->bad_calls);
+    calls(cell, ((const struct an_diff_row *)row)->bad_calls);
 }
 
-static void name_row(char b[REP_NAME], const void *row)
+static void name_row(char name[REP_NAME], const void *row)
 {
-    const struct an_diff_row *r = row;
-    if (r->kind == AN_DIFF_CLASS && r->class < AN_CLASS_COUNT)
-        snprintf(b, REP_NAME, "%s",
-                 strcmp(r->name, an_class_key(r->class)) ? r->name : an_class_label(r->class));
-    else if (r->kind == AN_DIFF_KERNEL)
-        rep_kernel_name(b, REP_NAME, r->name);
+    const struct an_diff_row *row_diff = row;
+    if (row_diff->kind == AN_DIFF_CLASS && row_diff->class < AN_CLASS_COUNT)
+        snprintf(name, REP_NAME, "%s",
+                 strcmp(row_diff->name, an_class_key(row_diff->class))
+                     ? row_diff->name
+                     : an_class_label(row_diff->class));
+    else if (row_diff->kind == AN_DIFF_KERNEL)
+        rep_kernel_name(name, REP_NAME, row_diff->name);
     else
-        snprintf(b, REP_NAME, "%.1000s", *r->name ? r->name : "(unnamed)");
-    size_t n = strlen(b);
-    if (r->merged && n < REP_NAME - 4)
-        snprintf(b + n, REP_NAME - n, " *");
+        snprintf(name, REP_NAME, "%.1000s", *row_diff->name ? row_diff->name : "(unnamed)");
+    size_t length = strlen(name);
+    if (row_diff->merged && length < REP_NAME - 4)
+        snprintf(name + length, REP_NAME - length, " *");
 }
 
 static const struct rep_column columns[] = {{"GOOD", 9, cell_good},
@@ -96,18 +98,18 @@ static const struct rep_column columns_removed[] = {
 static void side(struct page *page, const char *label, const struct an_diff_side *diff_side,
                  const struct an_diff *diff)
 {
-    char t[32];
+    char time[32];
     page_label(page, label);
     if (!isnan(diff_side->step))
-        page_time(t, diff_side->step * 1e6);
+        page_time(time, diff_side->step * 1e6);
     else
-        snprintf(t, sizeof t, "unknown");
+        snprintf(time, sizeof time, "unknown");
     if (diff->unit == AN_DIFF_CAPTURE)
-        page_item(page, "capture of %s", t);
+        page_item(page, "capture of %s", time);
     if (diff_side->source)
         page_item(page, "%" PRId64 " counted steps%s%s (%.60s)", diff_side->steps,
                   diff->unit == AN_DIFF_CAPTURE ? "" : ", median ",
-                  diff->unit == AN_DIFF_CAPTURE ? "" : t, diff_side->source);
+                  diff->unit == AN_DIFF_CAPTURE ? "" : time, diff_side->source);
     else
         page_item(page, "no steps");
     if (!isnan(diff_side->tokens_per_step))
@@ -141,34 +143,35 @@ static bool is_news(const struct an_diff_row *row)
  * of a rank's time. */
 static void scaling(struct page *page, const struct an_diff *diff)
 {
-    const struct an_scaling *s = &diff->scaling;
-    if (s->reason && s->good_ranks == s->bad_ranks)
+    const struct an_scaling *scaling = &diff->scaling;
+    if (scaling->reason && scaling->good_ranks == scaling->bad_ranks)
         return;
     page_label(page, "Scaling");
-    if (s->reason) {
-        page_item(page, "not known: %.300s", s->reason);
+    if (scaling->reason) {
+        page_item(page, "not known: %.300s", scaling->reason);
         page_end(page);
         return;
     }
-    if (s->low.valid)
-        page_item(page, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value,
-                  100 * s->low.value, 100 * s->high.value);
+    if (scaling->low.valid)
+        page_item(page, "efficiency %.1f %% [%.1f, %.1f]", 100 * scaling->efficiency.value,
+                  100 * scaling->low.value, 100 * scaling->high.value);
     else
-        page_item(page, "efficiency %.1f %%", 100 * s->efficiency.value);
+        page_item(page, "efficiency %.1f %%", 100 * scaling->efficiency.value);
     page_item(page,
               "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64
               " instead of %" PRId64 ")",
-              DIGITS_TEXT(s->speed_up.value, 3), s->of, NUMBER_TEXT(s->bad_rate.value),
-              NUMBER_TEXT(s->good_rate.value),
-              DIGITS_TEXT((double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
-              s->good_ranks);
-    page_item(page, "%s scaling: %s and %s %s a step", s->kind, NUMBER_TEXT(s->good_batch.value),
-              NUMBER_TEXT(s->bad_batch.value), s->of);
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
-            page_item(page, "%s %+.1f %%", an_class_label((enum an_class)k),
-                      s->lost_pct[k].value > 0 ? -s->lost_pct[k].value
-                                               : fabs(s->lost_pct[k].value));
+              DIGITS_TEXT(scaling->speed_up.value, 3), scaling->of,
+              NUMBER_TEXT(scaling->bad_rate.value), NUMBER_TEXT(scaling->good_rate.value),
+              DIGITS_TEXT((double)scaling->bad_ranks / (double)scaling->good_ranks, 3),
+              scaling->bad_ranks, scaling->good_ranks);
+    page_item(page, "%s scaling: %s and %s %s a step", scaling->kind,
+              NUMBER_TEXT(scaling->good_batch.value), NUMBER_TEXT(scaling->bad_batch.value),
+              scaling->of);
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (scaling->lost_pct[class].valid && fabs(scaling->lost_pct[class].value) >= 0.5)
+            page_item(page, "%s %+.1f %%", an_class_label((enum an_class) class),
+                      scaling->lost_pct[class].value > 0 ? -scaling->lost_pct[class].value
+                                                         : fabs(scaling->lost_pct[class].value));
     page_end(page);
 }
 
@@ -199,19 +202,19 @@ static void head(struct page *page, const struct an_diff *diff,
 }
 
 static void write_table(struct page *page, const char *title, const struct an_diff_row *rows,
-                        size_t n, const struct rep_column *column, size_t count)
+                        size_t row_count, const struct rep_column *column, size_t column_count)
 {
-    struct an_diff_row *news = malloc((n + 1) * sizeof *news);
+    struct an_diff_row *news = malloc((row_count + 1) * sizeof *news);
     struct rep_table table = {.title = title,
                               .name = name_row,
                               .column = column,
-                              .columns = count,
+                              .columns = column_count,
                               .rows = news ? news : rows,
                               .size = sizeof *rows,
-                              .count = news ? 0 : n,
-                              .most = n,
+                              .count = news ? 0 : row_count,
+                              .most = row_count,
                               .name_least = 30};
-    for (size_t i = 0; news && i < n; i++)
+    for (size_t i = 0; news && i < row_count; i++)
         if (is_news(&rows[i]))
             news[table.count++] = rows[i];
     if (table.count)

@@ -40,18 +40,18 @@ static void sentence(FILE *out, const char *text)
 {
     while (*text == ' ')
         text++;
-    for (const char *from; (from = strchr(text, '`'));) {
-        const char *to = strchr(from + 1, '`');
+    for (const char *open; (open = strchr(text, '`'));) {
+        const char *close = strchr(open + 1, '`');
         char part[PAGE_TEXT];
-        if (!to)
+        if (!close)
             break;
-        snprintf(part, sizeof part, "%.*s", (int)(from - text), text);
+        snprintf(part, sizeof part, "%.*s", (int)(open - text), text);
         html_text(out, part, TEXT_COLUMNS);
-        snprintf(part, sizeof part, "%.*s", (int)(to - from - 1), from + 1);
+        snprintf(part, sizeof part, "%.*s", (int)(close - open - 1), open + 1);
         fputs("<code>", out);
         html_text(out, part, TEXT_COLUMNS);
         fputs("</code>", out);
-        text = to + 1;
+        text = close + 1;
     }
     html_text(out, text, TEXT_COLUMNS);
 }

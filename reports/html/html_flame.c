@@ -26,10 +26,10 @@ struct flame {
 /* The same name has the same hue everywhere. */
 static unsigned hue(const char *name)
 {
-    uint32_t h = 2166136261u;
+    uint32_t hash = 2166136261u;
     for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
-    return h % 6;
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash % 6;
 }
 
 static double width_of(const struct flame *flame, size_t i)
@@ -37,10 +37,10 @@ static double width_of(const struct flame *flame, size_t i)
     return WIDTH * (double)flame->flame->row[i].total_ns / (double)flame->flame->row[0].total_ns;
 }
 
-static int descending(const void *x, const void *y)
+static int descending(const void *left, const void *right)
 {
-    const int64_t *a = x, *b = y;
-    return (*a < *b) - (*a > *b);
+    const int64_t *first = left, *second = right;
+    return (*first < *second) - (*first > *second);
 }
 
 /* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand.
@@ -66,16 +66,16 @@ static int layout(struct flame *flame)
     size_t drawn = 0;
     int64_t least = least_of(flame->flame);
     for (size_t i = 0; i < flame->flame->row_count; i++) {
-        uint32_t up = flame->flame->row[i].parent;
+        uint32_t parent = flame->flame->row[i].parent;
         flame->left[i] = -1;
-        flame->depth[i] = i ? flame->depth[up] + 1 : 0;
-        if (i && (flame->left[up] < 0 || flame->depth[i] >= DEPTH_MOST ||
+        flame->depth[i] = i ? flame->depth[parent] + 1 : 0;
+        if (i && (flame->left[parent] < 0 || flame->depth[i] >= DEPTH_MOST ||
                   flame->flame->row[i].total_ns < least || width_of(flame, i) < WIDTH_LEAST ||
                   drawn >= ROWS_MOST))
             continue;
-        flame->left[i] = flame->next[i] = i ? flame->next[up] : 0;
+        flame->left[i] = flame->next[i] = i ? flame->next[parent] : 0;
         if (i)
-            flame->next[up] += width_of(flame, i);
+            flame->next[parent] += width_of(flame, i);
         deepest = flame->depth[i] > deepest ? flame->depth[i] : deepest;
         drawn++;
     }
@@ -102,33 +102,34 @@ static void draw_row(const struct flame *flame, size_t i)
     fputs("</g>\n", flame->page->out);
 }
 
-void html_flame(struct page *page, const struct an_flame *x, const char *caption)
+void html_flame(struct page *page, const struct an_flame *flame, const char *caption)
 {
-    struct flame f = {.page = page, .flame = x};
-    size_t n = x->row_count, largest = 0;
+    struct flame drawing = {.page = page, .flame = flame};
+    size_t count = flame->row_count, largest = 0;
     char text[200];
-    if (x->reason || n < 2 || x->row[0].total_ns <= 0)
+    if (flame->reason || count < 2 || flame->row[0].total_ns <= 0)
         return;
-    f.left = calloc(n, sizeof *f.left);
-    f.next = calloc(n, sizeof *f.next);
-    f.depth = calloc(n, sizeof *f.depth);
-    if (f.left && f.next && f.depth) {
-        int deepest = layout(&f);
-        for (size_t i = 1; i < n; i++)
-            if (f.depth[i] == 1 && (!largest || x->row[i].total_ns > x->row[largest].total_ns))
+    drawing.left = calloc(count, sizeof *drawing.left);
+    drawing.next = calloc(count, sizeof *drawing.next);
+    drawing.depth = calloc(count, sizeof *drawing.depth);
+    if (drawing.left && drawing.next && drawing.depth) {
+        int deepest = layout(&drawing);
+        for (size_t i = 1; i < count; i++)
+            if (drawing.depth[i] == 1 &&
+                (!largest || flame->row[i].total_ns > flame->row[largest].total_ns))
                 largest = i;
         snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
-                 x->source ? x->source : "");
+                 flame->source ? flame->source : "");
         svg_begin(page, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
                   "Below the root the widest is %.80s with %.1f %%.",
-                  largest ? x->row[largest].name : "nothing",
-                  largest ? 100 * width_of(&f, largest) / WIDTH : 0);
-        for (size_t i = 0; i < n; i++)
-            if (f.left[i] >= 0)
-                draw_row(&f, i);
+                  largest ? flame->row[largest].name : "nothing",
+                  largest ? 100 * width_of(&drawing, largest) / WIDTH : 0);
+        for (size_t i = 0; i < count; i++)
+            if (drawing.left[i] >= 0)
+                draw_row(&drawing, i);
         svg_end(page);
     }
-    free(f.left);
-    free(f.next);
-    free(f.depth);
+    free(drawing.left);
+    free(drawing.next);
+    free(drawing.depth);
 }

@@ -27,40 +27,41 @@ struct map {
 static double value(const struct map *map, size_t rank, size_t column)
 {
     double sum = 0;
-    size_t n = 0;
-    for (size_t s = column * map->each; s < (column + 1) * map->each && s < map->heat->steps; s++) {
-        double v = map->cell[rank * map->heat->steps + s];
-        if (isfinite(v)) {
-            sum += v;
-            n++;
+    size_t known = 0;
+    for (size_t step = column * map->each;
+         step < (column + 1) * map->each && step < map->heat->steps; step++) {
+        double ms = map->cell[rank * map->heat->steps + step];
+        if (isfinite(ms)) {
+            sum += ms;
+            known++;
         }
     }
-    return n ? sum / (double)n : NAN;
+    return known ? sum / (double)known : NAN;
 }
 
-static int level(const struct map *map, double v)
+static int level(const struct map *map, double ms)
 {
-    if (!isfinite(v))
+    if (!isfinite(ms))
         return -1;
-    int l = map->high > map->low ? (int)((v - map->low) / (map->high - map->low) * LEVELS) : 0;
-    return l < 0 ? 0 : l >= LEVELS ? LEVELS - 1 : l;
+    int index = map->high > map->low ? (int)((ms - map->low) / (map->high - map->low) * LEVELS) : 0;
+    return index < 0 ? 0 : index >= LEVELS ? LEVELS - 1 : index;
 }
 
 /* All cells of a level as strokes of a row's height, in units of cells; neighbours in a row are one
  * stretch. */
-static void draw_level(struct page *page, const struct map *map, int l)
+static void draw_level(struct page *page, const struct map *map, int wanted)
 {
     bool any = false;
-    for (size_t r = 0; r < map->heat->ranks; r++) {
+    for (size_t rank = 0; rank < map->heat->ranks; rank++) {
         struct svg_pen pen = {0};
-        for (size_t c = 0, to; c < map->columns; c = to) {
-            to = c + 1;
-            if (level(map, value(map, r, c)) != l)
+        for (size_t column = 0, end; column < map->columns; column = end) {
+            end = column + 1;
+            if (level(map, value(map, rank, column)) != wanted)
                 continue;
-            while (to < map->columns && level(map, value(map, r, to)) == l)
-                to++;
+            while (end < map->columns && level(map, value(map, rank, end)) == wanted)
+                end++;
             fputs(any ? "" : "<path d=\"", page->out);
-            svg_dash(page, &pen, (double)c, (double)r, (double)(to - c));
+            svg_dash(page, &pen, (double)column, (double)rank, (double)(end - column));
             any = true;
         }
     }
@@ -71,13 +72,13 @@ static void draw_level(struct page *page, const struct map *map, int l)
 static void legend(struct page *page, const struct map *map)
 {
     fputs("<ul class=\"legend\">\n", page->out);
-    for (int l = 0; l < LEVELS; l += 2) {
-        double v = map->low + (map->high - map->low) * (l + 0.5) / LEVELS;
+    for (int index = 0; index < LEVELS; index += 2) {
+        double ms = map->low + (map->high - map->low) * (index + 0.5) / LEVELS;
         fprintf(page->out,
                 "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
                 "focusable=\"false\"><rect class=\"h%d\" "
                 "width=\"22\" height=\"16\"/></svg> %s</li>\n",
-                l, TIME_TEXT(v * 1e6));
+                index, TIME_TEXT(ms * 1e6));
     }
     fputs("</ul>\n", page->out);
 }
@@ -85,14 +86,14 @@ static void legend(struct page *page, const struct map *map)
 static void labels(struct page *page, const struct map *map)
 {
     size_t each = (size_t)ceil(14 / map->row);
-    for (size_t r = 0; r < map->heat->ranks; r += each)
-        svg_text(page, LEFT - 6, map->row * (double)r + map->row / 2 + 4, SVG_END, "",
-                 "rank %" PRId64, map->heat->rank[r]);
+    for (size_t rank = 0; rank < map->heat->ranks; rank += each)
+        svg_text(page, LEFT - 6, map->row * (double)rank + map->row / 2 + 4, SVG_END, "",
+                 "rank %" PRId64, map->heat->rank[rank]);
     size_t wide = (map->columns + 9) / 10;
-    for (size_t c = 0; c < map->columns; c += wide)
-        svg_text(page, LEFT + PLOT / (double)map->columns * ((double)c + 0.5),
+    for (size_t column = 0; column < map->columns; column += wide)
+        svg_text(page, LEFT + PLOT / (double)map->columns * ((double)column + 0.5),
                  map->row * (double)map->heat->ranks + 16, SVG_MIDDLE, "", "%" PRId64,
-                 map->heat->index[c * map->each]);
+                 map->heat->index[column * map->each]);
     svg_text(page, LEFT - 6, map->row * (double)map->heat->ranks + 16, SVG_END, "", "step");
 }
 
@@ -106,12 +107,12 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
     map.row = (double)HEIGHT_MOST / (double)heat->ranks < ROW_MOST
                   ? (double)HEIGHT_MOST / (double)heat->ranks
                   : ROW_MOST;
-    for (size_t r = 0; r < heat->ranks; r++)
-        for (size_t c = 0; c < map.columns; c++) {
-            double v = value(&map, r, c);
-            if (isfinite(v)) {
-                map.low = v < map.low ? v : map.low;
-                map.high = v > map.high ? v : map.high;
+    for (size_t rank = 0; rank < heat->ranks; rank++)
+        for (size_t column = 0; column < map.columns; column++) {
+            double ms = value(&map, rank, column);
+            if (isfinite(ms)) {
+                map.low = ms < map.low ? ms : map.low;
+                map.high = ms > map.high ? ms : map.high;
             }
         }
     if (!(map.high > 0))
@@ -121,9 +122,9 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
               what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
     fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
             LEFT, map.row / 2, PLOT / (double)map.columns, map.row);
-    for (int l = 0; l < LEVELS; l++) {
-        fprintf(page->out, "<g class=\"h%d\">", l);
-        draw_level(page, &map, l);
+    for (int index = 0; index < LEVELS; index++) {
+        fprintf(page->out, "<g class=\"h%d\">", index);
+        draw_level(page, &map, index);
         fputs("</g>\n", page->out);
     }
     fputs("</g>\n", page->out);

@@ -36,40 +36,40 @@ static double y_of(int lane)
 /* Where a stretch is drawn: a gap stands where the path was before it, or goes on. */
 static int row_of(const struct an_path_step *step, size_t i)
 {
-    size_t k = i;
-    while (k && step->stretch[k].lane < 0)
-        k--;
-    while (k < step->stretch_count && step->stretch[k].lane < 0)
-        k++;
-    return k < step->stretch_count ? step->stretch[k].lane : 0;
+    size_t place = i;
+    while (place && step->stretch[place].lane < 0)
+        place--;
+    while (place < step->stretch_count && step->stretch[place].lane < 0)
+        place++;
+    return place < step->stretch_count ? step->stretch[place].lane : 0;
 }
 
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     double step = svg_tick(drawing->step->ms, 8);
-    for (double v = 0; v <= drawing->step->ms; v += step) {
-        double x = LEFT + v * 1e6 * drawing->scale;
+    for (double ms = 0; ms <= drawing->step->ms; ms += step) {
+        double x = LEFT + ms * 1e6 * drawing->scale;
         svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
         svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 TIME_TEXT(v * 1e6));
+                 TIME_TEXT(ms * 1e6));
     }
 }
 
 static void lanes(struct page *page, const struct an_path_step *step)
 {
     bool ranks = false;
-    for (size_t k = 0; k < step->lane_count; k++)
-        ranks = ranks || step->lane[k].rank != step->lane[0].rank;
-    for (size_t k = 0; k < step->lane_count; k++) {
-        double y = y_of((int)k);
+    for (size_t i = 0; i < step->lane_count; i++)
+        ranks = ranks || step->lane[i].rank != step->lane[0].rank;
+    for (size_t i = 0; i < step->lane_count; i++) {
+        double y = y_of((int)i);
         char label[40] = "";
         if (ranks)
-            snprintf(label, sizeof label, "%" PRId64 ": ", step->lane[k].rank);
+            snprintf(label, sizeof label, "%" PRId64 ": ", step->lane[i].rank);
         svg_rect(page, LEFT, y, PLOT, BAR, "lane", NULL);
         fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
                 y + BAR - 7, label);
-        html_text(page->out, step->lane[k].name, ranks ? 22 : 26);
+        html_text(page->out, step->lane[i].name, ranks ? 22 : 26);
         fputs("</text>\n", page->out);
     }
 }
@@ -103,7 +103,7 @@ static void bar(struct page *page, const struct drawing *drawing, size_t i)
 
 static size_t edges(struct page *page, const struct drawing *drawing, bool inferred)
 {
-    size_t n = 0;
+    size_t drawn = 0;
     for (size_t i = 0; i < drawing->step->stretch_count; i++) {
         const struct an_path_stretch *stretch = &drawing->step->stretch[i];
         if (!an_path_hands_over(drawing->step, i) || stretch->inferred != inferred)
@@ -112,14 +112,14 @@ static size_t edges(struct page *page, const struct drawing *drawing, bool infer
         double x = x_of(drawing, stretch[1].start_ns),
                from = y_of(stretch->lane) + (down ? BAR : 0),
                to = y_of(stretch[1].lane) + (down ? 0 : BAR);
-        if (!n++)
+        if (!drawn++)
             fprintf(page->out, "<path class=\"edge%s\" d=\"", inferred ? " inferred" : "");
         fprintf(page->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5,
                 down ? 5 : -5, down ? -5 : 5);
     }
-    if (n)
+    if (drawn)
         fputs("\"/>\n", page->out);
-    return n;
+    return drawn;
 }
 
 /* What the arrows are, where there is room: each stands beside the head of its arrow, in the space

@@ -45,7 +45,7 @@ __attribute__((format(printf, 6, 7))) void svg_begin(struct page *page, const ch
 void svg_end(struct page *page);
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 __attribute__((format(printf, 6, 7))) void svg_text(struct page *page, double x, double y,
-                                                    enum svg_anchor at, const char *class,
+                                                    enum svg_anchor anchor, const char *class,
                                                     const char *format, ...);
 /* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css)
  * and whatever font draws them; where not all do, with room for the ellipsis. 0: not even that. */
@@ -75,7 +75,7 @@ void html_budget(struct page *page, const struct an_result *result);
 void html_trend(struct page *page, const struct an_result *result);
 void html_roofline(struct page *page, const struct an_result *result);
 void html_timeline(struct page *page, const struct an_result *result);
-void html_flame(struct page *page, const struct an_flame *x, const char *caption);
+void html_flame(struct page *page, const struct an_flame *flame, const char *caption);
 void html_heat(struct page *page, const struct an_result *result);
 void html_path(struct page *page, const struct an_result *result);
 

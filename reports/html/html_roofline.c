@@ -41,11 +41,11 @@ static bool is_compute(const struct an_ceiling *ceiling)
     return !strcmp(ceiling->unit, "FLOP/s");
 }
 
-static void widen(double v, double *low, double *high)
+static void widen(double value, double *low, double *high)
 {
-    double l = log10(v);
-    *low = l < *low ? l : *low;
-    *high = l > *high ? l : *high;
+    double power = log10(value);
+    *low = power < *low ? power : *low;
+    *high = power > *high ? power : *high;
 }
 
 /* Highest roofs: of compute and of memory; 0: none is known. */
@@ -89,43 +89,45 @@ static bool find_range(const struct an_result *result, struct plot *plot)
 
 static void grid(struct page *page, const struct plot *plot)
 {
-    for (double e = plot->x0; e <= plot->x1 + 0.001; e++) {
-        svg_line(page, px(plot, pow(10, e)), TOP, px(plot, pow(10, e)), HEIGHT - BOTTOM, "grid");
-        svg_text(page, px(plot, pow(10, e)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
-                 SI_TEXT(pow(10, e), ""));
+    for (double power = plot->x0; power <= plot->x1 + 0.001; power++) {
+        svg_line(page, px(plot, pow(10, power)), TOP, px(plot, pow(10, power)), HEIGHT - BOTTOM,
+                 "grid");
+        svg_text(page, px(plot, pow(10, power)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
+                 SI_TEXT(pow(10, power), ""));
     }
-    for (double e = plot->y0; e <= plot->y1 + 0.001; e++) {
-        svg_line(page, LEFT, py(plot, pow(10, e)), WIDTH - RIGHT, py(plot, pow(10, e)), "grid");
-        svg_text(page, LEFT - 6, py(plot, pow(10, e)) + 4, SVG_END, "", "%s",
-                 SI_TEXT(pow(10, e), "FLOP/s"));
+    for (double power = plot->y0; power <= plot->y1 + 0.001; power++) {
+        svg_line(page, LEFT, py(plot, pow(10, power)), WIDTH - RIGHT, py(plot, pow(10, power)),
+                 "grid");
+        svg_text(page, LEFT - 6, py(plot, pow(10, power)) + 4, SVG_END, "", "%s",
+                 SI_TEXT(pow(10, power), "FLOP/s"));
     }
     svg_text(page, WIDTH - RIGHT, HEIGHT - 8, SVG_END, "", "FLOP a byte");
 }
 
 /* Labels of roofs at the right must not lie on each other: the y of the next one. */
-static double place(double *used, size_t n, double y)
+static double place(double *used, size_t count, double y)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (fabs(used[i] - y) < 14) {
             y = used[i] + 14;
             i = (size_t)-1;
         }
-    used[n] = y;
+    used[count] = y;
     return y;
 }
 
 /* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
  * (its ridge) or at the edge. */
 static void roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
-                 const char *label, double flops, double *used, size_t *n)
+                 const char *label, double flops, double *used, size_t *placed)
 {
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
            top = pow(10, plot->y1);
     if (is_compute(ceiling)) {
         double y = py(plot, ceiling->value);
         svg_line(page, LEFT, y, WIDTH - RIGHT, y, "roof");
-        svg_text(page, WIDTH - RIGHT + 6, place(used, (*n)++, y + 4), SVG_START, "", "%.8s%s %s",
-                 ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
+        svg_text(page, WIDTH - RIGHT + 6, place(used, (*placed)++, y + 4), SVG_START, "",
+                 "%.8s%s %s", ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
         return;
     }
     double most = flops > 0 ? flops : top,
@@ -147,20 +149,20 @@ static void roof(struct page *page, const struct plot *plot, const struct an_cei
              label, SI_TEXT(ceiling->value, "B/s"));
 }
 
-static void point(struct page *page, const struct plot *plot, const struct an_roofline_point *x,
+static void point(struct page *page, const struct plot *plot, const struct an_roofline_point *point,
                   size_t index, double share)
 {
-    double cx = px(plot, x->intensity), cy = py(plot, x->achieved_flops),
+    double x = px(plot, point->intensity), y = py(plot, point->achieved_flops),
            size = 6 + 12 * sqrt(share);
-    bool memory = x->bound && strcmp(x->bound, "compute") != 0;
+    bool memory = point->bound && strcmp(point->bound, "compute") != 0;
     fprintf(page->out, "<circle class=\"point %s\" cx=\"%.5g\" cy=\"%.5g\" r=\"%.3g\"><title>",
-            memory ? "memory" : "compute", cx, cy, size);
-    html_text(page->out, x->name, 100);
+            memory ? "memory" : "compute", x, y, size);
+    html_text(page->out, point->name, 100);
     fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
-            TIME_TEXT((double)x->time_ns), SI_TEXT(x->achieved_flops, "FLOP/s"),
-            DIGITS_TEXT(x->intensity, 3), x->bound ? x->bound : "bound not known");
+            TIME_TEXT((double)point->time_ns), SI_TEXT(point->achieved_flops, "FLOP/s"),
+            DIGITS_TEXT(point->intensity, 3), point->bound ? point->bound : "bound not known");
     if (index < LETTERS)
-        svg_text(page, cx, cy + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
+        svg_text(page, x, y + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }
 
 /* What the letters mean, in the order of the table. */

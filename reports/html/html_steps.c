@@ -51,8 +51,8 @@ static void bar(struct page *page, const struct an_result *result, const struct 
 static unsigned used_classes(const struct an_budget *budget)
 {
     unsigned used = 0;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        used |= (unsigned)(budget->pct[k].valid && budget->pct[k].value > 0) << k;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        used |= (unsigned)(budget->pct[class].valid && budget->pct[class].value > 0) << class;
     return used;
 }
 
@@ -65,31 +65,31 @@ struct distance {
 static double distance(const struct an_budget *budget, const struct an_budget *mean)
 {
     double sum = 0;
-    for (int k = 0; k < AN_CLASS_COUNT && !budget->reason; k++)
-        if (budget->pct[k].valid && mean->pct[k].valid)
-            sum += fabs(budget->pct[k].value - mean->pct[k].value);
+    for (int class = 0; class < AN_CLASS_COUNT && !budget->reason; class ++)
+        if (budget->pct[class].valid && mean->pct[class].valid)
+            sum += fabs(budget->pct[class].value - mean->pct[class].value);
     return sum;
 }
 
-static int farthest(const void *x, const void *y)
+static int farthest(const void *left, const void *right)
 {
-    const struct distance *a = x, *b = y;
-    if (a->points < b->points || a->points > b->points)
-        return a->points < b->points ? 1 : -1;
-    return (a->device > b->device) - (a->device < b->device);
+    const struct distance *first = left, *second = right;
+    if (first->points < second->points || first->points > second->points)
+        return first->points < second->points ? 1 : -1;
+    return (first->device > second->device) - (first->device < second->device);
 }
 
-static int in_order(const void *x, const void *y)
+static int in_order(const void *left, const void *right)
 {
-    const struct distance *a = x, *b = y;
-    return (a->device > b->device) - (a->device < b->device);
+    const struct distance *first = left, *second = right;
+    return (first->device > second->device) - (first->device < second->device);
 }
 
 /* The devices that have a bar, by their order: all of a few, of many those that differ most from
  * the mean. Returns how many. */
 static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
 {
-    size_t n = result->device_count < BARS_MOST ? result->device_count : BARS_MOST;
+    size_t count = result->device_count < BARS_MOST ? result->device_count : BARS_MOST;
     struct distance *all =
         result->device_count > 1 ? malloc(result->device_count * sizeof *all) : NULL;
     if (!all)
@@ -97,11 +97,11 @@ static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
     for (size_t i = 0; i < result->device_count; i++)
         all[i] = (struct distance){i, distance(&result->devices[i].budget, &result->budget)};
     qsort(all, result->device_count, sizeof *all, farthest);
-    qsort(all, n, sizeof *all, in_order);
-    for (size_t i = 0; i < n; i++)
+    qsort(all, count, sizeof *all, in_order);
+    for (size_t i = 0; i < count; i++)
         device[i] = all[i].device;
     free(all);
-    return n;
+    return count;
 }
 
 void html_budget(struct page *page, const struct an_result *result)
@@ -110,14 +110,14 @@ void html_budget(struct page *page, const struct an_result *result)
     const char *name[AN_CLASS_COUNT];
     if (result->budget.reason)
         return;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        name[k] = rep_class_name(result, k);
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        name[class] = rep_class_name(result, class);
     int largest = 0;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (result->budget.pct[k].valid &&
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (result->budget.pct[class].valid &&
             (!result->budget.pct[largest].valid ||
-             result->budget.pct[k].value > result->budget.pct[largest].value))
-            largest = k;
+             result->budget.pct[class].value > result->budget.pct[largest].value))
+            largest = class;
     svg_begin(page, "budget", "Step budget: 100 % of a step by class", WIDTH,
               BAR + 30 + 24 * (double)devices,
               "The largest part of a step is %s, %.1f %%. The table below has every class.",
@@ -179,32 +179,32 @@ static void axes(struct page *page, const struct trend *trend)
 /* The points of a rank as a line; those that do not count are squares. Returns the first point of
  * the next rank. */
 static size_t line(struct page *page, const struct trend *trend, const struct an_result *result,
-                   size_t from, int series)
+                   size_t begin, int series)
 {
-    size_t to = from, each, n;
-    while (to < result->step_point_count &&
-           result->step_points[to].rank == result->step_points[from].rank)
-        to++;
-    n = to - from;
-    each = (n + POINTS_MOST - 1) / POINTS_MOST;
+    size_t end = begin, each, count;
+    while (end < result->step_point_count &&
+           result->step_points[end].rank == result->step_points[begin].rank)
+        end++;
+    count = end - begin;
+    each = (count + POINTS_MOST - 1) / POINTS_MOST;
     fprintf(page->out, "<path class=\"line s%d\" d=\"", series);
-    bool up = true;
-    for (size_t i = from; i < to; i += each) {
+    bool pen_up = true;
+    for (size_t i = begin; i < end; i += each) {
         double ms = 0;
-        size_t k = i, with = 0;
-        for (; k < to && k < i + each; k++)
-            if (!result->step_points[k].excluded) {
-                ms += result->step_points[k].ms;
+        size_t next = i, with = 0;
+        for (; next < end && next < i + each; next++)
+            if (!result->step_points[next].excluded) {
+                ms += result->step_points[next].ms;
                 with++;
             }
         if (with)
-            fprintf(page->out, "%s%.5g %.5g", up ? "M" : "L",
+            fprintf(page->out, "%s%.5g %.5g", pen_up ? "M" : "L",
                     at_x(trend, (double)result->step_points[i].index),
                     at_y(trend, ms / (double)with));
-        up = up && !with;
+        pen_up = pen_up && !with;
     }
     fputs("\"/>\n", page->out);
-    for (size_t i = from, shown = 0; i < to && shown < 20; i++)
+    for (size_t i = begin, shown = 0; i < end && shown < 20; i++)
         if (result->step_points[i].excluded) {
             const struct an_step_point *point = &result->step_points[i];
             char title[100];
@@ -214,7 +214,7 @@ static size_t line(struct page *page, const struct trend *trend, const struct an
                      "excluded", title);
             shown++;
         }
-    return to;
+    return end;
 }
 
 /* The number of a slow step above its circle; at the top edge beside it. */
@@ -222,22 +222,24 @@ static void outlier_name(struct page *page, const struct trend *trend, double x,
                          int64_t index)
 {
     bool above = y > trend->top + 14, right = x > trend->left + trend->width - 60;
-    enum svg_anchor at = right ? SVG_END : above && x > trend->left + 60 ? SVG_MIDDLE : SVG_START;
+    enum svg_anchor anchor = right                           ? SVG_END
+                             : above && x > trend->left + 60 ? SVG_MIDDLE
+                                                             : SVG_START;
     double aside = above ? 0 : right ? -8 : 8;
-    svg_text(page, x + aside, above ? y - 8 : y + 4, at, "", "%" PRId64, index);
+    svg_text(page, x + aside, above ? y - 8 : y + 4, anchor, "", "%" PRId64, index);
 }
 
 static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
 {
     for (size_t i = 0; i < result->steps.outlier_count && i < 50; i++) {
         const struct an_step_outlier *step_outlier = &result->steps.outliers[i];
-        double cx = at_x(trend, (double)step_outlier->index), cy = at_y(trend, step_outlier->ms);
+        double x = at_x(trend, (double)step_outlier->index), y = at_y(trend, step_outlier->ms);
         fprintf(page->out,
                 "<circle class=\"outlier\" cx=\"%.5g\" cy=\"%.5g\" r=\"4\"><title>step %" PRId64
                 ", %s</title></circle>\n",
-                cx, cy, step_outlier->index, TIME_TEXT(step_outlier->ms * 1e6));
+                x, y, step_outlier->index, TIME_TEXT(step_outlier->ms * 1e6));
         if (i < NAMED_MOST)
-            outlier_name(page, trend, cx, cy, step_outlier->index);
+            outlier_name(page, trend, x, y, step_outlier->index);
     }
 }
 
@@ -256,12 +258,12 @@ static void level(struct page *page, const struct trend *trend, const char *name
 static void trend_data(struct html *html, const struct an_result *result)
 {
     const struct an_step_point *point = result->step_points;
-    size_t n = 0;
-    while (n < result->step_point_count && point[n].rank == point[0].rank)
-        n++;
-    size_t each = (n + POINTS_MOST - 1) / POINTS_MOST, some = 0;
+    size_t count = 0;
+    while (count < result->step_point_count && point[count].rank == point[0].rank)
+        count++;
+    size_t each = (count + POINTS_MOST - 1) / POINTS_MOST, some = 0;
     fputs("\"trend\":[", html->data);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         bool slow = each > 1 && point[i].worst_ms > 1.5 * result->steps.median_ms.value;
         if (!point[i].excluded && (i % each == 0 || slow))
             fprintf(html->data, "%s[%" PRId64 ",%.6g]", some++ ? "," : "", point[i].index,
@@ -280,13 +282,13 @@ static void trend_legend(struct page *page, const struct an_result *result)
     if (ranks < 2)
         return;
     fputs("<ul class=\"legend\">\n", page->out);
-    for (size_t i = 0, k = 0; i < result->step_point_count && k < RANKS_MOST; i++)
+    for (size_t i = 0, line = 0; i < result->step_point_count && line < RANKS_MOST; i++)
         if (!i || point[i].rank != point[i - 1].rank)
             fprintf(page->out,
                     "<li><svg class=\"key\" width=\"36\" height=\"16\" aria-hidden=\"true\" "
                     "focusable=\"false\"><path class=\"line "
                     "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "</li>\n",
-                    k++, point[i].rank);
+                    line++, point[i].rank);
     fputs("</ul>\n", page->out);
     if (ranks > RANKS_MOST)
         fprintf(page->out, "<p class=\"more\">%zu more ranks have no line.</p>\n",
@@ -321,9 +323,9 @@ void html_trend(struct page *page, const struct an_result *result)
               TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
               steps->outlier_count);
     axes(page, &trend);
-    size_t at = 0;
-    for (int k = 0; k < RANKS_MOST && at < result->step_point_count; k++)
-        at = line(page, &trend, result, at, k);
+    size_t next = 0;
+    for (int series = 0; series < RANKS_MOST && next < result->step_point_count; series++)
+        next = line(page, &trend, result, next, series);
     double close =
         at_y(&trend, steps->median_ms.value) - at_y(&trend, steps->p95_ms.value) < 16 ? 12 : 4;
     level(page, &trend, "median", steps->median_ms, close);

@@ -14,10 +14,10 @@ void svg_begin(struct page *page, const char *kind, const char *caption, double 
 {
     struct html *html = page->format;
     char text[PAGE_TEXT];
-    va_list ap;
-    va_start(ap, about);
-    vsnprintf(text, sizeof text, about, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, about);
+    vsnprintf(text, sizeof text, about, arguments);
+    va_end(arguments);
     html_block(page);
     html->drawn = true;
     int id = ++html->numbers;
@@ -42,16 +42,16 @@ void svg_end(struct page *page)
     fputs("</svg>\n</div>\n</figure>\n", page->out);
 }
 
-void svg_text(struct page *page, double x, double y, enum svg_anchor at, const char *class,
+void svg_text(struct page *page, double x, double y, enum svg_anchor anchor, const char *class,
               const char *format, ...)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     char text[PAGE_TEXT];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    fprintf(page->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[at]);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(page->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[anchor]);
     if (*class)
         fprintf(page->out, " class=\"%s\"", class);
     fputc('>', page->out);
@@ -83,8 +83,8 @@ int svg_letters(const char *text, double width)
 {
     double used = 0;
     int columns = 0, fits = 0;
-    for (size_t n = strlen(text), bytes; n; text += bytes, n -= bytes) {
-        long code = rep_decode(text, n, &bytes);
+    for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
+        long code = rep_decode(text, left, &bytes);
         used += letter_width(code);
         columns += code < 0 ? 4 : rep_char_width(code);
         if (used > width)
@@ -115,10 +115,10 @@ void svg_rect(struct page *page, double x, double y, double width, double height
 }
 
 /* "12.5", ".07", "-3". */
-static void put_hundredths(FILE *out, long v)
+static void put_hundredths(FILE *out, long value)
 {
-    long whole = labs(v) / 100, rest = labs(v) % 100;
-    fputs(v < 0 ? "-" : "", out);
+    long whole = labs(value) / 100, rest = labs(value) % 100;
+    fputs(value < 0 ? "-" : "", out);
     if (whole || !rest)
         fprintf(out, "%ld", whole);
     if (rest)

@@ -13,8 +13,8 @@ void html_text(FILE *out, const char *text, int columns)
 {
     char clean[PAGE_TEXT];
     rep_clean(clean, sizeof clean, text, columns, true);
-    for (const char *c = clean; *c; c++)
-        switch (*c) {
+    for (const char *character = clean; *character; character++)
+        switch (*character) {
         case '&':
             fputs("&amp;", out);
             break;
@@ -31,7 +31,7 @@ void html_text(FILE *out, const char *text, int columns)
             fputs("&#39;", out);
             break;
         default:
-            fputc(*c, out);
+            fputc(*character, out);
         }
 }
 
@@ -40,11 +40,11 @@ void html_json(FILE *out, const char *text, int columns)
     char clean[PAGE_TEXT];
     rep_clean(clean, sizeof clean, text, columns, true);
     fputc('"', out);
-    for (const char *c = clean; *c; c++)
-        if (strchr("\"\\<>&'", *c))
-            fprintf(out, "\\u%04x", (unsigned)*c);
+    for (const char *character = clean; *character; character++)
+        if (strchr("\"\\<>&'", *character))
+            fprintf(out, "\\u%04x", (unsigned)*character);
         else
-            fputc(*c, out);
+            fputc(*character, out);
     fputc('"', out);
 }
 

@@ -25,29 +25,29 @@ struct drawing {
     int64_t named_ns, least_ns;
 };
 
-static int longest(const void *x, const void *y)
+static int longest(const void *left, const void *right)
 {
-    const int64_t *a = x, *b = y;
-    return (*a < *b) - (*a > *b);
+    const int64_t *first = left, *second = right;
+    return (*first < *second) - (*first > *second);
 }
 
 /* How long a stretch must be to be one of the longest `most`; 0 or -1 (no memory). */
 static int threshold(const struct an_timeline_step *timeline_step, size_t most, int64_t *out)
 {
-    size_t n = 0;
+    size_t count = 0;
     *out = 0;
     for (size_t k = 0; k < timeline_step->track_count; k++)
-        n += timeline_step->track[k].span_count;
-    if (n <= most)
+        count += timeline_step->track[k].span_count;
+    if (count <= most)
         return 0;
-    int64_t *all = malloc(n * sizeof *all);
+    int64_t *all = malloc(count * sizeof *all);
     if (!all)
         return -1;
-    n = 0;
+    count = 0;
     for (size_t k = 0; k < timeline_step->track_count; k++)
         for (size_t i = 0; i < timeline_step->track[k].span_count; i++)
-            all[n++] = timeline_step->track[k].span[i].dur_ns;
-    qsort(all, n, sizeof *all, longest);
+            all[count++] = timeline_step->track[k].span[i].dur_ns;
+    qsort(all, count, sizeof *all, longest);
     *out = all[most] + 1;
     free(all);
     return 0;
@@ -123,23 +123,23 @@ static void outlines(struct page *page, const struct drawing *drawing,
 /* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may
  * still have. */
 static void critical(struct page *page, const struct drawing *drawing,
-                     const struct an_timeline_track *track, double y, int *left)
+                     const struct an_timeline_track *track, double y, int *pieces_left)
 {
     struct svg_pen pen = {0};
-    for (size_t i = 0; i<track->span_count && * left> 0; i++) {
+    for (size_t i = 0; i<track->span_count && * pieces_left> 0; i++) {
         if (!track->span[i].critical)
             continue;
-        --*left;
-        int64_t from = track->span[i].start_ns, to = from + track->span[i].dur_ns;
+        --*pieces_left;
+        int64_t begin = track->span[i].start_ns, end = begin + track->span[i].dur_ns;
         for (; i + 1 < track->span_count && track->span[i + 1].critical; i++) {
-            if ((double)(track->span[i + 1].start_ns - to) * scale(drawing) >= 1)
+            if ((double)(track->span[i + 1].start_ns - end) * scale(drawing) >= 1)
                 break;
-            to = track->span[i + 1].start_ns + track->span[i + 1].dur_ns;
+            end = track->span[i + 1].start_ns + track->span[i + 1].dur_ns;
         }
         if (!pen.down)
             fputs("<path class=\"critical\" d=\"", page->out);
-        svg_dash(page, &pen, LEFT + (double)from * scale(drawing), y,
-                 (double)(to - from) * scale(drawing));
+        svg_dash(page, &pen, LEFT + (double)begin * scale(drawing), y,
+                 (double)(end - begin) * scale(drawing));
     }
     if (pen.down)
         fputs("\"/>\n", page->out);
@@ -148,12 +148,12 @@ static void critical(struct page *page, const struct drawing *drawing,
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     double step = svg_tick(drawing->step->ms, 8);
-    for (double v = 0; v <= drawing->step->ms; v += step) {
-        double x = LEFT + v * 1e6 * scale(drawing);
+    for (double ms = 0; ms <= drawing->step->ms; ms += step) {
+        double x = LEFT + ms * 1e6 * scale(drawing);
         svg_line(page, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
         svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 TIME_TEXT(v * 1e6));
+                 TIME_TEXT(ms * 1e6));
     }
 }
 

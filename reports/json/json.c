@@ -80,10 +80,10 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
 
 static void put_classes(struct rep_writer *writer, const struct an_budget *budget)
 {
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
         char key[40];
-        snprintf(key, sizeof key, "%s_pct", an_class_key((enum an_class)k));
-        rep_put_value(writer, key, budget->pct[k]);
+        snprintf(key, sizeof key, "%s_pct", an_class_key((enum an_class) class));
+        rep_put_value(writer, key, budget->pct[class]);
     }
 }
 
@@ -93,8 +93,8 @@ static void put_budget(struct rep_writer *writer, const struct an_result *result
     put_classes(writer, &result->budget);
     rep_close(writer);
     rep_open(writer, "budget_ns");
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        rep_put_count(writer, an_class_key((enum an_class)k), result->budget.ns[k]);
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        rep_put_count(writer, an_class_key((enum an_class) class), result->budget.ns[class]);
     rep_put_int(writer, "step_ns", result->budget.step_ns);
     rep_put_int(writer, "phase_ns", result->budget.phase_ns);
     rep_put_int(writer, "steps", result->budget.steps);
@@ -161,32 +161,32 @@ static void put_utilization(struct rep_writer *writer, const struct an_utilizati
 
 static void put_kernels(struct rep_writer *writer, const struct an_result *result)
 {
-    size_t n = result->op_count < OPS_MOST ? result->op_count : OPS_MOST;
+    size_t shown = result->op_count < OPS_MOST ? result->op_count : OPS_MOST;
     rep_open_list(writer, "kernels");
-    for (size_t i = 0; i < n; i++) {
-        const struct an_op *o = &result->ops[i];
+    for (size_t i = 0; i < shown; i++) {
+        const struct an_op *op = &result->ops[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", o->name);
-        rep_put_text(writer, "category", o->category);
-        rep_put_text(writer, "kind", o->kind);
-        rep_put_text(writer, "pass", o->pass);
-        rep_put_int(writer, "count", o->count);
-        rep_put_us(writer, "total_us", o->total_ns);
-        rep_put_value(writer, "mean_us", o->mean_us);
-        rep_put_us_or(writer, "min_us", o->min_ns);
-        rep_put_us_or(writer, "max_us", o->max_ns);
-        rep_put_value(writer, "sd_us", o->sd_us);
-        rep_put_us(writer, "self_us", o->self_ns);
-        rep_put_value(writer, "share_pct", o->share_pct);
-        rep_put_count(writer, "flops", o->flops);
-        rep_put_count(writer, "bytes", o->bytes);
-        rep_put_value(writer, "flops_per_s", o->flops_per_s);
-        rep_put_value(writer, "bytes_per_s", o->bytes_per_s);
+        rep_put_text(writer, "name", op->name);
+        rep_put_text(writer, "category", op->category);
+        rep_put_text(writer, "kind", op->kind);
+        rep_put_text(writer, "pass", op->pass);
+        rep_put_int(writer, "count", op->count);
+        rep_put_us(writer, "total_us", op->total_ns);
+        rep_put_value(writer, "mean_us", op->mean_us);
+        rep_put_us_or(writer, "min_us", op->min_ns);
+        rep_put_us_or(writer, "max_us", op->max_ns);
+        rep_put_value(writer, "sd_us", op->sd_us);
+        rep_put_us(writer, "self_us", op->self_ns);
+        rep_put_value(writer, "share_pct", op->share_pct);
+        rep_put_count(writer, "flops", op->flops);
+        rep_put_count(writer, "bytes", op->bytes);
+        rep_put_value(writer, "flops_per_s", op->flops_per_s);
+        rep_put_value(writer, "bytes_per_s", op->bytes_per_s);
         rep_close(writer);
     }
     rep_close(writer);
     rep_put_text_or(writer, "kernels_window", result->ops_window, "nothing was recorded");
-    rep_put_int(writer, "kernels_omitted", (int64_t)(result->op_count - n));
+    rep_put_int(writer, "kernels_omitted", (int64_t)(result->op_count - shown));
 }
 
 static void put_system(struct rep_writer *writer, const struct an_system *system)
@@ -307,13 +307,14 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
     rep_open_list(writer, "findings");
     for (size_t i = 0; i < result->finding_count; i++) {
         const struct an_finding *finding = &result->findings[i];
-        size_t n = 0;
-        while (n < sizeof finding->evidence / sizeof *finding->evidence && finding->evidence[n])
-            n++;
+        size_t lines = 0;
+        while (lines < sizeof finding->evidence / sizeof *finding->evidence &&
+               finding->evidence[lines])
+            lines++;
         rep_open(writer, NULL);
         rep_put_text(writer, "id", finding->id);
         rep_put_text(writer, "claim", finding->claim);
-        rep_put_texts(writer, "evidence", finding->evidence, n);
+        rep_put_texts(writer, "evidence", finding->evidence, lines);
         rep_put_text(writer, "action", finding->action);
         rep_open(writer, "gain_pct");
         rep_put_value(writer, "low", finding->gain.low);

@@ -227,7 +227,7 @@ void rep_json_host_to_device(struct rep_writer *writer, const struct an_result *
 
 void rep_json_attribution(struct rep_writer *writer, const struct an_attribution *attribution)
 {
-    size_t n = attribution->row_count < ROWS_MOST ? attribution->row_count : ROWS_MOST;
+    size_t shown = attribution->row_count < ROWS_MOST ? attribution->row_count : ROWS_MOST;
     rep_open(writer, "attribution");
     rep_put_text(writer, "by", attribution->by ? attribution->by : "op");
     if (attribution->reason) {
@@ -238,7 +238,7 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
     }
     rep_put_us(writer, "unattributed_us", attribution->unattributed_ns);
     rep_open_list(writer, "rows");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < shown; i++) {
         const struct an_attribution_row *attribution_row = &attribution->rows[i];
         rep_open(writer, NULL);
         rep_put_text(writer, "name", attribution_row->name);
@@ -253,7 +253,7 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
         rep_close(writer);
     }
     rep_close(writer);
-    rep_put_int(writer, "omitted", (int64_t)(attribution->row_count - n));
+    rep_put_int(writer, "omitted", (int64_t)(attribution->row_count - shown));
     rep_close(writer);
 }
 

@@ -23,10 +23,10 @@ static void put_causes(struct rep_writer *writer, const struct an_absent *absent
         rep_put_null(writer, "causes", absent->causes_reason);
         return;
     }
-    size_t n = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
+    size_t shown = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
     int64_t rest = 0;
     rep_open_list(writer, "causes");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < shown; i++) {
         rep_open(writer, NULL);
         rep_put_text(writer, "cause", absent->causes[i].cause);
         rep_put_text_or(writer, "name", absent->causes[i].name, "no range was open");
@@ -34,7 +34,7 @@ static void put_causes(struct rep_writer *writer, const struct an_absent *absent
         rep_close(writer);
     }
     rep_close(writer);
-    for (size_t i = n; i < absent->cause_count; i++)
+    for (size_t i = shown; i < absent->cause_count; i++)
         rest += absent->causes[i].ns;
     rep_put_us(writer, "other_causes_us", rest);
 }
@@ -48,21 +48,21 @@ static void put_row(struct rep_writer *writer, const struct an_absent *absent)
     rep_put_int(writer, "steps", absent->steps);
     rep_put_us(writer, "window_us", absent->window_ns);
     rep_put_us(writer, "absent_us", absent->absent_ns);
-    for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        rep_put_us_or(writer, part_keys[k], absent->part_ns[k]);
+    for (int part = 0; part < AN_ABSENT_PARTS; part++)
+        rep_put_us_or(writer, part_keys[part], absent->part_ns[part]);
     rep_put_us_or(writer, "unlinked_us", absent->unlinked_ns);
     rep_put_us_or(writer, "after_wait_us", absent->after_wait_ns);
     rep_open(writer, "occupied");
-    for (int k = 0; k < AN_ABSENT_PARTS; k++) {
-        rep_open(writer, occupied_keys[k]);
+    for (int part = 0; part < AN_ABSENT_PARTS; part++) {
+        rep_open(writer, occupied_keys[part]);
         for (int i = 0; i < AN_OCCUPANTS; i++)
-            rep_put_us_or(writer, occupant_keys[i], absent->occupied_ns[k][i]);
+            rep_put_us_or(writer, occupant_keys[i], absent->occupied_ns[part][i]);
         rep_close(writer);
     }
     rep_close(writer);
     rep_open(writer, "blocking_comm_us");
-    for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        rep_put_us_or(writer, blocking_keys[k], absent->blocking_ns[k]);
+    for (int part = 0; part < AN_BLOCKING_COUNT; part++)
+        rep_put_us_or(writer, blocking_keys[part], absent->blocking_ns[part]);
     rep_close(writer);
     put_causes(writer, absent);
     rep_close(writer);

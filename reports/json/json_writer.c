@@ -18,10 +18,10 @@ static void write_unit(FILE *out, unsigned unit)
  * character JSON need not escape. */
 static void write_string(FILE *out, const char *text)
 {
-    size_t n = strlen(text), bytes, left = REP_JSON_TEXT;
+    size_t length = strlen(text), bytes, left = REP_JSON_TEXT;
     fputc('"', out);
-    for (; n && left; text += bytes, n -= bytes, left--) {
-        long code = rep_decode(text, n, &bytes);
+    for (; length && left; text += bytes, length -= bytes, left--) {
+        long code = rep_decode(text, length, &bytes);
         code = code < 0 ? 0xfffd : code == 0x7f ? 0x2421 : code;
         if (code == '"' || code == '\\')
             fprintf(out, "\\%c", (int)code);
@@ -34,7 +34,7 @@ static void write_string(FILE *out, const char *text)
             write_unit(out, 0xdc00u + (unsigned)((code - 0x10000) & 0x3ff));
         }
     }
-    if (n)
+    if (length)
         write_unit(out, 0x2026);
     fputc('"', out);
 }
@@ -61,22 +61,22 @@ static void before(struct rep_writer *writer, const char *key)
 static void path_push(struct rep_writer *writer, const char *key)
 {
     struct rep_level *level = &writer->level[writer->depth];
-    char *to = writer->path + level->path, *end = writer->path + sizeof writer->path - 3;
+    char *end = writer->path + level->path, *limit = writer->path + sizeof writer->path - 3;
     if (level->list) {
-        snprintf(to, sizeof writer->path - level->path, "/%" PRId64, level->count - 1);
+        snprintf(end, sizeof writer->path - level->path, "/%" PRId64, level->count - 1);
         return;
     }
-    if (to < end)
-        *to++ = '/';
-    for (; *key && to < end; key++) {
+    if (end < limit)
+        *end++ = '/';
+    for (; *key && end < limit; key++) {
         if (*key == '~' || *key == '/') {
-            *to++ = '~';
-            *to++ = *key == '~' ? '0' : '1';
+            *end++ = '~';
+            *end++ = *key == '~' ? '0' : '1';
         } else {
-            *to++ = *key;
+            *end++ = *key;
         }
     }
-    *to = 0;
+    *end = 0;
 }
 
 static void path_pop(struct rep_writer *writer)
@@ -168,47 +168,48 @@ void rep_put_text_or(struct rep_writer *writer, const char *key, const char *tex
         rep_put_null(writer, key, reason);
 }
 
-void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts, size_t n)
+void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts,
+                   size_t count)
 {
     rep_open_list(writer, key);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         rep_put_text(writer, NULL, texts[i]);
     rep_close(writer);
 }
 
-void rep_put_bool(struct rep_writer *writer, const char *key, bool v)
+void rep_put_bool(struct rep_writer *writer, const char *key, bool value)
 {
     before(writer, key);
-    fputs(v ? "true" : "false", writer->out);
+    fputs(value ? "true" : "false", writer->out);
 }
 
-void rep_put_int(struct rep_writer *writer, const char *key, int64_t v)
+void rep_put_int(struct rep_writer *writer, const char *key, int64_t value)
 {
     before(writer, key);
-    fprintf(writer->out, "%" PRId64, v);
+    fprintf(writer->out, "%" PRId64, value);
 }
 
-void rep_put_real(struct rep_writer *writer, const char *key, double v, const char *reason)
+void rep_put_real(struct rep_writer *writer, const char *key, double value, const char *reason)
 {
     char text[40];
-    if (!isfinite(v)) {
+    if (!isfinite(value)) {
         rep_put_null(writer, key, reason);
         return;
     }
     before(writer, key);
-    snprintf(text, sizeof text, "%.15g", v);
+    snprintf(text, sizeof text, "%.15g", value);
     fputs(text, writer->out);
     if (!strpbrk(text, ".e"))
         fputs(".0",
               writer->out); /* stays a number with a fraction for readers that tell the two apart */
 }
 
-void rep_put_value(struct rep_writer *writer, const char *key, struct an_value v)
+void rep_put_value(struct rep_writer *writer, const char *key, struct an_value value)
 {
-    if (v.valid)
-        rep_put_real(writer, key, v.value, "not a finite number");
+    if (value.valid)
+        rep_put_real(writer, key, value.value, "not a finite number");
     else
-        rep_put_null(writer, key, v.reason);
+        rep_put_null(writer, key, value.reason);
 }
 
 void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count)

@@ -50,12 +50,13 @@ void rep_put_text(struct rep_writer *writer, const char *key, const char *text);
 /* "" and NULL are "not known": a null with its reason. */
 void rep_put_text_or(struct rep_writer *writer, const char *key, const char *text,
                      const char *reason);
-void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts, size_t n);
-void rep_put_bool(struct rep_writer *writer, const char *key, bool v);
-void rep_put_int(struct rep_writer *writer, const char *key, int64_t v);
+void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts,
+                   size_t count);
+void rep_put_bool(struct rep_writer *writer, const char *key, bool value);
+void rep_put_int(struct rep_writer *writer, const char *key, int64_t value);
 /* A number that is not finite is a null for `reason`. */
-void rep_put_real(struct rep_writer *writer, const char *key, double v, const char *reason);
-void rep_put_value(struct rep_writer *writer, const char *key, struct an_value v);
+void rep_put_real(struct rep_writer *writer, const char *key, double value, const char *reason);
+void rep_put_value(struct rep_writer *writer, const char *key, struct an_value value);
 void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count);
 /* ns as us with three decimals: every digit comes from the integer. */
 void rep_put_us(struct rep_writer *writer, const char *key, int64_t ns);

@@ -56,10 +56,10 @@ void page_label(struct page *page, const char *label)
 void page_item(struct page *page, const char *format, ...)
 {
     char text[PAGE_TEXT];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     page->ops->item(page, text);
     page->joined = true;
 }

@@ -15,42 +15,42 @@
 /* ---- edits ---------------------------------------------------------------------------------------------------------------------- */
 
 REP_NAME_OF(name_edit, an_what_if, edit)
-static void cell_gain(char b[REP_CELL], const void *row)
+static void cell_gain(char cell[REP_CELL], const void *row)
 {
     const struct an_gain *gain = &((const struct an_what_if *)row)->gain;
     if (gain->ceiling && gain->high.valid)
-        snprintf(b, REP_CELL, "ceiling: %+.1f", gain->high.value);
+        snprintf(cell, REP_CELL, "ceiling: %+.1f", gain->high.value);
     else if (gain->expected.valid)
-        snprintf(b, REP_CELL, "%+.1f", gain->expected.value);
+        snprintf(cell, REP_CELL, "%+.1f", gain->expected.value);
 }
-static void cell_between(char b[REP_CELL], const void *row)
+static void cell_between(char cell[REP_CELL], const void *row)
 {
     const struct an_gain *gain = &((const struct an_what_if *)row)->gain;
     if (gain->low.valid && gain->high.valid)
-        snprintf(b, REP_CELL, "[%+.1f, %+.1f]", gain->low.value, gain->high.value);
+        snprintf(cell, REP_CELL, "[%+.1f, %+.1f]", gain->low.value, gain->high.value);
 }
-static void cell_step(char b[REP_CELL], const void *row)
+static void cell_step(char cell[REP_CELL], const void *row)
 {
     const struct an_what_if *what_if = row;
     char low[REP_CELL];
     if (what_if->step_ms.valid) {
-        page_time(b, what_if->step_ms.value * 1e6);
+        page_time(cell, what_if->step_ms.value * 1e6);
     } else if (what_if->step_low_ms.valid) {
         page_time(low, what_if->step_low_ms.value * 1e6);
-        snprintf(b, REP_CELL, ">= %.24s", low);
+        snprintf(cell, REP_CELL, ">= %.24s", low);
     }
 }
-static void cell_steps(char b[REP_CELL], const void *row)
+static void cell_steps(char cell[REP_CELL], const void *row)
 {
     const struct an_what_if *what_if = row;
     if (what_if->step_ms.valid && what_if->step_low_ms.valid && what_if->step_high_ms.valid)
-        snprintf(b, REP_CELL, "[%.13s, %.13s]", NUMBER_TEXT(what_if->step_low_ms.value),
+        snprintf(cell, REP_CELL, "[%.13s, %.13s]", NUMBER_TEXT(what_if->step_low_ms.value),
                  NUMBER_TEXT(what_if->step_high_ms.value));
 }
-static void cell_of(char b[REP_CELL], const void *row)
+static void cell_of(char cell[REP_CELL], const void *row)
 {
     const struct an_what_if *what_if = row;
-    snprintf(b, REP_CELL, "%.30s", what_if->of ? what_if->of : "");
+    snprintf(cell, REP_CELL, "%.30s", what_if->of ? what_if->of : "");
 }
 static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
                                             {"95 %", 18, cell_between},
@@ -103,9 +103,9 @@ static void edits(struct page *page, const struct an_advice *advice)
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
 
 REP_NAME_OF(name_row, an_sensitivity_row, key)
-static void cell_gain_per(char b[REP_CELL], const void *row)
+static void cell_gain_per(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.3f", ((const struct an_sensitivity_row *)row)->gain_pct);
+    snprintf(cell, REP_CELL, "%.3f", ((const struct an_sensitivity_row *)row)->gain_pct);
 }
 REP_CELL_OF(cell_path, an_sensitivity_row, rep_cell_real_ms, path_ms)
 REP_CELL_OF(cell_share, an_sensitivity_row, rep_cell_tenths, path_pct)
@@ -115,10 +115,10 @@ static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
                                            {"% of step", 10, cell_share},
                                            {"all of it", 10, cell_work}};
 
-static void percent(struct page *page, const char *text, const struct an_value *v)
+static void percent(struct page *page, const char *text, const struct an_value *pct)
 {
-    if (v->valid)
-        page_item(page, "%s %s %%", text, DIGITS_TEXT(v->value, 2));
+    if (pct->valid)
+        page_item(page, "%s %s %%", text, DIGITS_TEXT(pct->value, 2));
 }
 
 static void cores(struct page *page, const struct an_core_use *core_use)

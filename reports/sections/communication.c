@@ -8,15 +8,15 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-static void cell_rate(char *b, struct an_value v)
+static void cell_rate(char cell[REP_CELL], struct an_value v)
 {
     if (v.valid)
-        page_si(b, v.value, "B/s");
+        page_si(cell, v.value, "B/s");
 }
 #define CELL(type, field, how) \
-    static void type##_##field(char *b, const void *row) \
+    static void type##_##field(char cell[REP_CELL], const void *row) \
     { \
-        how(b, ((const struct an_##type *)row)->field); \
+        how(cell, ((const struct an_##type *)row)->field); \
     }
 CELL(collective, mean_ms, rep_cell_ms)
 CELL(collective, transfer_ms, rep_cell_ms)
@@ -31,36 +31,36 @@ CELL(comm_rank, exposed_waiting_ms, rep_cell_ms)
 CELL(comm_rank, caused_ms, rep_cell_ms)
 #undef CELL
 
-static void collective_calls(char *b, const void *row)
+static void collective_calls(char cell[REP_CELL], const void *row)
 {
-    const struct an_collective *k = row;
-    if (k->calls_per_step.valid)
-        page_number(b, k->calls_per_step.value);
+    const struct an_collective *collective = row;
+    if (collective->calls_per_step.valid)
+        page_number(cell, collective->calls_per_step.value);
     else
-        snprintf(b, REP_CELL, "%" PRId64, k->count);
+        snprintf(cell, REP_CELL, "%" PRId64, collective->count);
 }
-static void collective_bytes(char *b, const void *row)
+static void collective_bytes(char cell[REP_CELL], const void *row)
 {
     const struct an_collective *collective = row;
     if (collective->bytes_per_call.valid)
-        page_bytes(b, collective->bytes_per_call.value);
+        page_bytes(cell, collective->bytes_per_call.value);
 }
 REP_CELL_OF(collective_ranks, an_collective, rep_cell_count, ranks)
-static void name_collective(char b[REP_NAME], const void *row)
+static void name_collective(char name[REP_NAME], const void *row)
 {
     const struct an_collective *collective = row;
     char communicator[40] = "";
     if (collective->communicator.valid)
         snprintf(communicator, sizeof communicator, " #%" PRIx64,
                  (uint64_t)collective->communicator.value);
-    snprintf(b, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
+    snprintf(name, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
              communicator);
 }
 REP_CELL_OF(rank_overlap, an_comm_rank, rep_cell_pct, overlap_pct)
 REP_CELL_OF(rank_last, an_comm_rank, rep_cell_pct, last_pct)
-static void name_rank(char b[REP_NAME], const void *row)
+static void name_rank(char name[REP_NAME], const void *row)
 {
-    snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_comm_rank *)row)->rank);
+    snprintf(name, REP_NAME, "rank %" PRId64, ((const struct an_comm_rank *)row)->rank);
 }
 
 /* The first column is calls a step, without steps calls at all */

@@ -11,16 +11,16 @@
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------ */
 
-static void of_span(char *b, const struct an_gpu_device *device, struct an_count ns)
+static void of_span(char cell[REP_CELL], const struct an_gpu_device *device, struct an_count ns)
 {
     if (ns.valid && device->span_ns.valid && device->span_ns.value > 0)
-        snprintf(b, REP_CELL, "%.1f", 100 * (double)ns.value / (double)device->span_ns.value);
+        snprintf(cell, REP_CELL, "%.1f", 100 * (double)ns.value / (double)device->span_ns.value);
 }
 #define SHARE_CELL(field) \
-    static void cell_##field(char *b, const void *row) \
+    static void cell_##field(char cell[REP_CELL], const void *row) \
     { \
         const struct an_gpu_device *d = row; \
-        of_span(b, d, d->field##_ns); \
+        of_span(cell, d, d->field##_ns); \
     }
 SHARE_CELL(busy)
 SHARE_CELL(compute)
@@ -38,19 +38,19 @@ REP_CELL_OF(cell_overlap, an_gpu_device, rep_cell_pct, overlap_pct)
 REP_CELL_OF(cell_streams, an_gpu_device, rep_cell_integer, streams)
 REP_CELL_OF(cell_ops, an_gpu_device, rep_cell_integer, ops)
 /* How far streams overlap: the sum of durations over their union. */
-static void cell_parallel(char *b, const void *row)
+static void cell_parallel(char cell[REP_CELL], const void *row)
 {
     const struct an_gpu_device *device = row;
     if (device->compute_sum_ns.valid && device->compute_ns.valid && device->compute_ns.value > 0)
-        snprintf(b, REP_CELL, "%.2f",
+        snprintf(cell, REP_CELL, "%.2f",
                  (double)device->compute_sum_ns.value / (double)device->compute_ns.value);
 }
 
-static void name_device(char b[REP_NAME], const void *row)
+static void name_device(char name[REP_NAME], const void *row)
 {
     const struct an_gpu_device *device = row;
-    snprintf(b, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank, device->device,
-             *device->name ? " " : "", device->name);
+    snprintf(name, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank,
+             device->device, *device->name ? " " : "", device->name);
 }
 
 static const struct rep_column of_device[] = {{"span", 9, cell_span},
@@ -122,36 +122,37 @@ static void us_item(struct page *page, const char *name, struct an_value us)
         page_item(page, "%s %s", name, TIME_TEXT(us.value * 1e3));
 }
 
-static void launches(struct page *page, const struct an_launches *l)
+static void launches(struct page *page, const struct an_launches *launches)
 {
     page_label(page, "Launches");
-    if (l->reason) {
-        page_item(page, "not known: %.300s", l->reason);
+    if (launches->reason) {
+        page_item(page, "not known: %.300s", launches->reason);
         page_end(page);
         return;
     }
-    page_item(page, "%" PRId64 " calls", l->calls);
-    if (l->graphs)
-        page_item(page, "%" PRId64 " of them CUDA graphs", l->graphs);
-    if (l->matched < l->calls)
-        page_item(page, "%" PRId64 " with their device op in the file", l->matched);
-    us_item(page, "on the host", l->host_mean_us);
-    us_item(page, "delay median", l->delay_median_us);
-    us_item(page, "p95", l->delay_p95_us);
-    us_item(page, "longest", l->delay_max_us);
-    if (l->queue_mean.valid && l->queue_max.valid)
-        page_item(page, "queue %s on average, at most %.0f", DIGITS_TEXT(l->queue_mean.value, 3),
-                  l->queue_max.value);
-    if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
-        page_item(page, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
-    if (l->short_pct.valid)
+    page_item(page, "%" PRId64 " calls", launches->calls);
+    if (launches->graphs)
+        page_item(page, "%" PRId64 " of them CUDA graphs", launches->graphs);
+    if (launches->matched < launches->calls)
+        page_item(page, "%" PRId64 " with their device op in the file", launches->matched);
+    us_item(page, "on the host", launches->host_mean_us);
+    us_item(page, "delay median", launches->delay_median_us);
+    us_item(page, "p95", launches->delay_p95_us);
+    us_item(page, "longest", launches->delay_max_us);
+    if (launches->queue_mean.valid && launches->queue_max.valid)
+        page_item(page, "queue %s on average, at most %.0f",
+                  DIGITS_TEXT(launches->queue_mean.value, 3), launches->queue_max.value);
+    if (launches->full_queue_pct.valid && launches->full_queue_pct.value > 0)
+        page_item(page, "full %.1f %% of the time: then the host waits",
+                  launches->full_queue_pct.value);
+    if (launches->short_pct.valid)
         page_item(page, "%.0f %% of kernels are shorter than their launch call",
-                  l->short_pct.value);
+                  launches->short_pct.value);
     page_end(page);
-    for (size_t i = 0; i < l->row_count && i < 4; i++) {
+    for (size_t i = 0; i < launches->row_count && i < 4; i++) {
         page_label(page, i ? "" : "  by call");
-        page_item(page, "%.120s %" PRId64 " times, %s", l->rows[i].name, l->rows[i].count,
-                  TIME_TEXT((double)l->rows[i].host_ns));
+        page_item(page, "%.120s %" PRId64 " times, %s", launches->rows[i].name,
+                  launches->rows[i].count, TIME_TEXT((double)launches->rows[i].host_ns));
         page_end(page);
     }
 }
@@ -159,21 +160,21 @@ static void launches(struct page *page, const struct an_launches *l)
 /* ---- copies ------------------------------------------------------------------------------------------------------------- */
 
 REP_CELL_OF(copy_count, an_copy_row, rep_cell_integer, count)
-static void copy_bytes(char *b, const void *row)
+static void copy_bytes(char cell[REP_CELL], const void *row)
 {
-    const struct an_copy_row *c = row;
-    if (c->bytes.valid)
-        page_bytes(b, (double)c->bytes.value);
+    const struct an_copy_row *copy = row;
+    if (copy->bytes.valid)
+        page_bytes(cell, (double)copy->bytes.value);
 }
 REP_CELL_OF(copy_total, an_copy_row, rep_cell_ns, total_ns)
 REP_CELL_OF(copy_exposed, an_copy_row, rep_cell_ns, exposed_ns)
 REP_CELL_OF(copy_rate, an_copy_row, rep_cell_bytes_per_s, bytes_per_s)
 REP_CELL_OF(copy_best, an_copy_row, rep_cell_bytes_per_s, max_bytes_per_s)
 REP_CELL_OF(copy_sync, an_copy_row, rep_cell_count, synchronous)
-static void name_copy(char b[REP_NAME], const void *row)
+static void name_copy(char name[REP_NAME], const void *row)
 {
-    const struct an_copy_row *c = row;
-    snprintf(b, REP_NAME, "%.60s%s%.60s", c->kind, *c->memory ? ", " : "", c->memory);
+    const struct an_copy_row *copy = row;
+    snprintf(name, REP_NAME, "%.60s%s%.60s", copy->kind, *copy->memory ? ", " : "", copy->memory);
 }
 static const struct rep_column of_copy[] = {
     {"count", 8, copy_count},    {"total", 9, copy_total}, {"exposed", 9, copy_exposed},
@@ -196,9 +197,9 @@ REP_CELL_OF(sync_count, an_sync_row, rep_cell_integer, count)
 REP_CELL_OF(sync_host, an_sync_row, rep_cell_ns, host_ns)
 REP_CELL_OF(sync_max, an_sync_row, rep_cell_ns, max_ns)
 REP_CELL_OF(sync_idle, an_sync_row, rep_cell_count_ns, idle_ns)
-static void name_sync(char b[REP_NAME], const void *row)
+static void name_sync(char name[REP_NAME], const void *row)
 {
-    snprintf(b, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
+    snprintf(name, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
 }
 static const struct rep_column of_sync[] = {{"calls", 8, sync_count},
                                             {"host waits", 11, sync_host},
@@ -215,19 +216,21 @@ static void syncs(struct page *page, const struct an_result *result)
         rep_table_write(page, &table);
 }
 
-static void precision(struct page *page, const struct an_precision *x)
+static void precision(struct page *page, const struct an_precision *precision)
 {
     page_label(page, "Precision");
-    if (x->reason || !x->matrix_unit_pct.valid) {
-        page_item(page, "not known: %.300s", x->reason ? x->reason : x->matrix_unit_pct.reason);
+    if (precision->reason || !precision->matrix_unit_pct.valid) {
+        page_item(page, "not known: %.300s",
+                  precision->reason ? precision->reason : precision->matrix_unit_pct.reason);
     } else {
         page_item(page, "%.1f %% of matrix and attention time on matrix units",
-                  x->matrix_unit_pct.value);
-        for (size_t i = 0; i < x->row_count && i < 6; i++)
-            page_item(page, "%.20s %s%s", x->rows[i].dtype, TIME_TEXT((double)x->rows[i].total_ns),
-                      !x->rows[i].told         ? " (unit not told by the names)"
-                      : x->rows[i].matrix_unit ? " on matrix units"
-                                               : " without");
+                  precision->matrix_unit_pct.value);
+        for (size_t i = 0; i < precision->row_count && i < 6; i++)
+            page_item(page, "%.20s %s%s", precision->rows[i].dtype,
+                      TIME_TEXT((double)precision->rows[i].total_ns),
+                      !precision->rows[i].told         ? " (unit not told by the names)"
+                      : precision->rows[i].matrix_unit ? " on matrix units"
+                                                       : " without");
     }
     page_end(page);
 }

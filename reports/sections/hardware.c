@@ -7,33 +7,33 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-static void energy(struct page *page, const struct an_energy *e)
+static void energy(struct page *page, const struct an_energy *energy)
 {
     page_label(page, "Energy");
-    if (e->reason) {
-        page_item(page, "not known: %.300s", e->reason);
+    if (energy->reason) {
+        page_item(page, "not known: %.300s", energy->reason);
         page_end(page);
         return;
     }
-    if (e->power_w.valid)
-        page_item(page, "%s", SI_TEXT(e->power_w.value, "W"));
-    if (e->per_step_j.valid)
-        page_item(page, "%s a step", SI_TEXT(e->per_step_j.value, "J"));
+    if (energy->power_w.valid)
+        page_item(page, "%s", SI_TEXT(energy->power_w.value, "W"));
+    if (energy->per_step_j.valid)
+        page_item(page, "%s a step", SI_TEXT(energy->per_step_j.value, "J"));
     else
-        page_item(page, "%s", SI_TEXT(e->energy_j.value, "J"));
-    if (e->per_token_j.valid)
-        page_item(page, "%s a token", SI_TEXT(e->per_token_j.value, "J"));
-    else if (e->per_sample_j.valid)
-        page_item(page, "%s a sample", SI_TEXT(e->per_sample_j.value, "J"));
-    if (e->cost.valid)
-        page_item(page, "%s for all of it", DIGITS_TEXT(e->cost.value, 3));
+        page_item(page, "%s", SI_TEXT(energy->energy_j.value, "J"));
+    if (energy->per_token_j.valid)
+        page_item(page, "%s a token", SI_TEXT(energy->per_token_j.value, "J"));
+    else if (energy->per_sample_j.valid)
+        page_item(page, "%s a sample", SI_TEXT(energy->per_sample_j.value, "J"));
+    if (energy->cost.valid)
+        page_item(page, "%s for all of it", DIGITS_TEXT(energy->cost.value, 3));
     page_end(page);
 }
 
-static void share(struct page *page, struct an_value v, const char *what)
+static void share(struct page *page, struct an_value pct, const char *what)
 {
-    if (v.valid)
-        page_item(page, "%s %.0f %%", what, v.value);
+    if (pct.valid)
+        page_item(page, "%s %.0f %%", what, pct.value);
 }
 
 static void one(struct page *page, const struct an_gpu_hardware *hardware)
@@ -65,9 +65,9 @@ static void one(struct page *page, const struct an_gpu_hardware *hardware)
 
 static void counted(struct page *page, const struct an_gpu_hardware *hardware)
 {
-    const struct an_step_counted *s = &hardware->step;
+    const struct an_step_counted *step = &hardware->step;
     char label[32];
-    if (!s->time_ms.valid && !hardware->pm_sm_active_pct.valid)
+    if (!step->time_ms.valid && !hardware->pm_sm_active_pct.valid)
         return;
     snprintf(label, sizeof label, "    counted");
     page_label(page, label);
@@ -75,63 +75,63 @@ static void counted(struct page *page, const struct an_gpu_hardware *hardware)
     share(page, hardware->pm_tensor_active_pct, "matrix units");
     share(page, hardware->pm_dram_read_pct, "memory read");
     share(page, hardware->pm_dram_write_pct, "written");
-    if (s->time_ms.valid)
-        page_item(page, "a step %s", TIME_TEXT(s->time_ms.value * 1e6));
-    if (s->flops_per_s.valid)
-        page_item(page, "%s", SI_TEXT(s->flops_per_s.value, "op/s"));
-    if (s->dram_bytes_per_s.valid)
-        page_item(page, "%s", SI_TEXT(s->dram_bytes_per_s.value, "B/s"));
-    if (s->intensity.valid)
-        page_item(page, "%s op a byte of DRAM", DIGITS_TEXT(s->intensity.value, 3));
-    share(page, s->occupancy_pct, "occupancy");
+    if (step->time_ms.valid)
+        page_item(page, "a step %s", TIME_TEXT(step->time_ms.value * 1e6));
+    if (step->flops_per_s.valid)
+        page_item(page, "%s", SI_TEXT(step->flops_per_s.value, "op/s"));
+    if (step->dram_bytes_per_s.valid)
+        page_item(page, "%s", SI_TEXT(step->dram_bytes_per_s.value, "B/s"));
+    if (step->intensity.valid)
+        page_item(page, "%s op a byte of DRAM", DIGITS_TEXT(step->intensity.value, 3));
+    share(page, step->occupancy_pct, "occupancy");
     page_end(page);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------------------ */
 
-static void cell(char *b, struct an_value v, const char *unit)
+static void cell(char text[REP_CELL], struct an_value value, const char *unit)
 {
-    snprintf(b, REP_CELL, "%.14s", v.valid ? SI_TEXT(v.value, unit) : "");
+    snprintf(text, REP_CELL, "%.14s", value.valid ? SI_TEXT(value.value, unit) : "");
 }
-static void range_time(char *b, const void *row)
+static void range_time(char cell[REP_CELL], const void *row)
 {
     const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
-    snprintf(b, REP_CELL, "%.14s",
+    snprintf(cell, REP_CELL, "%.14s",
              counted->time_ms.valid ? TIME_TEXT(counted->time_ms.value * 1e6) : "");
 }
-static void range_rate(char *b, const void *row)
+static void range_rate(char text[REP_CELL], const void *row)
 {
-    cell(b, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
+    cell(text, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
 }
-static void range_bytes(char *b, const void *row)
+static void range_bytes(char text[REP_CELL], const void *row)
 {
-    cell(b, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
+    cell(text, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
 }
-static void range_intensity(char *b, const void *row)
+static void range_intensity(char cell[REP_CELL], const void *row)
 {
     const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
-    *b = 0;
+    *cell = 0;
     if (counted->intensity.valid)
-        page_digits(b, counted->intensity.value, 3);
+        page_digits(cell, counted->intensity.value, 3);
 }
-static void range_occupancy(char *b, const void *row)
+static void range_occupancy(char cell[REP_CELL], const void *row)
 {
     const struct an_step_counted *counted = &((const struct an_range_counted *)row)->counted;
-    *b = 0;
+    *cell = 0;
     if (counted->occupancy_pct.valid)
-        snprintf(b, REP_CELL, "%.0f %%", counted->occupancy_pct.value);
+        snprintf(cell, REP_CELL, "%.0f %%", counted->occupancy_pct.value);
 }
-static void range_dtype(char *b, const void *row)
+static void range_dtype(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.8s", ((const struct an_range_counted *)row)->dtype);
+    snprintf(cell, REP_CELL, "%.8s", ((const struct an_range_counted *)row)->dtype);
 }
-static void name_range(char b[REP_NAME], const void *row)
+static void name_range(char name[REP_NAME], const void *row)
 {
     const struct an_range_counted *range_counted = row;
     char rank[32] = "";
     if (range_counted->rank > 0)
         snprintf(rank, sizeof rank, "rank %" PRId64 " ", range_counted->rank);
-    snprintf(b, REP_NAME, "%s%.400s", rank, range_counted->name);
+    snprintf(name, REP_NAME, "%s%.400s", rank, range_counted->name);
 }
 
 static void ranges(struct page *page, const struct an_result *result)

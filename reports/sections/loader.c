@@ -57,9 +57,9 @@ REP_CELL_OF(cell_expected, an_loader_rank, rep_cell_ms, expected_wait_ms_per_ste
 REP_CELL_OF(cell_batch, an_loader_rank, rep_cell_ms, batch_ms)
 REP_CELL_OF(cell_workers, an_loader_rank, rep_cell_count, workers)
 REP_CELL_OF(cell_needed, an_loader_rank, rep_cell_count, workers_needed)
-static void name_rank(char b[REP_NAME], const void *row)
+static void name_rank(char name[REP_NAME], const void *row)
 {
-    snprintf(b, REP_NAME, "rank %" PRId64, ((const struct an_loader_rank *)row)->rank);
+    snprintf(name, REP_NAME, "rank %" PRId64, ((const struct an_loader_rank *)row)->rank);
 }
 static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
                                             {"a batch", 10, cell_batch},

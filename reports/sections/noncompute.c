@@ -10,34 +10,34 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-static void cell_share(char *b, const struct an_absent *absent, struct an_count ns)
+static void cell_share(char cell[REP_CELL], const struct an_absent *absent, struct an_count ns)
 {
     if (ns.valid && absent->window_ns > 0)
-        snprintf(b, REP_CELL, "%.1f", 100 * (double)ns.value / (double)absent->window_ns);
+        snprintf(cell, REP_CELL, "%.1f", 100 * (double)ns.value / (double)absent->window_ns);
 }
-static void cell_window(char *b, const void *row)
+static void cell_window(char cell[REP_CELL], const void *row)
 {
     const struct an_absent *absent = row;
     if (absent->steps)
-        page_time(b, (double)absent->window_ns / (double)absent->steps);
+        page_time(cell, (double)absent->window_ns / (double)absent->steps);
 }
-static void cell_absent(char *b, const void *row)
+static void cell_absent(char cell[REP_CELL], const void *row)
 {
     const struct an_absent *absent = row;
-    cell_share(b, absent, an_int(absent->absent_ns));
+    cell_share(cell, absent, an_int(absent->absent_ns));
 }
 #define PART_CELL(name, key, text) \
-    static void cell_##key(char *b, const void *row) \
+    static void cell_##key(char cell[REP_CELL], const void *row) \
     { \
         const struct an_absent *x = row; \
-        cell_share(b, x, x->part_ns[AN_ABSENT_##name]); \
+        cell_share(cell, x, x->part_ns[AN_ABSENT_##name]); \
     }
 AN_ABSENT_MAP(PART_CELL)
 #undef PART_CELL
-static void cell_after(char *b, const void *row)
+static void cell_after(char cell[REP_CELL], const void *row)
 {
     const struct an_absent *absent = row;
-    cell_share(b, absent, absent->after_wait_ns);
+    cell_share(cell, absent, absent->after_wait_ns);
 }
 
 static const struct rep_column of_row[] = {
@@ -49,28 +49,28 @@ static const struct rep_column of_row[] = {
         {"after waits", 12, cell_after},
 };
 
-static void name_row(char b[REP_NAME], const void *row)
+static void name_row(char name[REP_NAME], const void *row)
 {
     const struct an_absent *absent = row;
     if (absent->device.valid)
-        snprintf(b, REP_NAME, "rank %" PRId64 ", device %" PRId64 ", %.60s", absent->rank,
+        snprintf(name, REP_NAME, "rank %" PRId64 ", device %" PRId64 ", %.60s", absent->rank,
                  absent->device.value, absent->window);
     else
-        snprintf(b, REP_NAME, "rank %" PRId64 ", %.60s", absent->rank, absent->window);
+        snprintf(name, REP_NAME, "rank %" PRId64 ", %.60s", absent->rank, absent->window);
 }
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------ */
 
 REP_CELL_OF(cause_time, an_absent_cause, rep_cell_ns, ns)
 REP_CELL_OF(cause_share, an_absent_cause, rep_cell_tenths, pct)
-static void cause_cause(char *b, const void *row)
+static void cause_cause(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.16s", ((const struct an_absent_cause *)row)->cause);
+    snprintf(cell, REP_CELL, "%.16s", ((const struct an_absent_cause *)row)->cause);
 }
-static void name_cause(char b[REP_NAME], const void *row)
+static void name_cause(char name[REP_NAME], const void *row)
 {
     const struct an_absent_cause *absent_cause = row;
-    snprintf(b, REP_NAME, "%.300s",
+    snprintf(name, REP_NAME, "%.300s",
              *absent_cause->name ? absent_cause->name : "outside of every range");
 }
 static const struct rep_column of_cause[] = {
@@ -80,16 +80,16 @@ static const struct rep_column of_cause[] = {
 static void shares(struct page *page, const struct an_absent *absent)
 {
     bool said[64] = {false};
-    size_t n = absent->cause_count < 64 ? absent->cause_count : 64;
+    size_t count = absent->cause_count < 64 ? absent->cause_count : 64;
     page_label(page, "Host");
     for (;;) {
         const char *best = NULL;
         double most = 0;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < count; i++) {
             double pct = 0;
-            for (size_t k = 0; k < absent->cause_count && !said[i]; k++)
-                pct += !strcmp(absent->causes[k].cause, absent->causes[i].cause)
-                           ? absent->causes[k].pct
+            for (size_t other = 0; other < absent->cause_count && !said[i]; other++)
+                pct += !strcmp(absent->causes[other].cause, absent->causes[i].cause)
+                           ? absent->causes[other].pct
                            : 0;
             if (pct > most) {
                 most = pct;
@@ -98,7 +98,7 @@ static void shares(struct page *page, const struct an_absent *absent)
         }
         if (!best || most < 0.05)
             break;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             said[i] = said[i] || !strcmp(absent->causes[i].cause, best);
         page_item(page, "%s %.1f %%", best, most);
     }

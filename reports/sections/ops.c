@@ -18,26 +18,26 @@ REP_CELL_OF(cell_min, an_op, rep_cell_count_ns, min_ns)
 REP_CELL_OF(cell_max, an_op, rep_cell_count_ns, max_ns)
 REP_CELL_OF(cell_flops, an_op, rep_cell_rate, flops_per_s)
 REP_CELL_OF(cell_bytes, an_op, rep_cell_rate, bytes_per_s)
-static void cell_kind(char *b, const void *row)
+static void cell_kind(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
+    snprintf(cell, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
 }
 
-static void name_range(char b[REP_NAME], const void *row)
+static void name_range(char name[REP_NAME], const void *row)
 {
-    const struct an_op *o = row;
-    bool pass = *o->pass && !strstr(o->name, o->pass);
-    snprintf(b, REP_NAME, "%.1000s%s%.40s", *o->name ? o->name : "(unnamed)", pass ? " " : "",
-             pass ? o->pass : "");
+    const struct an_op *op = row;
+    bool pass = *op->pass && !strstr(op->name, op->pass);
+    snprintf(name, REP_NAME, "%.1000s%s%.40s", *op->name ? op->name : "(unnamed)", pass ? " " : "",
+             pass ? op->pass : "");
 }
 
-static void name_device_op(char b[REP_NAME], const void *row)
+static void name_device_op(char name[REP_NAME], const void *row)
 {
-    const struct an_op *o = row;
-    if (*o->name)
-        rep_kernel_name(b, REP_NAME, o->name);
+    const struct an_op *op = row;
+    if (*op->name)
+        rep_kernel_name(name, REP_NAME, op->name);
     else
-        snprintf(b, REP_NAME, "(unnamed)");
+        snprintf(name, REP_NAME, "(unnamed)");
 }
 
 static const struct rep_column of_ranges[] = {

@@ -22,10 +22,10 @@ REP_NAME_OF(name_op, an_path_op, name)
 REP_CELL_OF(cell_op_pct, an_path_op, rep_cell_tenths, pct.value)
 REP_CELL_OF(cell_op_time, an_path_op, rep_cell_ns, ns)
 REP_CELL_OF(cell_op_count, an_path_op, rep_cell_integer, count)
-static void cell_op_cause(char b[REP_CELL], const void *row)
+static void cell_op_cause(char cell[REP_CELL], const void *row)
 {
     const struct an_path_op *path_op = row;
-    snprintf(b, REP_CELL, "%s%s", path_op->cause,
+    snprintf(cell, REP_CELL, "%s%s", path_op->cause,
              !strcmp(path_op->where, "device") ? " (device)" : "");
 }
 static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
@@ -89,53 +89,55 @@ static const char *reason_of(const struct stretch_row *row)
 {
     return row->step->reason[row->stretch->reason].text;
 }
-static void name_stretch(char b[REP_NAME], const void *row)
+static void name_stretch(char text[REP_NAME], const void *row)
 {
     const char *name = stretch_of(row)->name;
-    snprintf(b, REP_NAME, "%s", *name ? name : reason_of(row));
+    snprintf(text, REP_NAME, "%s", *name ? name : reason_of(row));
 }
-static void cell_stretch_start(char b[REP_CELL], const void *row)
+static void cell_stretch_start(char cell[REP_CELL], const void *row)
 {
-    page_time(b, (double)stretch_of(row)->start_ns);
+    page_time(cell, (double)stretch_of(row)->start_ns);
 }
-static void cell_stretch_time(char b[REP_CELL], const void *row)
+static void cell_stretch_time(char cell[REP_CELL], const void *row)
 {
-    page_time(b, (double)stretch_of(row)->dur_ns);
+    page_time(cell, (double)stretch_of(row)->dur_ns);
 }
-static void cell_stretch_cause(char b[REP_CELL], const void *row)
+static void cell_stretch_cause(char cell[REP_CELL], const void *row)
 {
     const struct stretch_row *stretch_row = row;
-    snprintf(b, REP_CELL, "%s", stretch_row->step->reason[stretch_row->stretch->reason].key);
+    snprintf(cell, REP_CELL, "%s", stretch_row->step->reason[stretch_row->stretch->reason].key);
 }
-static void lane_text(char b[REP_CELL], const struct an_path_step *step, int lane)
+static void lane_text(char cell[REP_CELL], const struct an_path_step *step, int lane)
 {
     if (lane >= 0)
-        snprintf(b, REP_CELL, "%" PRId64 ": %.20s", step->lane[lane].rank, step->lane[lane].name);
+        snprintf(cell, REP_CELL, "%" PRId64 ": %.20s", step->lane[lane].rank,
+                 step->lane[lane].name);
 }
-static void cell_stretch_lane(char b[REP_CELL], const void *row)
+static void cell_stretch_lane(char cell[REP_CELL], const void *row)
 {
-    lane_text(b, ((const struct stretch_row *)row)->step, stretch_of(row)->lane);
+    lane_text(cell, ((const struct stretch_row *)row)->step, stretch_of(row)->lane);
 }
-static void cell_stretch_link(char b[REP_CELL], const void *row)
+static void cell_stretch_link(char cell[REP_CELL], const void *row)
 {
     const struct an_path_stretch *stretch = stretch_of(row);
     if (an_path_hands_over(((const struct stretch_row *)row)->step,
                            (size_t)(stretch - ((const struct stretch_row *)row)->step->stretch)))
-        snprintf(b, REP_CELL, "%s%s", stretch->link, stretch->inferred ? " (inferred)" : "");
+        snprintf(cell, REP_CELL, "%s%s", stretch->link, stretch->inferred ? " (inferred)" : "");
 }
-static void cell_stretch_merged(char b[REP_CELL], const void *row)
+static void cell_stretch_merged(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
+    snprintf(cell, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
 }
 static const struct rep_column of_stretch[] = {
     {"time", 9, cell_stretch_time},           {"from", 9, cell_stretch_start},
     {"cause", 14, cell_stretch_cause},        {"rank: track", 20, cell_stretch_lane},
     {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
 
-static int longest_first(const void *a, const void *b)
+static int longest_first(const void *left, const void *right)
 {
-    const struct an_path_stretch *x = stretch_of(a), *y = stretch_of(b);
-    return x->dur_ns != y->dur_ns ? (x->dur_ns < y->dur_ns ? 1 : -1) : (x > y) - (x < y);
+    const struct an_path_stretch *first = stretch_of(left), *second = stretch_of(right);
+    return first->dur_ns != second->dur_ns ? (first->dur_ns < second->dur_ns ? 1 : -1)
+                                           : (first > second) - (first < second);
 }
 
 /* Hand-overs of one kind from one lane to another. */
@@ -146,12 +148,12 @@ struct hand_over {
     int64_t count, inferred;
 };
 
-static void name_hand_over(char b[REP_NAME], const void *row)
+static void name_hand_over(char name[REP_NAME], const void *row)
 {
     const struct hand_over *hand_over = row;
     const struct an_path_lane *from = &hand_over->step->lane[hand_over->from],
                               *to = &hand_over->step->lane[hand_over->to];
-    snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
+    snprintf(name, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
              to->rank, to->name);
 }
 REP_CELL_OF(cell_hand_over_link, hand_over, rep_cell_text, link)
@@ -161,34 +163,34 @@ static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link}
                                                  {"times", 8, cell_hand_over_count},
                                                  {"only inferred", 14, cell_hand_over_inferred}};
 
-static int most_first(const void *a, const void *b)
+static int most_first(const void *left, const void *right)
 {
-    const struct hand_over *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count ? 1 : -1)
-           : x->from != y->from ? x->from - y->from
-                                : x->to - y->to;
+    const struct hand_over *first = left, *second = right;
+    return first->count != second->count ? (first->count < second->count ? 1 : -1)
+           : first->from != second->from ? first->from - second->from
+                                         : first->to - second->to;
 }
 
 static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i + 1 < step->stretch_count; i++) {
         const struct an_path_stretch *stretch = &step->stretch[i];
         if (!an_path_hands_over(step, i))
             continue;
-        int to = stretch[1].lane;
-        size_t k = 0;
-        while (k < n && (out[k].from != stretch->lane || out[k].to != to ||
-                         strcmp(out[k].link, stretch->link) != 0))
-            k++;
-        if (k == n)
-            out[n++] = (struct hand_over){step, stretch->link, stretch->lane, to, 0, 0};
-        out[k].count++;
-        out[k].inferred += stretch->inferred;
+        int lane = stretch[1].lane;
+        size_t place = 0;
+        while (place < count && (out[place].from != stretch->lane || out[place].to != lane ||
+                                 strcmp(out[place].link, stretch->link) != 0))
+            place++;
+        if (place == count)
+            out[count++] = (struct hand_over){step, stretch->link, stretch->lane, lane, 0, 0};
+        out[place].count++;
+        out[place].inferred += stretch->inferred;
     }
-    if (n)
-        qsort(out, n, sizeof *out, most_first);
-    return n;
+    if (count)
+        qsort(out, count, sizeof *out, most_first);
+    return count;
 }
 
 void rep_section_path_step(struct page *page, const struct an_result *result)

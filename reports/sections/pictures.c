@@ -21,10 +21,10 @@ static void not_drawn(struct page *page, const char *label, const char *reason)
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------- */
 
-static void name_step(char b[REP_NAME], const void *row)
+static void name_step(char name[REP_NAME], const void *row)
 {
     const struct an_step_outlier *step_outlier = row;
-    snprintf(b, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
+    snprintf(name, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
              step_outlier->rank);
 }
 REP_CELL_OF(outlier_ms, an_step_outlier, rep_cell_real_ms, ms)
@@ -32,31 +32,31 @@ REP_CELL_OF(outlier_score, an_step_outlier, rep_cell_tenths, score)
 static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
                                                {"score", 9, outlier_score}};
 
-static void name_point(char b[REP_NAME], const void *row)
+static void name_point(char name[REP_NAME], const void *row)
 {
     const struct an_step_point *point = row;
     if (point->steps > 1)
-        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, point->rank,
+        snprintf(name, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, point->rank,
                  point->steps, point->index);
     else
-        snprintf(b, REP_NAME, "rank %" PRId64 ", step %" PRId64, point->rank, point->index);
+        snprintf(name, REP_NAME, "rank %" PRId64 ", step %" PRId64, point->rank, point->index);
 }
-static void point_start(char *b, const void *row)
+static void point_start(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.3f s", ((const struct an_step_point *)row)->start_s);
+    snprintf(cell, REP_CELL, "%.3f s", ((const struct an_step_point *)row)->start_s);
 }
 REP_CELL_OF(point_ms, an_step_point, rep_cell_real_ms, ms)
 REP_CELL_OF(point_worst, an_step_point, rep_cell_real_ms, worst_ms)
-static void point_tokens(char *b, const void *row)
+static void point_tokens(char cell[REP_CELL], const void *row)
 {
     const struct an_step_point *point = row;
     if (!isnan(point->tokens_per_s))
-        page_number(b, point->tokens_per_s);
+        page_number(cell, point->tokens_per_s);
 }
-static void point_excluded(char *b, const void *row)
+static void point_excluded(char cell[REP_CELL], const void *row)
 {
     const struct an_step_point *point = row;
-    snprintf(b, REP_CELL, "%.20s", point->excluded ? point->excluded : "");
+    snprintf(cell, REP_CELL, "%.20s", point->excluded ? point->excluded : "");
 }
 static const struct rep_column of_point[] = {{"time", 9, point_ms},
                                              {"longest", 9, point_worst},
@@ -95,28 +95,28 @@ struct track_row {
     double step_ns;
 };
 
-static void name_track(char b[REP_NAME], const void *row)
+static void name_track(char name[REP_NAME], const void *row)
 {
     const struct an_timeline_track *track = ((const struct track_row *)row)->track;
-    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", track->rank, track->name,
+    snprintf(name, REP_NAME, "rank %" PRId64 " %.200s%s", track->rank, track->name,
              track->depth ? ", nested" : "");
 }
-static void track_kind(char *b, const void *row)
+static void track_kind(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->kind);
+    snprintf(cell, REP_CELL, "%.20s", ((const struct track_row *)row)->track->kind);
 }
-static void track_device(char *b, const void *row)
+static void track_device(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.20s", ((const struct track_row *)row)->track->device);
+    snprintf(cell, REP_CELL, "%.20s", ((const struct track_row *)row)->track->device);
 }
-static void track_busy(char *b, const void *row)
+static void track_busy(char cell[REP_CELL], const void *row)
 {
-    page_time(b, (double)((const struct track_row *)row)->track->busy_ns);
+    page_time(cell, (double)((const struct track_row *)row)->track->busy_ns);
 }
-static void track_share(char *b, const void *row)
+static void track_share(char cell[REP_CELL], const void *row)
 {
     const struct track_row *track_row = row;
-    snprintf(b, REP_CELL, "%.1f",
+    snprintf(cell, REP_CELL, "%.1f",
              track_row->step_ns > 0 ? 100 * (double)track_row->track->busy_ns / track_row->step_ns
                                     : 0);
 }
@@ -167,20 +167,20 @@ struct flame_row {
 #define PATH_MOST 6 /* names of a path that are shown, from the leaf up */
 
 /* "micro_step > matmul.forward"; of a deep path the end. */
-static void name_path(char b[REP_NAME], const void *row)
+static void name_path(char text[REP_NAME], const void *row)
 {
     const struct flame_row *flame_row = row;
-    uint32_t path[PATH_MOST], at = flame_row->at;
-    size_t n = 0, used = 0;
-    while (at && n < PATH_MOST) {
-        path[n++] = at;
-        at = flame_row->flame->row[at].parent;
+    uint32_t path[PATH_MOST], place = flame_row->at;
+    size_t depth = 0, used = 0;
+    while (place && depth < PATH_MOST) {
+        path[depth++] = place;
+        place = flame_row->flame->row[place].parent;
     }
-    used = (size_t)snprintf(b, REP_NAME, "%s", at ? "\xe2\x80\xa6 > " : "");
-    while (n--) {
-        const char *name = flame_row->flame->row[path[n]].name;
-        used += (size_t)snprintf(b + used, REP_NAME - used, "%.150s%s", *name ? name : "(unnamed)",
-                                 n ? " > " : "");
+    used = (size_t)snprintf(text, REP_NAME, "%s", place ? "\xe2\x80\xa6 > " : "");
+    while (depth--) {
+        const char *name = flame_row->flame->row[path[depth]].name;
+        used += (size_t)snprintf(text + used, REP_NAME - used, "%.150s%s",
+                                 *name ? name : "(unnamed)", depth ? " > " : "");
     }
 }
 static const struct an_flame_row *flame_of(const void *row)
@@ -188,51 +188,52 @@ static const struct an_flame_row *flame_of(const void *row)
     const struct flame_row *flame_row = row;
     return &flame_row->flame->row[flame_row->at];
 }
-static void flame_share(char *b, const void *row)
+static void flame_share(char cell[REP_CELL], const void *row)
 {
     const struct flame_row *flame_row = row;
-    snprintf(b, REP_CELL, "%.1f",
+    snprintf(cell, REP_CELL, "%.1f",
              100 * (double)flame_row->self_ns / (double)flame_row->flame->row[0].total_ns);
 }
 REP_CELL_OF(flame_self, flame_row, rep_cell_ns, self_ns)
-static void flame_total(char *b, const void *row)
+static void flame_total(char cell[REP_CELL], const void *row)
 {
-    page_time(b, (double)flame_of(row)->total_ns);
+    page_time(cell, (double)flame_of(row)->total_ns);
 }
-static void flame_count(char *b, const void *row)
+static void flame_count(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%" PRId64, flame_of(row)->count);
+    snprintf(cell, REP_CELL, "%" PRId64, flame_of(row)->count);
 }
 static const struct rep_column of_flame[] = {{"self %", 8, flame_share},
                                              {"self", 9, flame_self},
                                              {"total", 9, flame_total},
                                              {"count", 10, flame_count}};
 
-static int by_self(const void *x, const void *y)
+static int by_self(const void *left, const void *right)
 {
-    const struct flame_row *a = x, *b = y;
-    return a->self_ns != b->self_ns ? (a->self_ns < b->self_ns ? 1 : -1)
-                                    : (a->at > b->at) - (a->at < b->at);
+    const struct flame_row *first = left, *second = right;
+    return first->self_ns != second->self_ns ? (first->self_ns < second->self_ns ? 1 : -1)
+                                             : (first->at > second->at) - (first->at < second->at);
 }
 
-static void flame(struct page *page, const struct an_flame *x, const char *title)
+static void flame(struct page *page, const struct an_flame *flame, const char *title)
 {
-    struct flame_row *rows = calloc(x->row_count ? x->row_count : 1, sizeof *rows);
-    size_t n = rows ? x->row_count : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        rows[i] = (struct flame_row){x, i, rows[i].self_ns + x->row[i].total_ns};
+    struct flame_row *rows = calloc(flame->row_count ? flame->row_count : 1, sizeof *rows);
+    size_t count = rows ? flame->row_count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i] = (struct flame_row){flame, i, rows[i].self_ns + flame->row[i].total_ns};
         if (i)
-            rows[x->row[i].parent].self_ns -= x->row[i].total_ns;
+            rows[flame->row[i].parent].self_ns -= flame->row[i].total_ns;
     }
-    if (n > 1)
-        qsort(rows + 1, n - 1, sizeof *rows, by_self);
+    if (count > 1)
+        qsort(rows + 1, count - 1, sizeof *rows, by_self);
     const struct rep_table table = {.title = title,
                                     .name = name_path,
                                     .name_least = 50,
                                     REP_COLUMNS(of_flame),
                                     .rows = rows + 1,
                                     .size = sizeof *rows,
-                                    .count = n > 1 && x->row[0].total_ns > 0 ? n - 1 : 0};
+                                    .count =
+                                        count > 1 && flame->row[0].total_ns > 0 ? count - 1 : 0};
     rep_table_write(page, &table);
     free(rows);
 }
@@ -259,52 +260,52 @@ struct heat_row {
 static double mean_of(const struct heat_row *heat_row, const double *cell)
 {
     double sum = 0;
-    size_t n = 0;
-    for (size_t s = 0; s < heat_row->heat->steps; s++) {
-        double v = cell[heat_row->at * heat_row->heat->steps + s];
-        sum += isfinite(v) ? v : 0;
-        n += isfinite(v) ? 1 : 0;
+    size_t known = 0;
+    for (size_t step = 0; step < heat_row->heat->steps; step++) {
+        double ms = cell[heat_row->at * heat_row->heat->steps + step];
+        sum += isfinite(ms) ? ms : 0;
+        known += isfinite(ms) ? 1 : 0;
     }
-    return n ? sum / (double)n : NAN;
+    return known ? sum / (double)known : NAN;
 }
-static void mean_cell(char *b, const struct heat_row *heat_row, const double *cell)
+static void mean_cell(char text[REP_CELL], const struct heat_row *heat_row, const double *cell)
 {
-    double v = mean_of(heat_row, cell);
-    if (isfinite(v))
-        page_time(b, v * 1e6);
+    double ms = mean_of(heat_row, cell);
+    if (isfinite(ms))
+        page_time(text, ms * 1e6);
 }
-static void name_heat(char b[REP_NAME], const void *row)
+static void name_heat(char name[REP_NAME], const void *row)
 {
     const struct heat_row *heat_row = row;
     if (heat_row->heat->ranks_a_row > 1)
-        snprintf(b, REP_NAME, "ranks from %" PRId64, heat_row->heat->rank[heat_row->at]);
+        snprintf(name, REP_NAME, "ranks from %" PRId64, heat_row->heat->rank[heat_row->at]);
     else
-        snprintf(b, REP_NAME, "rank %" PRId64, heat_row->heat->rank[heat_row->at]);
+        snprintf(name, REP_NAME, "rank %" PRId64, heat_row->heat->rank[heat_row->at]);
 }
-static void heat_step(char *b, const void *row)
+static void heat_step(char cell[REP_CELL], const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->heat->step_ms);
+    mean_cell(cell, row, ((const struct heat_row *)row)->heat->step_ms);
 }
-static void heat_waiting(char *b, const void *row)
+static void heat_waiting(char cell[REP_CELL], const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->heat->waiting_ms);
+    mean_cell(cell, row, ((const struct heat_row *)row)->heat->waiting_ms);
 }
-static void heat_transfer(char *b, const void *row)
+static void heat_transfer(char cell[REP_CELL], const void *row)
 {
-    mean_cell(b, row, ((const struct heat_row *)row)->heat->transfer_ms);
+    mean_cell(cell, row, ((const struct heat_row *)row)->heat->transfer_ms);
 }
-static void heat_worst(char *b, const void *row)
+static void heat_worst(char cell[REP_CELL], const void *row)
 {
     const struct heat_row *heat_row = row;
     double worst = 0;
     int64_t index = 0;
-    for (size_t s = 0; s < heat_row->heat->steps; s++)
-        if (heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s] > worst) {
-            worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + s];
-            index = heat_row->heat->index[s];
+    for (size_t step = 0; step < heat_row->heat->steps; step++)
+        if (heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + step] > worst) {
+            worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + step];
+            index = heat_row->heat->index[step];
         }
     if (worst > 0)
-        snprintf(b, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
+        snprintf(cell, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
 }
 static const struct rep_column of_heat[] = {{"step", 9, heat_step},
                                             {"waiting", 9, heat_waiting},

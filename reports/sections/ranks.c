@@ -10,20 +10,20 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
-static void cell_pct(char *b, struct an_value v)
+static void cell_pct(char cell[REP_CELL], struct an_value pct)
 {
-    if (v.valid)
-        snprintf(b, REP_CELL, "%+.1f", v.value);
+    if (pct.valid)
+        snprintf(cell, REP_CELL, "%+.1f", pct.value);
 }
-static void cell_number(char *b, struct an_value v)
+static void cell_number(char cell[REP_CELL], struct an_value value)
 {
-    if (v.valid)
-        page_number(b, v.value);
+    if (value.valid)
+        page_number(cell, value.value);
 }
 #define CELL(field, how) \
-    static void row_##field(char *b, const void *row) \
+    static void row_##field(char cell[REP_CELL], const void *row) \
     { \
-        how(b, (*(const struct an_rank_row *const *)row)->field); \
+        how(cell, (*(const struct an_rank_row *const *)row)->field); \
     }
 CELL(step_ms, rep_cell_ms)
 CELL(own_ms, rep_cell_ms)
@@ -35,15 +35,15 @@ CELL(excess_pct, cell_pct)
 CELL(tokens_per_step, cell_number)
 CELL(samples_per_step, cell_number)
 #undef CELL
-static void row_verdict(char *b, const void *row)
+static void row_verdict(char cell[REP_CELL], const void *row)
 {
-    const char *v = (*(const struct an_rank_row *const *)row)->verdict;
-    snprintf(b, REP_CELL, "%.30s", strcmp(v, "none") ? v : "");
+    const char *verdict = (*(const struct an_rank_row *const *)row)->verdict;
+    snprintf(cell, REP_CELL, "%.30s", strcmp(verdict, "none") ? verdict : "");
 }
-static void name_row(char b[REP_NAME], const void *row)
+static void name_row(char name[REP_NAME], const void *row)
 {
     const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
-    snprintf(b, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
+    snprintf(name, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
              rank_row->host);
 }
 static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
@@ -60,14 +60,15 @@ static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
 REP_CELL_OF(stage_frontier, an_frontier_row, rep_cell_real_ms, frontier_ms)
 REP_CELL_OF(stage_increment, an_frontier_row, rep_cell_real_ms, increment_ms)
 REP_CELL_OF(stage_behind, an_frontier_row, rep_cell_real_ms, behind_ms)
-static void stage_lead(char *b, const void *row)
+static void stage_lead(char cell[REP_CELL], const void *row)
 {
     const struct an_frontier_row *frontier_row = row;
-    snprintf(b, REP_CELL, "rank %" PRId64 " %.0f %%", frontier_row->rank, frontier_row->lead_pct);
+    snprintf(cell, REP_CELL, "rank %" PRId64 " %.0f %%", frontier_row->rank,
+             frontier_row->lead_pct);
 }
-static void name_stage(char b[REP_NAME], const void *row)
+static void name_stage(char name[REP_NAME], const void *row)
 {
-    snprintf(b, REP_NAME, "%s", an_stage_key(((const struct an_frontier_row *)row)->stage));
+    snprintf(name, REP_NAME, "%s", an_stage_key(((const struct an_frontier_row *)row)->stage));
 }
 static const struct rep_column of_stage[] = {{"adds", 10, stage_increment},
                                              {"frontier", 10, stage_frontier},
@@ -152,13 +153,13 @@ static void clock_line(struct page *page, const struct an_clocks *clocks)
     page_end(page);
 }
 
-static int slower_first(const void *x, const void *y)
+static int slower_first(const void *left, const void *right)
 {
-    const struct an_rank_row *a = *(const struct an_rank_row *const *)x,
-                             *b = *(const struct an_rank_row *const *)y;
-    if (a->own_ms.value != b->own_ms.value)
-        return a->own_ms.value > b->own_ms.value ? -1 : 1;
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    const struct an_rank_row *first = *(const struct an_rank_row *const *)left,
+                             *second = *(const struct an_rank_row *const *)right;
+    if (first->own_ms.value != second->own_ms.value)
+        return first->own_ms.value > second->own_ms.value ? -1 : 1;
+    return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
 static void row_table(struct page *page, const struct an_ranks *ranks)

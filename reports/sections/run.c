@@ -55,10 +55,10 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-static void ratio_item(struct page *page, const char *name, struct an_value v, const char *note)
+static void ratio_item(struct page *page, const char *name, struct an_value ratio, const char *note)
 {
-    if (v.valid)
-        page_item(page, "%s %.1f %%%s", name, 100 * v.value, note);
+    if (ratio.valid)
+        page_item(page, "%s %.1f %%%s", name, 100 * ratio.value, note);
 }
 
 void rep_section_utilization(struct page *page, const struct an_result *result)
@@ -99,16 +99,16 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
 
 /* ---- system, counters --------------------------------------------------------------------------------------------------- */
 
-static void value_item(struct page *page, struct an_value v, const char *format)
+static void value_item(struct page *page, struct an_value value, const char *format)
 {
-    if (v.valid)
-        page_item(page, format, v.value);
+    if (value.valid)
+        page_item(page, format, value.value);
 }
 
-static void bytes_item(struct page *page, struct an_value v, const char *name)
+static void bytes_item(struct page *page, struct an_value bytes, const char *name)
 {
-    if (v.valid)
-        page_item(page, "%s %s", name, BYTES_TEXT(v.value));
+    if (bytes.valid)
+        page_item(page, "%s %s", name, BYTES_TEXT(bytes.value));
 }
 
 void rep_section_system(struct page *page, const struct an_result *result)
@@ -146,20 +146,20 @@ void rep_section_system(struct page *page, const struct an_result *result)
  * them. */
 static size_t alike(const struct an_result *result, size_t i)
 {
-    size_t n = 0;
-    for (size_t k = 0; k < result->series_count; k++)
-        if (!strcmp(result->series[k].name, result->series[i].name) &&
-            !strcmp(result->series[k].unit, result->series[i].unit)) {
-            if (k < i)
+    size_t count = 0;
+    for (size_t other = 0; other < result->series_count; other++)
+        if (!strcmp(result->series[other].name, result->series[i].name) &&
+            !strcmp(result->series[other].unit, result->series[i].unit)) {
+            if (other < i)
                 return 0;
-            n++;
+            count++;
         }
-    return n;
+    return count;
 }
 
 void rep_section_series(struct page *page, const struct an_result *result)
 {
-    char of[40];
+    char others[40];
     if (!result->series_count)
         return;
     size_t shown = 0, rest = 0;
@@ -176,19 +176,19 @@ void rep_section_series(struct page *page, const struct an_result *result)
         size_t same = alike(result, i);
         if (!same)
             continue;
-        *of = 0;
+        *others = 0;
         if (same > 1)
-            snprintf(of, sizeof of, " (first of %zu)", same);
+            snprintf(others, sizeof others, " (first of %zu)", same);
         if (!shown++)
             page_label(page, "Counters");
         if (!strcmp(series->unit, "bytes")) {
             page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name, BYTES_TEXT(series->first),
-                      BYTES_TEXT(series->last), of);
+                      BYTES_TEXT(series->last), others);
             continue;
         }
         page_item(page, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", series->name,
                   NUMBER_TEXT(series->first), NUMBER_TEXT(series->last), *series->unit ? " " : "",
-                  series->unit, of);
+                  series->unit, others);
     }
     if (rest)
         page_item(page, "%zu more", rest);

@@ -10,9 +10,9 @@
 #include "reports/sections/sections.h"
 #include "reports/words/kernel_name.h"
 
-static void name(char b[REP_NAME], const void *row)
+static void name(char text[REP_NAME], const void *row)
 {
-    rep_kernel_name(b, REP_NAME, ((const struct an_function *)row)->name);
+    rep_kernel_name(text, REP_NAME, ((const struct an_function *)row)->name);
 }
 
 REP_CELL_OF(self_share, an_function, rep_cell_tenths, self_pct.value)

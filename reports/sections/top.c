@@ -18,9 +18,9 @@ static void header_devices(struct page *page, const struct an_result *result)
     for (size_t i = 0; i < result->gpu_count; i++) {
         size_t same = 0;
         bool first = true;
-        for (size_t k = 0; k < result->gpu_count; k++) {
-            same += !strcmp(result->gpus[k].name, result->gpus[i].name);
-            first = first && (k >= i || strcmp(result->gpus[k].name, result->gpus[i].name));
+        for (size_t other = 0; other < result->gpu_count; other++) {
+            same += !strcmp(result->gpus[other].name, result->gpus[i].name);
+            first = first && (other >= i || strcmp(result->gpus[other].name, result->gpus[i].name));
         }
         const char *name = *result->gpus[i].name ? result->gpus[i].name
                            : same == 1           ? "device"
@@ -34,7 +34,7 @@ static void header_devices(struct page *page, const struct an_result *result)
 
 void rep_section_header(struct page *page, const struct an_result *result)
 {
-    const struct an_steps *s = &result->steps;
+    const struct an_steps *steps = &result->steps;
     page_label(page, NULL);
     if (*result->run.program)
         page_item(page, "%.200s", result->run.program);
@@ -51,14 +51,15 @@ void rep_section_header(struct page *page, const struct an_result *result)
         header_devices(page, result);
     if (result->utilization.dtype)
         page_item(page, "%.60s", result->utilization.dtype);
-    if (s->median_ms.valid) {
-        bool even = result->run.ranks > 1 && s->counted % result->run.ranks == 0;
-        int64_t steps = even ? s->counted / result->run.ranks : s->counted;
-        page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", steps, steps == 1 ? "step" : "steps",
+    if (steps->median_ms.valid) {
+        bool even = result->run.ranks > 1 && steps->counted % result->run.ranks == 0;
+        int64_t counted = even ? steps->counted / result->run.ranks : steps->counted;
+        page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", counted,
+                  counted == 1 ? "step" : "steps",
                   even                    ? " a rank"
                   : result->run.ranks > 1 ? " of all ranks"
                                           : "",
-                  TIME_TEXT(s->median_ms.value * 1e6), TIME_TEXT(s->p95_ms.value * 1e6));
+                  TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6));
     } else if (result->run.duration_s.valid)
         page_item(page, "%s", TIME_TEXT(result->run.duration_s.value * 1e9));
     if (result->run.live)
@@ -87,25 +88,25 @@ static const char *together_words(const struct an_result *result, char *buf, siz
 {
     const struct an_what_if *all = &result->advice.together;
     char which[80] = "", gain[64];
-    size_t n = 0, left = 0;
+    size_t written = 0, left = 0;
     for (size_t i = 0; i < result->finding_count; i++)
-        for (size_t k = 0; k < result->advice.edit_count; k++)
-            left += result->advice.edits[k].of == result->findings[i].id &&
-                    !result->advice.edits[k].reason;
+        for (size_t edit = 0; edit < result->advice.edit_count; edit++)
+            left += result->advice.edits[edit].of == result->findings[i].id &&
+                    !result->advice.edits[edit].reason;
     for (size_t i = 0; i < result->finding_count && all->edit; i++)
-        for (size_t k = 0; k < result->advice.edit_count; k++) {
+        for (size_t edit = 0; edit < result->advice.edit_count; edit++) {
             size_t length = strlen(which);
-            if (result->advice.edits[k].of != result->findings[i].id ||
-                result->advice.edits[k].reason)
+            if (result->advice.edits[edit].of != result->findings[i].id ||
+                result->advice.edits[edit].reason)
                 continue;
             snprintf(which + length, sizeof which - length, "%s%zu",
-                     n == 0          ? ""
-                     : n + 1 == left ? " and "
-                                     : ", ",
+                     written == 0          ? ""
+                     : written + 1 == left ? " and "
+                                           : ", ",
                      i + 1);
-            n++;
+            written++;
         }
-    if (all->edit && !all->reason && n > 1)
+    if (all->edit && !all->reason && written > 1)
         snprintf(buf, size, "%.79s together %s: gains do not add up", which,
                  rep_gain_text(gain, sizeof gain, &all->gain));
     else
@@ -186,10 +187,10 @@ struct budget_row {
 };
 
 REP_NAME_OF(budget_name, budget_row, label)
-static void budget_ms(char *b, const void *row)
+static void budget_ms(char cell[REP_CELL], const void *row)
 {
     const struct budget_row *budget_row = row;
-    snprintf(b, REP_CELL, "%.*f", budget_row->digits, budget_row->ms);
+    snprintf(cell, REP_CELL, "%.*f", budget_row->digits, budget_row->ms);
 }
 REP_CELL_OF(budget_pct, budget_row, rep_cell_tenths, pct)
 static double budget_bar(const void *row)
@@ -212,23 +213,23 @@ static void budget_table(struct page *page, const struct an_result *result)
 {
     const struct an_budget *budget = &result->budget;
     struct budget_row row[AN_CLASS_COUNT + 1];
-    size_t n = 0;
+    size_t count = 0;
     double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
     int digits = decimals(step_ms);
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        if (!budget->pct[k].valid ||
-            (!budget->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+        if (!budget->pct[class].valid || (!budget->ns[class].value && class != AN_CLASS_COMPUTE &&
+                                          class != AN_CLASS_UNATTRIBUTED))
             continue;
-        row[n++] =
-            (struct budget_row){rep_class_name(result, k), step_ms * budget->pct[k].value / 100,
-                                budget->pct[k].value, digits};
+        row[count++] = (struct budget_row){rep_class_name(result, class),
+                                           step_ms * budget->pct[class].value / 100,
+                                           budget->pct[class].value, digits};
     }
-    row[n++] = (struct budget_row){"", step_ms, 100, digits};
+    row[count++] = (struct budget_row){"", step_ms, 100, digits};
     const struct rep_table table = {.title = "Where a step goes",
                                     .name = budget_name,
                                     REP_COLUMNS(of_budget),
-                                    REP_ROWS_OF(row, n),
-                                    .most = n,
+                                    REP_ROWS_OF(row, count),
+                                    .most = count,
                                     .words = true,
                                     .bar = budget_bar};
     rep_table_write(page, &table);

@@ -44,12 +44,12 @@ static void trust_gaps(struct page *page, const struct an_trust *trust)
         bool first = true;
         char text[600];
         size_t used = 0;
-        for (size_t k = 0; k < i && first; k++)
-            first = strcmp(trust->gaps[k].status, trust->gaps[i].status) != 0;
-        for (size_t k = i; k < trust->gap_count && first && used < sizeof text; k++)
-            if (!strcmp(trust->gaps[k].status, trust->gaps[i].status))
+        for (size_t other = 0; other < i && first; other++)
+            first = strcmp(trust->gaps[other].status, trust->gaps[i].status) != 0;
+        for (size_t other = i; other < trust->gap_count && first && used < sizeof text; other++)
+            if (!strcmp(trust->gaps[other].status, trust->gaps[i].status))
                 used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s",
-                                         used ? ", " : "", trust->gaps[k].name);
+                                         used ? ", " : "", trust->gaps[other].name);
         if (first)
             page_item(page, "%s (%.160s)", text, trust->gaps[i].status);
     }
@@ -58,9 +58,9 @@ static void trust_gaps(struct page *page, const struct an_trust *trust)
 
 static bool left_out_before(const struct an_steps *steps, size_t i)
 {
-    for (size_t k = 0; k < i; k++)
-        if (steps->excluded[k].index == steps->excluded[i].index &&
-            !strcmp(steps->excluded[k].reason, steps->excluded[i].reason))
+    for (size_t before = 0; before < i; before++)
+        if (steps->excluded[before].index == steps->excluded[i].index &&
+            !strcmp(steps->excluded[before].reason, steps->excluded[i].reason))
             return true;
     return false;
 }

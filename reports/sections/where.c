@@ -26,15 +26,15 @@ REP_CELL_OF(by_rate, an_attribution_row, rep_cell_rate, flops_per_s)
  */
 static const char *line_name(const char *name)
 {
-    const char *at = strstr(name, ".py(");
-    while (at && at > name && at[-1] != '/')
-        at--;
-    return at ? at : name;
+    const char *begin = strstr(name, ".py(");
+    while (begin && begin > name && begin[-1] != '/')
+        begin--;
+    return begin ? begin : name;
 }
-static void name_by(char b[REP_NAME], const void *row)
+static void name_by(char text[REP_NAME], const void *row)
 {
     const char *name = line_name(((const struct an_attribution_row *)row)->name);
-    snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+    snprintf(text, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
 }
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device},
                                           {"host", 9, by_host},      {"count", 8, by_count},
@@ -80,48 +80,48 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
 
 /* ---- roofline ----------------------------------------------------------------------------------------------------------- */
 
-static void roof_bound(char *b, const void *row)
+static void roof_bound(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     bool cached = point->bound && point->level && !strcmp(point->bound, "cached");
-    snprintf(b, REP_CELL, "%.12s%s%.4s", point->bound ? point->bound : "", cached ? " " : "",
+    snprintf(cell, REP_CELL, "%.12s%s%.4s", point->bound ? point->bound : "", cached ? " " : "",
              cached ? point->level : "");
 }
 REP_CELL_OF(roof_time, an_roofline_point, rep_cell_ns, time_ns)
-static void roof_intensity(char *b, const void *row)
+static void roof_intensity(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     if (isfinite(point->intensity))
-        page_digits(b, point->intensity, 3);
+        page_digits(cell, point->intensity, 3);
 }
-static void roof_achieved(char *b, const void *row)
+static void roof_achieved(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     if (isfinite(point->achieved_flops))
-        page_si(b, point->achieved_flops, "");
+        page_si(cell, point->achieved_flops, "");
 }
-static void roof_attainable(char *b, const void *row)
+static void roof_attainable(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     if (isfinite(point->attainable_flops) && point->attainable_flops > 0)
-        page_si(b, point->attainable_flops, "");
+        page_si(cell, point->attainable_flops, "");
 }
-static void roof_share(char *b, const void *row)
+static void roof_share(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     if (isfinite(point->achieved_flops) && isfinite(point->attainable_flops) &&
         point->attainable_flops > 0)
-        snprintf(b, REP_CELL, "%.0f", 100 * point->achieved_flops / point->attainable_flops);
+        snprintf(cell, REP_CELL, "%.0f", 100 * point->achieved_flops / point->attainable_flops);
 }
-static void roof_dtype(char *b, const void *row)
+static void roof_dtype(char cell[REP_CELL], const void *row)
 {
     const char *dtype = ((const struct an_roofline_point *)row)->dtype;
-    snprintf(b, REP_CELL, "%.12s", dtype ? dtype : "");
+    snprintf(cell, REP_CELL, "%.12s", dtype ? dtype : "");
 }
-static void name_point(char b[REP_NAME], const void *row)
+static void name_point(char name[REP_NAME], const void *row)
 {
     const struct an_roofline_point *point = row;
-    snprintf(b, REP_NAME, "%.1000s%s", *point->name ? point->name : "(unnamed)",
+    snprintf(name, REP_NAME, "%.1000s%s", *point->name ? point->name : "(unnamed)",
              !strcmp(point->pass, "recompute") ? ", again" : "");
 }
 static const struct rep_column of_roof[] = {
@@ -150,13 +150,15 @@ static const char *roof_label(const struct an_ceiling *ceiling)
 
 const char *rep_ceiling_label(const struct an_result *result, size_t i)
 {
-    const struct an_ceiling *x = &result->ceilings[i];
-    const char *label = roof_label(x);
-    for (size_t k = 0; label && k < result->ceiling_count;
-         k++) { /* the highest of those that say the same, the first of equal ones */
-        const struct an_ceiling *y = &result->ceilings[k];
-        bool alike = roof_label(y) && !strcmp(roof_label(y), label) && !strcmp(y->dtype, x->dtype);
-        if (alike && (y->value > x->value || (!(y->value < x->value) && k < i)))
+    const struct an_ceiling *ceiling = &result->ceilings[i];
+    const char *label = roof_label(ceiling);
+    for (size_t other = 0; label && other < result->ceiling_count;
+         other++) { /* the highest of those that say the same, the first of equal ones */
+        const struct an_ceiling *rival = &result->ceilings[other];
+        bool alike = roof_label(rival) && !strcmp(roof_label(rival), label) &&
+                     !strcmp(rival->dtype, ceiling->dtype);
+        if (alike &&
+            (rival->value > ceiling->value || (!(rival->value < ceiling->value) && other < i)))
             return NULL;
     }
     return label;
@@ -215,19 +217,19 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
 
 /* ---- other tools -------------------------------------------------------------------------------------------------------- */
 
-static void compat_value(char *b, const void *row)
+static void compat_value(char cell[REP_CELL], const void *row)
 {
     const struct an_compat_row *compat_row = row;
     if (isfinite(compat_row->value))
-        snprintf(b, REP_CELL, "%.13g", compat_row->value);
+        snprintf(cell, REP_CELL, "%.13g", compat_row->value);
     else
-        snprintf(b, REP_CELL, "n/a");
+        snprintf(cell, REP_CELL, "n/a");
 }
-static void compat_unit(char *b, const void *row)
+static void compat_unit(char cell[REP_CELL], const void *row)
 {
-    snprintf(b, REP_CELL, "%.8s", ((const struct an_compat_row *)row)->unit);
+    snprintf(cell, REP_CELL, "%.8s", ((const struct an_compat_row *)row)->unit);
 }
-static void name_compat(char b[REP_NAME], const void *row)
+static void name_compat(char name[REP_NAME], const void *row)
 {
     const struct an_compat_row *compat_row = row;
     char rank[32] = "", device[32] = "";
@@ -235,7 +237,8 @@ static void name_compat(char b[REP_NAME], const void *row)
         snprintf(rank, sizeof rank, "rank %" PRId64 " ", compat_row->rank);
     if (compat_row->device >= 0)
         snprintf(device, sizeof device, "gpu:%" PRId64 " ", compat_row->device);
-    snprintf(b, REP_NAME, "%s%s%.200s %.400s", rank, device, compat_row->section, compat_row->key);
+    snprintf(name, REP_NAME, "%s%s%.200s %.400s", rank, device, compat_row->section,
+             compat_row->key);
 }
 static const struct rep_column of_compat[] = {{"value", 16, compat_value},
                                               {"unit", 8, compat_unit}};

@@ -6,16 +6,16 @@
 
 #include "tacho_utf8.h"
 
-long rep_decode(const char *s, size_t n, size_t *bytes)
+long rep_decode(const char *text, size_t length, size_t *bytes)
 {
-    const unsigned char *u = (const unsigned char *)s;
+    const unsigned char *byte = (const unsigned char *)text;
     *bytes = 1;
-    size_t want = tacho_utf8_sequence(u, n);
+    size_t want = tacho_utf8_sequence(byte, length);
     if (want < 2)
-        return want ? u[0] : -1;
-    long code = u[0] & (0xff >> (want + 1));
+        return want ? byte[0] : -1;
+    long code = byte[0] & (0xff >> (want + 1));
     for (size_t i = 1; i < want; i++)
-        code = code << 6 | (u[i] & 0x3f);
+        code = code << 6 | (byte[i] & 0x3f);
     *bytes = want;
     return code;
 }
@@ -45,8 +45,8 @@ int rep_char_width(long code)
 int rep_width(const char *text)
 {
     int columns = 0;
-    for (size_t n = strlen(text), bytes; n; text += bytes, n -= bytes) {
-        long code = rep_decode(text, n, &bytes);
+    for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
+        long code = rep_decode(text, left, &bytes);
         columns += code < 0 ? 1 : rep_char_width(code);
     }
     return columns;
@@ -116,16 +116,16 @@ static const char *ascii_of(long code)
     }
 }
 
-size_t rep_show(char cell[16], const char *s, size_t n, bool utf8, int *columns)
+size_t rep_show(char cell[16], const char *text, size_t length, bool utf8, int *columns)
 {
     size_t bytes;
-    long code = rep_decode(s, n, &bytes);
+    long code = rep_decode(text, length, &bytes);
     if (code < 0) {
-        snprintf(cell, 16, "\\x%02x", (unsigned char)*s);
+        snprintf(cell, 16, "\\x%02x", (unsigned char)*text);
     } else if (is_hostile(code)) {
         show_hostile(cell, 16, code);
     } else if (code < 0x80 || utf8) {
-        memcpy(cell, s, bytes);
+        memcpy(cell, text, bytes);
         cell[bytes] = 0;
         *columns = rep_char_width(code);
         return bytes;
@@ -140,29 +140,29 @@ int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
 {
     const char *more = utf8 ? "\xe2\x80\xa6" : "...";
     int more_columns = utf8 ? 1 : 3, used = 0, fits_columns = 0;
-    size_t at = 0, fits = 0, n = strlen(text), bytes;
+    size_t length = 0, fits = 0, left = strlen(text), bytes;
     char cell[16];
     if (!size)
         return 0;
-    for (; n; text += bytes, n -= bytes) {
-        int w;
-        bytes = rep_show(cell, text, n, utf8, &w);
-        size_t length = strlen(cell);
-        if (used + w > columns || at + length + 4 >= size)
+    for (; left; text += bytes, left -= bytes) {
+        int width;
+        bytes = rep_show(cell, text, left, utf8, &width);
+        size_t bytes_shown = strlen(cell);
+        if (used + width > columns || length + bytes_shown + 4 >= size)
             break;
-        memcpy(out + at, cell, length);
-        at += length;
-        used += w;
+        memcpy(out + length, cell, bytes_shown);
+        length += bytes_shown;
+        used += width;
         if (used + more_columns <= columns) { /* up to here an ellipsis still fits behind it */
-            fits = at;
+            fits = length;
             fits_columns = used;
         }
     }
-    if (n && more_columns <= columns && fits + strlen(more) < size) {
+    if (left && more_columns <= columns && fits + strlen(more) < size) {
         memcpy(out + fits, more, strlen(more));
-        at = fits + strlen(more);
+        length = fits + strlen(more);
         used = fits_columns + more_columns;
     }
-    out[at] = 0;
+    out[length] = 0;
     return used;
 }

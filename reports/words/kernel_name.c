@@ -13,37 +13,38 @@ struct buffer {
     size_t size, length;
 };
 
-static void add(struct buffer *buffer, const char *text, size_t n)
+static void add(struct buffer *buffer, const char *text, size_t length)
 {
     size_t room = buffer->size - 1 - buffer->length;
-    n = n < room ? n : room;
-    memcpy(buffer->text + buffer->length, text, n);
-    buffer->length += n;
+    length = length < room ? length : room;
+    memcpy(buffer->text + buffer->length, text, length);
+    buffer->length += length;
     buffer->text[buffer->length] = 0;
 }
 
 /* What follows the bracket that s begins with; the end of the text if nothing closes it. Inside (
  * and { the characters < and > may be operators: they are not looked at. */
-static const char *past(const char *s)
+static const char *past(const char *text)
 {
     int round = 0, angle = 0;
-    for (; *s; s++) {
-        round += *s == '(' || *s == '{' || *s == '[';
-        round -= *s == ')' || *s == '}' || *s == ']';
-        angle += !round && *s == '<';
-        angle -= !round && *s == '>';
+    for (; *text; text++) {
+        round += *text == '(' || *text == '{' || *text == '[';
+        round -= *text == ')' || *text == '}' || *text == ']';
+        angle += !round && *text == '<';
+        angle -= !round && *text == '>';
         if (round <= 0 && angle <= 0)
-            return s + 1;
+            return text + 1;
     }
-    return s;
+    return text;
 }
 
 /* A part of a qualified name that says nothing: "(anonymous namespace)", "{lambda(float)#1}",
  * "operator()". */
-static bool is_idle(const char *s, size_t n)
+static bool is_idle(const char *text, size_t length)
 {
-    return !n || *s == ' ' || *s == '(' || *s == '{' || *s == '[' ||
-           (n >= 8 && !strncmp(s, "operator", 8)) || (n >= 12 && !strncmp(s, "_GLOBAL__N__", 12));
+    return !length || *text == ' ' || *text == '(' || *text == '{' || *text == '[' ||
+           (length >= 8 && !strncmp(text, "operator", 8)) ||
+           (length >= 12 && !strncmp(text, "_GLOBAL__N__", 12));
 }
 
 /* One qualified name up to `stop` characters at its level: the last part that says something, and
@@ -54,44 +55,44 @@ struct part {
     const char *arguments;
 };
 
-static const char *qualified(const char *s, const char *stop, bool outermost, struct part *out)
+static const char *qualified(const char *text, const char *stop, bool outermost, struct part *out)
 {
-    const char *begin = s;
-    *out = (struct part){s, 0, NULL};
+    const char *begin = text;
+    *out = (struct part){text, 0, NULL};
     for (;;) {
-        size_t n = (size_t)(s - begin);
-        bool ends = !*s || strchr(stop, *s), between = *s == ':' && s[1] == ':',
-             gap = outermost && *s == ' ';
-        if (ends || between || gap || *s == '<' || *s == '(') {
-            bool anonymous = *s == '(' && n == 0;
-            if (!is_idle(begin, n) && !anonymous)
-                *out = (struct part){begin, n, *s == '<' ? s : NULL};
+        size_t length = (size_t)(text - begin);
+        bool ends = !*text || strchr(stop, *text), between = *text == ':' && text[1] == ':',
+             gap = outermost && *text == ' ';
+        if (ends || between || gap || *text == '<' || *text == '(') {
+            bool anonymous = *text == '(' && length == 0;
+            if (!is_idle(begin, length) && !anonymous)
+                *out = (struct part){begin, length, *text == '<' ? text : NULL};
             if (ends)
-                return s;
+                return text;
             if (gap) { /* what stood before is a result type, or a suffix follows the parameters */
-                begin = ++s;
+                begin = ++text;
                 continue;
             }
             if (between) {
-                begin = s += 2;
+                begin = text += 2;
                 continue;
             }
-            s = past(s);
-            if (n >= 8 && !strncmp(begin, "operator", 8) && *s == '(')
-                s = past(s);
-            begin = s; /* more may follow: "::inner" */
+            text = past(text);
+            if (length >= 8 && !strncmp(begin, "operator", 8) && *text == '(')
+                text = past(text);
+            begin = text; /* more may follow: "::inner" */
             continue;
         }
-        s = *s == '{' || *s == '[' ? past(s) : s + 1;
+        text = *text == '{' || *text == '[' ? past(text) : text + 1;
     }
 }
 
 static void add_part(struct buffer *buffer, const struct part *part)
 {
-    size_t n = part->length;
-    while (n && part->name[n - 1] == ' ')
-        n--;
-    add(buffer, part->name, n);
+    size_t length = part->length;
+    while (length && part->name[length - 1] == ' ')
+        length--;
+    add(buffer, part->name, length);
 }
 
 /* Deep inside only what names a function tells kernels apart: types and numbers do not. */
@@ -108,15 +109,15 @@ static bool is_plain(const struct part *part)
 }
 
 /* "<4, CUDAFunctor_add, ReduceOp<MeanOps>>" of the arguments that begin at s. */
-static void add_arguments(struct buffer *buffer, const char *s, int depth)
+static void add_arguments(struct buffer *buffer, const char *text, int depth)
 {
-    const char *end = past(s++);
+    const char *end = past(text++);
     const char *between = "<";
-    while (s < end && *s && *s != '>') {
+    while (text < end && *text && *text != '>') {
         struct part part;
-        while (*s == ' ')
-            s++;
-        s = qualified(s, ",>", false, &part);
+        while (*text == ' ')
+            text++;
+        text = qualified(text, ",>", false, &part);
         if (part.length && (depth == 1 || !is_plain(&part))) {
             add(buffer, between, strlen(between));
             between = ", ";
@@ -124,7 +125,7 @@ static void add_arguments(struct buffer *buffer, const char *s, int depth)
             if (part.arguments && depth < DEPTH_MOST)
                 add_arguments(buffer, part.arguments, depth + 1);
         }
-        s += *s == ',';
+        text += *text == ',';
     }
     if (*between == ',')
         add(buffer, ">", 1);

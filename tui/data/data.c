@@ -64,20 +64,20 @@ static double clock_s(clockid_t id)
 __attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, const char *format,
                                                       ...)
 {
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(data->message, sizeof data->message, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(data->message, sizeof data->message, format, arguments);
+    va_end(arguments);
 }
 
 /* ---- handing over ------------------------------------------------------------------------------------------------------------- */
 
-static const char *put(char **at, const char *text)
+static const char *put(char **end, const char *text)
 {
-    size_t n = strlen(text) + 1;
-    char *from = memcpy(*at, text, n);
-    *at += n;
-    return from;
+    size_t bytes = strlen(text) + 1;
+    char *text_copy = memcpy(*end, text, bytes);
+    *end += bytes;
+    return text_copy;
 }
 
 static struct tui_model *make_model(struct tui_data *data)
@@ -144,14 +144,14 @@ static void start_over(struct tui_data *data)
     *data->window = *data->reason = 0;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool same_file(const struct stat *first, const struct stat *second)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+    return first->st_dev == second->st_dev && first->st_ino == second->st_ino;
 }
 
 /* Takes up the file that was found; `again`: rows that were read before are not those of this file.
  */
-static void take_up(struct tui_data *data, const struct tui_found *found, const struct stat *st,
+static void take_up(struct tui_data *data, const struct tui_found *found, const struct stat *status,
                     bool again)
 {
     if (again)
@@ -159,7 +159,7 @@ static void take_up(struct tui_data *data, const struct tui_found *found, const 
     if (again || !data->opened)
         data->taken_up = clock_s(CLOCK_MONOTONIC);
     data->found = *found;
-    data->file = *st;
+    data->file = *status;
     data->opened = true;
     data->state = found->live ? TUI_LIVE : TUI_ENDED;
     data->final = false;
@@ -167,10 +167,11 @@ static void take_up(struct tui_data *data, const struct tui_found *found, const 
     data->next_analysis = 0;
 }
 
-static bool same_content(const struct stat *a, const struct stat *b)
+static bool same_content(const struct stat *first, const struct stat *second)
 {
-    return same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return same_file(first, second) && first->st_size == second->st_size &&
+           first->st_mtim.tv_sec == second->st_mtim.tv_sec &&
+           first->st_mtim.tv_nsec == second->st_mtim.tv_nsec;
 }
 
 /* What was shown is not there any more, or nothing was shown yet. */
@@ -178,10 +179,10 @@ static bool look_for_run(struct tui_data *data)
 {
     struct tui_found found = data->found;
     struct tacho_error err = {0};
-    struct stat st;
+    struct stat status;
     bool was_live = data->opened && data->found.live, known = data->opened;
     int rc = data->source->find(data->source->ctx, &found, &err);
-    if (!rc && stat(found.path, &st) != 0)
+    if (!rc && stat(found.path, &status) != 0)
         rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
     if (rc) {
         if (known)
@@ -191,11 +192,11 @@ static bool look_for_run(struct tui_data *data)
         data->state = TUI_LOST;
         return false;
     }
-    if (data->refused && same_content(&st, &data->file))
+    if (data->refused && same_content(&status, &data->file))
         return false; /* what was read last stays */
-    bool ended = was_live && !found.live, back = known && same_file(&st, &data->file);
+    bool ended = was_live && !found.live, back = known && same_file(&status, &data->file);
     data->refused = false;
-    take_up(data, &found, &st, known && !ended);
+    take_up(data, &found, &status, known && !ended);
     *data->message = 0;
     if (known && !ended)
         say(data, back ? "%.900s: is there again" : "%.900s: began again", found.run);
@@ -207,29 +208,29 @@ static bool look_for_run(struct tui_data *data)
 /* Is the file that was read last time still the one behind the name? */
 static bool still_there(const struct tui_data *data)
 {
-    struct stat st;
-    return data->opened && data->state != TUI_LOST && stat(data->found.path, &st) == 0 &&
-           same_file(&st, &data->file);
+    struct stat status;
+    return data->opened && data->state != TUI_LOST && stat(data->found.path, &status) == 0 &&
+           same_file(&status, &data->file);
 }
 
 /* It cannot be read as it is: what was read before stays on the screen, until it is another one. */
 static void refuse(struct tui_data *data, const char *why)
 {
-    struct stat st;
+    struct stat status;
     say(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
     data->state = TUI_LOST;
-    data->refused = stat(data->found.path, &st) == 0;
+    data->refused = stat(data->found.path, &status) == 0;
     if (data->refused)
-        data->file = st;
+        data->file = status;
 }
 
 /* Was a run that is over written to since? */
 static bool was_changed(struct tui_data *data)
 {
-    struct stat st;
-    if (stat(data->found.path, &st) || same_content(&st, &data->file))
+    struct stat status;
+    if (stat(data->found.path, &status) || same_content(&status, &data->file))
         return false;
-    data->file = st;
+    data->file = status;
     data->final = false;
     return true;
 }
@@ -349,7 +350,7 @@ static bool asked_to_stop(struct tui_data *data)
 /* One look at the run. */
 static void look(struct tui_data *data)
 {
-    store_reader *r = NULL;
+    store_reader *reader = NULL;
     struct tacho_error err = {0};
     bool analysed = false;
     int rc, more = 1;
@@ -358,7 +359,7 @@ static void look(struct tui_data *data)
     watch_recorder(data);
     if (data->final && data->state == TUI_ENDED && (data->found.live || !was_changed(data)))
         return; /* there is nothing new in it */
-    if ((rc = store_open(data->found.path, &r, &err))) {
+    if ((rc = store_open(data->found.path, &reader, &err))) {
         if (data->found.live && !still_there(data))
             return; /* it is being finished at this moment: the next look finds it */
         refuse(data, err.what);
@@ -366,23 +367,23 @@ static void look(struct tui_data *data)
     }
     while (more > 0 && !asked_to_stop(data)) {
         int64_t before = tui_tail_newest(data->tail);
-        more = tui_tail_poll(data->tail, r, TUI_POLL_ROWS);
+        more = tui_tail_poll(data->tail, reader, TUI_POLL_ROWS);
         if (tui_tail_newest(data->tail) != before)
             data->changed = clock_s(CLOCK_MONOTONIC);
         if (more > 0)
             publish(data);
     }
     if (more < 0) {
-        refuse(data,
-               store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
+        refuse(data, store_reader_error(reader)->code ? store_reader_error(reader)->what
+                                                      : tacho_error_text(more));
     } else {
         tell_end(data);
         if (!data->shared && !asked_to_stop(data))
             publish(data); /* the first frame does not wait for the analysis */
         if ((analysed = analysis_due(data) && !asked_to_stop(data)))
-            analyse(data, r);
+            analyse(data, reader);
     }
-    store_reader_close(r);
+    store_reader_close(reader);
 #ifdef __GLIBC__
     if (analysed)
         malloc_trim(0); /* what an analysis needs for a moment is not kept */
@@ -392,13 +393,13 @@ static void look(struct tui_data *data)
 static void follow_next(struct tui_data *data)
 {
     struct tui_found found;
-    struct stat st;
+    struct stat status;
     if (data->state == TUI_LIVE || !data->opened || !data->source->next ||
-        !data->source->next(data->source->ctx, &found) || stat(found.path, &st) != 0)
+        !data->source->next(data->source->ctx, &found) || stat(found.path, &status) != 0)
         return;
-    if (!strcmp(found.path, data->found.path) && same_file(&st, &data->file))
+    if (!strcmp(found.path, data->found.path) && same_file(&status, &data->file))
         return;
-    take_up(data, &found, &st, true);
+    take_up(data, &found, &status, true);
     say(data, "another run began: %.900s", found.run);
 }
 

@@ -58,15 +58,16 @@ void tui_model_free(struct tui_model *model)
 
 double tui_model_left_s(const struct tui_model *model)
 {
-    size_t n = 0;
-    while (n < model->step_count && model->step[n].rank == model->step[0].rank)
-        n++;
+    size_t count = 0;
+    while (count < model->step_count && model->step[count].rank == model->step[0].rank)
+        count++;
     int64_t left = model->steps_expected - model->last_index - 1;
     if (model->state != TUI_LIVE || model->steps_expected <= 0 || model->last_index < 0 ||
-        left < 0 || n < 4)
+        left < 0 || count < 4)
         return NAN;
-    const struct an_step_point *from = &model->step[n / 2], *to = &model->step[n - 1];
-    double apart = (double)(to->index - from->index), pace = (to->start_s - from->start_s) / apart;
+    const struct an_step_point *middle = &model->step[count / 2], *newest = &model->step[count - 1];
+    double apart = (double)(newest->index - middle->index),
+           pace = (newest->start_s - middle->start_s) / apart;
     return apart > 0 && pace >= 0 ? (double)left * pace : NAN;
 }
 

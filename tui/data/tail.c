@@ -109,10 +109,10 @@ static char *copy(const char *text)
 static struct process *process_of(struct tui_tail *tail, int64_t id)
 {
     for (size_t i = 0; i < tail->process_count; i++) {
-        size_t at = (tail->process_last + i) % tail->process_count;
-        if (tail->process[at].id == id) {
-            tail->process_last = at;
-            return &tail->process[at];
+        size_t place = (tail->process_last + i) % tail->process_count;
+        if (tail->process[place].id == id) {
+            tail->process_last = place;
+            return &tail->process[place];
         }
     }
     return NULL;
@@ -121,10 +121,10 @@ static struct process *process_of(struct tui_tail *tail, int64_t id)
 static struct track *track_of(struct tui_tail *tail, int64_t id)
 {
     for (size_t i = 0; i < tail->track_count; i++) {
-        size_t at = (tail->track_last + i) % tail->track_count;
-        if (tail->track[at].id == id) {
-            tail->track_last = at;
-            return &tail->track[at];
+        size_t place = (tail->track_last + i) % tail->track_count;
+        if (tail->track[place].id == id) {
+            tail->track_last = place;
+            return &tail->track[place];
         }
     }
     return NULL;
@@ -133,29 +133,32 @@ static struct track *track_of(struct tui_tail *tail, int64_t id)
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
 /* Row b joins row a: means weighted by their steps. */
-static void join(struct an_step_point *a, const struct an_step_point *b)
+static void join(struct an_step_point *row, const struct an_step_point *added)
 {
-    double n = (double)a->steps, m = (double)b->steps, whole = n * a->ms + m * b->ms;
-    a->tokens_per_s =
-        whole > 0 ? (a->tokens_per_s * n * a->ms + b->tokens_per_s * m * b->ms) / whole : NAN;
-    a->ms = whole / (n + m);
-    a->worst_ms = a->worst_ms > b->worst_ms ? a->worst_ms : b->worst_ms;
-    if (!a->detailed)
-        memcpy(a->class_ms, b->class_ms, sizeof a->class_ms);
-    a->detailed = a->detailed || b->detailed;
-    a->steps += b->steps;
+    double row_steps = (double)row->steps, added_steps = (double)added->steps,
+           whole = row_steps * row->ms + added_steps * added->ms;
+    row->tokens_per_s = whole > 0 ? (row->tokens_per_s * row_steps * row->ms +
+                                     added->tokens_per_s * added_steps * added->ms) /
+                                        whole
+                                  : NAN;
+    row->ms = whole / (row_steps + added_steps);
+    row->worst_ms = row->worst_ms > added->worst_ms ? row->worst_ms : added->worst_ms;
+    if (!row->detailed)
+        memcpy(row->class_ms, added->class_ms, sizeof row->class_ms);
+    row->detailed = row->detailed || added->detailed;
+    row->steps += added->steps;
 }
 
 static void halve_steps(struct process *process)
 {
-    size_t n = 0;
+    size_t kept = 0;
     for (size_t i = 0; i < process->count; i += 2) {
-        process->step[n] = process->step[i];
+        process->step[kept] = process->step[i];
         if (i + 1 < process->count)
-            join(&process->step[n], &process->step[i + 1]);
-        n++;
+            join(&process->step[kept], &process->step[i + 1]);
+        kept++;
     }
-    process->count = n;
+    process->count = kept;
     process->stride *= 2;
 }
 
@@ -219,30 +222,34 @@ static size_t values_most(const struct tui_tail *tail)
 }
 
 /* Mean of those that are known. */
-static double mean2(double a, double n, double b, double m)
+static double mean2(double first, double first_weight, double second, double second_weight)
 {
-    return isnan(a) ? b : isnan(b) ? a : (a * n + b * m) / (n + m);
+    return isnan(first) ? second
+           : isnan(second)
+               ? first
+               : (first * first_weight + second * second_weight) / (first_weight + second_weight);
 }
 
 static void halve_values(struct track *track)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < track->count; i += 2, n++) {
+    size_t kept = 0;
+    for (size_t i = 0; i < track->count; i += 2, kept++) {
         bool two = i + 1 < track->count;
-        track->time[n] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
-        track->value[n] = two ? mean2(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
+        track->time[kept] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
+        track->value[kept] =
+            two ? mean2(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
     }
     track->held = track->count % 2 ? track->held : track->stride + track->held;
-    track->count = n;
+    track->count = kept;
     track->stride *= 2;
 }
 
 static int add_value(struct tui_tail *tail, struct track *track, double time, double value)
 {
     if (track->count && track->held < track->stride) {
-        double n = (double)track->held;
-        track->time[track->count - 1] = (track->time[track->count - 1] * n + time) / (n + 1);
-        track->value[track->count - 1] = mean2(track->value[track->count - 1], n, value, 1);
+        double held = (double)track->held;
+        track->time[track->count - 1] = (track->time[track->count - 1] * held + time) / (held + 1);
+        track->value[track->count - 1] = mean2(track->value[track->count - 1], held, value, 1);
         track->held++;
         return 0;
     }
@@ -277,39 +284,39 @@ static int on_counter(void *ctx, const struct store_counter *counter)
 
 /* ---- small tables ------------------------------------------------------------------------------------------------------------- */
 
-static int on_process(void *ctx, const struct store_process *x)
+static int on_process(void *ctx, const struct store_process *row)
 {
     struct tui_tail *tail = ctx;
-    if (process_of(tail, x->id))
+    if (process_of(tail, row->id))
         return 0;
     if ((tail->rc = room_for(&tail->process, &tail->process_room, tail->process_count,
                              sizeof *tail->process)))
         return tail->rc;
-    struct process *p = &tail->process[tail->process_count];
-    *p = (struct process){
-        .id = x->id, .rank = x->rank, .pid = x->pid, .host = copy(x->host), .stride = 1};
-    if (!p->host)
+    struct process *process = &tail->process[tail->process_count];
+    *process = (struct process){
+        .id = row->id, .rank = row->rank, .pid = row->pid, .host = copy(row->host), .stride = 1};
+    if (!process->host)
         return tail->rc = TACHO_ENOMEM;
     tail->process_count++;
     return 0;
 }
 
-static int on_track(void *ctx, const struct store_track *x)
+static int on_track(void *ctx, const struct store_track *row)
 {
     struct tui_tail *tail = ctx;
     if ((tail->rc =
              room_for(&tail->track, &tail->track_room, tail->track_count, sizeof *tail->track)))
         return tail->rc;
-    struct track *k = &tail->track[tail->track_count++];
-    *k = (struct track){.id = x->id,
-                        .process = x->process,
-                        .counter = !strcmp(x->kind, "counter"),
-                        .name = copy(x->name),
-                        .unit = copy(x->unit),
-                        .device = copy(x->device),
-                        .stride = 1};
-    tail->next_track = x->id + 1;
-    return k->name && k->unit && k->device ? 0 : (tail->rc = TACHO_ENOMEM);
+    struct track *track = &tail->track[tail->track_count++];
+    *track = (struct track){.id = row->id,
+                            .process = row->process,
+                            .counter = !strcmp(row->kind, "counter"),
+                            .name = copy(row->name),
+                            .unit = copy(row->unit),
+                            .device = copy(row->device),
+                            .stride = 1};
+    tail->next_track = row->id + 1;
+    return track->name && track->unit && track->device ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
 static int on_key(void *ctx, const char *key, const char *value)
@@ -317,9 +324,9 @@ static int on_key(void *ctx, const char *key, const char *value)
     struct tui_tail *tail = ctx;
     if ((tail->rc = room_for(&tail->key, &tail->key_room, tail->key_count, sizeof *tail->key)))
         return tail->rc;
-    struct key *k = &tail->key[tail->key_count++];
-    *k = (struct key){copy(key), copy(value)};
-    return k->key && k->value ? 0 : (tail->rc = TACHO_ENOMEM);
+    struct key *row = &tail->key[tail->key_count++];
+    *row = (struct key){copy(key), copy(value)};
+    return row->key && row->value ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
 const char *tui_tail_key(const struct tui_tail *tail, const char *key)
@@ -345,23 +352,24 @@ int64_t tui_tail_slices(const struct tui_tail *tail)
     return tail->slices;
 }
 
-int tui_tail_poll(struct tui_tail *tail, store_reader *r, int64_t rows)
+int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows)
 {
     int rc;
     tail->rc = 0;
     tail->left = rows;
     keys_free(tail);
-    if ((rc = store_run_each(r, on_key, tail)) || (rc = store_process_each(r, on_process, tail)) ||
-        (rc = store_track_each(r, tail->next_track, on_track, tail)) ||
-        (rc = store_last_id(r, "slice", &tail->slices)))
+    if ((rc = store_run_each(reader, on_key, tail)) ||
+        (rc = store_process_each(reader, on_process, tail)) ||
+        (rc = store_track_each(reader, tail->next_track, on_track, tail)) ||
+        (rc = store_last_id(reader, "slice", &tail->slices)))
         return rc;
     const char *start = tui_tail_key(tail, "start.monotonic_ns");
     if (tail->start == STORE_ABSENT && start)
         tail->start = strtoll(start, NULL, 10);
-    rc = store_step_from(r, tail->next_step, on_step, tail);
+    rc = store_step_from(reader, tail->next_step, on_step, tail);
     if (rc < 0 || tail->left <= 0)
         return rc < 0 ? rc : 1;
-    rc = store_counter_each(r, tail->next_counter, on_counter, tail);
+    rc = store_counter_each(reader, tail->next_counter, on_counter, tail);
     return rc < 0 ? rc : tail->left <= 0;
 }
 
@@ -371,8 +379,8 @@ void tui_tail_learn(struct tui_tail *tail, const struct an_result *result)
 {
     for (size_t i = 0; i < result->step_point_count; i++) {
         const struct an_step_point *point = &result->step_points[i];
-        for (size_t k = 0; point->detailed && k < tail->process_count; k++) {
-            struct process *process = &tail->process[k];
+        for (size_t other = 0; point->detailed && other < tail->process_count; other++) {
+            struct process *process = &tail->process[other];
             if (!process->count ||
                 (process->rank == STORE_ABSENT ? 0 : process->rank) != point->rank)
                 continue;
@@ -396,51 +404,51 @@ void tui_tail_learn(struct tui_tail *tail, const struct an_result *result)
 
 /* ---- a model ------------------------------------------------------------------------------------------------------------------ */
 
-static int number_order(const void *x, const void *y)
+static int number_order(const void *left, const void *right)
 {
-    const double *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
+    const double *first = left, *second = right;
+    return (*first > *second) - (*first < *second);
 }
 
 static void recent(const struct tui_tail *tail, struct tui_model *model)
 {
     double all[TUI_RECENT], rate = 0;
-    size_t n = 0;
+    size_t count = 0;
     model->recent_ms = model->recent_tokens_per_s = NAN;
     for (size_t i = 0; i < tail->process_count; i++) {
         const struct process *process = &tail->process[i];
-        int64_t have = process->seen < TUI_RECENT ? process->seen : TUI_RECENT;
+        int64_t known = process->seen < TUI_RECENT ? process->seen : TUI_RECENT;
         double ms = 0, tokens = 0;
-        for (int64_t k = 0; k < have; k++) {
-            ms += process->ms[k];
-            tokens += process->tokens[k];
-            if (!n)
-                all[k] = process->ms[k];
+        for (int64_t slot = 0; slot < known; slot++) {
+            ms += process->ms[slot];
+            tokens += process->tokens[slot];
+            if (!count)
+                all[slot] = process->ms[slot];
         }
-        n = n ? n : (size_t)have;
+        count = count ? count : (size_t)known;
         rate += ms > 0 && tokens > 0 ? tokens / ms * 1e3 : 0;
     }
-    if (!n)
+    if (!count)
         return;
-    qsort(all, n, sizeof *all, number_order);
-    model->recent_ms = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
+    qsort(all, count, sizeof *all, number_order);
+    model->recent_ms = count % 2 ? all[count / 2] : (all[count / 2 - 1] + all[count / 2]) / 2;
     model->recent_tokens_per_s = rate > 0 ? rate : NAN;
 }
 
-static int step_order(const void *x, const void *y)
+static int step_order(const void *left, const void *right)
 {
-    const struct an_step_point *a = x, *b = y;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->start_s > b->start_s) - (a->start_s < b->start_s);
+    const struct an_step_point *first = left, *second = right;
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    return (first->start_s > second->start_s) - (first->start_s < second->start_s);
 }
 
 static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < tail->process_count; i++)
-        n += tail->process[i].count;
-    struct an_step_point *row = malloc((n ? n : 1) * sizeof *row);
+        count += tail->process[i].count;
+    struct an_step_point *row = malloc((count ? count : 1) * sizeof *row);
     if (!row)
         return false;
     model->memory[0] = row;
@@ -453,44 +461,44 @@ static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
         model->steps_seen = process->seen > model->steps_seen ? process->seen : model->steps_seen;
     }
     if (tail->process_count > 1)
-        qsort(row, n, sizeof *row, step_order);
+        qsort(row, count, sizeof *row, step_order);
     return true;
 }
 
-static const char *put(char **at, const char *text)
+static const char *put(char **end, const char *text)
 {
-    char *from = *at;
-    size_t n = strlen(text) + 1;
-    memcpy(from, text, n);
-    *at += n;
-    return from;
+    char *begin = *end;
+    size_t bytes = strlen(text) + 1;
+    memcpy(begin, text, bytes);
+    *end += bytes;
+    return begin;
 }
 
-static int series_order(const void *x, const void *y)
+static int series_order(const void *left, const void *right)
 {
-    const struct tui_series *a = x, *b = y;
-    int order = strcmp(a->name, b->name);
+    const struct tui_series *first = left, *second = right;
+    int order = strcmp(first->name, second->name);
     if (order)
         return order;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return strcmp(a->device, b->device);
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    return strcmp(first->device, second->device);
 }
 
 static bool copy_series(struct tui_tail *tail, struct tui_model *model)
 {
-    size_t n = 0, values = 0, bytes = 1;
+    size_t count = 0, values = 0, bytes = 1;
     for (size_t i = 0; i < tail->track_count; i++) {
         const struct track *track = &tail->track[i];
         const struct process *process = process_of(tail, track->process);
         if (!track->counter || !track->count)
             continue;
-        n++;
+        count++;
         values += track->count;
         bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) +
                  (process ? strlen(process->host) : 0) + 4;
     }
-    struct tui_series *row = calloc(n ? n : 1, sizeof *row);
+    struct tui_series *row = calloc(count ? count : 1, sizeof *row);
     double *value = malloc((values ? values : 1) * 2 * sizeof *value);
     char *text = malloc(bytes);
     model->memory[1] = row;

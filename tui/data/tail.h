@@ -17,7 +17,7 @@ void tui_tail_free(struct tui_tail *tail);
 
 /* Reads what was written since the last call, at most about so many rows. 1: there is more; 0: no
  * more; or a TACHO_E* code. The tables are the same file's as in the calls before. */
-int tui_tail_poll(struct tui_tail *tail, store_reader *r, int64_t rows);
+int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows);
 
 /* Steps of which an analysis saw the parts get their class_ms. */
 void tui_tail_learn(struct tui_tail *tail, const struct an_result *result);

@@ -15,8 +15,8 @@ int tui_cells_resize(struct tui_cells *cells, int rows, int columns)
 {
     rows = rows > 0 ? rows : 0;
     columns = columns > 0 ? columns : 0;
-    size_t n = (size_t)rows * (size_t)columns;
-    struct tui_cell *cell = realloc(cells->cell, (n ? n : 1) * sizeof *cell);
+    size_t count = (size_t)rows * (size_t)columns;
+    struct tui_cell *cell = realloc(cells->cell, (count ? count : 1) * sizeof *cell);
     if (!cell)
         return TACHO_ENOMEM;
     cells->cell = cell;
@@ -55,13 +55,13 @@ static struct tui_cell *cell_at(struct tui_cells *cells, struct tui_rect area, i
 }
 
 /* A cell is about to change: the other half of a wide character must not stay behind. */
-static void break_wide(struct tui_cells *cells, struct tui_cell *at)
+static void break_wide(struct tui_cells *cells, struct tui_cell *cell)
 {
-    size_t i = (size_t)(at - cells->cell), columns = (size_t)cells->columns;
-    if (!at->glyph && i % columns)
-        at[-1].glyph = ' ';
-    if (i % columns + 1 < columns && !at[1].glyph)
-        at[1].glyph = ' ';
+    size_t i = (size_t)(cell - cells->cell), columns = (size_t)cells->columns;
+    if (!cell->glyph && i % columns)
+        cell[-1].glyph = ' ';
+    if (i % columns + 1 < columns && !cell[1].glyph)
+        cell[1].glyph = ' ';
 }
 
 void tui_cells_clear(struct tui_cells *cells, struct tui_rect area)
@@ -69,8 +69,8 @@ void tui_cells_clear(struct tui_cells *cells, struct tui_rect area)
     area = tui_inside(cells, area);
     for (int row = 0; row < area.rows; row++)
         for (int column = 0; column < area.columns; column++) {
-            struct tui_cell *at = cell_at(cells, area, row, column);
-            *at = (struct tui_cell){' ', TUI_NORMAL};
+            struct tui_cell *cell = cell_at(cells, area, row, column);
+            *cell = (struct tui_cell){' ', TUI_NORMAL};
         }
 }
 
@@ -78,16 +78,16 @@ void tui_cells_clear(struct tui_cells *cells, struct tui_rect area)
 static bool put(struct tui_cells *cells, struct tui_rect area, int row, int column,
                 enum tui_style style, uint32_t glyph, int width)
 {
-    struct tui_cell *at = cell_at(cells, area, row, column),
+    struct tui_cell *cell = cell_at(cells, area, row, column),
                     *right = width > 1 ? cell_at(cells, area, row, column + 1) : NULL;
-    if (!at || (width > 1 && !right))
+    if (!cell || (width > 1 && !right))
         return false;
-    break_wide(cells, at);
-    *at = (struct tui_cell){glyph, (uint8_t)style};
+    break_wide(cells, cell);
+    *cell = (struct tui_cell){glyph, (uint8_t)style};
     if (right) {
         break_wide(cells, right);
         *right = (struct tui_cell){0, (uint8_t)style};
-        at->glyph = glyph; /* breaking the right half has taken the left one for its own */
+        cell->glyph = glyph; /* breaking the right half has taken the left one for its own */
     }
     return true;
 }
@@ -109,19 +109,19 @@ static uint32_t ellipsis(const struct tui_cells *cells)
 int tui_text(struct tui_cells *cells, struct tui_rect area, int row, int column,
              enum tui_style style, const char *text)
 {
-    struct tui_rect in = tui_inside(cells, area);
-    long end = (long)in.column + in.columns -
+    struct tui_rect visible = tui_inside(cells, area);
+    long end = (long)visible.column + visible.columns -
                area.column; /* first column of the rectangle that cannot be seen */
-    int at = column;
+    int next = column;
     char cell[16];
     if (row < 0 || row >= area.rows || column < 0 || column >= end)
         return 0;
-    for (size_t n = strlen(text), taken; n; text += taken, n -= taken) {
+    for (size_t left = strlen(text), taken; left; text += taken, left -= taken) {
         int columns;
-        taken = rep_show(cell, text, n, cells->glyphs != TUI_ASCII, &columns);
+        taken = rep_show(cell, text, left, cells->glyphs != TUI_ASCII, &columns);
         if (!columns)
             continue; /* a combining mark has no cell */
-        if (at + columns > end) {
+        if (next + columns > end) {
             put(cells, area, row, (int)end - 1, style, ellipsis(cells), 1);
             return (int)end - column;
         }
@@ -129,31 +129,32 @@ int tui_text(struct tui_cells *cells, struct tui_rect area, int row, int column,
              i += bytes) { /* an escape is several characters */
             long code = rep_decode(cell + i, length - i, &bytes);
             int width = rep_char_width(code);
-            put(cells, area, row, at, style, (uint32_t)code, width);
-            at += width;
+            put(cells, area, row, next, style, (uint32_t)code, width);
+            next += width;
         }
     }
-    return at - column;
+    return next - column;
 }
 
 int tui_printf(struct tui_cells *cells, struct tui_rect area, int row, int column,
                enum tui_style style, const char *format, ...)
 {
     char text[PRINT_BYTES];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     return tui_text(cells, area, row, column, style, text);
 }
 
 int tui_width(const struct tui_cells *cells, const char *text)
 {
     char cell[16];
-    int columns = 0, w;
-    for (size_t n = strlen(text), taken; n && columns < 100000; text += taken, n -= taken) {
-        taken = rep_show(cell, text, n, cells->glyphs != TUI_ASCII, &w);
-        columns += w;
+    int columns = 0, width;
+    for (size_t left = strlen(text), taken; left && columns < 100000;
+         text += taken, left -= taken) {
+        taken = rep_show(cell, text, left, cells->glyphs != TUI_ASCII, &width);
+        columns += width;
     }
     return columns;
 }
@@ -161,14 +162,14 @@ int tui_width(const struct tui_cells *cells, const char *text)
 int tui_text_right(struct tui_cells *cells, struct tui_rect area, int row, enum tui_style style,
                    const char *text)
 {
-    int columns = tui_width(cells, text), at = area.columns - columns;
-    return tui_text(cells, area, row, at > 0 ? at : 0, style, text);
+    int columns = tui_width(cells, text), begin = area.columns - columns;
+    return tui_text(cells, area, row, begin > 0 ? begin : 0, style, text);
 }
 
 void tui_rule(struct tui_cells *cells, struct tui_rect area, int row)
 {
-    struct tui_rect in = tui_inside(cells, area);
-    for (int column = in.column - area.column; column < in.column - area.column + in.columns;
-         column++)
+    struct tui_rect visible = tui_inside(cells, area);
+    for (int column = visible.column - area.column;
+         column < visible.column - area.column + visible.columns; column++)
         tui_glyph(cells, area, row, column, TUI_DIM, cells->glyphs == TUI_ASCII ? '-' : 0x2500);
 }

@@ -59,10 +59,10 @@ void tui_dot(struct tui_cells *cells, struct tui_rect area, int x, int y, enum t
 void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0, int x1, int y1,
                   enum tui_style style)
 {
-    int dx = abs(x1 - x0), dy = abs(y1 - y0), n = dx > dy ? dx : dy;
-    for (int i = 0; i <= n; i++) {
-        double t = n ? (double)i / n : 0;
-        tui_dot(cells, area, (int)lround(x0 + t * (x1 - x0)), (int)lround(y0 + t * (y1 - y0)),
+    int dx = abs(x1 - x0), dy = abs(y1 - y0), steps = dx > dy ? dx : dy;
+    for (int i = 0; i <= steps; i++) {
+        double way = steps ? (double)i / steps : 0;
+        tui_dot(cells, area, (int)lround(x0 + way * (x1 - x0)), (int)lround(y0 + way * (y1 - y0)),
                 style);
     }
 }
@@ -78,15 +78,17 @@ int tui_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, 
             double fraction, enum tui_style style)
 {
     bool ascii = cells->glyphs == TUI_ASCII;
-    int steps = ascii ? 1 : 8, length = (int)lround(limited(fraction) * columns * steps), at = 0;
+    int steps = ascii ? 1 : 8, length = (int)lround(limited(fraction) * columns * steps),
+        written = 0;
     if (columns <= 0)
         return 0;
     length = !length && fraction > 0 ? 1 : length;
-    for (; at < length / steps; at++)
-        tui_glyph(cells, area, row, column + at, style, ascii ? '#' : 0x2588);
+    for (; written < length / steps; written++)
+        tui_glyph(cells, area, row, column + written, style, ascii ? '#' : 0x2588);
     if (length % steps) /* U+2589 is seven eighths, U+258F one */
-        tui_glyph(cells, area, row, column + at++, style, 0x2590u - (uint32_t)(length % steps));
-    return at;
+        tui_glyph(cells, area, row, column + written++, style,
+                  0x2590u - (uint32_t)(length % steps));
+    return written;
 }
 
 void tui_level(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction,
@@ -109,14 +111,14 @@ void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column
         tui_glyph(cells, area, row, column, TUI_DIM, '?');
         return;
     }
-    double f = limited(fraction);
-    int style = TUI_HEAT + (int)lround(f * 7);
+    double shown = limited(fraction);
+    int style = TUI_HEAT + (int)lround(shown * 7);
     uint32_t glyph =
-        cells->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(f * 8)] : shade[lround(f * 4)];
-    tui_glyph(cells, area, row, column, f > 0 ? (enum tui_style)style : TUI_DIM, glyph);
+        cells->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(shown * 8)] : shade[lround(shown * 4)];
+    tui_glyph(cells, area, row, column, shown > 0 ? (enum tui_style)style : TUI_DIM, glyph);
 }
 
-void tui_stack(struct tui_cells *c, struct tui_rect area, int row, int column, int columns,
+void tui_stack(struct tui_cells *surface, struct tui_rect area, int row, int column, int columns,
                const struct tui_part *part, size_t count)
 {
     int cells[TUI_PARTS_MOST];
@@ -145,51 +147,51 @@ void tui_stack(struct tui_cells *c, struct tui_rect area, int row, int column, i
         dealt++;
     }
     for (size_t i = 0; i < count; i++)
-        for (int k = 0; k < cells[i]; k++)
-            tui_glyph(c, area, row, column++, part[i].style, part[i].letter);
+        for (int cell = 0; cell < cells[i]; cell++)
+            tui_glyph(surface, area, row, column++, part[i].style, part[i].letter);
 }
 
 /* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
+static int ascending(const void *left, const void *right)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    double first = *(const double *)left, second = *(const double *)right;
+    return (first > second) - (first < second);
 }
 
-static double middle(const double *sorted, size_t n)
+static double middle(const double *sorted, size_t count)
 {
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
 /* Above which value one is an outlier: 0.6745 (x - median) / MAD > 3.5. */
-static double outlier_limit(double *sorted, double *scratch, size_t n, double *median)
+static double outlier_limit(double *sorted, double *scratch, size_t count, double *median)
 {
-    *median = middle(sorted, n);
-    for (size_t i = 0; i < n; i++)
+    *median = middle(sorted, count);
+    for (size_t i = 0; i < count; i++)
         scratch[i] = fabs(sorted[i] - *median);
-    qsort(scratch, n, sizeof *scratch, ascending);
-    double limit = *median + 3.5 / 0.6745 * middle(scratch, n),
+    qsort(scratch, count, sizeof *scratch, ascending);
+    double limit = *median + 3.5 / 0.6745 * middle(scratch, count),
            worth = *median + 0.1 * fabs(*median);
-    return n < 8 ? INFINITY : limit > worth ? limit : worth;
+    return count < 8 ? INFINITY : limit > worth ? limit : worth;
 }
 
 bool tui_range_of(const double *value, size_t count, struct tui_range *out)
 {
     double *sorted = malloc((2 * count + 1) * sizeof *sorted), median;
-    size_t n = 0;
+    size_t known = 0;
     *out = (struct tui_range){0, 1, INFINITY};
     for (size_t i = 0; sorted && i < count; i++)
         if (isfinite(value[i]))
-            sorted[n++] = value[i];
-    if (!n) {
+            sorted[known++] = value[i];
+    if (!known) {
         free(sorted);
         return false;
     }
-    qsort(sorted, n, sizeof *sorted, ascending);
-    out->limit = outlier_limit(sorted, sorted + n, n, &median);
+    qsort(sorted, known, sizeof *sorted, ascending);
+    out->limit = outlier_limit(sorted, sorted + known, known, &median);
     out->low = sorted[0];
-    size_t last = n - 1;
+    size_t last = known - 1;
     while (last && sorted[last] > out->limit)
         last--;
     out->high = sorted[last];
@@ -200,7 +202,7 @@ bool tui_range_of(const double *value, size_t count, struct tui_range *out)
     }
     if (!(out->high > out->low))
         out->high = out->low + 1;
-    if (last < n - 1)
+    if (last < known - 1)
         out->high += (out->high - out->low) / 3; /* spikes stand out */
     free(sorted);
     return true;
@@ -238,30 +240,31 @@ static size_t first_from(const struct tui_samples *samples, double x)
 
 /* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one
  * that is held there. */
-static void merged(const struct tui_samples *samples, int i, int n, double *mean, double *most)
+static void merged(const struct tui_samples *samples, int i, int places, double *mean, double *most)
 {
-    double width = (samples->high - samples->low) / n, x0 = samples->low + i * width, sum = 0;
+    double width = (samples->high - samples->low) / places, begin = samples->low + i * width,
+           sum = 0;
     size_t known = 0;
     *mean = NAN;
     *most = -INFINITY;
     bool moment =
         samples->x && samples->x[samples->count - 1] >=
                           samples->end; /* the last value has no width: its place is drawn */
-    if (!(width > 0) || x0 > samples->end || (x0 >= samples->end && !moment))
+    if (!(width > 0) || begin > samples->end || (begin >= samples->end && !moment))
         return;
     double eps = (samples->x ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
-    size_t from = first_from(samples, x0 + eps),
-           to = i + 1 == n ? samples->count : first_from(samples, x0 + width + eps);
-    if (to <= from) { /* held */
-        if (samples->x && !from--)
+    size_t first = first_from(samples, begin + eps),
+           end = i + 1 == places ? samples->count : first_from(samples, begin + width + eps);
+    if (end <= first) { /* held */
+        if (samples->x && !first--)
             return;
-        to = from + 1;
+        end = first + 1;
     }
-    for (size_t k = from; k < to && k < samples->count; k++)
-        if (isfinite(samples->value[k])) {
-            sum += samples->value[k];
+    for (size_t sample = first; sample < end && sample < samples->count; sample++)
+        if (isfinite(samples->value[sample])) {
+            sum += samples->value[sample];
             known++;
-            *most = samples->value[k] > *most ? samples->value[k] : *most;
+            *most = samples->value[sample] > *most ? samples->value[sample] : *most;
         }
     if (known)
         *mean = sum / (double)known;

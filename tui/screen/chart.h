@@ -47,7 +47,7 @@ struct tui_part {
 #define TUI_PARTS_MOST 16
 /* One row of `columns` cells, each with the letter of its part; cells are dealt out so that a part
  * of 1/2 cell is seen where there is room, and none is off by a whole cell otherwise. */
-void tui_stack(struct tui_cells *c, struct tui_rect area, int row, int column, int columns,
+void tui_stack(struct tui_cells *surface, struct tui_rect area, int row, int column, int columns,
                const struct tui_part *part, size_t count);
 
 /* ---- one quantity over time ----------------------------------------------------------------------------------------------- */

@@ -11,11 +11,11 @@
 #define TICKS_MOST 16
 
 /* Where a value lies between the ends of the axis: 0..1 inside. */
-static double place(const struct tui_axis *axis, double v)
+static double place(const struct tui_axis *axis, double value)
 {
     if (axis->log)
-        return v > 0 ? log(v / axis->low) / log(axis->high / axis->low) : -INFINITY;
-    return (v - axis->low) / (axis->high - axis->low);
+        return value > 0 ? log(value / axis->low) / log(axis->high / axis->low) : -INFINITY;
+    return (value - axis->low) / (axis->high - axis->low);
 }
 
 static bool is_usable(const struct tui_axis *axis)
@@ -37,34 +37,35 @@ static double round_step(double width, size_t most)
 
 size_t tui_ticks(const struct tui_axis *axis, size_t most, double tick[TICKS_MOST])
 {
-    size_t n = 0;
+    size_t count = 0;
     most = most < TICKS_MOST ? most : TICKS_MOST;
     if (!most || !is_usable(axis))
         return 0;
     if (axis->log) {
-        double first = ceil(log10(axis->low) - 1e-9), last = floor(log10(axis->high) + 1e-9);
+        double first = ceil(log10(axis->low) - 1e-9),
+               last = floor(log10(axis->high) + 1e-9);
         double every = ceil((last - first + 1) / (double)most);
-        for (double e = first; e <= last && n < most; e += every < 1 ? 1 : every)
-            tick[n++] = pow(10, e);
-        return n;
+        for (double power = first; power <= last && count < most; power += every < 1 ? 1 : every)
+            tick[count++] = pow(10, power);
+        return count;
     }
     double width = axis->high - axis->low, step = round_step(width, most > 1 ? most - 1 : 1);
     double first = ceil(axis->low / step - 1e-9) * step;
-    for (int i = 0; n < most; i++) { /* multiplied, not added up: round numbers stay round */
-        double v = first + i * step;
-        if (v > axis->high + step * 1e-9)
+    for (int i = 0; count < most; i++) { /* multiplied, not added up: round numbers stay round */
+        double value = first + i * step;
+        if (value > axis->high + step * 1e-9)
             break;
-        tick[n++] = fabs(v) < step * 1e-9 ? 0 : v;
+        tick[count++] = fabs(value) < step * 1e-9 ? 0 : value;
     }
-    return n;
+    return count;
 }
 
 void tui_range_settle(struct tui_range *range)
 {
     struct tui_axis axis = {.low = range->low, .high = range->high};
     double tick[16];
-    size_t n = tui_ticks(&axis, 5, tick);
-    double step = n > 1 ? tick[1] - tick[0] : 0;
+    size_t count = tui_ticks(&axis, 5, tick);
+    double step = count > 1 ? tick[1] - tick[0] : 0;
     if (!(step > 0))
         return;
     range->low = floor(range->low / step + 1e-9) * step;
@@ -76,12 +77,12 @@ void tui_range_settle(struct tui_range *range)
 static int label_columns(const struct tui_cells *cells, const struct tui_axis *axis, size_t most)
 {
     double tick[TICKS_MOST];
-    size_t n = tui_ticks(axis, most, tick);
+    size_t count = tui_ticks(axis, most, tick);
     int widest = 0;
     char text[32];
-    for (size_t i = 0; i < n; i++) {
-        int w = tui_width(cells, axis->text(text, tick[i]));
-        widest = w > widest ? w : widest;
+    for (size_t i = 0; i < count; i++) {
+        int width = tui_width(cells, axis->text(text, tick[i]));
+        widest = width > widest ? width : widest;
     }
     return widest;
 }
@@ -89,13 +90,13 @@ static int label_columns(const struct tui_cells *cells, const struct tui_axis *a
 static void draw_y(const struct tui_plot *plot, struct tui_rect labels, size_t most)
 {
     double tick[TICKS_MOST];
-    size_t n = tui_ticks(&plot->y, most, tick);
+    size_t count = tui_ticks(&plot->y, most, tick);
     char text[32];
     bool ascii = plot->cells->glyphs == TUI_ASCII;
     int taken = -1;
     for (int row = 0; row < labels.rows; row++)
         tui_glyph(plot->cells, labels, row, labels.columns - 1, TUI_DIM, ascii ? '|' : 0x2502);
-    for (size_t i = n; i-- > 0;) {
+    for (size_t i = count; i-- > 0;) {
         int row = (int)lround((1 - place(&plot->y, tick[i])) * (labels.rows - 1));
         struct tui_rect left = {labels.row, labels.column, labels.rows, labels.columns - 1};
         if (row <= taken)
@@ -109,19 +110,19 @@ static void draw_y(const struct tui_plot *plot, struct tui_rect labels, size_t m
 static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
 {
     double tick[TICKS_MOST];
-    size_t n = tui_ticks(&plot->x, (size_t)(labels.columns / 10 + 1), tick);
+    size_t count = tui_ticks(&plot->x, (size_t)(labels.columns / 10 + 1), tick);
     char text[32];
     int free_from = 0, name = plot->x.name ? tui_width(plot->cells, plot->x.name) + 1 : 0;
     name = name < labels.columns / 2 ? name : 0; /* at the right end, where the axis leads */
-    for (size_t i = 0; i < n; i++) {
-        int at = (int)lround(place(&plot->x, tick[i]) * (labels.columns - 1)),
-            w = tui_width(plot->cells, plot->x.text(text, tick[i]));
-        int from = at - w / 2;
-        from = from < 0 ? 0 : from;
-        if (from < free_from || from + w > labels.columns - name)
+    for (size_t i = 0; i < count; i++) {
+        int middle = (int)lround(place(&plot->x, tick[i]) * (labels.columns - 1)),
+            width = tui_width(plot->cells, plot->x.text(text, tick[i]));
+        int begin = middle - width / 2;
+        begin = begin < 0 ? 0 : begin;
+        if (begin < free_from || begin + width > labels.columns - name)
             continue;
-        tui_text(plot->cells, labels, 0, from, TUI_DIM, text);
-        free_from = from + w + 1;
+        tui_text(plot->cells, labels, 0, begin, TUI_DIM, text);
+        free_from = begin + width + 1;
     }
     if (name)
         tui_text_right(plot->cells, labels, 0, TUI_DIM, plot->x.name);

@@ -13,25 +13,25 @@
 
 size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next)
 {
-    size_t at = 0, blank = 0, n = strlen(text), taken;
+    size_t length = 0, blank = 0, bytes = strlen(text), taken;
     char cell[16];
-    int used = 0, w;
-    for (; at < n; at += taken) {
-        taken = rep_show(cell, text + at, n - at, cells->glyphs != TUI_ASCII, &w);
-        if (text[at] == ' ')
-            blank = at;
-        if (used + w > columns)
+    int used = 0, width;
+    for (; length < bytes; length += taken) {
+        taken = rep_show(cell, text + length, bytes - length, cells->glyphs != TUI_ASCII, &width);
+        if (text[length] == ' ')
+            blank = length;
+        if (used + width > columns)
             break;
-        used += w;
+        used += width;
     }
-    *next = at;
-    if (at == n)
-        return n;
+    *next = length;
+    if (length == bytes)
+        return bytes;
     if (blank) {
         *next = blank + 1;
         return blank;
     }
-    return at;
+    return length;
 }
 
 int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int column,
@@ -78,26 +78,26 @@ struct tui_line tui_line_begin(struct tui_cells *cells, struct tui_rect area, in
 
 int tui_item_room(struct tui_line *line, int columns)
 {
-    int at = line->column > line->first ? line->column + 2 : line->column;
-    if (columns <= 0 || at + columns > line->area.columns)
+    int begin = line->column > line->first ? line->column + 2 : line->column;
+    if (columns <= 0 || begin + columns > line->area.columns)
         return -1;
-    line->column = at + columns;
-    return at;
+    line->column = begin + columns;
+    return begin;
 }
 
 bool tui_item(struct tui_line *line, enum tui_style style, const char *format, ...)
 {
     char text[512];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     bool first = line->column == line->first;
-    int before = line->column, at = tui_item_room(line, tui_width(line->cells, text));
-    if (at < 0 && !first)
+    int before = line->column, begin = tui_item_room(line, tui_width(line->cells, text));
+    if (begin < 0 && !first)
         return false;
-    tui_text(line->cells, line->area, line->row, at < 0 ? before : at, style, text);
-    line->column = at < 0 ? line->area.columns : line->column;
+    tui_text(line->cells, line->area, line->row, begin < 0 ? before : begin, style, text);
+    line->column = begin < 0 ? line->area.columns : line->column;
     return true;
 }
 
@@ -169,29 +169,29 @@ const char *tui_class_word(int class)
 
 void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT])
 {
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        pct[k] = !budget->reason && budget->pct[k].valid ? budget->pct[k].value : 0;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        pct[class] = !budget->reason && budget->pct[class].valid ? budget->pct[class].value : 0;
 }
 
 void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
                    const double pct[AN_CLASS_COUNT])
 {
     struct tui_part part[AN_CLASS_COUNT];
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        part[k] =
-            (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k)};
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        part[class] = (struct tui_part){pct[class], (enum tui_style)(TUI_CLASS + class),
+                                        tui_class_letter(cells, class)};
     tui_stack(cells, area, row, column, columns, part, AN_CLASS_COUNT);
 }
 
 /* The class of the n-th largest share; -1: there are not so many. */
-static int nth_largest(const double pct[AN_CLASS_COUNT], int n)
+static int nth_largest(const double pct[AN_CLASS_COUNT], int place)
 {
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
         int before = 0;
         for (int i = 0; i < AN_CLASS_COUNT; i++)
-            before += pct[i] > pct[k] || (i < k && !(pct[i] < pct[k]));
-        if (before == n)
-            return pct[k] > 0 ? k : -1;
+            before += pct[i] > pct[class] || (i < class && !(pct[i] < pct[class]));
+        if (before == place)
+            return pct[class] > 0 ? class : -1;
     }
     return -1;
 }
@@ -200,24 +200,24 @@ int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int
                      const double pct[AN_CLASS_COUNT])
 {
     int column = 0, used = 0;
-    for (int n = 0; n < AN_CLASS_COUNT && rows > 0; n++) {
+    for (int place = 0; place < AN_CLASS_COUNT && rows > 0; place++) {
         char text[64];
-        int k = nth_largest(pct, n);
-        if (k < 0 || pct[k] < 0.05)
+        int class = nth_largest(pct, place);
+        if (class < 0 || pct[class] < 0.05)
             break;
-        snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0,
-                 pct[k]);
-        int w = 1 + tui_width(cells, text);
-        if (column && column + w > area.columns) {
+        snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(class), pct[class] < 0.95 ? 1 : 0,
+                 pct[class]);
+        int width = 1 + tui_width(cells, text);
+        if (column && column + width > area.columns) {
             if (used + 1 == rows)
                 break;
             used++;
             column = 0;
         }
-        tui_glyph(cells, area, row + used, column, (enum tui_style)(TUI_CLASS + k),
-                  tui_class_letter(cells, k));
+        tui_glyph(cells, area, row + used, column, (enum tui_style)(TUI_CLASS + class),
+                  tui_class_letter(cells, class));
         tui_text(cells, area, row + used, column + 1, TUI_NORMAL, text);
-        column += w + 2;
+        column += width + 2;
     }
     return column ? used + 1 : 0;
 }
@@ -233,13 +233,13 @@ static void page_line(struct tui_cells *cells, struct tui_rect area, int row, co
     int column = 0;
     while (length) {
         const char *escape = memchr(line, '\x1b', length);
-        size_t n = escape ? (size_t)(escape - line) : length;
-        n = n < sizeof part ? n : sizeof part - 1;
-        memcpy(part, line, n);
-        part[n] = 0;
+        size_t bytes = escape ? (size_t)(escape - line) : length;
+        bytes = bytes < sizeof part ? bytes : sizeof part - 1;
+        memcpy(part, line, bytes);
+        part[bytes] = 0;
         column += tui_text(cells, area, row, column, *bold ? TUI_TITLE : TUI_NORMAL, part);
-        line += n;
-        length -= n;
+        line += bytes;
+        length -= bytes;
         if (escape && line == escape) {
             size_t skip = length >= 4 ? 4 : length; /* ESC [ 1 m, ESC [ 0 m */
             *bold = length > 2 && line[2] == '1';
@@ -276,12 +276,12 @@ static char *section_text(const struct tui_cells *cells, int columns,
 /* Lines of the text; blank ones at its end are cut off. */
 static int count_lines(char *text)
 {
-    size_t n = strlen(text);
+    size_t length = strlen(text);
     int lines = 0;
-    while (n > 1 && text[n - 1] == '\n' && text[n - 2] == '\n')
-        text[--n] = 0;
-    for (const char *p = text; *p; p++)
-        lines += *p == '\n';
+    while (length > 1 && text[length - 1] == '\n' && text[length - 2] == '\n')
+        text[--length] = 0;
+    for (const char *character = text; *character; character++)
+        lines += *character == '\n';
     return lines;
 }
 
@@ -302,7 +302,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
     char *text = section_text(cells, area.columns, result, sections);
     if (!text)
         return;
-    int lines = count_lines(text), at = 0;
+    int lines = count_lines(text), index = 0;
     bool bold = false;
     int most = lines > area.rows ? lines - area.rows : 0;
     state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
@@ -314,16 +314,16 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
         snprintf(more, sizeof more, area.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
                  below == 1 ? "line" : "lines");
     tui_text_right(cells, area, area.rows - 1, TUI_DIM, more);
-    for (const char *line = text; *line; at++) {
+    for (const char *line = text; *line; index++) {
         size_t length = strcspn(line, "\n");
-        if (at >= state->top &&
-            at - state->top <
+        if (index >= state->top &&
+            index - state->top <
                 area.rows) /* the last one leaves room for what says that there are more */
             page_line(cells,
-                      at - state->top == area.rows - 1
+                      index - state->top == area.rows - 1
                           ? tui_left(area, area.columns - tui_width(cells, more))
                           : area,
-                      at - state->top, line, length, &bold);
+                      index - state->top, line, length, &bold);
         line += length + (line[length] == '\n');
     }
     free(text);

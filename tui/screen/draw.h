@@ -81,14 +81,14 @@ struct tui_curve {
 bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
                   struct tui_curve *out);
 /* With its unit: "98 %", "3.1 GiB", "412 ms"; "n/a" for NAN. Returns buf (48 bytes). */
-const char *tui_quantity(char *buf, const char *unit, double v);
+const char *tui_quantity(char *buf, const char *unit, double value);
 /* The series of that name in the order of their means, lowest first: the n-th, modulo how many
  * there are (*count). NULL: none.
  */
-const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name, int n,
-                                           size_t *count);
+const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name,
+                                           int place, size_t *count);
 /* Seconds of the run as the text of an axis: "1.5 s". */
-const char *tui_seconds(char *buf, double v);
+const char *tui_seconds(char *buf, double seconds);
 /* Whose counter it is, where several have it: behind its label. */
 void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
                      struct tui_curve *curve);

@@ -50,38 +50,38 @@ static const struct shown {
     {"gpu_nvlink_rx", "NVLink receive", "bytes/s", 1, true},
 };
 
-const char *tui_quantity(char *buf, const char *unit, double v)
+const char *tui_quantity(char *buf, const char *unit, double value)
 {
-    if (!isfinite(v))
+    if (!isfinite(value))
         snprintf(buf, 48, "n/a");
     else if (!strcmp(unit, "bytes"))
-        snprintf(buf, 48, "%s", BYTES_TEXT(v));
+        snprintf(buf, 48, "%s", BYTES_TEXT(value));
     else if (!strcmp(unit, "bytes/s"))
-        snprintf(buf, 48, "%s/s", BYTES_TEXT(v));
+        snprintf(buf, 48, "%s/s", BYTES_TEXT(value));
     else if (!strcmp(unit, "ns"))
-        snprintf(buf, 48, "%s", TIME_TEXT(v));
+        snprintf(buf, 48, "%s", TIME_TEXT(value));
     else if (!strcmp(unit, "%"))
-        snprintf(buf, 48, "%.0f %%", v);
+        snprintf(buf, 48, "%.0f %%", value);
     else if (!strcmp(unit, "/s"))
-        snprintf(buf, 48, "%s", SI_TEXT(v, "/s"));
+        snprintf(buf, 48, "%s", SI_TEXT(value, "/s"));
     else if (!strcmp(unit, "cores"))
-        snprintf(buf, 48, "%.2f cores", v);
+        snprintf(buf, 48, "%.2f cores", value);
     else
-        snprintf(buf, 48, "%s%s%.12s", NUMBER_TEXT(v), *unit ? " " : "", unit);
+        snprintf(buf, 48, "%s%s%.12s", NUMBER_TEXT(value), *unit ? " " : "", unit);
     return buf;
 }
 
-const char *tui_seconds(char *buf, double v)
+const char *tui_seconds(char *buf, double seconds)
 {
-    return page_time(buf, v * 1e9);
+    return page_time(buf, seconds * 1e9);
 }
 
-static void values_of(const struct tui_series *series, const struct shown *as,
+static void values_of(const struct tui_series *series, const struct shown *shown,
                       struct tui_curve *out)
 {
-    double scale = as ? as->scale : 1, *time_s = out->value + series->count;
+    double scale = shown ? shown->scale : 1, *time_s = out->value + series->count;
     out->time_s = time_s;
-    if (!as || !as->per_s) {
+    if (!shown || !shown->per_s) {
         for (size_t i = 0; i < series->count; i++) {
             time_s[out->count] = series->time_s[i];
             out->value[out->count++] = series->value[i] * scale;
@@ -90,34 +90,36 @@ static void values_of(const struct tui_series *series, const struct shown *as,
     }
     size_t before = SIZE_MAX;
     for (size_t i = 0; i < series->count; i++) {
-        double dt = before == SIZE_MAX ? 0 : series->time_s[i] - series->time_s[before];
+        double elapsed = before == SIZE_MAX ? 0 : series->time_s[i] - series->time_s[before];
         if (!isfinite(series->value[i]))
             continue;
-        if (dt > 0 &&
+        if (elapsed > 0 &&
             series->value[i] >= series->value[before]) { /* less than before: it began anew */
             time_s[out->count] = series->time_s[before];
-            out->value[out->count++] = (series->value[i] - series->value[before]) / dt * scale;
+            out->value[out->count++] = (series->value[i] - series->value[before]) / elapsed * scale;
         }
-        before = dt > 0 || before == SIZE_MAX ? i : before;
+        before = elapsed > 0 || before == SIZE_MAX ? i : before;
     }
 }
 
 bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
                   struct tui_curve *out)
 {
-    const struct shown *as = NULL;
-    for (size_t i = 0; !as && i < sizeof table / sizeof *table; i++)
-        as = strcmp(table[i].name, series->name) ? NULL : &table[i];
-    *out = (struct tui_curve){
-        .unit = as ? as->unit : series->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
+    const struct shown *shown = NULL;
+    for (size_t i = 0; !shown && i < sizeof table / sizeof *table; i++)
+        shown = strcmp(table[i].name, series->name) ? NULL : &table[i];
+    *out = (struct tui_curve){.unit = shown ? shown->unit : series->unit,
+                              .last = NAN,
+                              .low = INFINITY,
+                              .high = -INFINITY};
     const char *device =
         series->device && *series->device && strcmp(series->device, "cpu") ? series->device : "";
-    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : series->name,
+    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", shown ? shown->label : series->name,
              *device ? " " : "", device);
     out->value = malloc((2 * series->count + 1) * sizeof *out->value);
     if (!out->value)
         return false;
-    values_of(series, as, out);
+    values_of(series, shown, out);
     out->now_s = series->count && series->time_s[series->count - 1] > model->now_s
                      ? series->time_s[series->count - 1]
                      : model->now_s;
@@ -138,43 +140,45 @@ bool tui_curve_of(const struct tui_model *model, const struct tui_series *series
 void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
                      struct tui_curve *curve)
 {
-    size_t n = strlen(curve->label);
+    size_t length = strlen(curve->label);
     bool several = false;
     for (size_t i = 0; i < model->series_count; i++)
         several = several ||
                   (&model->series[i] != series && !strcmp(model->series[i].name, series->name) &&
                    !strcmp(model->series[i].device, series->device));
-    if (!several || n + 24 > sizeof curve->label)
+    if (!several || length + 24 > sizeof curve->label)
         return;
     if (series->process == STORE_ABSENT)
-        snprintf(curve->label + n, sizeof curve->label - n, ", all");
+        snprintf(curve->label + length, sizeof curve->label - length, ", all");
     else if (series->rank >= 0 && series->rank != STORE_ABSENT)
-        snprintf(curve->label + n, sizeof curve->label - n, " r%" PRId64, series->rank);
+        snprintf(curve->label + length, sizeof curve->label - length, " r%" PRId64, series->rank);
     else
-        snprintf(curve->label + n, sizeof curve->label - n, " %" PRId64, series->process);
+        snprintf(curve->label + length, sizeof curve->label - length, " %" PRId64, series->process);
 }
 
 static double mean_of(const struct tui_series *series)
 {
     double sum = 0;
-    size_t n = 0;
+    size_t known = 0;
     for (size_t i = 0; i < series->count; i++)
         if (isfinite(series->value[i])) {
             sum += series->value[i];
-            n++;
+            known++;
         }
-    return n ? sum / (double)n : INFINITY;
+    return known ? sum / (double)known : INFINITY;
 }
 
-static int by_mean(const void *a, const void *b)
+static int by_mean(const void *left, const void *right)
 {
-    const struct tui_series *const *x = a, *const *y = b;
-    double p = mean_of(*x), q = mean_of(*y);
-    return p < q ? -1 : p > q ? 1 : (*x > *y) - (*x < *y);
+    const struct tui_series *const *first = left, *const *second = right;
+    double first_mean = mean_of(*first), second_mean = mean_of(*second);
+    return first_mean < second_mean   ? -1
+           : first_mean > second_mean ? 1
+                                      : (*first > *second) - (*first < *second);
 }
 
-const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name, int n,
-                                           size_t *count)
+const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name,
+                                           int place, size_t *count)
 {
     const struct tui_series **list = malloc((model->series_count + 1) * sizeof *list),
                             *found = NULL;
@@ -185,7 +189,7 @@ const struct tui_series *tui_lowest_series(const struct tui_model *model, const 
     if (list && *count) {
         long all = (long)*count;
         qsort(list, *count, sizeof *list, by_mean);
-        found = list[((n % all) + all) % all];
+        found = list[((place % all) + all) % all];
     }
     free(list);
     return found;
@@ -207,8 +211,8 @@ void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
     snprintf(text, sizeof text, "%s", tui_quantity(last, curve->unit, curve->last));
     struct tui_rect end =
         tui_right(area, area.columns - right > label ? area.columns - right : label);
-    int at = tui_text(cells, end, row, 0, TUI_NORMAL, text);
+    int columns = tui_text(cells, end, row, 0, TUI_NORMAL, text);
     snprintf(text, sizeof text, "(most %s)", tui_quantity(high, curve->unit, curve->high));
     if (area.columns >= 76 && 13 + tui_width(cells, text) <= end.columns)
-        tui_text(cells, end, row, at < 13 ? 13 : at + 1, TUI_DIM, text);
+        tui_text(cells, end, row, columns < 13 ? 13 : columns + 1, TUI_DIM, text);
 }

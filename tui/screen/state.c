@@ -6,15 +6,15 @@
 
 bool tui_holds(const char *text, const char *words)
 {
-    size_t n = strlen(words);
-    if (!n)
+    size_t length = strlen(words);
+    if (!length)
         return true;
     for (; *text; text++) {
         size_t i = 0;
-        while (i < n && text[i] &&
+        while (i < length && text[i] &&
                tolower((unsigned char)text[i]) == tolower((unsigned char)words[i]))
             i++;
-        if (i == n)
+        if (i == length)
             return true;
     }
     return false;

@@ -17,15 +17,16 @@ struct entry {
     size_t at; /* where the row stands in the table */
 };
 
-static int by_key(const void *a, const void *b)
+static int by_key(const void *left, const void *right)
 {
-    const struct entry *x = a, *y = b;
-    if (isnan(x->key) || isnan(y->key))
-        return isnan(x->key) != isnan(y->key) ? isnan(x->key) - isnan(y->key)
-                                              : (x->at > y->at) - (x->at < y->at);
-    if (x->key < y->key || x->key > y->key)
-        return x->key < y->key ? 1 : -1;
-    return (x->at > y->at) - (x->at < y->at);
+    const struct entry *first = left, *second = right;
+    if (isnan(first->key) || isnan(second->key))
+        return isnan(first->key) != isnan(second->key)
+                   ? isnan(first->key) - isnan(second->key)
+                   : (first->at > second->at) - (first->at < second->at);
+    if (first->key < second->key || first->key > second->key)
+        return first->key < second->key ? 1 : -1;
+    return (first->at > second->at) - (first->at < second->at);
 }
 
 static const char *name_of(const struct rep_table *table, const void *row, char name[REP_NAME])
@@ -36,19 +37,20 @@ static const char *name_of(const struct rep_table *table, const void *row, char 
 }
 
 /* Names sort without regard to case; qsort_r has the table. */
-static int by_name(const void *a, const void *b, void *table)
+static int by_name(const void *left, const void *right, void *table)
 {
-    const struct entry *x = a, *y = b;
-    char p[REP_NAME], q[REP_NAME];
-    int order = strcasecmp(name_of(table, x->row, p), name_of(table, y->row, q));
-    return order ? order : (x->at > y->at) - (x->at < y->at);
+    const struct entry *first = left, *second = right;
+    char first_name[REP_NAME], second_name[REP_NAME];
+    int order = strcasecmp(name_of(table, first->row, first_name),
+                           name_of(table, second->row, second_name));
+    return order ? order : (first->at > second->at) - (first->at < second->at);
 }
 
 static const struct tui_order *order_of(const struct tui_list *list,
                                         const struct tui_view_state *state)
 {
-    long n = (long)list->order_count;
-    return n ? &list->orders[((state->sort % n) + n) % n] : NULL;
+    long count = (long)list->order_count;
+    return count ? &list->orders[((state->sort % count) + count) % count] : NULL;
 }
 
 /* The rows that the filter lets through, in their order; the caller frees. */
@@ -89,11 +91,13 @@ static void seek(const struct tui_list *list, struct tui_view_state *state,
     state->seek = 0;
     if (!way || !*state->search || !count)
         return;
-    long n = (long)count, at = state->cursor < 0 ? 0 : state->cursor >= n ? n - 1 : state->cursor;
-    for (long i = 1; i <= n; i++) {
-        long k = (((at + way * i) % n) + n) % n;
-        if (tui_holds(name_of(list->table, entry[k].row, name), state->search)) {
-            state->cursor = (int)k;
+    long rows = (long)count, start = state->cursor < 0       ? 0
+                                     : state->cursor >= rows ? rows - 1
+                                                             : state->cursor;
+    for (long i = 1; i <= rows; i++) {
+        long place = (((start + way * i) % rows) + rows) % rows;
+        if (tui_holds(name_of(list->table, entry[place].row, name), state->search)) {
+            state->cursor = (int)place;
             return;
         }
     }
@@ -125,12 +129,12 @@ static void head(struct tui_cells *cells, struct tui_rect area, const struct tui
     snprintf(text, sizeof text, "%.80s%s", list->table->title,
              order && order->column < 0 ? mark : "");
     tui_text(cells, tui_left(area, name), 0, 0, TUI_TITLE, text);
-    for (size_t k = 0, column = (size_t)name; k < shown;
-         column += (size_t)list->table->column[k++].columns) {
+    for (size_t index = 0, column = (size_t)name; index < shown;
+         column += (size_t)list->table->column[index++].columns) {
         struct tui_rect cell = {area.row, area.column + (int)column, 1,
-                                list->table->column[k].columns};
-        snprintf(text, sizeof text, "%s%s", list->table->column[k].head,
-                 order && order->column == (int)k ? mark : "");
+                                list->table->column[index].columns};
+        snprintf(text, sizeof text, "%s%s", list->table->column[index].head,
+                 order && order->column == (int)index ? mark : "");
         tui_text_right(cells, cell, 0, TUI_TITLE, text);
     }
 }
@@ -152,12 +156,13 @@ static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct
     }
     tui_text(cells, tui_left(area, name_columns - 1), 0, indent, style,
              name_of(table, entry->row, name));
-    for (size_t k = 0, column = (size_t)name_columns; k < shown;
-         column += (size_t)table->column[k++].columns) {
-        struct tui_rect at = {area.row, area.column + (int)column, 1, table->column[k].columns};
+    for (size_t index = 0, column = (size_t)name_columns; index < shown;
+         column += (size_t)table->column[index++].columns) {
+        struct tui_rect place = {area.row, area.column + (int)column, 1,
+                                 table->column[index].columns};
         cell[0] = 0;
-        table->column[k].cell(cell, entry->row);
-        tui_text_right(cells, at, 0, style, cell);
+        table->column[index].cell(cell, entry->row);
+        tui_text_right(cells, place, 0, style, cell);
     }
 }
 
@@ -213,21 +218,21 @@ int tui_table_details(struct tui_cells *cells, struct tui_rect area, const struc
                       const void *row)
 {
     char name[REP_NAME], cell[REP_CELL];
-    int at = tui_paragraph(cells, tui_upper(area, area.rows > 4 ? area.rows - 2 : area.rows), 0, 0,
-                           TUI_BOLD, name_of(table, row, name));
+    int line = tui_paragraph(cells, tui_upper(area, area.rows > 4 ? area.rows - 2 : area.rows), 0,
+                             0, TUI_BOLD, name_of(table, row, name));
     int column = 0;
-    for (size_t k = 0; k < table->columns && at < area.rows; k++) {
+    for (size_t index = 0; index < table->columns && line < area.rows; index++) {
         char text[2 * REP_CELL + 8];
         cell[0] = 0;
-        table->column[k].cell(cell, row);
-        snprintf(text, sizeof text, "%.30s %s", table->column[k].head, *cell ? cell : "n/a");
-        int w = tui_width(cells, text);
-        if (column && column + w > area.columns) {
+        table->column[index].cell(cell, row);
+        snprintf(text, sizeof text, "%.30s %s", table->column[index].head, *cell ? cell : "n/a");
+        int width = tui_width(cells, text);
+        if (column && column + width > area.columns) {
             column = 0;
-            at++;
+            line++;
         }
-        tui_text(cells, area, at, column, TUI_NORMAL, text);
-        column += w + 3;
+        tui_text(cells, area, line, column, TUI_NORMAL, text);
+        column += width + 3;
     }
-    return at + (column > 0);
+    return line + (column > 0);
 }

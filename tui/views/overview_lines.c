@@ -28,32 +28,34 @@ static bool has_loader(const struct tui_model *model)
 
 static void loader(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_loader *x = &r_of(model)->loader;
+    const struct an_loader *loader = &r_of(model)->loader;
     size_t queues;
     const struct tui_series *series = tui_lowest_series(model, "queue_depth", 0, &queues);
-    if (x->wait_ms_per_step.valid)
-        tui_item(line, TUI_NORMAL, "waits %s a step", TIME_TEXT(x->wait_ms_per_step.value * 1e6));
-    if (x->workers.valid && x->workers_needed.valid)
-        tui_item(line, x->workers.value < x->workers_needed.value ? TUI_WARN : TUI_NORMAL,
-                 "workers %" PRId64 ", needs %" PRId64, x->workers.value, x->workers_needed.value);
-    else if (x->workers.valid)
-        tui_item(line, TUI_NORMAL, "workers %" PRId64, x->workers.value);
+    if (loader->wait_ms_per_step.valid)
+        tui_item(line, TUI_NORMAL, "waits %s a step",
+                 TIME_TEXT(loader->wait_ms_per_step.value * 1e6));
+    if (loader->workers.valid && loader->workers_needed.valid)
+        tui_item(line, loader->workers.value < loader->workers_needed.value ? TUI_WARN : TUI_NORMAL,
+                 "workers %" PRId64 ", needs %" PRId64, loader->workers.value,
+                 loader->workers_needed.value);
+    else if (loader->workers.valid)
+        tui_item(line, TUI_NORMAL, "workers %" PRId64, loader->workers.value);
     if (series && series->count) {
         double most = 0;
         for (size_t i = 0; i < series->count; i++)
             most = series->value[i] > most ? series->value[i] : most;
         tui_item(line, TUI_DIM, "queue");
-        int at = tui_item_room(line, 8);
+        int column = tui_item_room(line, 8);
         struct tui_samples samples = tui_samples_of(series->value, series->count, 0);
-        if (at >= 0)
-            tui_spark(line->cells, line->area, line->row, at, 8, &samples, 0, most,
+        if (column >= 0)
+            tui_spark(line->cells, line->area, line->row, column, 8, &samples, 0, most,
                       TUI_CLASS + AN_CLASS_INPUT);
         tui_item(line, TUI_NORMAL, "%.3g", series->last);
     }
-    for (size_t i = 0; i < x->stage_count; i++)
-        if (x->stages[i].ms_per_batch.valid && strcmp(x->stages[i].name, "queue_wait"))
-            tui_item(line, TUI_NORMAL, "%.20s %s", x->stages[i].name,
-                     TIME_TEXT(x->stages[i].ms_per_batch.value * 1e6));
+    for (size_t i = 0; i < loader->stage_count; i++)
+        if (loader->stages[i].ms_per_batch.valid && strcmp(loader->stages[i].name, "queue_wait"))
+            tui_item(line, TUI_NORMAL, "%.20s %s", loader->stages[i].name,
+                     TIME_TEXT(loader->stages[i].ms_per_batch.value * 1e6));
 }
 
 /* ---- communication -------------------------------------------------------------------------------------------------------------- */
@@ -66,34 +68,36 @@ static bool has_communication(const struct tui_model *model)
 
 static void communication(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_communication *x = &r_of(model)->communication;
+    const struct an_communication *communication = &r_of(model)->communication;
     const struct an_comm_rank *last = NULL;
-    if (x->exposed_ms.valid)
-        tui_item(line, TUI_NORMAL, "exposed %s a step", TIME_TEXT(x->exposed_ms.value * 1e6));
+    if (communication->exposed_ms.valid)
+        tui_item(line, TUI_NORMAL, "exposed %s a step",
+                 TIME_TEXT(communication->exposed_ms.value * 1e6));
     else
-        tui_item(line, TUI_NORMAL, "%s a step", TIME_TEXT(x->total_ms.value * 1e6));
-    for (size_t i = 0; i < x->rank_count; i++)
-        if (x->ranks[i].last_pct.valid &&
-            (!last || x->ranks[i].last_pct.value > last->last_pct.value))
-            last = &x->ranks[i];
+        tui_item(line, TUI_NORMAL, "%s a step", TIME_TEXT(communication->total_ms.value * 1e6));
+    for (size_t i = 0; i < communication->rank_count; i++)
+        if (communication->ranks[i].last_pct.valid &&
+            (!last || communication->ranks[i].last_pct.value > last->last_pct.value))
+            last = &communication->ranks[i];
     bool waits =
-        x->exposed_waiting_ms.valid && (!x->exposed_transfer_ms.valid ||
-                                        x->exposed_waiting_ms.value > x->exposed_transfer_ms.value);
+        communication->exposed_waiting_ms.valid &&
+        (!communication->exposed_transfer_ms.valid ||
+         communication->exposed_waiting_ms.value > communication->exposed_transfer_ms.value);
     for (int i = 0; i < 2; i++) { /* the larger part first, and who is waited for */
-        const struct an_value *part =
-            waits == (i == 0) ? &x->exposed_waiting_ms : &x->exposed_transfer_ms;
+        const struct an_value *part = waits == (i == 0) ? &communication->exposed_waiting_ms
+                                                        : &communication->exposed_transfer_ms;
         if (part->valid)
             tui_item(line, TUI_NORMAL, "%s %s",
-                     part == &x->exposed_waiting_ms ? "waiting" : "transfer",
+                     part == &communication->exposed_waiting_ms ? "waiting" : "transfer",
                      TIME_TEXT(part->value * 1e6));
-        if (part == &x->exposed_waiting_ms && last && x->rank_count > 1)
+        if (part == &communication->exposed_waiting_ms && last && communication->rank_count > 1)
             tui_item(line, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank,
                      last->last_pct.value);
     }
-    if (x->bytes_per_step.valid)
-        tui_item(line, TUI_NORMAL, "%s a step", BYTES_TEXT(x->bytes_per_step.value));
-    if (x->overlap_pct.valid)
-        tui_item(line, TUI_NORMAL, "hidden %.0f %%", x->overlap_pct.value);
+    if (communication->bytes_per_step.valid)
+        tui_item(line, TUI_NORMAL, "%s a step", BYTES_TEXT(communication->bytes_per_step.value));
+    if (communication->overlap_pct.valid)
+        tui_item(line, TUI_NORMAL, "hidden %.0f %%", communication->overlap_pct.value);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------------------------------------------ */
@@ -124,13 +128,13 @@ static void ops(struct tui_line *line, const struct tui_model *model)
     double all = work_ns(result, &only_work), rest = 0;
     int shown = 0;
     for (size_t i = 0; i < result->op_count && all > 0; i++) {
-        const struct an_op *o = &result->ops[i];
+        const struct an_op *op = &result->ops[i];
         char name[64];
-        double pct =
-            only_work || !o->share_pct.valid ? 100 * (double)o->self_ns / all : o->share_pct.value;
-        if (only_work && !an_op_is_work(o))
+        double pct = only_work || !op->share_pct.valid ? 100 * (double)op->self_ns / all
+                                                       : op->share_pct.value;
+        if (only_work && !an_op_is_work(op))
             continue;
-        rep_kernel_name(name, sizeof name, o->name);
+        rep_kernel_name(name, sizeof name, op->name);
         if (*name)
             name[1 + strcspn(name + 1, "<")] =
                 0; /* of a kernel template its arguments have no room here */
@@ -192,9 +196,9 @@ static bool newest(const struct tui_model *model, const char *name, double *valu
         struct tui_curve curve;
         if (strcmp(model->series[i].name, name) || !tui_curve_of(model, &model->series[i], &curve))
             continue;
-        int of = model->series[i].process == STORE_ABSENT;
-        sum[of] += curve.last;
-        known[of]++;
+        int whose = model->series[i].process == STORE_ABSENT;
+        sum[whose] += curve.last;
+        known[whose]++;
         *unit = curve.unit;
         free(curve.value);
     }
@@ -207,9 +211,9 @@ static void newest_item(struct tui_line *line, const struct tui_model *model, co
 {
     const char *unit;
     double value;
-    char a[48];
+    char text[48];
     if (newest(model, name, &value, &unit))
-        tui_item(line, TUI_NORMAL, "%s %s", label, tui_quantity(a, unit, value));
+        tui_item(line, TUI_NORMAL, "%s %s", label, tui_quantity(text, unit, value));
 }
 
 /* Cores that other programs keep busy: what slows a run down without a trace in it. */
@@ -230,9 +234,9 @@ static void others(struct tui_line *line, const struct tui_model *model, double 
 static void busy(struct tui_line *line, double pct)
 {
     tui_item(line, TUI_NORMAL, "cpu");
-    int at = tui_item_room(line, 8);
-    if (at >= 0)
-        tui_bar(line->cells, line->area, line->row, at, 8, pct / 100, TUI_SERIES + 2);
+    int column = tui_item_room(line, 8);
+    if (column >= 0)
+        tui_bar(line->cells, line->area, line->row, column, 8, pct / 100, TUI_SERIES + 2);
     tui_item(line, TUI_NORMAL, "%.0f %%", pct);
 }
 
@@ -316,10 +320,10 @@ static const struct {
 
 int tui_overview_lines(const struct tui_model *model)
 {
-    int n = 0;
+    int count = 0;
     for (size_t i = 0; i < LINES; i++)
-        n += lines[i].has(model);
-    return n;
+        count += lines[i].has(model);
+    return count;
 }
 
 void tui_overview_draw_lines(struct tui_cells *cells, struct tui_rect area,

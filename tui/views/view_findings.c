@@ -102,13 +102,13 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     const struct an_result *result = tui_result(cells, area, model);
     if (!result)
         return;
-    int n = (int)result->finding_count;
-    if (!n) {
+    int count = (int)result->finding_count;
+    if (!count) {
         none(cells, area, result);
         return;
     }
     if (state->open) {
-        tui_state_clamp(state, n, 1);
+        tui_state_clamp(state, count, 1);
         state->top = state->cursor;
         entry(cells, tui_upper(area, 1), &result->findings[state->cursor], state->cursor + 1, true);
         state->page = area.rows > 2 ? area.rows - 1 : 1;
@@ -117,22 +117,22 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         return;
     }
     bool beside = area.columns >= 120;
-    int shown = n < area.rows / 3 || beside ? n : area.rows / 3 > 1 ? area.rows / 3 : 1;
-    tui_state_clamp(state, n, shown);
+    int shown = count < area.rows / 3 || beside ? count : area.rows / 3 > 1 ? area.rows / 3 : 1;
+    tui_state_clamp(state, count, shown);
     state->page = shown;
     struct tui_rect list = beside ? tui_left(area, 54) : tui_upper(area, shown),
                     rest = beside ? tui_right(area, 57) : tui_lower(area, shown);
-    for (int i = state->top; i < n && i - state->top < list.rows; i++)
+    for (int i = state->top; i < count && i - state->top < list.rows; i++)
         entry(cells, tui_upper(tui_lower(list, i - state->top), 1), &result->findings[i], i + 1,
               i == state->cursor);
     if (!beside) {
         tui_rule(cells, rest, 0);
         rest = tui_lower(rest, 1);
-    } else if (n > 1) {
-        tui_text(cells, tui_lower(list, n + 1), 0, 0, TUI_DIM, "gains do not add up");
+    } else if (count > 1) {
+        tui_text(cells, tui_lower(list, count + 1), 0, 0, TUI_DIM, "gains do not add up");
     }
     state->span = 0;
-    if (state->cursor >= 0 && state->cursor < n)
+    if (state->cursor >= 0 && state->cursor < count)
         card_part(cells, rest, &result->findings[state->cursor], &state->span, "Enter");
 }
 

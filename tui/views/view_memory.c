@@ -79,20 +79,21 @@ static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struc
 static int each_curve(struct tui_cells *cells, struct tui_rect area, int row,
                       const struct tui_model *model)
 {
-    int n = 0;
+    int drawn = 0;
     for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
         size_t owners = 1;
-        for (int k = 0; k < (int)owners && k < OWNERS_MOST; k++) {
-            const struct tui_series *series = tui_lowest_series(model, curves[i], -1 - k, &owners);
+        for (int owner = 0; owner < (int)owners && owner < OWNERS_MOST; owner++) {
+            const struct tui_series *series =
+                tui_lowest_series(model, curves[i], -1 - owner, &owners);
             struct tui_curve curve;
             if (!series || series->count < 2 || !tui_curve_of(model, series, &curve))
                 continue;
             tui_curve_owner(model, series, &curve);
-            tui_curve_row(cells, area, row + n++, &curve);
+            tui_curve_row(cells, area, row + drawn++, &curve);
             free(curve.value);
         }
     }
-    return n;
+    return drawn;
 }
 
 static void draw_curves(struct tui_cells *cells, struct tui_rect area,
@@ -121,7 +122,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     if (!result)
         return;
     const struct an_memory *memory = &result->memory;
-    int n = each_curve(cells, (struct tui_rect){0, 0, 0, 0}, 0, model);
+    int curve_count = each_curve(cells, (struct tui_rect){0, 0, 0, 0}, 0, model);
     bool capacity =
         !memory->reason && memory->capacity_bytes.valid && memory->capacity_bytes.value > 0;
     struct tui_panel panel[PANELS] = {
@@ -136,7 +137,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                   70,
                   draw_tags,
                   {0}},
-        [CURVES] = {n ? 2 : 0, n ? n + 1 : 0, 60, draw_curves, {0}},
+        [CURVES] = {curve_count ? 2 : 0, curve_count ? curve_count + 1 : 0, 60, draw_curves, {0}},
     };
     tui_panels_draw(cells, area, panel, PANELS, model, state);
 }

@@ -18,8 +18,8 @@ enum { OPS, TREE, BY_FIRST, MODES = BY_FIRST + 4 };
 
 static double op_share(const void *row)
 {
-    const struct an_op *o = row;
-    return o->share_pct.valid ? o->share_pct.value : (double)o->self_ns * 1e-12;
+    const struct an_op *op = row;
+    return op->share_pct.valid ? op->share_pct.value : (double)op->self_ns * 1e-12;
 }
 static double op_count(const void *row)
 {
@@ -27,8 +27,8 @@ static double op_count(const void *row)
 }
 static double op_mean(const void *row)
 {
-    const struct an_op *o = row;
-    return o->mean_us.valid ? o->mean_us.value : NAN;
+    const struct an_op *op = row;
+    return op->mean_us.valid ? op->mean_us.value : NAN;
 }
 static double op_total(const void *row)
 {
@@ -36,13 +36,13 @@ static double op_total(const void *row)
 }
 static double op_max(const void *row)
 {
-    const struct an_op *o = row;
-    return o->max_ns.valid ? (double)o->max_ns.value : NAN;
+    const struct an_op *op = row;
+    return op->max_ns.valid ? (double)op->max_ns.value : NAN;
 }
 static double op_flops(const void *row)
 {
-    const struct an_op *o = row;
-    return o->flops_per_s.valid ? o->flops_per_s.value : NAN;
+    const struct an_op *op = row;
+    return op->flops_per_s.valid ? op->flops_per_s.value : NAN;
 }
 /* Columns as rep_table_ops has them, of ranges and of kernels. */
 static const struct tui_order of_ranges[] = {{0, op_share}, {4, op_total}, {1, op_count},
@@ -100,12 +100,13 @@ static void fold(struct tui_view_state *state, uint64_t path)
         state->folded[state->folds++] = path;
 }
 
-static int by_time(const void *a, const void *b, void *flame)
+static int by_time(const void *left, const void *right, void *flame)
 {
-    const struct an_flame *f = flame;
-    const struct an_flame_row *x = &f->row[*(const uint32_t *)a],
-                              *y = &f->row[*(const uint32_t *)b];
-    return x->total_ns != y->total_ns ? x->total_ns < y->total_ns ? 1 : -1 : (x > y) - (x < y);
+    const struct an_flame *tree = flame;
+    const struct an_flame_row *first = &tree->row[*(const uint32_t *)left],
+                              *second = &tree->row[*(const uint32_t *)right];
+    return first->total_ns != second->total_ns ? first->total_ns < second->total_ns ? 1 : -1
+                                               : (first > second) - (first < second);
 }
 
 /* The tree while it is laid out in rows. */
@@ -122,31 +123,31 @@ struct tree {
 static size_t flatten(const struct tree *tree, uint32_t row, int depth, uint64_t path,
                       struct node *out)
 {
-    size_t n = 0;
+    size_t count = 0;
     path = hash_of(path, tree->flame->row[row].name);
     bool parent = tree->first[row + 1] > tree->first[row],
          folded = parent && (depth + 1 >= tree->most) != (fold_of(tree->state, path) >= 0);
-    out[n++] = (struct node){row, depth, path, parent, folded};
+    out[count++] = (struct node){row, depth, path, parent, folded};
     for (uint32_t i = tree->first[row]; !folded && i < tree->first[row + 1]; i++)
-        n += flatten(tree, tree->child[i], depth + 1, path, out + n);
-    return n;
+        count += flatten(tree, tree->child[i], depth + 1, path, out + count);
+    return count;
 }
 
 /* All rows that are unfolded, or their parents, and hold the filter; the caller frees. */
 static struct node *nodes_of(const struct an_flame *flame, int most,
-                             const struct tui_view_state *state, size_t *count)
+                             const struct tui_view_state *state, size_t *shown)
 {
-    size_t n = flame->row_count, all, kept = 0;
-    uint32_t *first = calloc(n + 2, sizeof *first), *child = calloc(n + 1, sizeof *child);
-    struct node *out = calloc(n + 1, sizeof *out);
+    size_t count = flame->row_count, all, kept = 0;
+    uint32_t *first = calloc(count + 2, sizeof *first), *child = calloc(count + 1, sizeof *child);
+    struct node *out = calloc(count + 1, sizeof *out);
     if (first && child && out) {
-        for (size_t i = 1; i < n; i++)
+        for (size_t i = 1; i < count; i++)
             first[flame->row[i].parent + 2]++;
-        for (size_t i = 2; i < n + 2; i++)
+        for (size_t i = 2; i < count + 2; i++)
             first[i] += first[i - 1];
-        for (size_t i = 1; i < n; i++)
+        for (size_t i = 1; i < count; i++)
             child[first[flame->row[i].parent + 1]++] = (uint32_t)i;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time,
                     (void *)(uintptr_t)flame);
         all = flatten(&(struct tree){flame, first, child, state, most}, 0, 0,
@@ -155,7 +156,7 @@ static struct node *nodes_of(const struct an_flame *flame, int most,
             if (!*state->filter || tui_holds(flame->row[out[i].row].name, state->filter))
                 out[kept++] = out[i];
     }
-    *count = kept;
+    *shown = kept;
     free(first);
     free(child);
     return out;
@@ -170,25 +171,27 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
     double all = flame->row[0].total_ns > 0 ? (double)flame->row[0].total_ns : 1;
     for (int i = 0; selected && i < area.columns; i++)
         tui_glyph(cells, area, row, i, style, ' ');
-    int at = area.columns - numbers - bar;
-    if (at < 10)
-        at = area.columns - 8;
+    int column = area.columns - numbers - bar;
+    if (column < 10)
+        column = area.columns - 8;
     bool ascii = cells->glyphs == TUI_ASCII;
     if (node->parent)
-        tui_glyph(cells, tui_left(area, at - 1), row, 2 * node->depth, selected ? style : TUI_DIM,
+        tui_glyph(cells, tui_left(area, column - 1), row, 2 * node->depth,
+                  selected ? style : TUI_DIM,
                   node->folded ? ascii ? '+' : 0x25b8
                   : ascii      ? '-'
                                : 0x25be);
-    tui_text(cells, tui_left(area, at - 1), row, 2 * node->depth + 2, style,
+    tui_text(cells, tui_left(area, column - 1), row, 2 * node->depth + 2, style,
              *flame_row->name ? flame_row->name : "(unnamed)");
-    tui_printf(cells, area, row, at, style, "%5.1f %%", 100 * (double)flame_row->total_ns / all);
-    if (area.columns - at < numbers)
+    tui_printf(cells, area, row, column, style, "%5.1f %%",
+               100 * (double)flame_row->total_ns / all);
+    if (area.columns - column < numbers)
         return;
-    tui_text_right(cells, tui_left(area, at + 17), row, style,
+    tui_text_right(cells, tui_left(area, column + 17), row, style,
                    TIME_TEXT((double)flame_row->total_ns));
-    tui_printf(cells, area, row, at + 18, style, "%8" PRId64, flame_row->count);
+    tui_printf(cells, area, row, column + 18, style, "%8" PRId64, flame_row->count);
     if (bar)
-        tui_bar(cells, area, row, at + 28, bar - 2, (double)flame_row->total_ns / all,
+        tui_bar(cells, area, row, column + 28, bar - 2, (double)flame_row->total_ns / all,
                 selected ? TUI_SELECTED : TUI_SERIES);
 }
 
@@ -197,10 +200,10 @@ static void seek(const struct an_flame *flame, const struct node *node, int coun
                  struct tui_view_state *state)
 {
     for (int i = 1; state->seek && *state->search && i <= count; i++) {
-        int at = (state->cursor + state->seek * i) % count;
-        at += at < 0 ? count : 0;
-        if (tui_holds(flame->row[node[at].row].name, state->search)) {
-            state->cursor = at;
+        int place = (state->cursor + state->seek * i) % count;
+        place += place < 0 ? count : 0;
+        if (tui_holds(flame->row[node[place].row].name, state->search)) {
+            state->cursor = place;
             break;
         }
     }

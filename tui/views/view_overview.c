@@ -30,16 +30,18 @@ static const struct an_step_point *points_of(const struct tui_model *model, size
  * the caller frees `value`. Steps left out of statistics are in the picture. */
 static struct tui_samples durations(const struct an_step_point *step, size_t all, bool grows)
 {
-    size_t n = 0;
-    double *ns = malloc((2 * all + 1) * sizeof *ns), *x = ns + all;
+    size_t count = 0;
+    double *ns = malloc((2 * all + 1) * sizeof *ns), *index = ns + all;
     bool ascends = true;
-    for (; ns && n < all && step[n].rank == step[0].rank; n++) {
-        ns[n] = (step[n].steps > 1 ? step[n].worst_ms : step[n].ms) * 1e6;
-        x[n] = (double)(step[n].index - step[0].index);
-        ascends = ascends && (!n || x[n] > x[n - 1]);
+    for (; ns && count < all && step[count].rank == step[0].rank; count++) {
+        ns[count] = (step[count].steps > 1 ? step[count].worst_ms : step[count].ms) * 1e6;
+        index[count] = (double)(step[count].index - step[0].index);
+        ascends = ascends && (!count || index[count] > index[count - 1]);
     }
-    double end = !n ? 0 : ascends ? x[n - 1] + (double)step[n - 1].steps : (double)n;
-    return (struct tui_samples){ns, ascends ? x : NULL, n, 0, tui_slots(end, grows), end};
+    double end = !count    ? 0
+                 : ascends ? index[count - 1] + (double)step[count - 1].steps
+                           : (double)count;
+    return (struct tui_samples){ns, ascends ? index : NULL, count, 0, tui_slots(end, grows), end};
 }
 
 /* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
@@ -67,9 +69,9 @@ static void statistics(const struct tui_model *model, char text[160])
         }
 }
 
-static const char *step_text(char *buf, double v)
+static const char *step_text(char *buf, double step)
 {
-    snprintf(buf, 32, "%.0f", v);
+    snprintf(buf, 32, "%.0f", step);
     return buf;
 }
 
@@ -88,8 +90,8 @@ static void trend(struct tui_cells *cells, struct tui_rect area, const char *lab
     if (samples->high > samples->end)
         tui_range_settle(&range);
     if (area.rows >= 5) {
-        int w = tui_text(cells, area, 0, 1, TUI_TITLE, label);
-        tui_text(cells, area, 0, 3 + w, TUI_NORMAL, figures);
+        int width = tui_text(cells, area, 0, 1, TUI_TITLE, label);
+        tui_text(cells, area, 0, 3 + width, TUI_NORMAL, figures);
         struct tui_axis y = {.low = range.low, .high = range.high, .text = text};
         struct tui_plot p = tui_plot_open(cells, tui_lower(area, 1), x, y);
         tui_plot_trend(&p, samples, range.limit, style);
@@ -169,16 +171,18 @@ static void budget_rows(struct tui_cells *cells, struct tui_rect area,
     tui_class_shares(budget, pct);
     double step_ns = budget->steps > 0 ? (double)budget->step_ns / (double)budget->steps : 0;
     int row = 0;
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        if (pct[k] <= 0 || row >= area.rows)
+    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+        if (pct[class] <= 0 || row >= area.rows)
             continue;
-        tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + k), tui_class_letter(cells, k));
-        tui_text(cells, tui_left(area, 34), row, 3, TUI_NORMAL, an_class_label((enum an_class)k));
+        tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + class),
+                  tui_class_letter(cells, class));
+        tui_text(cells, tui_left(area, 34), row, 3, TUI_NORMAL,
+                 an_class_label((enum an_class) class));
         tui_text_right(cells, tui_left(area, 45), row, TUI_NORMAL,
-                       TIME_TEXT(step_ns * pct[k] / 100));
-        tui_printf(cells, area, row, 46, TUI_NORMAL, "%5.1f %%", pct[k]);
-        tui_bar(cells, area, row, 55, area.columns - 56, pct[k] / 100,
-                (enum tui_style)(TUI_CLASS + k));
+                       TIME_TEXT(step_ns * pct[class] / 100));
+        tui_printf(cells, area, row, 46, TUI_NORMAL, "%5.1f %%", pct[class]);
+        tui_bar(cells, area, row, 55, area.columns - 56, pct[class] / 100,
+                (enum tui_style)(TUI_CLASS + class));
         row++;
     }
 }
@@ -186,13 +190,13 @@ static void budget_rows(struct tui_cells *cells, struct tui_rect area,
 static int budget_classes(const struct tui_model *model)
 {
     double pct[AN_CLASS_COUNT];
-    int n = 0;
+    int count = 0;
     if (!model->result)
         return 0;
     tui_class_shares(&model->result->budget, pct);
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        n += pct[k] > 0;
-    return n;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        count += pct[class] > 0;
+    return count;
 }
 
 static void draw_budget(struct tui_cells *cells, struct tui_rect area,
@@ -274,14 +278,15 @@ static void finding_row(struct tui_cells *cells, struct tui_rect area,
         tui_paragraph(cells, area, 1, 3, TUI_NORMAL, finding->action);
         return;
     }
-    int at = column < ACTION_AT ? ACTION_AT : column + 1, used = 1;
-    size_t next, length = tui_line_of(cells, finding->action, area.columns - right - 1 - at, &next);
+    int begin = column < ACTION_AT ? ACTION_AT : column + 1, used = 1;
+    size_t next,
+        length = tui_line_of(cells, finding->action, area.columns - right - 1 - begin, &next);
     if (area.rows > 1 && next) {
-        tui_printf(cells, area, 0, at, TUI_NORMAL, "%.*s", (int)length, finding->action);
+        tui_printf(cells, area, 0, begin, TUI_NORMAL, "%.*s", (int)length, finding->action);
         used += tui_paragraph(cells, tui_left(area, area.columns - 1), 1, ACTION_AT, TUI_NORMAL,
                               finding->action + next);
     } else {
-        tui_text(cells, tui_left(area, area.columns - right - 1), 0, at, TUI_NORMAL,
+        tui_text(cells, tui_left(area, area.columns - right - 1), 0, begin, TUI_NORMAL,
                  finding->action);
     }
     tui_paragraph(cells, tui_upper(area, used + 1), used, ACTION_AT, TUI_DIM, finding->claim);
@@ -322,7 +327,7 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
                        struct tui_view_state *state)
 {
     (void)state;
-    char n[32];
+    char events[32];
     struct tui_line line = {cells, area, 0, 1, 1};
     if (area.rows <= 0)
         return;
@@ -331,8 +336,9 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
     tui_item(&line, TUI_DIM, "%" PRId64 " %s", steps, steps == 1 ? "step" : "steps");
     if (model->result) {
         const struct an_trust *trust = &model->result->trust;
-        page_si(n, (double)trust->events, "");
-        tui_item(&line, TUI_DIM, "%s%sevents", n, n[strlen(n) - 1] == ' ' ? "" : " ");
+        page_si(events, (double)trust->events, "");
+        tui_item(&line, TUI_DIM, "%s%sevents", events,
+                 events[strlen(events) - 1] == ' ' ? "" : " ");
         if (trust->lost_events.valid)
             tui_item(&line, trust->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost",
                      trust->lost_events.value);

@@ -48,12 +48,12 @@ static void draw_causes(struct tui_cells *cells, struct tui_rect area,
                         const struct an_critical_path *path)
 {
     struct tui_part part[TUI_PARTS_MOST];
-    size_t n = path->cause_count < TUI_PARTS_MOST ? path->cause_count : TUI_PARTS_MOST;
+    size_t shown = path->cause_count < TUI_PARTS_MOST ? path->cause_count : TUI_PARTS_MOST;
     int label = area.columns < 60 ? 18 : 36;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < shown; i++)
         part[i] = (struct tui_part){(double)path->causes[i].ns, style_of(i), (uint32_t)('A' + i)};
-    tui_stack(cells, area, 0, 0, area.columns, part, n);
-    for (size_t i = 0; i < n && (int)i + 1 < area.rows; i++) {
+    tui_stack(cells, area, 0, 0, area.columns, part, shown);
+    for (size_t i = 0; i < shown && (int)i + 1 < area.rows; i++) {
         const struct an_path_cause *path_cause = &path->causes[i];
         int row = (int)i + 1;
         tui_glyph(cells, area, row, 0, style_of(i), (uint32_t)('A' + i));

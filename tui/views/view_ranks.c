@@ -20,33 +20,35 @@ static const double *values_of(const struct an_heat *heat, int mode)
 }
 
 /* The rows and columns of the map that fall into one cell of the picture: the largest of them. */
-static double largest(const struct an_heat *heat, const double *v, size_t rank0, size_t rank1,
+static double largest(const struct an_heat *heat, const double *values, size_t rank0, size_t rank1,
                       size_t step0, size_t step1)
 {
     double most = NAN;
-    for (size_t r = rank0; r < rank1; r++)
-        for (size_t s = step0; s < step1; s++)
-            most = v[r * heat->steps + s] > most || isnan(most) ? v[r * heat->steps + s] : most;
+    for (size_t rank = rank0; rank < rank1; rank++)
+        for (size_t step = step0; step < step1; step++)
+            most = values[rank * heat->steps + step] > most || isnan(most)
+                       ? values[rank * heat->steps + step]
+                       : most;
     return most;
 }
 
-static void ends(const double *v, size_t n, double *low, double *high)
+static void ends(const double *values, size_t count, double *low, double *high)
 {
     *low = INFINITY;
     *high = -INFINITY;
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(v[i])) {
-            *low = fmin(*low, v[i]);
-            *high = fmax(*high, v[i]);
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(values[i])) {
+            *low = fmin(*low, values[i]);
+            *high = fmax(*high, values[i]);
         }
 }
 
 static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
                       const struct an_heat *heat, size_t first, size_t last)
 {
-    int64_t to = heat->rank[last] + heat->ranks_a_row - 1;
-    if (to > heat->rank[first])
-        tui_printf(cells, area, row, 0, TUI_NORMAL, "%" PRId64 "-%" PRId64, heat->rank[first], to);
+    int64_t end = heat->rank[last] + heat->ranks_a_row - 1;
+    if (end > heat->rank[first])
+        tui_printf(cells, area, row, 0, TUI_NORMAL, "%" PRId64 "-%" PRId64, heat->rank[first], end);
     else
         tui_printf(cells, area, row, 0, TUI_NORMAL, "rank %" PRId64, heat->rank[first]);
 }
@@ -54,28 +56,30 @@ static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
 static void scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
                   double low, double high, int columns)
 {
-    int at = tui_printf(cells, area, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, heat->index[0],
-                        heat->index[heat->steps - 1] + heat->steps_a_column - 1);
-    at += 3;
-    at += tui_text(cells, area, 0, at, TUI_DIM, TIME_TEXT(low * 1e6)) + 1;
+    int column =
+        tui_printf(cells, area, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, heat->index[0],
+                   heat->index[heat->steps - 1] + heat->steps_a_column - 1);
+    column += 3;
+    column += tui_text(cells, area, 0, column, TUI_DIM, TIME_TEXT(low * 1e6)) + 1;
     for (int i = 0; i < 9; i++)
-        tui_heat(cells, area, 0, at++, i / 8.0);
-    at += 1 + tui_text(cells, area, 0, at + 1, TUI_DIM, TIME_TEXT(high * 1e6));
+        tui_heat(cells, area, 0, column++, i / 8.0);
+    column += 1 + tui_text(cells, area, 0, column + 1, TUI_DIM, TIME_TEXT(high * 1e6));
     if (heat->steps > (size_t)columns || heat->steps_a_column > 1)
-        at += 3 + tui_text(cells, area, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
-    if (area.columns - at >= 14)
-        tui_text(cells, area, 0, at + 3, TUI_DIM, "? not known");
+        column +=
+            3 + tui_text(cells, area, 0, column + 3, TUI_DIM, "a cell: the most of its steps");
+    if (area.columns - column >= 14)
+        tui_text(cells, area, 0, column + 3, TUI_DIM, "? not known");
 }
 
 static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
                      int mode)
 {
-    const double *v = values_of(heat, mode);
+    const double *values = values_of(heat, mode);
     double low, high;
     int label = area.columns < 40 ? 6 : 10, columns = area.columns - label, rows = area.rows - 2;
-    if (!v || columns < 1)
+    if (!values || columns < 1)
         return;
-    ends(v, heat->ranks * heat->steps, &low, &high);
+    ends(values, heat->ranks * heat->steps, &low, &high);
     tui_printf(cells, area, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
     if (area.columns >= 72)
         tui_text_right(cells, tui_right(area, 34), 0, TUI_KEY, "m waiting, transfer, step time");
@@ -90,15 +94,15 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
     int wide = (area.columns - label) / (int)heat->steps;
     wide = wide < 1 ? 1 : wide > 3 ? 3 : wide; /* few steps: broad cells */
     for (int y = 0; y < rows; y++) {
-        size_t r0 = (size_t)y * heat->ranks / (size_t)rows,
-               r1 = ((size_t)y + 1) * heat->ranks / (size_t)rows;
-        row_label(cells, tui_left(area, label - 1), y + 1, heat, r0, r1 - 1);
+        size_t first_rank = (size_t)y * heat->ranks / (size_t)rows,
+               end_rank = ((size_t)y + 1) * heat->ranks / (size_t)rows;
+        row_label(cells, tui_left(area, label - 1), y + 1, heat, first_rank, end_rank - 1);
         for (int x = 0; x < columns; x++) {
-            size_t s0 = (size_t)x * heat->steps / (size_t)columns,
-                   s1 = ((size_t)x + 1) * heat->steps / (size_t)columns;
-            double value = largest(heat, v, r0, r1, s0, s1);
-            for (int k = 0; k < wide; k++)
-                tui_heat(cells, area, y + 1, label + x * wide + k,
+            size_t first_step = (size_t)x * heat->steps / (size_t)columns,
+                   end_step = ((size_t)x + 1) * heat->steps / (size_t)columns;
+            double value = largest(heat, values, first_rank, end_rank, first_step, end_step);
+            for (int i = 0; i < wide; i++)
+                tui_heat(cells, area, y + 1, label + x * wide + i,
                          high > floor ? (value - floor) / (high - floor) : value * 0);
         }
     }

@@ -38,13 +38,13 @@ static bool is_bandwidth(const struct an_ceiling *ceiling)
     return strcmp(ceiling->unit, "FLOP/s") != 0;
 }
 
-static const char *intensity_text(char *buf, double v)
+static const char *intensity_text(char *buf, double intensity)
 {
-    return page_si(buf, v, "");
+    return page_si(buf, intensity, "");
 }
-static const char *rate_text(char *buf, double v)
+static const char *rate_text(char *buf, double rate)
 {
-    return page_si(buf, v, "");
+    return page_si(buf, rate, "");
 }
 
 /* Of the roofs of arithmetic those of the types that are computed in. NULL: not drawn. */
@@ -52,9 +52,9 @@ static const char *roof_label(const struct an_result *result, size_t i)
 {
     const char *label = rep_ceiling_label(result, i);
     bool used = is_bandwidth(&result->ceilings[i]) || !*result->ceilings[i].dtype;
-    for (size_t k = 0; label && !used && k < result->point_count; k++)
-        used =
-            result->points[k].dtype && !strcmp(result->points[k].dtype, result->ceilings[i].dtype);
+    for (size_t other = 0; label && !used && other < result->point_count; other++)
+        used = result->points[other].dtype &&
+               !strcmp(result->points[other].dtype, result->ceilings[i].dtype);
     return used ? label : NULL;
 }
 
@@ -166,36 +166,36 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                  struct tui_view_state *state)
 {
     const struct an_result *result = tui_result(cells, area, model);
-    struct rep_table t;
+    struct rep_table points;
     if (!result)
         return;
-    rep_table_roofline(result, &t);
-    if (!t.count) {
+    rep_table_roofline(result, &points);
+    if (!points.count) {
         tui_absent(cells, area, 0, "No roofline",
                    result->roofline.reason ? result->roofline.reason
                                            : "no op has known FLOPs and bytes");
         return;
     }
-    struct tui_list list = {&t, orders, sizeof orders / sizeof *orders, letters};
+    struct tui_list list = {&points, orders, sizeof orders / sizeof *orders, letters};
     bool beside = area.columns >= 110;
     struct tui_rect picture =
         beside ? tui_left(area, area.columns / 2 - 1) : tui_upper(area, area.rows * 3 / 5);
-    struct tui_rect table =
+    struct tui_rect lower =
         beside ? tui_right(area, area.columns / 2) : tui_lower(area, picture.rows);
     if (area.rows < 10 && !beside) { /* too low for both: the table has all of it */
         picture.rows = 0;
-        table = area;
+        lower = area;
     }
     if (state->open && state->cursor >= 0) {
-        struct tui_rect details = tui_lower(table, table.rows > 8 ? table.rows - 4 : table.rows);
+        struct tui_rect details = tui_lower(lower, lower.rows > 8 ? lower.rows - 4 : lower.rows);
         const void *row =
-            tui_table_draw(cells, tui_upper(table, table.rows - details.rows), &list, state);
+            tui_table_draw(cells, tui_upper(lower, lower.rows - details.rows), &list, state);
         if (row)
-            tui_table_details(cells, details, &t, row);
+            tui_table_details(cells, details, &points, row);
         draw_picture(cells, picture, result, row);
         return;
     }
-    const void *row = tui_table_draw(cells, table, &list, state);
+    const void *row = tui_table_draw(cells, lower, &list, state);
     draw_picture(cells, picture, result, row);
 }
 

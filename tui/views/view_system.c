@@ -36,18 +36,18 @@ static size_t place_of(const struct tui_series *series)
 static int draw_curves(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
-    int at = 0, row = 0, rows = 0;
+    int index = 0, row = 0, rows = 0;
     for (size_t i = 0; i < model->series_count; i++)
         rows += !is_elsewhere(&model->series[i]);
     int most = rows > area.rows ? rows - area.rows : 0;
     state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
     state->top = state->cursor;
     state->page = area.rows;
-    for (size_t k = 0; k <= ORDER; k++)
+    for (size_t place = 0; place <= ORDER; place++)
         for (size_t i = 0; i < model->series_count && row < area.rows; i++) {
             struct tui_curve curve;
-            if (is_elsewhere(&model->series[i]) || place_of(&model->series[i]) != k ||
-                at++ < state->top || !tui_curve_of(model, &model->series[i], &curve))
+            if (is_elsewhere(&model->series[i]) || place_of(&model->series[i]) != place ||
+                index++ < state->top || !tui_curve_of(model, &model->series[i], &curve))
                 continue;
             tui_curve_owner(model, &model->series[i], &curve);
             tui_curve_row(cells, area, row++, &curve);
@@ -62,18 +62,18 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     static const tui_section words[] = {rep_section_system, rep_section_hardware, NULL};
     struct tui_view_state still = {.zoom = 1};
     const struct an_result *result = model->result;
-    int n = 0, most = area.columns < 60 ? area.rows / 3 : area.rows / 4;
+    int count = 0, most = area.columns < 60 ? area.rows / 3 : area.rows / 4;
     for (size_t i = 0; i < model->series_count; i++)
-        n += !is_elsewhere(&model->series[i]);
+        count += !is_elsewhere(&model->series[i]);
     int used = 0;
-    if (n) {
-        int rows = n < area.rows - most ? n : area.rows - most;
-        int at =
+    if (count) {
+        int rows = count < area.rows - most ? count : area.rows - most;
+        int width =
             tui_text(cells, area, 0, 0, TUI_TITLE,
                      area.columns < 60 ? "Counters" : "Counters over the run, newest at the right");
         int below = draw_curves(cells, tui_upper(tui_lower(area, 1), rows), model, state);
         if (below > 0)
-            tui_printf(cells, area, 0, at + 2, TUI_DIM, "%d more below: j, k", below);
+            tui_printf(cells, area, 0, width + 2, TUI_DIM, "%d more below: j, k", below);
         used = rows + 2;
     } else {
         used = tui_absent(cells, area, 0, "No counters",

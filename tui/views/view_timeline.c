@@ -56,8 +56,8 @@ static struct bin bin_of(const struct an_timeline_track *track, size_t *from, do
         sum += lap * (double)timeline_span->busy;
         bin.critical = bin.critical || timeline_span->critical;
     }
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        bin.class = ns[k] > ns[bin.class] ? k : bin.class;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        bin.class = ns[class] > ns[bin.class] ? class : bin.class;
     bin.busy = end > begin ? sum / (end - begin) : 0;
     return bin;
 }
@@ -95,11 +95,12 @@ static bool draw_path(struct tui_cells *cells, struct tui_rect area,
                       const struct an_timeline_step *step, const struct window *window)
 {
     bool any = false;
-    for (size_t k = 0; k < step->track_count; k++) {
+    for (size_t track = 0; track < step->track_count; track++) {
         size_t from = 0;
         for (int x = 0; x < window->columns; x++)
-            if (bin_at(&step->track[k], &from, window, x).critical) {
-                tui_glyph(cells, area, 0, x, TUI_CRITICAL_PATH, k < 26 ? (uint32_t)('a' + k) : '+');
+            if (bin_at(&step->track[track], &from, window, x).critical) {
+                tui_glyph(cells, area, 0, x, TUI_CRITICAL_PATH,
+                          track < 26 ? (uint32_t)('a' + track) : '+');
                 any = true;
             }
     }
@@ -108,18 +109,18 @@ static bool draw_path(struct tui_cells *cells, struct tui_rect area,
 
 static bool has_path(const struct an_timeline_step *step)
 {
-    for (size_t k = 0; k < step->track_count; k++)
-        for (size_t i = 0; i < step->track[k].span_count; i++)
-            if (step->track[k].span[i].critical)
+    for (size_t track = 0; track < step->track_count; track++)
+        for (size_t i = 0; i < step->track[track].span_count; i++)
+            if (step->track[track].span[i].critical)
                 return true;
     return false;
 }
 
 static void track_label(struct tui_cells *cells, struct tui_rect area,
-                        const struct an_timeline_step *step, size_t k, bool selected)
+                        const struct an_timeline_step *step, size_t index, bool selected)
 {
-    const struct an_timeline_track *track = &step->track[k],
-                                   *before = k ? &step->track[k - 1] : NULL;
+    const struct an_timeline_track *track = &step->track[index],
+                                   *before = index ? &step->track[index - 1] : NULL;
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
     bool nested = before && track->depth > 0 && before->process == track->process &&
                   !strcmp(before->name, track->name);
@@ -132,10 +133,10 @@ static void track_label(struct tui_cells *cells, struct tui_rect area,
         snprintf(number, sizeof number, " r%" PRId64, track->rank);
         rank = number;
     }
-    snprintf(text, sizeof text, "%c %s%.100s%s", k < 26 ? (char)('a' + k) : '+',
+    snprintf(text, sizeof text, "%c %s%.100s%s", index < 26 ? (char)('a' + index) : '+',
              nested ? "\xe2\x94\x94 " : "", nested ? "inside" : track->name, rank);
     if (nested && cells->glyphs == TUI_ASCII)
-        snprintf(text, sizeof text, "%c  inside%s", k < 26 ? (char)('a' + k) : '+', rank);
+        snprintf(text, sizeof text, "%c  inside%s", index < 26 ? (char)('a' + index) : '+', rank);
     tui_text(cells, area, 0, 0, style, text);
 }
 
@@ -144,8 +145,8 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
 {
     struct tui_axis axis = {.low = window->from_ns, .high = window->to_ns};
     double tick[16];
-    size_t n = tui_ticks(&axis, (size_t)(window->columns / 12 + 1), tick);
-    for (size_t i = 0; i < n; i++) {
+    size_t count = tui_ticks(&axis, (size_t)(window->columns / 12 + 1), tick);
+    for (size_t i = 0; i < count; i++) {
         char text[40];
         int x = (int)((tick[i] - window->from_ns) / (window->to_ns - window->from_ns) *
                       window->columns);
@@ -156,12 +157,12 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
     }
 }
 
-static int longer(const void *a, const void *b)
+static int longer(const void *left, const void *right)
 {
-    const struct an_timeline_span *const *x = a, *const *y = b;
-    return (*x)->dur_ns != (*y)->dur_ns
-               ? (*x)->dur_ns < (*y)->dur_ns ? 1 : -1
-               : ((*x)->start_ns > (*y)->start_ns) - ((*x)->start_ns < (*y)->start_ns);
+    const struct an_timeline_span *const *first = left, *const *second = right;
+    return (*first)->dur_ns != (*second)->dur_ns ? (*first)->dur_ns < (*second)->dur_ns ? 1 : -1
+                                                 : ((*first)->start_ns > (*second)->start_ns) -
+                                                       ((*first)->start_ns < (*second)->start_ns);
 }
 
 /* The longest spans of a track in the window. */
@@ -170,15 +171,15 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
 {
     const struct an_timeline_span **list =
         malloc((track->span_count ? track->span_count : 1) * sizeof *list);
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; list && i < track->span_count; i++)
         if ((double)track->span[i].start_ns < window->to_ns &&
             (double)(track->span[i].start_ns + track->span[i].dur_ns) > window->from_ns)
-            list[n++] = &track->span[i];
+            list[count++] = &track->span[i];
     if (list)
-        qsort(list, n, sizeof *list, longer);
+        qsort(list, count, sizeof *list, longer);
     bool critical = false;
-    for (size_t i = 0; list && i < n && (int)i + 1 < area.rows; i++) {
+    for (size_t i = 0; list && i < count && (int)i + 1 < area.rows; i++) {
         char name[200];
         const struct an_timeline_span *timeline_span = list[i];
         int row = (int)i + 1;
@@ -190,11 +191,11 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
         tui_glyph(cells, area, row, 24, (enum tui_style)(TUI_CLASS + (timeline_span->what & 7)),
                   tui_class_letter(cells, timeline_span->what));
         struct tui_rect rest = tui_right(area, 26);
-        int at =
+        int width =
             tui_text(cells, rest, row, 2, timeline_span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL,
                      *name ? name : "(unnamed)");
         if (timeline_span->merged > 1)
-            tui_printf(cells, rest, row, 2 + at, TUI_DIM, " and %u more, %.0f %% busy",
+            tui_printf(cells, rest, row, 2 + width, TUI_DIM, " and %u more, %.0f %% busy",
                        timeline_span->merged - 1, 100 * (double)timeline_span->busy);
         if (timeline_span->critical)
             tui_glyph(cells, rest, row, 0, TUI_CRITICAL_PATH, '*');
@@ -202,7 +203,7 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
     }
     tui_rule(cells, area, 0);
     tui_printf(cells, area, 0, 2, TUI_TITLE, " %.60s: %zu in the window, the longest first%s ",
-               track->name, n, critical ? ", * on the critical path" : "");
+               track->name, count, critical ? ", * on the critical path" : "");
     free(list);
 }
 
@@ -229,14 +230,14 @@ static void legend(struct tui_cells *cells, struct tui_rect area,
 {
     bool seen[AN_CLASS_COUNT] = {false};
     int column = 0;
-    for (size_t k = 0; k < step->track_count; k++)
-        for (size_t i = 0; i < step->track[k].span_count; i++)
-            seen[step->track[k].span[i].what & 7] = true;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (seen[k]) {
-            tui_glyph(cells, area, 0, column, (enum tui_style)(TUI_CLASS + k),
-                      tui_class_letter(cells, k));
-            column += 4 + tui_text(cells, area, 0, column + 2, TUI_DIM, tui_class_word(k));
+    for (size_t class = 0; class < step->track_count; class ++)
+        for (size_t i = 0; i < step->track[class].span_count; i++)
+            seen[step->track[class].span[i].what & 7] = true;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (seen[class]) {
+            tui_glyph(cells, area, 0, column, (enum tui_style)(TUI_CLASS + class),
+                      tui_class_letter(cells, class));
+            column += 4 + tui_text(cells, area, 0, column + 2, TUI_DIM, tui_class_word(class));
         }
     if (area.columns - column > 42)
         tui_text(cells, area, 0, column, TUI_DIM, "small letter: less than half of the cell");
@@ -269,10 +270,10 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     tui_state_clamp(state, tracks, room);
     state->page = room;
     int row = 0;
-    for (int k = state->top; k < tracks && row < room; k++, row++) {
-        const struct an_timeline_track *track = &step->track[k];
+    for (int index = state->top; index < tracks && row < room; index++, row++) {
+        const struct an_timeline_track *track = &step->track[index];
         struct tui_rect line = tui_upper(tui_lower(body, row), 1);
-        track_label(cells, tui_left(line, label - 1), step, (size_t)k, k == state->cursor);
+        track_label(cells, tui_left(line, label - 1), step, (size_t)index, index == state->cursor);
         draw_track(cells, tui_left(tui_right(line, label), window.columns), track, &window,
                    ((state->mode % MODES) + MODES) % MODES);
         if (share && step->ms > 0)
@@ -297,9 +298,9 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                    timeline->reason ? timeline->reason : result->steps.reason);
         return;
     }
-    long n = (long)timeline->step_count;
-    draw_step(cells, area, &timeline->step[((state->span % n) + n) % n], timeline->step_count,
-              state);
+    long count = (long)timeline->step_count;
+    draw_step(cells, area, &timeline->step[((state->span % count) + count) % count],
+              timeline->step_count, state);
 }
 
 const struct tui_view tui_view_timeline = {
