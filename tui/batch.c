@@ -131,7 +131,7 @@ static int program_frame(void *ctx, const struct tui_model *model)
                               .state = states[model->state],
                               .message = *model->message ? model->message : NULL,
                               .window = model->result ? model->result->run.window : NULL,
-                              .reason = model->result ? NULL : model->r_reason,
+                              .reason = model->result ? NULL : model->result_reason,
                               .now_s = model->now_s,
                               .age_s = model->age_s,
                               .recent_ms = model->recent_ms,

@@ -206,7 +206,7 @@ static size_t fitting(const struct tui_cells *cells, const char *text, int colum
 static const char *verdict_text(const struct tui_model *model, char text[VERDICT_BYTES])
 {
     const char *verdict =
-        model->result && model->result->verdict ? model->result->verdict : model->r_reason;
+        model->result && model->result->verdict ? model->result->verdict : model->result_reason;
     if (model->state != TUI_LIVE || !model->result || !model->result->steps.reason ||
         model->step_count)
         return verdict;
@@ -377,7 +377,7 @@ static const struct tui_model nothing = {.state = TUI_OPENING,
                                          .last_index = -1,
                                          .recent_ms = NAN,
                                          .recent_tokens_per_s = NAN,
-                                         .r_reason = "reading the run",
+                                         .result_reason = "reading the run",
                                          .window = ""};
 
 struct tui_layout tui_frame_layout(const struct tui_cells *cells, const struct tui_model *model,

@@ -99,13 +99,13 @@ static struct tui_model *make_model(struct tui_data *data)
     model->message = put(&text, data->message);
     model->shared = tui_shared_hold(data->shared);
     model->result = tui_shared_result(data->shared);
-    model->r_reason = model->result ? ""
+    model->result_reason = model->result ? ""
                                     : put(&text, *data->reason             ? data->reason
                                                  : data->state == TUI_LOST ? data->message
                                                                            : "reading the run");
     model->window = put(&text, *data->window ? data->window : "the whole run");
     model->age_s = data->state == TUI_LIVE && data->changed > 0 ? now - data->changed : 0;
-    model->r_age_s = model->result ? now - data->analysed : 0;
+    model->result_age_s = model->result ? now - data->analysed : 0;
     return model;
 }
 

@@ -63,9 +63,9 @@ struct tui_model {
     /* analysed; NULL until the first analysis is done (first frame), then `r_reason` says what is
      * under way or why not */
     const struct an_result *result;
-    const char *r_reason;
+    const char *result_reason;
     const char *window; /* "the whole run", "steps 421 to 450 of 450" */
-    double r_age_s;     /* since the analysis was made */
+    double result_age_s;     /* since the analysis was made */
 
     /* private to model.c, data.c */
     struct tui_shared *shared; /* owns `r` */

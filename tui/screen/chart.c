@@ -226,11 +226,11 @@ double tui_slots(double count, bool grows)
 static size_t first_from(const struct tui_samples *samples, double x)
 {
     size_t low = 0, high = samples->count;
-    if (!samples->x)
+    if (!samples->start)
         return !(x > 0) ? 0 : x >= (double)samples->count ? samples->count : (size_t)x;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (samples->x[mid] < x)
+        if (samples->start[mid] < x)
             low = mid + 1;
         else
             high = mid;
@@ -248,15 +248,15 @@ static void merged(const struct tui_samples *samples, int i, int places, double 
     *mean = NAN;
     *most = -INFINITY;
     bool moment =
-        samples->x && samples->x[samples->count - 1] >=
+        samples->start && samples->start[samples->count - 1] >=
                           samples->end; /* the last value has no width: its place is drawn */
     if (!(width > 0) || begin > samples->end || (begin >= samples->end && !moment))
         return;
-    double eps = (samples->x ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
+    double eps = (samples->start ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
     size_t first = first_from(samples, begin + eps),
            end = i + 1 == places ? samples->count : first_from(samples, begin + width + eps);
     if (end <= first) { /* held */
-        if (samples->x && !first--)
+        if (samples->start && !first--)
             return;
         end = first + 1;
     }

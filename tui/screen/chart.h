@@ -67,7 +67,7 @@ void tui_range_settle(struct tui_range *range);
 /* What a picture is made of: values from left to right. */
 struct tui_samples {
     const double *value;
-    const double *x; /* where each begins, ascending; NULL: 0, 1, 2 ... */
+    const double *start; /* where each begins, ascending; NULL: 0, 1, 2 ... */
     size_t count;
     double low, high; /* ends of the picture */
     double end;       /* where the last value ends: behind it nothing is drawn */

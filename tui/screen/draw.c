@@ -113,7 +113,7 @@ const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area
                                    const struct tui_model *model)
 {
     if (!model->result)
-        tui_absent(cells, area, 0, "No analysis yet", model->r_reason);
+        tui_absent(cells, area, 0, "No analysis yet", model->result_reason);
     return model->result;
 }
 

@@ -208,7 +208,7 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
     if (area.rows <= 0)
         return;
     if (!result || result->budget.reason) {
-        const char *why = !result                ? model->r_reason
+        const char *why = !result                ? model->result_reason
                           : result->steps.reason ? result->steps.reason
                                                  : result->budget.reason;
         tui_absent(cells, area, 0, "Where a step goes", why);

@@ -115,7 +115,7 @@ static void test_frames_of_every_size(void **state)
                           .last_index = 12,
                           .recent_ms = 12.5,
                           .recent_tokens_per_s = NAN,
-                          .r_reason = "reading the run",
+                          .result_reason = "reading the run",
                           .window = "the whole run"};
     (void)state;
     tui_ui_init(&ui);
@@ -176,7 +176,7 @@ static void test_no_step_for_long(void **state)
                               .recent_tokens_per_s = NAN,
                               .step = &step,
                               .step_count = 1,
-                              .r_reason = "",
+                              .result_reason = "",
                               .window = ""};
         char *text = header_of(&m);
         if (!strstr(text, table[i].want))

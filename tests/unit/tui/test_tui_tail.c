@@ -297,7 +297,7 @@ static void test_young(void **state)
             continue;
         if (++models == 6) {
             assert_null(m->result);
-            assert_non_null(strstr(m->r_reason, "has just begun: no step has ended yet"));
+            assert_non_null(strstr(m->result_reason, "has just begun: no step has ended yet"));
             FX(store_begin(f->s));
             add_steps(f, loss, 0, 20);
             FX(store_commit(f->s));
@@ -481,7 +481,7 @@ static void test_nothing(void **state)
     assert_int_equal(m->state, TUI_LOST);
     assert_string_equal(m->message, "absent.tacho: no such run");
     assert_null(m->result);
-    assert_true(*m->r_reason);
+    assert_true(*m->result_reason);
     tui_model_free(m);
     assert_true(tui_data_stop(d));
 }

@@ -130,7 +130,7 @@ static void test_nothing_known(void **state)
     struct an_result r;
     struct tui_model m, opening = {.run = "run",
                                    .message = "",
-                                   .r_reason = "reading the run",
+                                   .result_reason = "reading the run",
                                    .window = "",
                                    .last_index = -1};
     (void)state;
@@ -173,7 +173,7 @@ static void test_every_size(void **state)
     struct an_result r;
     struct tui_model m, opening = {.run = "run",
                                    .message = "",
-                                   .r_reason = "reading the run",
+                                   .result_reason = "reading the run",
                                    .window = "",
                                    .last_index = -1};
     (void)state;
@@ -215,7 +215,7 @@ static void test_hostile_names(void **state)
     struct tui_model m = {.run = tui_hostile(0),
                           .message = tui_hostile(1),
                           .result = &r,
-                          .r_reason = "",
+                          .result_reason = "",
                           .window = tui_hostile(2)};
     static struct tui_series series[TUI_HOSTILE_COUNT];
     static const double time_s[] = {0, 0, 1e300}, value[] = {-1e308, NAN, 1e308};

@@ -259,7 +259,7 @@ static inline void tm_training(struct fixture *f, struct an_result *r, struct tu
                             .now_s = 2.4,
                             .slices = 812330,
                             .result = r,
-                            .r_reason = "",
+                            .result_reason = "",
                             .window = "the whole run"};
     tm_steps(m, 1);
     tm_series(m);
@@ -274,7 +274,7 @@ static inline void tm_gpu(struct an_result *r, struct tui_model *m)
                             .run = "trace.json.gz",
                             .message = "",
                             .result = r,
-                            .r_reason = "",
+                            .result_reason = "",
                             .window = "the whole run"};
     tm_steps(m, 2);
     r->timeline.reason = r->flame.reason = "not in this test";
@@ -289,7 +289,7 @@ static inline void tm_nothing(struct fixture *f, struct an_result *r, struct tui
                             .run = "empty.tacho",
                             .message = "",
                             .result = r,
-                            .r_reason = "",
+                            .result_reason = "",
                             .window = "",
                             .last_index = -1};
 }
