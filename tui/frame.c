@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "reports/words/number.h"
+#include "reports/words/phrase.h"
 #include "tacho_error.h"
 #include "tui/screen/layout.h"
 #include "tui/tui.h"
@@ -334,7 +335,7 @@ static int help_draw(struct tui_cells *cells, struct tui_rect area, const struct
     const struct tui_view *view = tui_views[ui->view];
     struct help help = {cells, area, 0, ui->help_top};
     char title[160];
-    snprintf(title, sizeof title, "%s: %s", view->name, view->help ? view->help : "");
+    snprintf(title, sizeof title, "%s: %s", view->name, rep_or(view->help, ""));
     help_lines(&help, TUI_TITLE, title);
     help_lines(&help, TUI_NORMAL, view->keys);
     help_line(&help, TUI_NORMAL, "", 0);
@@ -345,7 +346,7 @@ static int help_draw(struct tui_cells *cells, struct tui_rect area, const struct
     help_lines(&help, TUI_TITLE, "views");
     for (int i = 0; tui_views[i]; i++) {
         snprintf(title, sizeof title, "%c  %-14s %s", tui_views[i]->key, tui_views[i]->name,
-                 tui_views[i]->help ? tui_views[i]->help : "");
+                 rep_or(tui_views[i]->help, ""));
         help_lines(&help, TUI_NORMAL, title);
     }
     help_line(&help, TUI_NORMAL, "", 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tacho-diff/1 (docs/diff.md).
+ * A comparison of two runs for programs: the schema tacho-diff/1 (docs/diff.md). Every key is
+ * always there; what is not known is null with a reason.
  */
 #include <math.h>
 
@@ -21,6 +22,8 @@ static void put_side(struct rep_writer *writer, const char *key,
     rep_close(writer);
 }
 
+/* Writes one compared name. What significance testing gave is null with the reason where the
+ * rows of a name were not tested. */
 static void put_row(struct rep_writer *writer, const char *key, const struct an_diff *diff,
                     const struct an_diff_row *row)
 {
@@ -80,6 +83,7 @@ static void put_gate(struct rep_writer *writer, const struct rep_diff_gate *diff
     rep_close(writer);
 }
 
+/* Writes the comparison of runs with different numbers of ranks. */
 static void put_scaling(struct rep_writer *writer, const struct an_scaling *scaling)
 {
     if (scaling->reason) {

@@ -11,13 +11,13 @@
 #include "reports/page/lines.h"
 #include "reports/page/table.h"
 #include "reports/words/kernel_name.h"
+#include "reports/words/phrase.h"
 
 /* Milliseconds with a sign: "+1.234 ms". */
 static void signed_time(char cell[REP_CELL], double ms)
 {
-    char time[REP_CELL];
-    page_time(time, fabs(ms) * 1e6);
-    snprintf(cell, REP_CELL, "%s%.28s", ms < 0 ? "-" : "+", ms == 0 ? "0" : time);
+    const char *size = ms == 0 ? "0" : TIME_TEXT(fabs(ms) * 1e6);
+    snprintf(cell, REP_CELL, "%c%.28s", ms < 0 ? '-' : '+', size);
 }
 
 REP_CELL_OF(cell_good, an_diff_row, rep_cell_real_ms, good)
@@ -32,17 +32,21 @@ static void cell_pct(char cell[REP_CELL], const void *row)
     if (!isnan(diff_row->delta_pct))
         snprintf(cell, REP_CELL, "%+.1f", diff_row->delta_pct);
 }
-/* Never colour alone: a word says what is more than noise. */
+/* Says in a word whether the change is more than noise: colour is never the only sign. */
 static void cell_sure(char cell[REP_CELL], const void *row)
 {
     const struct an_diff_row *diff_row = row;
-    snprintf(cell, REP_CELL, "%s", isnan(diff_row->p) ? "-" : diff_row->significant ? "yes" : "no");
+    rep_cell_text(cell, diff_row->significant ? "yes" : "no");
+    if (isnan(diff_row->p))
+        rep_cell_text(cell, "-");
 }
-/* Of a time in ms: three digits, down to 0.1 us. */
+/* Decimals that give a time in ms three digits, down to 0.1 us. */
 static int decimals(double ms)
 {
-    double size = fabs(ms);
-    return size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
+    int count = 0;
+    for (double size = fabs(ms); size < 100 && count < 4; size *= 10)
+        count++;
+    return count;
 }
 static void cell_interval(char cell[REP_CELL], const void *row)
 {
@@ -76,7 +80,7 @@ static void name_row(char name[REP_NAME], const void *row)
     else if (row_diff->kind == AN_DIFF_KERNEL)
         rep_kernel_name(name, REP_NAME, row_diff->name);
     else
-        snprintf(name, REP_NAME, "%.1000s", *row_diff->name ? row_diff->name : "(unnamed)");
+        snprintf(name, REP_NAME, "%.1000s", rep_or(row_diff->name, "(unnamed)"));
     size_t length = strlen(name);
     if (row_diff->merged && length < REP_NAME - 4)
         snprintf(name + length, REP_NAME - length, " *");
@@ -99,19 +103,21 @@ static void side(struct page *page, const char *label, const struct an_diff_side
                  const struct an_diff *diff)
 {
     char time[32];
+    bool capture = diff->unit == AN_DIFF_CAPTURE;
     page_label(page, label);
     if (!isnan(diff_side->step))
         page_time(time, diff_side->step * 1e6);
     else
         snprintf(time, sizeof time, "unknown");
-    if (diff->unit == AN_DIFF_CAPTURE)
+    if (capture)
         page_item(page, "capture of %s", time);
-    if (diff_side->source)
-        page_item(page, "%" PRId64 " counted steps%s%s (%.60s)", diff_side->steps,
-                  diff->unit == AN_DIFF_CAPTURE ? "" : ", median ",
-                  diff->unit == AN_DIFF_CAPTURE ? "" : time, diff_side->source);
-    else
+    if (!diff_side->source)
         page_item(page, "no steps");
+    else if (capture)
+        page_item(page, "%" PRId64 " counted steps (%.60s)", diff_side->steps, diff_side->source);
+    else
+        page_item(page, "%" PRId64 " counted steps, median %s (%.60s)", diff_side->steps, time,
+                  diff_side->source);
     if (!isnan(diff_side->tokens_per_step))
         page_item(page, "%.0f tokens a step", diff_side->tokens_per_step);
     page_item(page, "%.1000s", diff_side->file);
@@ -123,24 +129,25 @@ static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
 {
     if (isnan(diff_gate->fail_above_pct))
         return;
+    double pct = diff->step.delta_pct;
+    const char *sign = pct > 0 ? "+" : "", *note = "";
+    if (!diff_gate->failed && pct > diff_gate->fail_above_pct)
+        note = ", which is not significant";
     page_label(page, "Limit");
     page_item(page, "%s: the step may be %s %% longer, it is %s%s %%%s",
-              diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct),
-              diff->step.delta_pct > 0 ? "+" : "", NUMBER_TEXT(diff->step.delta_pct),
-              !diff_gate->failed && diff->step.delta_pct > diff_gate->fail_above_pct
-                  ? ", which is not significant"
-                  : "");
+              diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct), sign,
+              NUMBER_TEXT(pct), note);
     page_end(page);
 }
 
-/* Classes that neither run spent time in are no news; JSON has them. */
+/* Is the row worth a line? Classes that neither run spent time in are left to JSON. */
 static bool is_news(const struct an_diff_row *row)
 {
     return row->kind != AN_DIFF_CLASS || row->good != 0 || row->bad != 0;
 }
 
-/* Runs with different numbers of ranks: how well the second uses them, and which classes cost more
- * of a rank's time. */
+/* For runs with different numbers of ranks: how well the second uses them, and which classes cost
+ * more of a rank's time. */
 static void scaling(struct page *page, const struct an_diff *diff)
 {
     const struct an_scaling *scaling = &diff->scaling;
@@ -175,6 +182,8 @@ static void scaling(struct page *page, const struct an_diff *diff)
     page_end(page);
 }
 
+/* Everything above the tables: the verdict, both runs, a note, scaling, the test of
+ * significance, and the limit of --fail-above. */
 static void head(struct page *page, const struct an_diff *diff,
                  const struct rep_diff_gate *diff_gate)
 {
@@ -201,6 +210,7 @@ static void head(struct page *page, const struct an_diff *diff,
     gate_line(page, diff_gate, diff);
 }
 
+/* Writes the rows that are worth a line. Without memory for a copy the table is empty. */
 static void write_table(struct page *page, const char *title, const struct an_diff_row *rows,
                         size_t row_count, const struct rep_column *column, size_t column_count)
 {
@@ -209,16 +219,13 @@ static void write_table(struct page *page, const char *title, const struct an_di
                               .name = name_row,
                               .column = column,
                               .columns = column_count,
-                              .rows = news ? news : rows,
-                              .size = sizeof *rows,
-                              .count = news ? 0 : row_count,
+                              REP_ROWS_OF(news, 0),
                               .most = row_count,
                               .name_least = 30};
     for (size_t i = 0; news && i < row_count; i++)
         if (is_news(&rows[i]))
             news[table.count++] = rows[i];
-    if (table.count)
-        rep_table_write(page, &table);
+    rep_table_write(page, &table);
     free(news);
 }
 
@@ -237,8 +244,9 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
     bool merged = false;
     char title[120];
     head(p, diff, gate);
-    TABLE(p, diff->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step",
-          &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
+    const char *whole =
+        diff->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step";
+    TABLE(p, whole, &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
     for (size_t i = 0, next; i < diff->row_count; i = next) {
         for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;
              next++)

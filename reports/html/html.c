@@ -14,6 +14,7 @@
 #include "reports/html/html_private.h"
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 #include "tacho_error.h"
 
 #define TEXT_COLUMNS 1000
@@ -206,7 +207,7 @@ static void table_row(struct page *page, const struct rep_table *table, const vo
     char name[REP_NAME] = "", cell[REP_CELL];
     table->name(name, row);
     fputs(*name ? "<tr><th scope=\"row\">" : "<tr class=\"sum\"><th scope=\"row\">", page->out);
-    html_text(page->out, *name ? name : "together", NAME_COLUMNS);
+    html_text(page->out, rep_or(name, "together"), NAME_COLUMNS);
     fputs("</th>", page->out);
     for (size_t i = 0; i < table->columns; i++) {
         fputs("<td>", page->out);
@@ -255,6 +256,8 @@ static void write_table(struct page *page, const struct rep_table *table)
         fputs("</details>\n", page->out);
 }
 
+/* Draws the picture that a section asks for. The table of pictures is here, above the files that
+ * draw them. */
 static void picture(struct page *page, enum page_picture which, const struct an_result *result)
 {
     switch (which) {
@@ -317,7 +320,7 @@ static void document_head(const struct an_result *result, FILE *out)
           "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
           "href=\"data:,\">\n<title>",
           out);
-    html_text(out, result->verdict_class ? result->verdict_class : "report", TEXT_COLUMNS);
+    html_text(out, rep_or(result->verdict_class, "report"), TEXT_COLUMNS);
     fputs(" \xc2\xb7 ", out);
     html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
     fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flame graph that hangs: the root on top, below each row what it consists of, wide as its share
- * of time.
+ * A flame graph that hangs: the root is on top, and below each row are the rows it consists of,
+ * each as wide as its share of time.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "reports/html/html_private.h"
+#include "reports/words/phrase.h"
 
 #define WIDTH       960
 #define ROW         20 /* html.css: rectangles are a unit lower */
@@ -43,8 +44,7 @@ static int descending(const void *left, const void *right)
     return (*first < *second) - (*first > *second);
 }
 
-/* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand.
- */
+/* The time that makes a row one of the ROWS_MOST widest, which are drawn at any depth. */
 static int64_t least_of(const struct an_flame *flame)
 {
     int64_t *total = flame->row_count > ROWS_MOST ? malloc(flame->row_count * sizeof *total) : NULL,
@@ -59,7 +59,9 @@ static int64_t least_of(const struct an_flame *flame)
     return least;
 }
 
-/* Places of the rows; returns the deepest row that is drawn. */
+/* Gives every row that is drawn its place: below its parent, right of its siblings. Rows that are
+ * too deep, too narrow or not among the widest are left out with all below them. Returns the
+ * deepest level that is drawn. */
 static int layout(struct flame *flame)
 {
     int deepest = 0;
@@ -85,7 +87,7 @@ static int layout(struct flame *flame)
 static void draw_row(const struct flame *flame, size_t i)
 {
     const struct an_flame_row *row = &flame->flame->row[i];
-    const char *name = *row->name ? row->name : "(unnamed)";
+    const char *name = rep_or(row->name, "(unnamed)");
     double x = flame->left[i], width = width_of(flame, i), y = ROW * flame->depth[i];
     fprintf(flame->page->out,
             "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
@@ -119,10 +121,10 @@ void html_flame(struct page *page, const struct an_flame *flame, const char *cap
                 (!largest || flame->row[i].total_ns > flame->row[largest].total_ns))
                 largest = i;
         snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
-                 flame->source ? flame->source : "");
+                 rep_or(flame->source, ""));
+        const char *widest = largest ? flame->row[largest].name : "nothing";
         svg_begin(page, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
-                  "Below the root the widest is %.80s with %.1f %%.",
-                  largest ? flame->row[largest].name : "nothing",
+                  "Below the root the widest is %.80s with %.1f %%.", widest,
                   largest ? 100 * width_of(&drawing, largest) / WIDTH : 0);
         for (size_t i = 0; i < count; i++)
             if (drawing.left[i] >= 0)

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "reports/html/html_private.h"
+#include "reports/words/compare.h"
 
 #define WIDTH        960
 #define LEFT         90
@@ -43,12 +44,13 @@ static int level(const struct map *map, double ms)
 {
     if (!isfinite(ms))
         return -1;
-    int index = map->high > map->low ? (int)((ms - map->low) / (map->high - map->low) * LEVELS) : 0;
-    return index < 0 ? 0 : index >= LEVELS ? LEVELS - 1 : index;
+    if (!(map->high > map->low))
+        return 0;
+    return rep_clamp((int)((ms - map->low) / (map->high - map->low) * LEVELS), 0, LEVELS - 1);
 }
 
-/* All cells of a level as strokes of a row's height, in units of cells; neighbours in a row are one
- * stretch. */
+/* Draws all cells of a level as strokes of a row's height, in units of cells. Neighbours in a row
+ * become one stroke. */
 static void draw_level(struct page *page, const struct map *map, int wanted)
 {
     bool any = false;
@@ -97,6 +99,8 @@ static void labels(struct page *page, const struct map *map)
     svg_text(page, LEFT - 6, map->row * (double)map->heat->ranks + 16, SVG_END, "", "step");
 }
 
+/* Draws one quantity of all ranks and steps. Steps are merged into at most COLUMNS_MOST columns
+ * and the colours span the values that occur, so that any run gives a picture of bounded size. */
 static void draw(struct page *page, const struct an_heat *heat, const double *cell,
                  const char *what)
 {

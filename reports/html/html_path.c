@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of the critical path through a step: a row for each track, time to the right, and an
- * arrow wherever one track hands over to another. A cause has the colour of the class of time it is
+ * The critical path through a step: a row for each track, time to the right, and an arrow
+ * wherever the path continues on another track. A cause has the colour of the class of time it is
  * nearest to, and a number of its own.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "reports/html/html_private.h"
+#include "reports/words/phrase.h"
 
 #define WIDTH      960
 #define LEFT       190
 #define PLOT       (WIDTH - LEFT - 10)
 #define TOP        24
 #define BAR        22
-#define ROW        42 /* a bar, and room for the names of hand-overs */
+#define ROW        42 /* a bar, and room for the names of arrows */
 #define TOLD_WIDTH 3  /* from here on a pointer over it tells what it is */
 #define NAME_WIDTH 60 /* from here on a bar has its name in it */
 #define EDGE_CHAR  6.2
@@ -33,7 +35,8 @@ static double y_of(int lane)
     return TOP + (double)lane * ROW;
 }
 
-/* Where a stretch is drawn: a gap stands where the path was before it, or goes on. */
+/* The row that a segment is drawn in. A gap has no track: it is drawn where the path was before it,
+ * else where the path continues. */
 static int row_of(const struct an_path_step *step, size_t i)
 {
     size_t place = i;
@@ -50,9 +53,7 @@ static void axis(struct page *page, const struct drawing *drawing, double height
     for (double ms = 0; ms <= drawing->step->ms; ms += step) {
         double x = LEFT + ms * 1e6 * drawing->scale;
         svg_line(page, x, 4, x, height - 22, "grid");
-        bool last = x + 26 > WIDTH;
-        svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 TIME_TEXT(ms * 1e6));
+        svg_tick_text(page, x, height - 6, WIDTH, TIME_TEXT(ms * 1e6));
     }
 }
 
@@ -74,33 +75,38 @@ static void lanes(struct page *page, const struct an_path_step *step)
     }
 }
 
+/* Draws one segment of the path as a bar in the row of its track: the number of its cause and
+ * its name where they fit, the rest when a pointer is over it. */
 static void bar(struct page *page, const struct drawing *drawing, size_t i)
 {
     const struct an_path_stretch *stretch = &drawing->step->stretch[i];
     const struct an_path_reason *why = &drawing->step->reason[stretch->reason];
-    bool hands = an_path_hands_over(drawing->step, i);
-    char class[16], title[300], more[40] = "";
+    const char *name = rep_or(stretch->name, why->key);
+    char class[16], title[300], more[40] = "", link[60] = "";
     double x = x_of(drawing, stretch->start_ns), y = y_of(row_of(drawing->step, i)),
            width = (double)stretch->dur_ns * drawing->scale;
     if (stretch->merged > 1)
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", stretch->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, stretch->lane < 0 ? " gap" : "");
-    snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s",
-             *stretch->name ? stretch->name : why->key, more, TIME_TEXT((double)stretch->dur_ns),
-             TIME_TEXT((double)stretch->start_ns), why->text, hands ? "; hands over by " : "",
-             hands ? stretch->link : "", hands && stretch->inferred ? " (inferred)" : "");
-    svg_rect(page, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
+    if (an_path_hands_over(drawing->step, i))
+        snprintf(link, sizeof link, "; hands over by %.12s%s", stretch->link,
+                 stretch->inferred ? " (inferred)" : "");
+    snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s", name, more,
+             TIME_TEXT((double)stretch->dur_ns), TIME_TEXT((double)stretch->start_ns), why->text,
+             link);
+    svg_rect(page, x, y, fmax(width, 0.4), BAR, class, width < TOLD_WIDTH ? NULL : title);
     if (width >= NAME_WIDTH) {
         fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
                 stretch->reason + 1);
-        html_text(page->out, *stretch->name ? stretch->name : why->key,
-                  svg_letters(*stretch->name ? stretch->name : why->key, width - 28));
+        html_text(page->out, name, svg_letters(name, width - 28));
         fputs("</text>\n", page->out);
     } else if (width >= 18) {
         svg_text(page, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", stretch->reason + 1);
     }
 }
 
+/* Draws the arrows between tracks as one path: those that were recorded, or those that were
+ * inferred. Returns how many there are. */
 static size_t edges(struct page *page, const struct drawing *drawing, bool inferred)
 {
     size_t drawn = 0;
@@ -109,21 +115,21 @@ static size_t edges(struct page *page, const struct drawing *drawing, bool infer
         if (!an_path_hands_over(drawing->step, i) || stretch->inferred != inferred)
             continue;
         bool down = stretch[1].lane > stretch->lane;
-        double x = x_of(drawing, stretch[1].start_ns),
-               from = y_of(stretch->lane) + (down ? BAR : 0),
-               to = y_of(stretch[1].lane) + (down ? 0 : BAR);
+        double x = x_of(drawing, stretch[1].start_ns), from = y_of(stretch->lane),
+               to = y_of(stretch[1].lane);
+        *(down ? &from : &to) += BAR; /* from the edge of a bar to the near edge of the other */
         if (!drawn++)
             fprintf(page->out, "<path class=\"edge%s\" d=\"", inferred ? " inferred" : "");
-        fprintf(page->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5,
-                down ? 5 : -5, down ? -5 : 5);
+        int back = down ? -5 : 5;
+        fprintf(page->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, back, -back, back);
     }
     if (drawn)
         fputs("\"/>\n", page->out);
     return drawn;
 }
 
-/* What the arrows are, where there is room: each stands beside the head of its arrow, in the space
- * before that track. */
+/* Names the arrows where there is room: beside the head of the arrow, in the space above its track.
+ */
 static void edge_names(struct page *page, const struct drawing *drawing)
 {
     double free_from[AN_PATH_LANES_MOST + 1] = {0};
@@ -136,9 +142,10 @@ static void edge_names(struct page *page, const struct drawing *drawing)
                width = EDGE_CHAR * (double)strlen(stretch->link);
         if (space > AN_PATH_LANES_MOST || x < free_from[space])
             continue;
-        bool left = x + width > WIDTH;
-        svg_text(page, left ? x - 8 : x, y_of(space) - 7, left ? SVG_END : SVG_START, "edge-name",
-                 "%s", stretch->link);
+        if (x + width > WIDTH)
+            svg_text(page, x - 8, y_of(space) - 7, SVG_END, "edge-name", "%s", stretch->link);
+        else
+            svg_text(page, x, y_of(space) - 7, SVG_START, "edge-name", "%s", stretch->link);
         free_from[space] = x + width + 4;
     }
 }
@@ -178,13 +185,13 @@ void html_path(struct page *page, const struct an_result *result)
     lanes(page, step);
     for (size_t i = 0; i < step->stretch_count; i++)
         bar(page, &drawing, i);
-    size_t recorded = edges(page, &drawing, false), inferred = edges(page, &drawing, true);
+    bool recorded = edges(page, &drawing, false) > 0, inferred = edges(page, &drawing, true) > 0;
     edge_names(page, &drawing);
     svg_end(page);
     legend(page, step);
-    if (recorded + inferred)
-        fprintf(page->out, "<p>An arrow: one track hands over to another%s.</p>\n",
-                !inferred   ? ", as the file says"
-                : !recorded ? "; dashed, as only times tell"
-                            : ", as the file says; dashed: only times tell");
+    const char *source = recorded ? ", as the file says" : "; dashed, as only times tell";
+    if (recorded && inferred)
+        source = ", as the file says; dashed: only times tell";
+    if (recorded || inferred)
+        fprintf(page->out, "<p>An arrow: one track hands over to another%s.</p>\n", source);
 }

@@ -47,6 +47,8 @@ enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 __attribute__((format(printf, 6, 7))) void svg_text(struct page *page, double x, double y,
                                                     enum svg_anchor anchor, const char *class,
                                                     const char *format, ...);
+/* The label of a tick of the x axis; at the right edge of the picture it ends there. */
+void svg_tick_text(struct page *page, double x, double y, double right, const char *text);
 /* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css)
  * and whatever font draws them; where not all do, with room for the ellipsis. 0: not even that. */
 int svg_letters(const char *text, double width);

@@ -8,6 +8,7 @@
 
 #include "reports/html/html_private.h"
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 
 #define WIDTH       960
 #define HEIGHT      430
@@ -48,7 +49,7 @@ static void widen(double value, double *low, double *high)
     *high = power > *high ? power : *high;
 }
 
-/* Highest roofs: of compute and of memory; 0: none is known. */
+/* Finds the highest roofs, of compute and of memory; 0 where none is known. */
 static void highest(const struct an_result *result, double *flops, double *bytes)
 {
     *flops = *bytes = 0;
@@ -61,6 +62,8 @@ static void highest(const struct an_result *result, double *flops, double *bytes
     }
 }
 
+/* Finds the ends of both axes: all points, the roofs, and the ridges of the memory roofs, moved
+ * outwards to round numbers. Returns false where there is no point to draw. */
 static bool find_range(const struct an_result *result, struct plot *plot)
 {
     double flops, bytes;
@@ -104,7 +107,7 @@ static void grid(struct page *page, const struct plot *plot)
     svg_text(page, WIDTH - RIGHT, HEIGHT - 8, SVG_END, "", "FLOP a byte");
 }
 
-/* Labels of roofs at the right must not lie on each other: the y of the next one. */
+/* Returns the y of the next label of a roof, moved down until it covers none of the others. */
 static double place(double *used, size_t count, double y)
 {
     for (size_t i = 0; i < count; i++)
@@ -130,10 +133,9 @@ static void roof(struct page *page, const struct plot *plot, const struct an_cei
                  "%.8s%s %s", ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
         return;
     }
-    double most = flops > 0 ? flops : top,
-           from = left * ceiling->value < bottom ? bottom / ceiling->value : left,
-           to = most / ceiling->value;
-    to = to > right ? right : to;
+    double from = left, to = fmin((flops > 0 ? flops : top) / ceiling->value, right);
+    if (left * ceiling->value < bottom)
+        from = bottom / ceiling->value;
     if (from >= to)
         return;
     svg_line(page, px(plot, from), py(plot, from * ceiling->value), px(plot, to),
@@ -160,7 +162,7 @@ static void point(struct page *page, const struct plot *plot, const struct an_ro
     html_text(page->out, point->name, 100);
     fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
             TIME_TEXT((double)point->time_ns), SI_TEXT(point->achieved_flops, "FLOP/s"),
-            DIGITS_TEXT(point->intensity, 3), point->bound ? point->bound : "bound not known");
+            DIGITS_TEXT(point->intensity, 3), rep_or(point->bound, "bound not known"));
     if (index < LETTERS)
         svg_text(page, x, y + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }
@@ -171,12 +173,13 @@ static void letters(struct page *page, const struct an_result *result)
     fputs("<ol class=\"letters\" type=\"A\">\n", page->out);
     for (size_t i = 0; i < result->point_count && i < LETTERS; i++) {
         fputs("<li>", page->out);
-        html_text(page->out, *result->points[i].name ? result->points[i].name : "(unnamed)", 60);
+        html_text(page->out, rep_or(result->points[i].name, "(unnamed)"), 60);
         fputs("</li>\n", page->out);
     }
     fputs("</ol>\n", page->out);
 }
 
+/* Writes roofs and points as JSON for the chart that scripts draw. */
 static void data(struct html *html, const struct an_result *result, const struct plot *plot,
                  double flops)
 {

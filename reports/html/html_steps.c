@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a step goes as bars that fill 100 %, and how long steps were over the run.
+ * Two pictures of the steps: where the time of a step goes, as bars that fill 100 %, and how long
+ * steps were over the run.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +20,8 @@
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
 
+/* Draws the classes of a budget as parts of one bar. A letter and the share appear where the
+ * part is wide enough for them: style sheets choose between the two sizes. */
 static void bar(struct page *page, const struct an_result *result, const struct an_budget *budget,
                 double y, double height)
 {
@@ -176,8 +179,8 @@ static void axes(struct page *page, const struct trend *trend)
              "step");
 }
 
-/* The points of a rank as a line; those that do not count are squares. Returns the first point of
- * the next rank. */
+/* Draws the points of a rank as a line, and the steps that statistics exclude as squares. Returns
+ * the first point of the next rank. */
 static size_t line(struct page *page, const struct trend *trend, const struct an_result *result,
                    size_t begin, int series)
 {
@@ -222,11 +225,14 @@ static void outlier_name(struct page *page, const struct trend *trend, double x,
                          int64_t index)
 {
     bool above = y > trend->top + 14, right = x > trend->left + trend->width - 60;
-    enum svg_anchor anchor = right                           ? SVG_END
-                             : above && x > trend->left + 60 ? SVG_MIDDLE
-                                                             : SVG_START;
-    double aside = above ? 0 : right ? -8 : 8;
-    svg_text(page, x + aside, above ? y - 8 : y + 4, anchor, "", "%" PRId64, index);
+    enum svg_anchor anchor = right ? SVG_END : SVG_START;
+    if (above) {
+        if (!right && x > trend->left + 60)
+            anchor = SVG_MIDDLE;
+        svg_text(page, x, y - 8, anchor, "", "%" PRId64, index);
+    } else {
+        svg_text(page, x + (right ? -8 : 8), y + 4, anchor, "", "%" PRId64, index);
+    }
 }
 
 static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
@@ -265,9 +271,9 @@ static void trend_data(struct html *html, const struct an_result *result)
     fputs("\"trend\":[", html->data);
     for (size_t i = 0; i < count; i++) {
         bool slow = each > 1 && point[i].worst_ms > 1.5 * result->steps.median_ms.value;
+        double ms = slow ? point[i].worst_ms : point[i].ms;
         if (!point[i].excluded && (i % each == 0 || slow))
-            fprintf(html->data, "%s[%" PRId64 ",%.6g]", some++ ? "," : "", point[i].index,
-                    slow ? point[i].worst_ms : point[i].ms);
+            fprintf(html->data, "%s[%" PRId64 ",%.6g]", some++ ? "," : "", point[i].index, ms);
     }
     fputs("],", html->data);
 }
@@ -313,8 +319,7 @@ void html_trend(struct page *page, const struct an_result *result)
     }
     if (result->step_point_count < 2 || !steps->median_ms.valid || !(trend.most_ms > 0))
         return;
-    if (trend.most_ms > 4 * steps->p95_ms.value) /* one stall must not press the rest to the floor;
-                                            it stands at the top edge */
+    if (trend.most_ms > 4 * steps->p95_ms.value) /* one stall does not flatten the rest */
         trend.most_ms = 4 * steps->p95_ms.value;
     trend.most_ms *= 1.05;
     svg_begin(page, "trend",

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kit of the pictures: text, lines, rectangles and legends as SVG. Coordinates are units of
+ * the view box; a browser scales them to the width of the page.
+ */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -59,6 +63,14 @@ void svg_text(struct page *page, double x, double y, enum svg_anchor anchor, con
     fputs("</text>\n", page->out);
 }
 
+void svg_tick_text(struct page *page, double x, double y, double right, const char *text)
+{
+    if (x + 26 > right)
+        svg_text(page, right, y, SVG_END, "", "%s", text);
+    else
+        svg_text(page, x, y, SVG_MIDDLE, "", "%s", text);
+}
+
 /* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans,
  * Arial): each row as wide as its widest. */
 static double letter_width(long code)
@@ -114,15 +126,17 @@ void svg_rect(struct page *page, double x, double y, double width, double height
     fputs("</title></rect>\n", page->out);
 }
 
-/* "12.5", ".07", "-3". */
+/* Writes hundredths as short as path data allows: "12.5", ".07", "-3". */
 static void put_hundredths(FILE *out, long value)
 {
     long whole = labs(value) / 100, rest = labs(value) % 100;
     fputs(value < 0 ? "-" : "", out);
     if (whole || !rest)
         fprintf(out, "%ld", whole);
-    if (rest)
-        fprintf(out, rest % 10 ? ".%02ld" : ".%ld", rest % 10 ? rest : rest / 10);
+    if (rest % 10)
+        fprintf(out, ".%02ld", rest);
+    else if (rest)
+        fprintf(out, ".%ld", rest / 10);
 }
 
 void svg_dash(struct page *page, struct svg_pen *pen, double x, double y, double width)
@@ -169,6 +183,10 @@ double svg_tick(double most, int ticks)
 {
     if (!(most > 0))
         return 1;
+    static const double rounds[] = {1, 2, 5, 10};
     double step = pow(10, floor(log10(most / ticks))), parts = most / ticks / step;
-    return step * (parts > 5 ? 10 : parts > 2 ? 5 : parts > 1 ? 2 : 1);
+    size_t i = 0;
+    while (i < 3 && parts > rounds[i])
+        i++;
+    return step * rounds[i];
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "reports/html/html_private.h"
+#include "reports/words/phrase.h"
 
 #define WIDTH       960
 #define LEFT        190
@@ -19,7 +20,7 @@
 #define PIECES_MOST 1500 /* of the critical path */
 #define NAME_WIDTH  46   /* from here on a rectangle has its name in it */
 
-/* A step with the shortest stretches that get a name, and that are drawn at all. */
+/* A step, with the least durations of spans that get a rectangle, and that are drawn at all. */
 struct drawing {
     const struct an_timeline_step *step;
     int64_t named_ns, least_ns;
@@ -31,22 +32,22 @@ static int longest(const void *left, const void *right)
     return (*first < *second) - (*first > *second);
 }
 
-/* How long a stretch must be to be one of the longest `most`; 0 or -1 (no memory). */
-static int threshold(const struct an_timeline_step *timeline_step, size_t most, int64_t *out)
+/* Finds how long a span must be to be one of the longest `most`. Returns 0 or -1 (no memory). */
+static int threshold(const struct an_timeline_step *step, size_t most, int64_t *out)
 {
     size_t count = 0;
     *out = 0;
-    for (size_t k = 0; k < timeline_step->track_count; k++)
-        count += timeline_step->track[k].span_count;
+    for (size_t k = 0; k < step->track_count; k++)
+        count += step->track[k].span_count;
     if (count <= most)
         return 0;
     int64_t *all = malloc(count * sizeof *all);
     if (!all)
         return -1;
     count = 0;
-    for (size_t k = 0; k < timeline_step->track_count; k++)
-        for (size_t i = 0; i < timeline_step->track[k].span_count; i++)
-            all[count++] = timeline_step->track[k].span[i].dur_ns;
+    for (size_t k = 0; k < step->track_count; k++)
+        for (size_t i = 0; i < step->track[k].span_count; i++)
+            all[count++] = step->track[k].span[i].dur_ns;
     qsort(all, count, sizeof *all, longest);
     *out = all[most] + 1;
     free(all);
@@ -58,38 +59,38 @@ static double scale(const struct drawing *drawing)
     return PLOT / (drawing->step->ms > 0 ? drawing->step->ms * 1e6 : 1);
 }
 
+/* Draws a span that is long enough to point at, with the letter of its class and as much of its
+ * name as fits. */
 static void named(struct page *page, const struct drawing *drawing,
-                  const struct an_timeline_span *timeline_span, double y, double height)
+                  const struct an_timeline_span *span, double y, double height)
 {
     char class[16], title[400];
-    double from = LEFT + (double)timeline_span->start_ns * scale(drawing),
-           width = (double)timeline_span->dur_ns * scale(drawing);
-    snprintf(class, sizeof class, "c%d", timeline_span->what);
-    if (timeline_span->merged > 1)
-        snprintf(
-            title, sizeof title, "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
-            TIME_TEXT((double)timeline_span->dur_ns), TIME_TEXT((double)timeline_span->start_ns),
-            timeline_span->merged, 100 * (double)timeline_span->busy, timeline_span->name);
+    double from = LEFT + (double)span->start_ns * scale(drawing),
+           width = (double)span->dur_ns * scale(drawing);
+    snprintf(class, sizeof class, "c%d", span->what);
+    if (span->merged > 1)
+        snprintf(title, sizeof title,
+                 "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
+                 TIME_TEXT((double)span->dur_ns), TIME_TEXT((double)span->start_ns), span->merged,
+                 100 * (double)span->busy, span->name);
     else
-        snprintf(title, sizeof title, "%.80s: %s at %s%s",
-                 *timeline_span->name ? timeline_span->name : "(unnamed)",
-                 TIME_TEXT((double)timeline_span->dur_ns),
-                 TIME_TEXT((double)timeline_span->start_ns),
-                 timeline_span->critical ? ", on the critical path" : "");
+        snprintf(title, sizeof title, "%.80s: %s at %s%s", rep_or(span->name, "(unnamed)"),
+                 TIME_TEXT((double)span->dur_ns), TIME_TEXT((double)span->start_ns),
+                 span->critical ? ", on the critical path" : "");
     svg_rect(page, from, y, width, height, class, title);
     if (width >= NAME_WIDTH && height > 12) {
         fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
-                svg_class_letter(timeline_span->what));
-        html_text(page->out, timeline_span->name, svg_letters(timeline_span->name, width - 24));
+                svg_class_letter(span->what));
+        html_text(page->out, span->name, svg_letters(span->name, width - 24));
         fputs("</text>\n", page->out);
     } else if (width >= 12) {
         svg_text(page, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
-                 svg_class_letter(timeline_span->what));
+                 svg_class_letter(span->what));
     }
 }
 
-/* Stretches of a class that are busy to one of four degrees, as strokes from the bottom of the row.
- */
+/* Draws the short spans of one class that are busy to one of four degrees, as strokes from the
+ * bottom of the row. */
 static void strokes(struct page *page, const struct drawing *drawing,
                     const struct an_timeline_track *track, int class, int degree, double bottom,
                     double height)
@@ -97,21 +98,21 @@ static void strokes(struct page *page, const struct drawing *drawing,
     double tall = height * degree / 4;
     struct svg_pen pen = {0};
     for (size_t i = 0; i < track->span_count; i++) {
-        const struct an_timeline_span *timeline_span = &track->span[i];
-        int busy = 1 + (int)(timeline_span->busy * 3.99f);
-        if (timeline_span->what != class || timeline_span->dur_ns >= drawing->named_ns ||
-            timeline_span->dur_ns < drawing->least_ns || busy != degree)
+        const struct an_timeline_span *span = &track->span[i];
+        int busy = 1 + (int)(span->busy * 3.99f);
+        if (span->what != class || span->dur_ns >= drawing->named_ns ||
+            span->dur_ns < drawing->least_ns || busy != degree)
             continue;
         if (!pen.down)
             fprintf(page->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
-        svg_dash(page, &pen, LEFT + (double)timeline_span->start_ns * scale(drawing),
-                 bottom - tall / 2, (double)timeline_span->dur_ns * scale(drawing));
+        svg_dash(page, &pen, LEFT + (double)span->start_ns * scale(drawing), bottom - tall / 2,
+                 (double)span->dur_ns * scale(drawing));
     }
     if (pen.down)
         fputs("\"/>\n", page->out);
 }
 
-/* The stretches of a track that are too short for a name of their own. */
+/* Draws the spans of a track that are too short for a rectangle of their own. */
 static void outlines(struct page *page, const struct drawing *drawing,
                      const struct an_timeline_track *track, double y, double height)
 {
@@ -120,8 +121,8 @@ static void outlines(struct page *page, const struct drawing *drawing,
             strokes(page, drawing, track, class, degree, y + height, height);
 }
 
-/* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may
- * still have. */
+/* Draws a line under what is on the critical path; neighbours share one. *pieces_left: pieces that
+ * the picture may still have. */
 static void critical(struct page *page, const struct drawing *drawing,
                      const struct an_timeline_track *track, double y, int *pieces_left)
 {
@@ -151,9 +152,7 @@ static void axis(struct page *page, const struct drawing *drawing, double height
     for (double ms = 0; ms <= drawing->step->ms; ms += step) {
         double x = LEFT + ms * 1e6 * scale(drawing);
         svg_line(page, x, 4, x, height - 22, "grid");
-        bool last = x + 26 > WIDTH;
-        svg_text(page, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
-                 TIME_TEXT(ms * 1e6));
+        svg_tick_text(page, x, height - 6, WIDTH, TIME_TEXT(ms * 1e6));
     }
 }
 
@@ -162,29 +161,32 @@ static double row_height(const struct an_timeline_track *track)
     return track->depth ? ROW_NESTED : ROW;
 }
 
-static unsigned draw(struct page *page, const struct an_timeline_step *timeline_step, bool ranks)
+/* Draws one step. `ranks`: tracks of several ranks are in the picture, so labels name the rank.
+ * Returns the classes that occur, as bits. */
+static unsigned draw(struct page *page, const struct an_timeline_step *step, bool ranks)
 {
     double height = 34, y = 6;
-    struct drawing drawing = {.step = timeline_step};
+    struct drawing drawing = {.step = step};
     unsigned used = 0;
     int left = PIECES_MOST;
-    char caption[200], rank[40];
-    for (size_t k = 0; k < timeline_step->track_count; k++)
-        height += row_height(&timeline_step->track[k]);
-    if (threshold(timeline_step, NAMED_MOST, &drawing.named_ns) ||
-        threshold(timeline_step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
+    char caption[200], rank[40] = "";
+    for (size_t k = 0; k < step->track_count; k++)
+        height += row_height(&step->track[k]);
+    if (threshold(step, NAMED_MOST, &drawing.named_ns) ||
+        threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
         return 0;
-    snprintf(rank, sizeof rank, " of rank %" PRId64, timeline_step->rank);
+    if (ranks)
+        snprintf(rank, sizeof rank, " of rank %" PRId64, step->rank);
     snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
-             timeline_step->which[0] == 't' ? "Typical" : "Worst", timeline_step->index,
-             ranks ? rank : "", TIME_TEXT(timeline_step->ms * 1e6));
+             step->which[0] == 't' ? "Typical" : "Worst", step->index, rank,
+             TIME_TEXT(step->ms * 1e6));
     svg_begin(page, "timeline", caption, WIDTH, height,
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
-              TIME_TEXT(timeline_step->ms * 1e6));
+              TIME_TEXT(step->ms * 1e6));
     axis(page, &drawing, height);
-    for (size_t k = 0; k < timeline_step->track_count; k++) {
-        const struct an_timeline_track *track = &timeline_step->track[k];
+    for (size_t k = 0; k < step->track_count; k++) {
+        const struct an_timeline_track *track = &step->track[k];
         double tall = row_height(track) - 4;
         if (!track->depth) {
             char label[80] = "";

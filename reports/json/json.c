@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tacho-report/1 (DESIGN 7, docs/report-json.md): the order of the sections, and those that every
+ * tacho-report/1 (docs/report-json.md): the order of the sections, and those that every
  * run has. Every key is always there.
  */
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"
 #include "reports/json/json_writer.h"
+#include "reports/words/phrase.h"
 #include "reports/words/select.h"
 
 #define OPS_MOST 2000
@@ -34,6 +35,8 @@ static void put_run(struct rep_writer *writer, const struct an_run *run)
     rep_close(writer);
 }
 
+/* The statistics of all steps, then the slow ones and, for batches of different sizes, a row for
+ * each size. */
 static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
 {
     rep_open(writer, "steps");
@@ -87,6 +90,7 @@ static void put_classes(struct rep_writer *writer, const struct an_budget *budge
     }
 }
 
+/* The shares of the classes in a step, the same in nanoseconds, and the shares on each device. */
 static void put_budget(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open(writer, "budget");
@@ -130,6 +134,8 @@ static void put_phases(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* FLOPs of a step in the three conventions, the utilizations that follow from them, and the
+ * roofs that they are shares of. */
 static void put_utilization(struct rep_writer *writer, const struct an_utilization *utilization)
 {
     rep_open(writer, "utilization");
@@ -159,6 +165,8 @@ static void put_utilization(struct rep_writer *writer, const struct an_utilizati
     rep_close(writer);
 }
 
+/* The ranges, or on an accelerator the kernels and copies, with most time first. Rows above
+ * OPS_MOST are only counted. */
 static void put_kernels(struct rep_writer *writer, const struct an_result *result)
 {
     size_t shown = result->op_count < OPS_MOST ? result->op_count : OPS_MOST;
@@ -239,32 +247,31 @@ static void put_growth(struct rep_writer *writer, const char *key, const struct 
     rep_close(writer);
 }
 
-static void put_stacks(struct rep_writer *writer, const struct an_stack_samples *stack_samples)
+/* The functions of the sampled call stacks. */
+static void put_stacks(struct rep_writer *writer, const struct an_stack_samples *stacks)
 {
     rep_open(writer, "stacks");
-    rep_put_count(writer, "samples", stack_samples->samples);
-    rep_put_value(writer, "period_us", stack_samples->period_us);
-    rep_put_value(writer, "cpu_s", stack_samples->cpu_s);
-    rep_put_text_or(writer, "how",
-                    stack_samples->how && *stack_samples->how ? stack_samples->how : NULL,
-                    stack_samples->reason ? stack_samples->reason : "the file does not say");
-    rep_put_text_or(writer, "kernel",
-                    stack_samples->kernel && *stack_samples->kernel ? stack_samples->kernel : NULL,
-                    stack_samples->reason ? stack_samples->reason : "the file does not say");
+    rep_put_count(writer, "samples", stacks->samples);
+    rep_put_value(writer, "period_us", stacks->period_us);
+    rep_put_value(writer, "cpu_s", stacks->cpu_s);
+    const char *unknown = rep_or(stacks->reason, "the file does not say");
+    rep_put_text_or(writer, "how", stacks->how, unknown);
+    rep_put_text_or(writer, "kernel", stacks->kernel, unknown);
     rep_open_list(writer, "functions");
-    for (size_t i = 0; i < stack_samples->function_count; i++) {
+    for (size_t i = 0; i < stacks->function_count; i++) {
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", stack_samples->function[i].name);
-        rep_put_int(writer, "samples", stack_samples->function[i].self);
-        rep_put_int(writer, "total_samples", stack_samples->function[i].total);
-        rep_put_value(writer, "self_pct", stack_samples->function[i].self_pct);
-        rep_put_value(writer, "total_pct", stack_samples->function[i].total_pct);
+        rep_put_text(writer, "name", stacks->function[i].name);
+        rep_put_int(writer, "samples", stacks->function[i].self);
+        rep_put_int(writer, "total_samples", stacks->function[i].total);
+        rep_put_value(writer, "self_pct", stacks->function[i].self_pct);
+        rep_put_value(writer, "total_pct", stacks->function[i].total_pct);
         rep_close(writer);
     }
     rep_close(writer);
     rep_close(writer);
 }
 
+/* What the program holds for what, its peak, what is left of the machine, and whether it grows. */
 static void put_memory(struct rep_writer *writer, const struct an_memory *memory)
 {
     if (memory->reason) {
@@ -275,15 +282,15 @@ static void put_memory(struct rep_writer *writer, const struct an_memory *memory
     rep_put_text(writer, "source", memory->source);
     rep_open_list(writer, "tags");
     for (size_t i = 0; i < memory->tag_count; i++) {
-        const struct an_memory_tag *memory_tag = &memory->tags[i];
+        const struct an_memory_tag *tag = &memory->tags[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", memory_tag->name);
-        rep_put_text(writer, "device", memory_tag->device);
-        rep_put_int(writer, "current_bytes", memory_tag->current);
-        rep_put_int(writer, "peak_bytes", memory_tag->peak);
-        rep_put_value(writer, "share_pct", memory_tag->share_pct);
-        rep_put_int(writer, "rank_peak_bytes", memory_tag->rank_peak);
-        rep_put_count(writer, "rank", memory_tag->rank);
+        rep_put_text(writer, "name", tag->name);
+        rep_put_text(writer, "device", tag->device);
+        rep_put_int(writer, "current_bytes", tag->current);
+        rep_put_int(writer, "peak_bytes", tag->peak);
+        rep_put_value(writer, "share_pct", tag->share_pct);
+        rep_put_int(writer, "rank_peak_bytes", tag->rank_peak);
+        rep_put_count(writer, "rank", tag->rank);
         rep_close(writer);
     }
     rep_close(writer);
@@ -302,6 +309,7 @@ static void put_memory(struct rep_writer *writer, const struct an_memory *memory
     rep_close(writer);
 }
 
+/* What to change, the largest gain first; the texts are those of the text report. */
 static void put_findings(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open_list(writer, "findings");
@@ -357,6 +365,7 @@ static void put_trust_lists(struct rep_writer *writer, const struct an_result *r
     rep_close(writer);
 }
 
+/* How complete and how disturbed the recording is, and which problems the analyzers found in it. */
 static void put_trust(struct rep_writer *writer, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;

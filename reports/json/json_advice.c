@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What replaying the dependency graph tells, as JSON: a section of tacho-report/1, and the document
- * of `tacho advise`.
+ * The predicted effect of changes to the dependency graph, as JSON: a section of tacho-report/1,
+ * and the document tacho-advice/1 of `tacho advise`.
  */
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"
@@ -26,15 +26,15 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_close(writer);
 }
 
-static void put_cores(struct rep_writer *writer, const struct an_core_use *core_use)
+static void put_cores(struct rep_writer *writer, const struct an_core_use *cores)
 {
     rep_open(writer, "cores");
-    rep_put_value(writer, "usable", core_use->cores);
-    rep_put_value(writer, "wanted", core_use->wanted);
-    rep_put_value(writer, "used", core_use->used);
-    rep_put_value(writer, "wanted_by_others", core_use->others);
-    rep_put_value(writer, "short_pct", core_use->short_pct);
-    rep_put_value(writer, "slowdown_pct", core_use->slowdown_pct);
+    rep_put_value(writer, "usable", cores->cores);
+    rep_put_value(writer, "wanted", cores->wanted);
+    rep_put_value(writer, "used", cores->used);
+    rep_put_value(writer, "wanted_by_others", cores->others);
+    rep_put_value(writer, "short_pct", cores->short_pct);
+    rep_put_value(writer, "slowdown_pct", cores->slowdown_pct);
     rep_close(writer);
 }
 
@@ -42,18 +42,20 @@ static void put_sensitivity(struct rep_writer *writer, const struct an_advice *a
 {
     rep_open_list(writer, "sensitivity");
     for (size_t i = 0; i < advice->row_count; i++) {
-        const struct an_sensitivity_row *sensitivity_row = &advice->rows[i];
+        const struct an_sensitivity_row *row = &advice->rows[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "key", sensitivity_row->key);
-        rep_put_real(writer, "gain_pct_per_pct", sensitivity_row->gain_pct, "");
-        rep_put_real(writer, "path_ms_per_step", sensitivity_row->path_ms, "");
-        rep_put_real(writer, "path_pct", sensitivity_row->path_pct, "");
-        rep_put_value(writer, "work_ms_per_step", sensitivity_row->work_ms);
+        rep_put_text(writer, "key", row->key);
+        rep_put_real(writer, "gain_pct_per_pct", row->gain_pct, "");
+        rep_put_real(writer, "path_ms_per_step", row->path_ms, "");
+        rep_put_real(writer, "path_pct", row->path_pct, "");
+        rep_put_value(writer, "work_ms_per_step", row->work_ms);
         rep_close(writer);
     }
     rep_close(writer);
 }
 
+/* What the section and the document share: how far the replay misses the run, every edit with
+ * its prediction, all edits together, and the sensitivities. */
 static void put_body(struct rep_writer *writer, const struct an_result *result)
 {
     const struct an_advice *advice = &result->advice;

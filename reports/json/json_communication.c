@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communication in tacho-report/1: totals of a step, the collectives, the ranks.
+ */
 #include "reports/json/json_private.h"
 
 static void put_collective(struct rep_writer *writer, const struct an_collective *collective)
@@ -22,19 +25,19 @@ static void put_collective(struct rep_writer *writer, const struct an_collective
     rep_close(writer);
 }
 
-static void put_rank(struct rep_writer *writer, const struct an_comm_rank *comm_rank)
+static void put_rank(struct rep_writer *writer, const struct an_comm_rank *rank)
 {
     rep_open(writer, NULL);
-    rep_put_int(writer, "rank", comm_rank->rank);
-    rep_put_value(writer, "total_ms", comm_rank->total_ms);
-    rep_put_value(writer, "exposed_ms", comm_rank->exposed_ms);
-    rep_put_value(writer, "overlap_pct", comm_rank->overlap_pct);
-    rep_put_value(writer, "transfer_ms", comm_rank->transfer_ms);
-    rep_put_value(writer, "waiting_ms", comm_rank->waiting_ms);
-    rep_put_value(writer, "exposed_transfer_ms", comm_rank->exposed_transfer_ms);
-    rep_put_value(writer, "exposed_waiting_ms", comm_rank->exposed_waiting_ms);
-    rep_put_value(writer, "last_pct", comm_rank->last_pct);
-    rep_put_value(writer, "caused_ms", comm_rank->caused_ms);
+    rep_put_int(writer, "rank", rank->rank);
+    rep_put_value(writer, "total_ms", rank->total_ms);
+    rep_put_value(writer, "exposed_ms", rank->exposed_ms);
+    rep_put_value(writer, "overlap_pct", rank->overlap_pct);
+    rep_put_value(writer, "transfer_ms", rank->transfer_ms);
+    rep_put_value(writer, "waiting_ms", rank->waiting_ms);
+    rep_put_value(writer, "exposed_transfer_ms", rank->exposed_transfer_ms);
+    rep_put_value(writer, "exposed_waiting_ms", rank->exposed_waiting_ms);
+    rep_put_value(writer, "last_pct", rank->last_pct);
+    rep_put_value(writer, "caused_ms", rank->caused_ms);
     rep_close(writer);
 }
 

@@ -1,11 +1,18 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sections of tacho-report/1 that an accelerator fills: its devices, the roofline, what the host
+ * asks of it, attribution, the figures of another tool, and the quality of the capture.
+ */
 #include "reports/json/json_private.h"
+#include "reports/words/phrase.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define ROWS_MOST 2000
 
+/* One device: the unions of its time by kind, sums, and the splits of communication and of the
+ * time without compute. */
 static void put_device(struct rep_writer *writer, const struct an_gpu_device *device)
 {
     rep_open(writer, NULL);
@@ -57,8 +64,8 @@ static void put_ceiling(struct rep_writer *writer, const struct an_ceiling *ceil
 {
     bool flops = !strcmp(ceiling->unit, "FLOP/s");
     char name[256];
-    snprintf(name, sizeof name, "%.60s %.60s%s%.60s",
-             *ceiling->device ? ceiling->device : "any device", ceiling->resource,
+    const char *device = rep_or(ceiling->device, "any device");
+    snprintf(name, sizeof name, "%.60s %.60s%s%.60s", device, ceiling->resource,
              *ceiling->dtype ? " " : "", ceiling->dtype);
     rep_open(writer, NULL);
     rep_put_text(writer, "name", name);
@@ -113,6 +120,8 @@ void rep_json_roofline(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* How the host launches work: cost of the calls, delay until the device begins, depth of the
+ * queue. */
 static void put_launches(struct rep_writer *writer, const struct an_launches *launches)
 {
     if (launches->reason) {
@@ -145,6 +154,7 @@ static void put_launches(struct rep_writer *writer, const struct an_launches *la
     rep_close(writer);
 }
 
+/* Copies by kind and memory, with the part of their time that nothing hides. */
 static void put_copies(struct rep_writer *writer, const struct an_result *result)
 {
     if (result->copies.reason) {
@@ -179,18 +189,20 @@ static void put_syncs(struct rep_writer *writer, const struct an_result *result)
     }
     rep_open_list(writer, "syncs");
     for (size_t i = 0; i < result->sync_count; i++) {
-        const struct an_sync_row *sync_row = &result->sync[i];
+        const struct an_sync_row *row = &result->sync[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", sync_row->name);
-        rep_put_int(writer, "count", sync_row->count);
-        rep_put_us(writer, "host_us", sync_row->host_ns);
-        rep_put_us(writer, "max_us", sync_row->max_ns);
-        rep_put_us_or(writer, "idle_us", sync_row->idle_ns);
+        rep_put_text(writer, "name", row->name);
+        rep_put_int(writer, "count", row->count);
+        rep_put_us(writer, "host_us", row->host_ns);
+        rep_put_us(writer, "max_us", row->max_ns);
+        rep_put_us_or(writer, "idle_us", row->idle_ns);
         rep_close(writer);
     }
     rep_close(writer);
 }
 
+/* Kernel time by data type, and whether matrix units did it: null where the names of the kernels
+ * do not say so. */
 static void put_precision(struct rep_writer *writer, const struct an_precision *precision)
 {
     if (precision->reason) {
@@ -229,7 +241,7 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
 {
     size_t shown = attribution->row_count < ROWS_MOST ? attribution->row_count : ROWS_MOST;
     rep_open(writer, "attribution");
-    rep_put_text(writer, "by", attribution->by ? attribution->by : "op");
+    rep_put_text(writer, "by", rep_or(attribution->by, "op"));
     if (attribution->reason) {
         rep_put_null(writer, "unattributed_us", attribution->reason);
         rep_put_null(writer, "rows", attribution->reason);
@@ -239,17 +251,17 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
     rep_put_us(writer, "unattributed_us", attribution->unattributed_ns);
     rep_open_list(writer, "rows");
     for (size_t i = 0; i < shown; i++) {
-        const struct an_attribution_row *attribution_row = &attribution->rows[i];
+        const struct an_attribution_row *row = &attribution->rows[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", attribution_row->name);
-        rep_put_int(writer, "count", attribution_row->count);
-        rep_put_int(writer, "kernels", attribution_row->kernels);
-        rep_put_us(writer, "device_us", attribution_row->device_ns);
-        rep_put_us(writer, "host_us", attribution_row->host_ns);
-        rep_put_value(writer, "share_pct", attribution_row->share_pct);
-        rep_put_count(writer, "flops", attribution_row->flops);
-        rep_put_count(writer, "bytes", attribution_row->bytes);
-        rep_put_value(writer, "flops_per_s", attribution_row->flops_per_s);
+        rep_put_text(writer, "name", row->name);
+        rep_put_int(writer, "count", row->count);
+        rep_put_int(writer, "kernels", row->kernels);
+        rep_put_us(writer, "device_us", row->device_ns);
+        rep_put_us(writer, "host_us", row->host_ns);
+        rep_put_value(writer, "share_pct", row->share_pct);
+        rep_put_count(writer, "flops", row->flops);
+        rep_put_count(writer, "bytes", row->bytes);
+        rep_put_value(writer, "flops_per_s", row->flops_per_s);
         rep_close(writer);
     }
     rep_close(writer);
@@ -257,36 +269,36 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
     rep_close(writer);
 }
 
-void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *compat_table)
+void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *table)
 {
-    if (!compat_table->tool) {
+    if (!table->tool) {
         rep_put_null(writer, "compat",
                      "not asked for: --tracelens-compat, --hta-compat or --tb-compat");
         return;
     }
     rep_open(writer, "compat");
-    rep_put_text(writer, "tool", compat_table->tool);
-    if (compat_table->reason) {
-        rep_put_null(writer, "rows", compat_table->reason);
+    rep_put_text(writer, "tool", table->tool);
+    if (table->reason) {
+        rep_put_null(writer, "rows", table->reason);
         rep_close(writer);
         return;
     }
     rep_open_list(writer, "rows");
-    for (size_t i = 0; i < compat_table->row_count; i++) {
-        const struct an_compat_row *compat_row = &compat_table->rows[i];
+    for (size_t i = 0; i < table->row_count; i++) {
+        const struct an_compat_row *row = &table->rows[i];
         rep_open(writer, NULL);
-        if (compat_row->rank < 0)
+        if (row->rank < 0)
             rep_put_null(writer, "rank", "of all ranks");
         else
-            rep_put_int(writer, "rank", compat_row->rank);
-        if (compat_row->device < 0)
+            rep_put_int(writer, "rank", row->rank);
+        if (row->device < 0)
             rep_put_null(writer, "device", "of all devices");
         else
-            rep_put_int(writer, "device", compat_row->device);
-        rep_put_text(writer, "section", compat_row->section);
-        rep_put_text(writer, "key", compat_row->key);
-        rep_put_text(writer, "unit", compat_row->unit);
-        rep_put_real(writer, "value", compat_row->value, "the tool prints no number here");
+            rep_put_int(writer, "device", row->device);
+        rep_put_text(writer, "section", row->section);
+        rep_put_text(writer, "key", row->key);
+        rep_put_text(writer, "unit", row->unit);
+        rep_put_real(writer, "value", row->value, "the tool prints no number here");
         rep_close(writer);
     }
     rep_close(writer);

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the hardware says in tacho-report/1: energy, power, clocks, the activity of units, and
+ * counters of marked ranges.
+ */
 #include "reports/json/json_private.h"
 
 void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy)
@@ -44,16 +48,16 @@ void rep_json_counted(struct rep_writer *writer, const struct an_result *result)
     }
     rep_open_list(writer, "ranges_counted");
     for (size_t i = 0; i < result->range_counted_count; i++) {
-        const struct an_range_counted *range_counted = &result->ranges_counted[i];
+        const struct an_range_counted *range = &result->ranges_counted[i];
         rep_open(writer, NULL);
         rep_put_count(writer, "rank",
-                      range_counted->rank >= 0 ? an_int(range_counted->rank)
-                                               : an_int_none("the process has no rank"));
-        rep_put_int(writer, "device", range_counted->device);
-        rep_put_text(writer, "name", range_counted->name);
-        rep_put_text(writer, "dtype", range_counted->dtype);
-        rep_put_int(writer, "pieces", range_counted->pieces);
-        put_counted(writer, &range_counted->counted);
+                      range->rank >= 0 ? an_int(range->rank)
+                                       : an_int_none("the process has no rank"));
+        rep_put_int(writer, "device", range->device);
+        rep_put_text(writer, "name", range->name);
+        rep_put_text(writer, "dtype", range->dtype);
+        rep_put_int(writer, "pieces", range->pieces);
+        put_counted(writer, &range->counted);
         rep_close(writer);
     }
     rep_close(writer);

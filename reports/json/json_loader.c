@@ -1,12 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The data loader in tacho-report/1: waits, stages, workers, and the model of what binds it.
+ */
 #include "reports/json/json_private.h"
+#include "reports/words/phrase.h"
 
 static void put_stages(struct rep_writer *writer, const struct an_loader *loader)
 {
     if (!loader->stage_count) {
-        rep_put_null(writer, "stage_ms",
-                     loader->reason ? loader->reason
-                                    : "the program marks no loader stages (read, decode, collate)");
+        rep_put_null(
+            writer, "stage_ms",
+            rep_or(loader->reason, "the program marks no loader stages (read, decode, collate)"));
         return;
     }
     rep_open(writer, "stage_ms");
@@ -40,17 +44,16 @@ static void put_workers(struct rep_writer *writer, const struct an_loader *loade
 {
     rep_open_list(writer, "worker");
     for (size_t i = 0; i < loader->worker_count; i++) {
-        const struct an_loader_worker *loader_worker = &loader->worker[i];
+        const struct an_loader_worker *worker = &loader->worker[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "name", loader_worker->name);
+        rep_put_text(writer, "name", worker->name);
         rep_put_count(writer, "rank",
-                      loader_worker->rank >= 0 ? an_int(loader_worker->rank)
-                                               : an_int_none("a run without steps"));
+                      worker->rank >= 0 ? an_int(worker->rank)
+                                        : an_int_none("a run without steps"));
         rep_put_count(writer, "process",
-                      loader_worker->process >= 0 ? an_int(loader_worker->process)
-                                                  : an_int_none("not recorded"));
-        rep_put_int(writer, "batches", loader_worker->batches);
-        rep_put_value(writer, "busy_pct", loader_worker->busy_pct);
+                      worker->process >= 0 ? an_int(worker->process) : an_int_none("not recorded"));
+        rep_put_int(writer, "batches", worker->batches);
+        rep_put_value(writer, "busy_pct", worker->busy_pct);
         rep_close(writer);
     }
     rep_close(writer);

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why devices, or the threads that run steps, do not compute: the section compute_absent of
+ * tacho-report/1.
+ */
 #include "reports/json/json_private.h"
 
 #define CAUSES_MOST 200
@@ -39,6 +43,8 @@ static void put_causes(struct rep_writer *writer, const struct an_absent *absent
     rep_put_us(writer, "other_causes_us", rest);
 }
 
+/* One device or thread: the parts of its time without compute, what occupied the device in each
+ * part, communication that compute waits for, and the causes on the host. */
 static void put_row(struct rep_writer *writer, const struct an_absent *absent)
 {
     rep_open(writer, NULL);

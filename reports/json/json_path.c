@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path in the JSON report.
+ * The critical path in tacho-report/1: how much of it is known, its time by cause and by
+ * operation.
  */
 #include "reports/json/json_private.h"
 

@@ -1,29 +1,35 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ranks in tacho-report/1: who is slower than the others, the stage in which a delay appears
+ * first, uneven data, the pipeline, experts, clocks.
+ */
 #include "reports/json/json_private.h"
 
-static void put_row(struct rep_writer *writer, const struct an_rank_row *rank_row)
+/* One rank: its own time, its waiting, the stages of its step, and its distance to the other
+ * ranks. */
+static void put_row(struct rep_writer *writer, const struct an_rank_row *row)
 {
     rep_open(writer, NULL);
-    rep_put_int(writer, "rank", rank_row->rank);
-    rep_put_text_or(writer, "host", rank_row->host, "not known");
-    rep_put_text(writer, "verdict", rank_row->verdict);
-    rep_put_int(writer, "steps", rank_row->steps);
-    rep_put_value(writer, "step_ms", rank_row->step_ms);
-    rep_put_value(writer, "own_ms", rank_row->own_ms);
-    rep_put_value(writer, "waiting_ms", rank_row->waiting_ms);
-    rep_put_value(writer, "transfer_ms", rank_row->transfer_ms);
-    rep_put_value(writer, "input_ms", rank_row->input_ms);
-    rep_put_value(writer, "compute_ms", rank_row->compute_ms);
+    rep_put_int(writer, "rank", row->rank);
+    rep_put_text_or(writer, "host", row->host, "not known");
+    rep_put_text(writer, "verdict", row->verdict);
+    rep_put_int(writer, "steps", row->steps);
+    rep_put_value(writer, "step_ms", row->step_ms);
+    rep_put_value(writer, "own_ms", row->own_ms);
+    rep_put_value(writer, "waiting_ms", row->waiting_ms);
+    rep_put_value(writer, "transfer_ms", row->transfer_ms);
+    rep_put_value(writer, "input_ms", row->input_ms);
+    rep_put_value(writer, "compute_ms", row->compute_ms);
     rep_open(writer, "stage_ms");
     for (int i = 0; i < AN_STAGE_COUNT; i++)
-        rep_put_value(writer, an_stage_key((enum an_step_stage)i), rank_row->stage_ms[i]);
+        rep_put_value(writer, an_stage_key((enum an_step_stage)i), row->stage_ms[i]);
     rep_close(writer);
-    rep_put_value(writer, "tokens_per_step", rank_row->tokens_per_step);
-    rep_put_value(writer, "samples_per_step", rank_row->samples_per_step);
-    rep_put_value(writer, "all_to_all_bytes", rank_row->all_to_all_bytes);
-    rep_put_value(writer, "excess_pct", rank_row->excess_pct);
-    rep_put_value(writer, "excess_low_pct", rank_row->excess_low_pct);
-    rep_put_value(writer, "excess_high_pct", rank_row->excess_high_pct);
+    rep_put_value(writer, "tokens_per_step", row->tokens_per_step);
+    rep_put_value(writer, "samples_per_step", row->samples_per_step);
+    rep_put_value(writer, "all_to_all_bytes", row->all_to_all_bytes);
+    rep_put_value(writer, "excess_pct", row->excess_pct);
+    rep_put_value(writer, "excess_low_pct", row->excess_low_pct);
+    rep_put_value(writer, "excess_high_pct", row->excess_high_pct);
     rep_close(writer);
 }
 
@@ -52,6 +58,8 @@ static void put_straggler(struct rep_writer *writer, const struct an_straggler *
     rep_close(writer);
 }
 
+/* The frontier of all ranks over the stages of a step: where the delay of the slowest appears
+ * first. */
 static void put_frontier(struct rep_writer *writer, const struct an_frontier *frontier)
 {
     bool found = frontier->stage != AN_STAGE_COUNT;
@@ -72,21 +80,22 @@ static void put_frontier(struct rep_writer *writer, const struct an_frontier *fr
     rep_put_int(writer, "slowest_ns", frontier->slowest_ns);
     rep_open_list(writer, "stages");
     for (size_t i = 0; i < frontier->row_count; i++) {
-        const struct an_frontier_row *frontier_row = &frontier->row[i];
+        const struct an_frontier_row *row = &frontier->row[i];
         rep_open(writer, NULL);
-        rep_put_text(writer, "stage", an_stage_key(frontier_row->stage));
-        rep_put_real(writer, "frontier_ms", frontier_row->frontier_ms, "not finite");
-        rep_put_real(writer, "increment_ms", frontier_row->increment_ms, "not finite");
-        rep_put_int(writer, "increment_ns", frontier->increment_ns[frontier_row->stage]);
-        rep_put_real(writer, "behind_ms", frontier_row->behind_ms, "not finite");
-        rep_put_int(writer, "rank", frontier_row->rank);
-        rep_put_real(writer, "lead_pct", frontier_row->lead_pct, "not finite");
+        rep_put_text(writer, "stage", an_stage_key(row->stage));
+        rep_put_real(writer, "frontier_ms", row->frontier_ms, "not finite");
+        rep_put_real(writer, "increment_ms", row->increment_ms, "not finite");
+        rep_put_int(writer, "increment_ns", frontier->increment_ns[row->stage]);
+        rep_put_real(writer, "behind_ms", row->behind_ms, "not finite");
+        rep_put_int(writer, "rank", row->rank);
+        rep_put_real(writer, "lead_pct", row->lead_pct, "not finite");
         rep_close(writer);
     }
     rep_close(writer);
     rep_close(writer);
 }
 
+/* The correction of every rank's clock and its error. */
 static void put_clocks(struct rep_writer *writer, const struct an_clocks *clocks)
 {
     if (clocks->reason) {
@@ -97,19 +106,19 @@ static void put_clocks(struct rep_writer *writer, const struct an_clocks *clocks
     rep_put_value(writer, "error_ns", clocks->error_ns);
     rep_open_list(writer, "ranks");
     for (size_t i = 0; i < clocks->row_count; i++) {
-        const struct an_clock_row *clock_row = &clocks->row[i];
+        const struct an_clock_row *row = &clocks->row[i];
         rep_open(writer, NULL);
-        rep_put_int(writer, "rank", clock_row->rank);
-        rep_put_text_or(writer, "host", clock_row->host, "not known");
-        rep_put_text(writer, "how", clock_row->how);
-        rep_put_bool(writer, "corrected", clock_row->corrected);
-        rep_put_value(writer, "offset_ns", clock_row->offset_ns);
-        rep_put_value(writer, "offset_low_ns", clock_row->offset_low_ns);
-        rep_put_value(writer, "offset_high_ns", clock_row->offset_high_ns);
-        rep_put_value(writer, "drift_ppm", clock_row->drift_ppm);
-        rep_put_value(writer, "drift_error_ppm", clock_row->drift_error_ppm);
-        rep_put_value(writer, "error_ns", clock_row->error_ns);
-        rep_put_int(writer, "matched", clock_row->matched);
+        rep_put_int(writer, "rank", row->rank);
+        rep_put_text_or(writer, "host", row->host, "not known");
+        rep_put_text(writer, "how", row->how);
+        rep_put_bool(writer, "corrected", row->corrected);
+        rep_put_value(writer, "offset_ns", row->offset_ns);
+        rep_put_value(writer, "offset_low_ns", row->offset_low_ns);
+        rep_put_value(writer, "offset_high_ns", row->offset_high_ns);
+        rep_put_value(writer, "drift_ppm", row->drift_ppm);
+        rep_put_value(writer, "drift_error_ppm", row->drift_error_ppm);
+        rep_put_value(writer, "error_ns", row->error_ns);
+        rep_put_int(writer, "matched", row->matched);
         rep_close(writer);
     }
     rep_close(writer);

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes JSON as a stream, with the reasons of all nulls at the end. Every element goes through
+ * before(), which writes commas and keys, so that no caller deals with them.
+ */
 #include "reports/json/json_writer.h"
 
 #include <inttypes.h>
@@ -7,6 +11,7 @@
 #include <string.h>
 
 #include "reports/words/escape.h"
+#include "reports/words/phrase.h"
 #include "tacho_error.h"
 
 static void write_unit(FILE *out, unsigned unit)
@@ -22,7 +27,10 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
     for (; length && left; text += bytes, length -= bytes, left--) {
         long code = rep_decode(text, length, &bytes);
-        code = code < 0 ? 0xfffd : code == 0x7f ? 0x2421 : code;
+        if (code < 0)
+            code = 0xfffd;
+        if (code == 0x7f)
+            code = 0x2421;
         if (code == '"' || code == '\\')
             fprintf(out, "\\%c", (int)code);
         else if (code >= 0x20 && code < 0x7f)
@@ -44,7 +52,7 @@ static void new_line(FILE *out, int depth)
     fprintf(out, "\n%*s", depth, "");
 }
 
-/* What stands before an element. */
+/* Writes what precedes an element: the comma, the line, and the key. */
 static void before(struct rep_writer *writer, const char *key)
 {
     struct rep_level *level = &writer->level[writer->depth];
@@ -57,7 +65,7 @@ static void before(struct rep_writer *writer, const char *key)
     fputs(": ", writer->out);
 }
 
-/* Appends the pointer of the element that `before` began. */
+/* Appends the element that `before` began to the JSON pointer. */
 static void path_push(struct rep_writer *writer, const char *key)
 {
     struct rep_level *level = &writer->level[writer->depth];
@@ -149,7 +157,7 @@ void rep_put_null(struct rep_writer *writer, const char *key, const char *reason
     new_line(writer->absent, 2);
     write_string(writer->absent, writer->path);
     fputs(": ", writer->absent);
-    write_string(writer->absent, reason && *reason ? reason : "not known");
+    write_string(writer->absent, rep_or(reason, "not known"));
     path_pop(writer);
 }
 

@@ -4,6 +4,7 @@
  * the usual kinds of cells.
  */
 #include "reports/page/table.h"
+#include "reports/words/phrase.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -49,7 +50,7 @@ void rep_cell_tenths(char cell[REP_CELL], double number)
 
 void rep_cell_text(char cell[REP_CELL], const char *text)
 {
-    snprintf(cell, REP_CELL, "%s", text ? text : "");
+    snprintf(cell, REP_CELL, "%s", rep_or(text, ""));
 }
 
 void rep_cell_ns(char cell[REP_CELL], int64_t ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What replaying the dependency graph tells: how far it misses the run, what edits would do, what
- * the step is sensitive to.
+ * What the replay of the dependency graph predicts: how far it misses the run, what edits would
+ * do, and what the step is sensitive to.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,6 +11,7 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 
 /* ---- edits ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -50,7 +51,7 @@ static void cell_steps(char cell[REP_CELL], const void *row)
 static void cell_of(char cell[REP_CELL], const void *row)
 {
     const struct an_what_if *what_if = row;
-    snprintf(cell, REP_CELL, "%.30s", what_if->of ? what_if->of : "");
+    snprintf(cell, REP_CELL, "%.30s", rep_or(what_if->of, ""));
 }
 static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
                                             {"95 %", 18, cell_between},
@@ -58,25 +59,25 @@ static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
                                             {"95 %, ms", 16, cell_steps},
                                             {"finding", 16, cell_of}};
 
-static void notes(struct page *page, const struct an_what_if *what_if)
+static void note(struct page *page, const struct an_what_if *what_if, const char *word,
+                 const char *text)
 {
     char line[900];
-    const char *word = what_if->reason      ? "no prediction"
-                       : what_if->ceiling   ? "a ceiling"
-                       : what_if->condition ? "takes for granted"
-                                            : NULL;
-    const char *text = what_if->reason    ? what_if->reason
-                       : what_if->ceiling ? what_if->ceiling
-                                          : what_if->condition;
-    if (!word)
-        return;
     snprintf(line, sizeof line, "%.200s: %s: %.600s", what_if->edit, word, text);
     page_text(page, 2, line);
-    if (what_if->ceiling && what_if->condition && !what_if->reason) {
-        snprintf(line, sizeof line, "%.200s: takes for granted: %.600s", what_if->edit,
-                 what_if->condition);
-        page_text(page, 2, line);
+}
+
+/* Says under the table why an edit has no prediction, or what its prediction depends on. */
+static void notes(struct page *page, const struct an_what_if *what_if)
+{
+    if (what_if->reason) {
+        note(page, what_if, "no prediction", what_if->reason);
+        return;
     }
+    if (what_if->ceiling)
+        note(page, what_if, "a ceiling", what_if->ceiling);
+    if (what_if->condition)
+        note(page, what_if, "takes for granted", what_if->condition);
 }
 
 static void edits(struct page *page, const struct an_advice *advice)
@@ -121,16 +122,16 @@ static void percent(struct page *page, const char *text, const struct an_value *
         page_item(page, "%s %s %%", text, DIGITS_TEXT(pct->value, 2));
 }
 
-static void cores(struct page *page, const struct an_core_use *core_use)
+static void cores(struct page *page, const struct an_core_use *cores)
 {
-    if (!core_use->cores.valid || !core_use->wanted.valid)
+    if (!cores->cores.valid || !cores->wanted.valid)
         return;
-    page_item(page, "its threads want %s of %.0f cores", DIGITS_TEXT(core_use->wanted.value, 2),
-              core_use->cores.value);
-    if (core_use->others.valid && core_use->others.value >= 0.05)
-        page_item(page, "other programs %s", DIGITS_TEXT(core_use->others.value, 2));
-    if (core_use->slowdown_pct.valid && core_use->slowdown_pct.value >= 0.5)
-        percent(page, "sharing them made its work longer by", &core_use->slowdown_pct);
+    page_item(page, "its threads want %s of %.0f cores", DIGITS_TEXT(cores->wanted.value, 2),
+              cores->cores.value);
+    if (cores->others.valid && cores->others.value >= 0.05)
+        page_item(page, "other programs %s", DIGITS_TEXT(cores->others.value, 2));
+    if (cores->slowdown_pct.valid && cores->slowdown_pct.value >= 0.5)
+        percent(page, "sharing them made its work longer by", &cores->slowdown_pct);
 }
 
 void rep_section_advice(struct page *page, const struct an_result *result)
@@ -141,7 +142,7 @@ void rep_section_advice(struct page *page, const struct an_result *result)
     page_blank(page);
     page_label(page, "Replay");
     page_item(page, "of %" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
-              advice->steps == 1 ? "" : "s", advice->nodes);
+              REP_PLURAL(advice->steps, "", "s"), advice->nodes);
     if (result->trust.replay_error_pct.valid)
         page_item(page, "odd steps predict the even ones' median within %s %%",
                   DIGITS_TEXT(fmax(result->trust.replay_error_pct.value, 0.01), 2));

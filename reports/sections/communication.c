@@ -7,6 +7,7 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 static void cell_rate(char cell[REP_CELL], struct an_value v)
 {
@@ -53,8 +54,7 @@ static void name_collective(char name[REP_NAME], const void *row)
     if (collective->communicator.valid)
         snprintf(communicator, sizeof communicator, " #%" PRIx64,
                  (uint64_t)collective->communicator.value);
-    snprintf(name, REP_NAME, "%.400s%s", *collective->name ? collective->name : "(unnamed)",
-             communicator);
+    snprintf(name, REP_NAME, "%.400s%s", rep_or(collective->name, "(unnamed)"), communicator);
 }
 REP_CELL_OF(rank_overlap, an_comm_rank, rep_cell_pct, overlap_pct)
 REP_CELL_OF(rank_last, an_comm_rank, rep_cell_pct, last_pct)

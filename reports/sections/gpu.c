@@ -8,6 +8,7 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------ */
 
@@ -82,7 +83,7 @@ static bool any_known(const struct an_result *result, size_t offset)
 static void none_known(struct page *page, const char *label, const char *what, const char *reason)
 {
     page_label(page, label);
-    page_item(page, "%s not known: %.300s", what, reason ? reason : "");
+    page_item(page, "%s not known: %.300s", what, rep_or(reason, ""));
     page_end(page);
 }
 
@@ -122,6 +123,8 @@ static void us_item(struct page *page, const char *name, struct an_value us)
         page_item(page, "%s %s", name, TIME_TEXT(us.value * 1e3));
 }
 
+/* How the host launches work on the device: number and cost of the calls, the delay until the
+ * device begins, the queue between them; then the calls with most time. */
 static void launches(struct page *page, const struct an_launches *launches)
 {
     page_label(page, "Launches");
@@ -225,12 +228,13 @@ static void precision(struct page *page, const struct an_precision *precision)
     } else {
         page_item(page, "%.1f %% of matrix and attention time on matrix units",
                   precision->matrix_unit_pct.value);
-        for (size_t i = 0; i < precision->row_count && i < 6; i++)
+        for (size_t i = 0; i < precision->row_count && i < 6; i++) {
+            const char *unit = precision->rows[i].matrix_unit ? " on matrix units" : " without";
+            if (!precision->rows[i].told)
+                unit = " (unit not told by the names)";
             page_item(page, "%.20s %s%s", precision->rows[i].dtype,
-                      TIME_TEXT((double)precision->rows[i].total_ns),
-                      !precision->rows[i].told         ? " (unit not told by the names)"
-                      : precision->rows[i].matrix_unit ? " on matrix units"
-                                                       : " without");
+                      TIME_TEXT((double)precision->rows[i].total_ns), unit);
+        }
     }
     page_end(page);
 }

@@ -36,6 +36,8 @@ static void share(struct page *page, struct an_value pct, const char *what)
         page_item(page, "%s %.0f %%", what, pct.value);
 }
 
+/* One line about one GPU: power, clock, what holds the clock back, temperature, and how busy its
+ * units are. */
 static void one(struct page *page, const struct an_gpu_hardware *hardware)
 {
     char label[32];
@@ -127,11 +129,11 @@ static void range_dtype(char cell[REP_CELL], const void *row)
 }
 static void name_range(char name[REP_NAME], const void *row)
 {
-    const struct an_range_counted *range_counted = row;
+    const struct an_range_counted *range = row;
     char rank[32] = "";
-    if (range_counted->rank > 0)
-        snprintf(rank, sizeof rank, "rank %" PRId64 " ", range_counted->rank);
-    snprintf(name, REP_NAME, "%s%.400s", rank, range_counted->name);
+    if (range->rank > 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", range->rank);
+    snprintf(name, REP_NAME, "%s%.400s", rank, range->name);
 }
 
 static void ranges(struct page *page, const struct an_result *result)

@@ -7,6 +7,7 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 /* A wait that is inferred from gaps is worth a line only where the device idles for no known
  * reason. */
@@ -21,10 +22,10 @@ static void workers(struct page *page, const struct an_loader *loader)
 {
     if (loader->workers.valid && loader->workers.value && loader->worker_kind)
         page_item(page, "%" PRId64 " %s (%s)", loader->workers.value,
-                  loader->workers.value == 1 ? "worker" : "workers", loader->worker_kind);
+                  REP_PLURAL(loader->workers.value, "worker", "workers"), loader->worker_kind);
     else if (loader->workers.valid)
         page_item(page, "%" PRId64 " %s", loader->workers.value,
-                  loader->workers.value == 1 ? "worker" : "workers");
+                  REP_PLURAL(loader->workers.value, "worker", "workers"));
     if (loader->worker_busy_pct.valid)
         page_item(page, "busy %.0f %%", loader->worker_busy_pct.value);
     if (loader->queue_depth_mean.valid)
@@ -35,7 +36,7 @@ static void workers(struct page *page, const struct an_loader *loader)
                   loader->workers_wanted.value, loader->workers_needed.value);
     else if (loader->workers_needed.valid)
         page_item(page, "%" PRId64 " %s up", loader->workers_needed.value,
-                  loader->workers_needed.value == 1 ? "worker keeps" : "workers keep");
+                  REP_PLURAL(loader->workers_needed.value, "worker keeps", "workers keep"));
     else if (loader->serial)
         page_item(page, "%.300s", loader->workers_needed.reason);
 }

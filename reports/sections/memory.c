@@ -26,14 +26,14 @@ static void tags(struct page *page, const struct an_memory *memory)
 {
     page_label(page, "Held");
     for (size_t i = 0; i < memory->tag_count && i < TAGS_MOST; i++) {
-        const struct an_memory_tag *memory_tag = &memory->tags[i];
-        const char *device = memory_tag->device[0] == 'g' ? memory_tag->device : "";
-        if (memory_tag->share_pct.valid)
-            page_item(page, "%.40s%s%.20s %s (%.0f %%)", memory_tag->name, *device ? " " : "",
-                      device, BYTES_TEXT((double)memory_tag->current), memory_tag->share_pct.value);
+        const struct an_memory_tag *tag = &memory->tags[i];
+        const char *device = tag->device[0] == 'g' ? tag->device : "";
+        if (tag->share_pct.valid)
+            page_item(page, "%.40s%s%.20s %s (%.0f %%)", tag->name, *device ? " " : "", device,
+                      BYTES_TEXT((double)tag->current), tag->share_pct.value);
         else
-            page_item(page, "%.40s%s%.20s at most %s", memory_tag->name, *device ? " " : "", device,
-                      BYTES_TEXT((double)memory_tag->peak));
+            page_item(page, "%.40s%s%.20s at most %s", tag->name, *device ? " " : "", device,
+                      BYTES_TEXT((double)tag->peak));
     }
     if (memory->tag_count > TAGS_MOST)
         page_item(page, "%zu more", memory->tag_count - TAGS_MOST);

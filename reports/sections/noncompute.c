@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices, or the threads that run steps, do not compute: the split of that time, and what the
- * host did meanwhile.
+ * Why devices, or the threads that run steps, do not compute: the split of that time, and the
+ * activity of the host during it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 static void cell_share(char cell[REP_CELL], const struct an_absent *absent, struct an_count ns)
 {
@@ -69,14 +70,13 @@ static void cause_cause(char cell[REP_CELL], const void *row)
 }
 static void name_cause(char name[REP_NAME], const void *row)
 {
-    const struct an_absent_cause *absent_cause = row;
-    snprintf(name, REP_NAME, "%.300s",
-             *absent_cause->name ? absent_cause->name : "outside of every range");
+    const struct an_absent_cause *cause = row;
+    snprintf(name, REP_NAME, "%.300s", rep_or(cause->name, "outside of every range"));
 }
 static const struct rep_column of_cause[] = {
     {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
 
-/* Shares of the causes, largest first: rows of one cause are added up. */
+/* Writes the shares of the causes, the largest first. Rows of one cause are added up. */
 static void shares(struct page *page, const struct an_absent *absent)
 {
     bool said[64] = {false};
@@ -105,7 +105,7 @@ static void shares(struct page *page, const struct an_absent *absent)
     page_end(page);
 }
 
-/* The row with most time that has causes. */
+/* Finds the row with most time among those whose causes are known. */
 static const struct an_absent *longest(const struct an_result *result)
 {
     const struct an_absent *most = NULL;

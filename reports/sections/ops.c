@@ -8,6 +8,7 @@
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
 #include "reports/words/kernel_name.h"
+#include "reports/words/phrase.h"
 
 REP_CELL_OF(cell_count, an_op, rep_cell_integer, count)
 REP_CELL_OF(cell_share, an_op, rep_cell_pct, share_pct)
@@ -26,9 +27,9 @@ static void cell_kind(char cell[REP_CELL], const void *row)
 static void name_range(char name[REP_NAME], const void *row)
 {
     const struct an_op *op = row;
-    bool pass = *op->pass && !strstr(op->name, op->pass);
-    snprintf(name, REP_NAME, "%.1000s%s%.40s", *op->name ? op->name : "(unnamed)", pass ? " " : "",
-             pass ? op->pass : "");
+    const char *pass = strstr(op->name, op->pass) ? "" : op->pass;
+    snprintf(name, REP_NAME, "%.1000s%s%.40s", rep_or(op->name, "(unnamed)"), *pass ? " " : "",
+             pass);
 }
 
 static void name_device_op(char name[REP_NAME], const void *row)
@@ -57,8 +58,7 @@ void rep_table_ops(const struct an_result *result, struct rep_table *table, char
                                 REP_COLUMNS(of_ranges),
                                 REP_ROWS_OF(result->ops, result->op_count)};
     if (device) {
-        snprintf(title, 80, "Kernels and copies, %.40s",
-                 result->ops_window ? result->ops_window : "all");
+        snprintf(title, 80, "Kernels and copies, %.40s", rep_or(result->ops_window, "all"));
         table->title = title;
         table->name = name_device_op;
         table->name_least = 42;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path in the text report: by cause and by op; where there are pictures, also its way
+ * The critical path: its time by cause and by operation; in formats that draw, also its way
  * through one step.
  */
 #include <inttypes.h>
@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/compare.h"
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 
 REP_NAME_OF(name_cause, an_path_cause, text)
 REP_CELL_OF(cell_cause_pct, an_path_cause, rep_cell_tenths, pct.value)
@@ -24,9 +26,8 @@ REP_CELL_OF(cell_op_time, an_path_op, rep_cell_ns, ns)
 REP_CELL_OF(cell_op_count, an_path_op, rep_cell_integer, count)
 static void cell_op_cause(char cell[REP_CELL], const void *row)
 {
-    const struct an_path_op *path_op = row;
-    snprintf(cell, REP_CELL, "%s%s", path_op->cause,
-             !strcmp(path_op->where, "device") ? " (device)" : "");
+    const struct an_path_op *op = row;
+    snprintf(cell, REP_CELL, "%s%s", op->cause, !strcmp(op->where, "device") ? " (device)" : "");
 }
 static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
                                           {"time", 10, cell_op_time},
@@ -51,8 +52,8 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
     page_blank(page);
     page_label(page, "Critical path");
     page_item(page, "%s", length);
-    page_item(page, "%" PRId64 " step%s of rank %" PRId64, path->steps, path->steps == 1 ? "" : "s",
-              path->rank);
+    page_item(page, "%" PRId64 " step%s of rank %" PRId64, path->steps,
+              REP_PLURAL(path->steps, "", "s"), path->rank);
     if (path->explained_pct.valid) {
         page_item(page, "explained %.1f %%", path->explained_pct.value);
         page_item(page, "recorded %.1f %%", path->recorded_pct.value);
@@ -104,8 +105,8 @@ static void cell_stretch_time(char cell[REP_CELL], const void *row)
 }
 static void cell_stretch_cause(char cell[REP_CELL], const void *row)
 {
-    const struct stretch_row *stretch_row = row;
-    snprintf(cell, REP_CELL, "%s", stretch_row->step->reason[stretch_row->stretch->reason].key);
+    const struct stretch_row *segment = row;
+    snprintf(cell, REP_CELL, "%s", segment->step->reason[segment->stretch->reason].key);
 }
 static void lane_text(char cell[REP_CELL], const struct an_path_step *step, int lane)
 {
@@ -136,11 +137,11 @@ static const struct rep_column of_stretch[] = {
 static int longest_first(const void *left, const void *right)
 {
     const struct an_path_stretch *first = stretch_of(left), *second = stretch_of(right);
-    return first->dur_ns != second->dur_ns ? (first->dur_ns < second->dur_ns ? 1 : -1)
-                                           : (first > second) - (first < second);
+    int order = REP_COMPARE(second->dur_ns, first->dur_ns);
+    return order ? order : REP_COMPARE(first, second);
 }
 
-/* Hand-overs of one kind from one lane to another. */
+/* Dependencies of one kind by which the path goes from one track to another. */
 struct hand_over {
     const struct an_path_step *step;
     const char *link;
@@ -166,9 +167,9 @@ static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link}
 static int most_first(const void *left, const void *right)
 {
     const struct hand_over *first = left, *second = right;
-    return first->count != second->count ? (first->count < second->count ? 1 : -1)
-           : first->from != second->from ? first->from - second->from
-                                         : first->to - second->to;
+    int order = REP_COMPARE(second->count, first->count);
+    order = order ? order : first->from - second->from;
+    return order ? order : first->to - second->to;
 }
 
 static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)

@@ -10,6 +10,8 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/compare.h"
+#include "reports/words/phrase.h"
 
 static void not_drawn(struct page *page, const char *label, const char *reason)
 {
@@ -23,9 +25,8 @@ static void not_drawn(struct page *page, const char *label, const char *reason)
 
 static void name_step(char name[REP_NAME], const void *row)
 {
-    const struct an_step_outlier *step_outlier = row;
-    snprintf(name, REP_NAME, "step %" PRId64 " of rank %" PRId64, step_outlier->index,
-             step_outlier->rank);
+    const struct an_step_outlier *outlier = row;
+    snprintf(name, REP_NAME, "step %" PRId64 " of rank %" PRId64, outlier->index, outlier->rank);
 }
 REP_CELL_OF(outlier_ms, an_step_outlier, rep_cell_real_ms, ms)
 REP_CELL_OF(outlier_score, an_step_outlier, rep_cell_tenths, score)
@@ -56,7 +57,7 @@ static void point_tokens(char cell[REP_CELL], const void *row)
 static void point_excluded(char cell[REP_CELL], const void *row)
 {
     const struct an_step_point *point = row;
-    snprintf(cell, REP_CELL, "%.20s", point->excluded ? point->excluded : "");
+    snprintf(cell, REP_CELL, "%.20s", rep_or(point->excluded, ""));
 }
 static const struct rep_column of_point[] = {{"time", 9, point_ms},
                                              {"longest", 9, point_worst},
@@ -179,8 +180,9 @@ static void name_path(char text[REP_NAME], const void *row)
     used = (size_t)snprintf(text, REP_NAME, "%s", place ? "\xe2\x80\xa6 > " : "");
     while (depth--) {
         const char *name = flame_row->flame->row[path[depth]].name;
-        used += (size_t)snprintf(text + used, REP_NAME - used, "%.150s%s",
-                                 *name ? name : "(unnamed)", depth ? " > " : "");
+        name = rep_or(name, "(unnamed)");
+        used +=
+            (size_t)snprintf(text + used, REP_NAME - used, depth ? "%.150s > " : "%.150s", name);
     }
 }
 static const struct an_flame_row *flame_of(const void *row)
@@ -211,8 +213,8 @@ static const struct rep_column of_flame[] = {{"self %", 8, flame_share},
 static int by_self(const void *left, const void *right)
 {
     const struct flame_row *first = left, *second = right;
-    return first->self_ns != second->self_ns ? (first->self_ns < second->self_ns ? 1 : -1)
-                                             : (first->at > second->at) - (first->at < second->at);
+    int order = REP_COMPARE(second->self_ns, first->self_ns);
+    return order ? order : REP_COMPARE(first->at, second->at);
 }
 
 static void flame(struct page *page, const struct an_flame *flame, const char *title)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ranks beside each other: who is slower, in which stage the delay appears, how even data and
- * experts are, the clocks; then a row a rank, the slowest first.
+ * The ranks compared: who is slower, in which stage the delay appears first, how even data and
+ * experts are, the clocks; then a row for each rank, the slowest first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 static void cell_pct(char cell[REP_CELL], struct an_value pct)
 {
@@ -91,7 +92,7 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
                   straggler->says, straggler->excess_pct.value, straggler->excess_low_pct.value,
                   straggler->excess_high_pct.value, ranks->steps);
     if (straggler->count && straggler->by_data)
-        page_item(page, "it gets more %s", ranks->uneven.what ? ranks->uneven.what : "data");
+        page_item(page, "it gets more %s", rep_or(ranks->uneven.what, "data"));
     if (ranks->frontier.delay_pct.valid)
         page_item(page, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
                   an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
@@ -99,6 +100,8 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
     page_end(page);
 }
 
+/* What ranks exchange unevenly, where it is known: samples or tokens, the traffic of experts,
+ * and the bubble of a pipeline. */
 static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
     if (ranks->uneven.found) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 void rep_section_phases(struct page *page, const struct an_result *result)
 {
@@ -16,7 +17,7 @@ void rep_section_phases(struct page *page, const struct an_result *result)
     for (size_t i = 0; i < result->phase_count; i++)
         page_item(page, "%s %" PRId64 " %s, %s, %s of it on the step's thread",
                   result->phases[i].name, result->phases[i].count,
-                  result->phases[i].count == 1 ? "time" : "times",
+                  REP_PLURAL(result->phases[i].count, "time", "times"),
                   TIME_TEXT(result->phases[i].wall_ms * 1e6),
                   TIME_TEXT(result->phases[i].exposed_ms * 1e6));
     page_item(page, "cut out of steps");
@@ -42,7 +43,7 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
         page_item(page, "%s between steps", TIME_TEXT(steps->between_ms.value * 1e6));
     if (steps->outlier_count)
         page_item(page, "%zu slow %s, the slowest %" PRId64 " (%s)", steps->outlier_count,
-                  steps->outlier_count == 1 ? "step" : "steps", steps->outliers[0].index,
+                  REP_PLURAL(steps->outlier_count, "step", "steps"), steps->outliers[0].index,
                   TIME_TEXT(steps->outliers[0].ms * 1e6));
     page_end(page);
     if (!steps->group_count)
@@ -66,8 +67,9 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
     const struct an_utilization *utilization = &result->utilization;
     if (!result->steps.counted)
         return;
-    bool partial = utilization->flop_coverage_pct.valid &&
-                   utilization->flop_coverage_pct.value < 95; /* DESIGN 5: then there is no MFU */
+    bool partial =
+        utilization->flop_coverage_pct.valid &&
+        utilization->flop_coverage_pct.value < 95; /* docs/definitions.md: then there is no MFU */
     page_label(page, "Utilisation");
     bool palm =
         utilization->mfu_palm.valid &&
@@ -81,8 +83,7 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
         page_item(page, "MFU not known: %.300s", utilization->mfu.reason);
     if (utilization->peak_flops.valid)
         page_item(page, "of %s %s (%.120s)", SI_TEXT(utilization->peak_flops.value, "FLOP/s"),
-                  utilization->dtype ? utilization->dtype : "",
-                  utilization->peak_source ? utilization->peak_source : "");
+                  rep_or(utilization->dtype, ""), rep_or(utilization->peak_source, ""));
     if (utilization->mfu_measured.valid &&
         utilization->roof_measured_flops
             .valid) /* its own roof beside it: the one above is another */
@@ -134,7 +135,7 @@ void rep_section_system(struct page *page, const struct an_result *result)
     bytes_item(page, system->read_bytes, "storage read");
     bytes_item(page, system->write_bytes, "written");
     value_item(page, system->major_faults,
-               system->major_faults.value == 1 ? "%.0f major fault" : "%.0f major faults");
+               REP_PLURAL(system->major_faults.value, "%.0f major fault", "%.0f major faults"));
     value_item(page, system->minor_faults, "%.0f minor faults");
     value_item(page, system->involuntary_switches, "%.0f involuntary switches");
     value_item(page, system->voluntary_switches, "%.0f voluntary");
@@ -142,8 +143,8 @@ void rep_section_system(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-/* How many series have the name of the i-th, each of another rank; 0: one before it has spoken for
- * them. */
+/* Counts the series that have the name of the i-th, each of another rank; 0 where an earlier one
+ * stands for all of them. */
 static size_t alike(const struct an_result *result, size_t i)
 {
     size_t count = 0;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of sections and the order in which every format writes them.
+ */
 #include "reports/sections/sections.h"
 
 #include <string.h>

@@ -26,23 +26,22 @@ void rep_section_stacks(struct page *page, const struct an_result *result)
     static const struct rep_column columns[] = {{"self %", 8, self_share},
                                                 {"with callees %", 16, total_share},
                                                 {"samples", 9, self_samples}};
-    const struct an_stack_samples *stack_samples = &result->stacks;
+    const struct an_stack_samples *stacks = &result->stacks;
     char title[160];
-    if (stack_samples->reason || !stack_samples->samples.valid)
+    if (stacks->reason || !stacks->samples.valid)
         return;
-    if (stack_samples->cpu_s.valid)
+    if (stacks->cpu_s.valid)
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %s)",
-                 stack_samples->samples.value, TIME_TEXT(stack_samples->cpu_s.value * 1e9));
+                 stacks->samples.value, TIME_TEXT(stacks->cpu_s.value * 1e9));
     else
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples)",
-                 stack_samples->samples.value);
+                 stacks->samples.value);
     struct rep_table table = {.title = title,
                               .name = name,
                               REP_COLUMNS(columns),
-                              REP_ROWS_OF(stack_samples->function, stack_samples->function_count)};
+                              REP_ROWS_OF(stacks->function, stacks->function_count)};
     page_picture(page, PAGE_STACKS, result);
     rep_table_write(page, &table);
-    if (stack_samples->kernel && *stack_samples->kernel &&
-        strncmp(stack_samples->kernel, "sampled", 7) != 0)
-        page_text(page, 0, stack_samples->kernel);
+    if (stacks->kernel && *stacks->kernel && strncmp(stacks->kernel, "sampled", 7) != 0)
+        page_text(page, 0, stacks->kernel);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a report begins with: what ran, what to change, where a step goes; and the card of each
- * finding.
+ * The beginning of a report: what ran, what to change, and where the time of a step goes; also
+ * the card of each finding.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +9,7 @@
 
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 
 /* ---- head --------------------------------------------------------------------------------------------------------------- */
 
@@ -22,13 +23,15 @@ static void header_devices(struct page *page, const struct an_result *result)
             same += !strcmp(result->gpus[other].name, result->gpus[i].name);
             first = first && (other >= i || strcmp(result->gpus[other].name, result->gpus[i].name));
         }
-        const char *name = *result->gpus[i].name ? result->gpus[i].name
-                           : same == 1           ? "device"
-                                                 : "devices";
-        if (first && same == 1 && *result->gpus[i].name)
+        const char *name = result->gpus[i].name;
+        if (!first)
+            continue;
+        if (!*name)
+            page_item(page, "%zu %s", same, REP_PLURAL(same, "device", "devices"));
+        else if (same == 1)
             page_item(page, "%.100s", name);
-        else if (first)
-            page_item(page, "%zu %s%.100s", same, *result->gpus[i].name ? "\xc3\x97 " : "", name);
+        else
+            page_item(page, "%zu \xc3\x97 %.100s", same, name);
     }
 }
 
@@ -40,13 +43,13 @@ void rep_section_header(struct page *page, const struct an_result *result)
         page_item(page, "%.200s", result->run.program);
     if (result->run.ranks)
         page_item(page, "%" PRId64 " %s", result->run.ranks,
-                  result->run.ranks == 1 ? "rank" : "ranks");
+                  REP_PLURAL(result->run.ranks, "rank", "ranks"));
     else if (result->run.processes)
         page_item(page, "%" PRId64 " %s", result->run.processes,
-                  result->run.processes == 1 ? "process" : "processes");
+                  REP_PLURAL(result->run.processes, "process", "processes"));
     if (result->run.cores.valid)
         page_item(page, "%" PRId64 " %s", result->run.cores.value,
-                  result->run.cores.value == 1 ? "core" : "cores");
+                  REP_PLURAL(result->run.cores.value, "core", "cores"));
     if (!result->gpu.reason)
         header_devices(page, result);
     if (result->utilization.dtype)
@@ -54,11 +57,11 @@ void rep_section_header(struct page *page, const struct an_result *result)
     if (steps->median_ms.valid) {
         bool even = result->run.ranks > 1 && steps->counted % result->run.ranks == 0;
         int64_t counted = even ? steps->counted / result->run.ranks : steps->counted;
+        const char *whose = result->run.ranks > 1 ? " of all ranks" : "";
+        if (even)
+            whose = " a rank";
         page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", counted,
-                  counted == 1 ? "step" : "steps",
-                  even                    ? " a rank"
-                  : result->run.ranks > 1 ? " of all ranks"
-                                          : "",
+                  REP_PLURAL(counted, "step", "steps"), whose,
                   TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6));
     } else if (result->run.duration_s.valid)
         page_item(page, "%s", TIME_TEXT(result->run.duration_s.value * 1e9));
@@ -99,11 +102,8 @@ static const char *together_words(const struct an_result *result, char *buf, siz
             if (result->advice.edits[edit].of != result->findings[i].id ||
                 result->advice.edits[edit].reason)
                 continue;
-            snprintf(which + length, sizeof which - length, "%s%zu",
-                     written == 0          ? ""
-                     : written + 1 == left ? " and "
-                                           : ", ",
-                     i + 1);
+            const char *between = written + 1 == left ? " and " : ", ";
+            snprintf(which + length, sizeof which - length, "%s%zu", written ? between : "", i + 1);
             written++;
         }
     if (all->edit && !all->reason && written > 1)
@@ -143,6 +143,8 @@ void rep_section_findings(struct page *page, const struct an_result *result)
     page_blank(page);
 }
 
+/* Everything about one finding: its evidence, what to do, how to verify it, when it is wrong,
+ * and how its gain was computed. */
 static void card(struct page *page, const struct an_finding *finding, size_t number)
 {
     char head[800], gain[64];
@@ -176,7 +178,9 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
 
 static int decimals(double largest)
 {
-    return largest >= 100 ? 1 : largest >= 1 ? 3 : 5;
+    if (largest >= 100)
+        return 1;
+    return largest >= 1 ? 3 : 5;
 }
 
 /* A class, or the step itself: no label. */
@@ -209,6 +213,8 @@ const char *rep_class_name(const struct an_result *result, int class)
     return an_class_label((enum an_class) class);
 }
 
+/* The mean time of each class in a step, as a table with bars whose rows add up to the step.
+ * Classes without time are left out, except the two that a reader looks for. */
 static void budget_table(struct page *page, const struct an_result *result)
 {
     const struct an_budget *budget = &result->budget;
@@ -239,7 +245,7 @@ void rep_section_budget(struct page *page, const struct an_result *result)
 {
     const struct an_budget *budget = &result->budget;
     if (!result->steps.source)
-        return; /* the verdict has said so */
+        return; /* the verdict says so already */
     if (budget->reason) {
         page_label(page, "Step budget");
         page_item(page, "not known: %.300s", budget->reason);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why one may believe the report, and what its numbers mean.
+ * How far the report can be trusted: losses, overhead, steps and counters that are missing, the
+ * quality of the capture; and what every number means.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/phrase.h"
 
 #define LOSSES_MOST 12
 
@@ -20,7 +22,7 @@ static void trust_losses(struct page *page, const struct an_trust *trust)
     for (size_t i = 0; i < trust->loss_count; i++) {
         const struct an_loss *loss = &trust->losses[i];
         if (!strncmp(loss->source, "counter ", 8))
-            continue; /* they stand under "Not measured" */
+            continue; /* they follow under "Not measured" */
         if (shown == LOSSES_MOST)
             more++;
         else if (loss->count.valid)
@@ -89,7 +91,8 @@ static void count_item(struct page *page, struct an_count count, const char *one
         page_item(page, "%" PRId64 " %s%s", count.value, count.value == 1 ? one : many, means);
 }
 
-/* What the capture of the accelerator is worth, in plain words. */
+/* Says how complete the capture of the accelerator is: launches and device operations that miss
+ * each other, times that cannot be right, kernels of no known class. */
 static void trust_capture(struct page *page, const struct an_quality *quality)
 {
     if (quality->reason)
@@ -146,7 +149,7 @@ static const char *run_key(const struct an_result *result, const char *key)
     return "";
 }
 
-/* When, where, what: who is forwarded the report was not there. */
+/* When, where and what was recorded, for readers to whom the report was forwarded. */
 static void trust_recorded(struct page *page, const struct an_result *result)
 {
     const char *start = run_key(result, "start"), *cpu = run_key(result, "cpu.model"),
@@ -183,7 +186,7 @@ void rep_section_trust(struct page *page, const struct an_result *result)
     trust_steps(page, &result->steps);
     if (trust->open_ranges)
         page_item(page, "%" PRId64 " %s without an end", trust->open_ranges,
-                  trust->open_ranges == 1 ? "range" : "ranges");
+                  REP_PLURAL(trust->open_ranges, "range", "ranges"));
     if (*trust->ended)
         page_item(page, "ended: %.200s", trust->ended);
     else if (*result->run.ended)
@@ -193,18 +196,18 @@ void rep_section_trust(struct page *page, const struct an_result *result)
     bool foreign = trust->source && *trust->source && strcmp(trust->source, "tacho") != 0;
     if (*trust->version)
         page_item(page, "%s by tacho %.60s", foreign ? "imported" : "recorded", trust->version);
+    const char *tool = rep_or(trust->tool, "");
     if (foreign)
-        page_item(page, "recorded by %.60s%s%.200s", trust->source,
-                  trust->tool && *trust->tool ? ": " : "", trust->tool ? trust->tool : "");
+        page_item(page, "recorded by %.60s%s%.200s", trust->source, *tool ? ": " : "", tool);
     page_end(page);
     trust_capture(page, &result->quality);
     trust_gaps(page, trust);
     bool first = true;
     for (size_t i = 0; i < trust->problem_count; i++) {
         if (!result->quality.reason && !strncmp(trust->problems[i], "CAPTURE: ", 9))
-            continue; /* the lines of Capture have said so */
+            continue; /* the lines of Capture say so already */
         if (trust->problems[i] == result->caution)
-            continue; /* the head has */
+            continue; /* so does the head of the report */
         page_label(page, first ? "Problems" : "");
         first = false;
         page_item(page, "%.400s", trust->problems[i]);

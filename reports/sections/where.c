@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where device time belongs: by operator, module, line or annotation; the roofline; another tool's
- * figures.
+ * What uses the time of the device: operators, modules, source lines or annotations; the
+ * roofline; the figures of another tool.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +9,7 @@
 
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 #include "reports/words/select.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -34,7 +35,7 @@ static const char *line_name(const char *name)
 static void name_by(char text[REP_NAME], const void *row)
 {
     const char *name = line_name(((const struct an_attribution_row *)row)->name);
-    snprintf(text, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+    snprintf(text, REP_NAME, "%.1000s", rep_or(name, "(unnamed)"));
 }
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device},
                                           {"host", 9, by_host},      {"count", 8, by_count},
@@ -43,7 +44,7 @@ static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 
 void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
                            char title[80])
 {
-    snprintf(title, 80, "Device time by %.20s", attribution->by ? attribution->by : "op");
+    snprintf(title, 80, "Device time by %.20s", rep_or(attribution->by, "op"));
     *table = (struct rep_table){
         .title = title,
         .name = name_by,
@@ -61,8 +62,8 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
     if (attribution->reason || !attribution->row_count) {
         page_blank(page);
         page_label(page, "Attribution");
-        page_item(page, "by %.20s not known: %.300s", attribution->by ? attribution->by : "op",
-                  attribution->reason ? attribution->reason : "no host range launched device work");
+        page_item(page, "by %.20s not known: %.300s", rep_or(attribution->by, "op"),
+                  rep_or(attribution->reason, "no host range launched device work"));
         page_end(page);
         return;
     }
@@ -84,8 +85,10 @@ static void roof_bound(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
     bool cached = point->bound && point->level && !strcmp(point->bound, "cached");
-    snprintf(cell, REP_CELL, "%.12s%s%.4s", point->bound ? point->bound : "", cached ? " " : "",
-             cached ? point->level : "");
+    if (cached)
+        snprintf(cell, REP_CELL, "cached %.4s", point->level);
+    else
+        snprintf(cell, REP_CELL, "%.12s", rep_or(point->bound, ""));
 }
 REP_CELL_OF(roof_time, an_roofline_point, rep_cell_ns, time_ns)
 static void roof_intensity(char cell[REP_CELL], const void *row)
@@ -116,12 +119,12 @@ static void roof_share(char cell[REP_CELL], const void *row)
 static void roof_dtype(char cell[REP_CELL], const void *row)
 {
     const char *dtype = ((const struct an_roofline_point *)row)->dtype;
-    snprintf(cell, REP_CELL, "%.12s", dtype ? dtype : "");
+    snprintf(cell, REP_CELL, "%.12s", rep_or(dtype, ""));
 }
 static void name_point(char name[REP_NAME], const void *row)
 {
     const struct an_roofline_point *point = row;
-    snprintf(name, REP_NAME, "%.1000s%s", *point->name ? point->name : "(unnamed)",
+    snprintf(name, REP_NAME, "%.1000s%s", rep_or(point->name, "(unnamed)"),
              !strcmp(point->pass, "recompute") ? ", again" : "");
 }
 static const struct rep_column of_roof[] = {
@@ -198,8 +201,7 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
         page_blank(page);
         page_label(page, "Roofline");
         page_item(page, "absent: %.300s",
-                  result->roofline.reason ? result->roofline.reason
-                                          : "no op has known FLOPs and bytes");
+                  rep_or(result->roofline.reason, "no op has known FLOPs and bytes"));
         page_end(page);
         return;
     }
@@ -219,9 +221,9 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
 
 static void compat_value(char cell[REP_CELL], const void *row)
 {
-    const struct an_compat_row *compat_row = row;
-    if (isfinite(compat_row->value))
-        snprintf(cell, REP_CELL, "%.13g", compat_row->value);
+    const struct an_compat_row *figure = row;
+    if (isfinite(figure->value))
+        snprintf(cell, REP_CELL, "%.13g", figure->value);
     else
         snprintf(cell, REP_CELL, "n/a");
 }
@@ -231,37 +233,36 @@ static void compat_unit(char cell[REP_CELL], const void *row)
 }
 static void name_compat(char name[REP_NAME], const void *row)
 {
-    const struct an_compat_row *compat_row = row;
+    const struct an_compat_row *figure = row;
     char rank[32] = "", device[32] = "";
-    if (compat_row->rank >= 0)
-        snprintf(rank, sizeof rank, "rank %" PRId64 " ", compat_row->rank);
-    if (compat_row->device >= 0)
-        snprintf(device, sizeof device, "gpu:%" PRId64 " ", compat_row->device);
-    snprintf(name, REP_NAME, "%s%s%.200s %.400s", rank, device, compat_row->section,
-             compat_row->key);
+    if (figure->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", figure->rank);
+    if (figure->device >= 0)
+        snprintf(device, sizeof device, "gpu:%" PRId64 " ", figure->device);
+    snprintf(name, REP_NAME, "%s%s%.200s %.400s", rank, device, figure->section, figure->key);
 }
 static const struct rep_column of_compat[] = {{"value", 16, compat_value},
                                               {"unit", 8, compat_unit}};
 
 void rep_section_compat(struct page *page, const struct an_result *result)
 {
-    const struct an_compat_table *compat_table = &result->compat;
+    const struct an_compat_table *compat = &result->compat;
     char title[100];
-    if (!compat_table->tool)
+    if (!compat->tool)
         return;
-    snprintf(title, sizeof title, "As %.80s", compat_table->tool);
-    if (compat_table->reason || !compat_table->row_count) {
+    snprintf(title, sizeof title, "As %.80s", compat->tool);
+    if (compat->reason || !compat->row_count) {
         page_blank(page);
         page_label(page, "Compat");
         page_item(page, "%s: not known: %.300s", title,
-                  compat_table->reason ? compat_table->reason : "it prints nothing for this run");
+                  rep_or(compat->reason, "it prints nothing for this run"));
         page_end(page);
         return;
     }
     struct rep_table table = {.title = title,
                               .name = name_compat,
                               REP_COLUMNS(of_compat),
-                              REP_ROWS_OF(compat_table->rows, compat_table->row_count),
-                              .most = compat_table->row_count};
+                              REP_ROWS_OF(compat->rows, compat->row_count),
+                              .most = compat->row_count};
     rep_table_write(page, &table);
 }

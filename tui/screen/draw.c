@@ -8,6 +8,7 @@
 
 #include "reports/page/lines.h"
 #include "reports/words/escape.h"
+#include "reports/words/phrase.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
@@ -105,7 +106,7 @@ int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const cha
                const char *reason)
 {
     char text[1024];
-    snprintf(text, sizeof text, "%.80s: %.800s", what, reason && *reason ? reason : "not known");
+    snprintf(text, sizeof text, "%.80s: %.800s", what, rep_or(reason, "not known"));
     return tui_paragraph(cells, area, row, area.columns > 30, TUI_DIM, text);
 }
 
@@ -312,7 +313,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
     int below = lines - state->top - area.rows;
     if (below > 0)
         snprintf(more, sizeof more, area.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
-                 below == 1 ? "line" : "lines");
+                 REP_PLURAL(below, "line", "lines"));
     tui_text_right(cells, area, area.rows - 1, TUI_DIM, more);
     for (const char *line = text; *line; index++) {
         size_t length = strcspn(line, "\n");

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 
 #define NAME_LEAST 14
@@ -182,7 +183,7 @@ static void status(struct tui_cells *cells, struct tui_rect area, const struct t
                                  list->table->count - count, state->filter);
     if (*state->search && used < sizeof text)
         snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", state->search, hits,
-                 hits == 1 ? "row" : "rows");
+                 REP_PLURAL(hits, "row", "rows"));
     tui_text(cells, area, 0, 0, TUI_DIM, text);
 }
 
@@ -225,7 +226,7 @@ int tui_table_details(struct tui_cells *cells, struct tui_rect area, const struc
         char text[2 * REP_CELL + 8];
         cell[0] = 0;
         table->column[index].cell(cell, row);
-        snprintf(text, sizeof text, "%.30s %s", table->column[index].head, *cell ? cell : "n/a");
+        snprintf(text, sizeof text, "%.30s %s", table->column[index].head, rep_or(cell, "n/a"));
         int width = tui_width(cells, text);
         if (column && column + width > area.columns) {
             column = 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/words/kernel_name.h"
+#include "reports/words/phrase.h"
 #include "store/store.h"
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
@@ -138,7 +139,7 @@ static void ops(struct tui_line *line, const struct tui_model *model)
         if (*name)
             name[1 + strcspn(name + 1, "<")] =
                 0; /* of a kernel template its arguments have no room here */
-        if (shown < 4 && tui_item(line, TUI_NORMAL, "%.32s%s %.0f %%", *name ? name : "(unnamed)",
+        if (shown < 4 && tui_item(line, TUI_NORMAL, "%.32s%s %.0f %%", rep_or(name, "(unnamed)"),
                                   strlen(name) > 32 ? "~" : "", pct))
             shown++;
         else

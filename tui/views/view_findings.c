@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
@@ -43,7 +44,7 @@ static int card(struct tui_cells *cells, struct tui_rect area, const struct an_f
     rep_gain_text(gain, sizeof gain, &finding->gain);
     snprintf(text, sizeof text, "%s; %s confidence%s%.500s", gain,
              an_confidence_text(finding->confidence), finding->effort ? "; effort: " : "",
-             finding->effort ? finding->effort : "");
+             rep_or(finding->effort, ""));
     row += field(cells, area, row, "Gain", text, TUI_NORMAL);
     for (size_t i = 0;
          i < sizeof finding->evidence / sizeof *finding->evidence && finding->evidence[i]; i++)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/screen/table.h"
 #include "tui/views/view_list.h"
@@ -182,7 +183,7 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
                   : ascii      ? '-'
                                : 0x25be);
     tui_text(cells, tui_left(area, column - 1), row, 2 * node->depth + 2, style,
-             *flame_row->name ? flame_row->name : "(unnamed)");
+             rep_or(flame_row->name, "(unnamed)"));
     tui_printf(cells, area, row, column, style, "%5.1f %%",
                100 * (double)flame_row->total_ns / all);
     if (area.columns - column < numbers)
@@ -216,7 +217,7 @@ static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struc
     const struct an_flame *flame = &result->flame;
     if (flame->reason || !flame->row_count) {
         tui_absent(cells, area, 0, "No tree of ranges",
-                   flame->reason ? flame->reason : "no range was recorded");
+                   rep_or(flame->reason, "no range was recorded"));
         return;
     }
     int levels = 3 + (int)lround(log2(state->zoom >= 1 ? state->zoom : 1)),
@@ -230,8 +231,8 @@ static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struc
         node = nodes_of(flame, levels, state, &kept);
     }
     state->open = false;
-    tui_printf(cells, area, 0, 0, TUI_TITLE, "%s, %d levels",
-               flame->source ? flame->source : "Ranges", levels);
+    tui_printf(cells, area, 0, 0, TUI_TITLE, "%s, %d levels", rep_or(flame->source, "Ranges"),
+               levels);
     tui_text_right(cells, tui_right(area, area.columns / 2), 0, TUI_KEY,
                    area.columns < 70 ? "Enter fold" : "Enter fold  + - levels  m next");
     if (node)
@@ -264,8 +265,7 @@ static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
     const struct an_attribution *attribution = &result->attribution[mode - BY_FIRST];
     struct rep_table table;
     char title[80], what[80];
-    snprintf(what, sizeof what, "No device time by %.20s",
-             attribution->by ? attribution->by : "op");
+    snprintf(what, sizeof what, "No device time by %.20s", rep_or(attribution->by, "op"));
     if (!result->gpu.reason && !attribution->reason && attribution->row_count) {
         rep_table_attribution(attribution, &table, title);
         struct tui_list list = {&table, of_attribution,
@@ -274,9 +274,9 @@ static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
         return;
     }
     tui_absent(cells, area, 0, what,
-               result->gpu.reason    ? result->gpu.reason
-               : attribution->reason ? attribution->reason
-                                     : "no host range launched device work");
+               result->gpu.reason
+                   ? result->gpu.reason
+                   : rep_or(attribution->reason, "no host range launched device work"));
 }
 
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
 #include "tui/views/view_list.h"
@@ -333,7 +334,7 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
         return;
     int64_t steps =
         !model->steps_seen && model->result ? model->result->steps.count : model->steps_seen;
-    tui_item(&line, TUI_DIM, "%" PRId64 " %s", steps, steps == 1 ? "step" : "steps");
+    tui_item(&line, TUI_DIM, "%" PRId64 " %s", steps, REP_PLURAL(steps, "step", "steps"));
     if (model->result) {
         const struct an_trust *trust = &model->result->trust;
         page_si(events, (double)trust->events, "");

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/screen/table.h"
 #include "tui/views/view_list.h"
@@ -33,7 +34,7 @@ static void draw_head(struct tui_cells *cells, struct tui_rect area,
 {
     struct tui_line line = {cells, area, 0, 0, 0};
     tui_item(&line, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", path->steps,
-             path->steps == 1 ? "step" : "steps", path->rank,
+             REP_PLURAL(path->steps, "step", "steps"), path->rank,
              TIME_TEXT((double)path->length_ns.value));
     if (path->explained_pct.valid)
         tui_item(&line, path->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",

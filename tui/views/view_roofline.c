@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/screen/table.h"
 #include "tui/views/view_list.h"
@@ -172,8 +173,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     rep_table_roofline(result, &points);
     if (!points.count) {
         tui_absent(cells, area, 0, "No roofline",
-                   result->roofline.reason ? result->roofline.reason
-                                           : "no op has known FLOPs and bytes");
+                   rep_or(result->roofline.reason, "no op has known FLOPs and bytes"));
         return;
     }
     struct tui_list list = {&points, orders, sizeof orders / sizeof *orders, letters};

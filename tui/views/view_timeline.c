@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/words/kernel_name.h"
+#include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
@@ -193,7 +194,7 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
         struct tui_rect rest = tui_right(area, 26);
         int width =
             tui_text(cells, rest, row, 2, timeline_span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL,
-                     *name ? name : "(unnamed)");
+                     rep_or(name, "(unnamed)"));
         if (timeline_span->merged > 1)
             tui_printf(cells, rest, row, 2 + width, TUI_DIM, " and %u more, %.0f %% busy",
                        timeline_span->merged - 1, 100 * (double)timeline_span->busy);
