@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: what a section of a report is written with, once for every format. A page
- * knows the format behind it: lines of a terminal (lines.h), Markdown, HTML.
+ * What a section of a report is written with, once for every format. A page has the calls of its
+ * format: lines of a terminal (lines.h), Markdown, HTML.
  *
  * Texts may come from the profiled program and hold any byte: the format neutralises them. Errors
  * of the stream stay with the stream (ferror).
@@ -50,22 +50,22 @@ struct page {
 
 /* What a format does with each of the calls below. */
 struct page_ops {
-    void (*title)(struct page *p, const char *text);
-    void (*section)(struct page *p, const char *id, const char *heading,
+    void (*title)(struct page *page, const char *text);
+    void (*section)(struct page *page, const char *id, const char *heading,
                     bool folded); /* NULL: a format without headings */
-    void (*head)(struct page *p, const char *text);
-    void (*card)(struct page *p, const char *id, const char *text); /* NULL: as head */
-    void (*text)(struct page *p, int indent, const char *text);
-    void (*blank)(struct page *p);
-    void (*label)(struct page *p, const char *label);
-    void (*item)(struct page *p, const char *text);
-    void (*end)(struct page *p);
-    void (*entry)(struct page *p, size_t number, const char *id, const char *gain,
+    void (*head)(struct page *page, const char *text);
+    void (*card)(struct page *page, const char *id, const char *text); /* NULL: as head */
+    void (*text)(struct page *page, int indent, const char *text);
+    void (*blank)(struct page *page);
+    void (*label)(struct page *page, const char *label);
+    void (*item)(struct page *page, const char *text);
+    void (*end)(struct page *page);
+    void (*entry)(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text);
-    void (*term)(struct page *p, const char *term, const char *unit, const char *text);
-    void (*table)(struct page *p, const struct rep_table *t);
-    void (*picture)(struct page *p, enum page_picture which,
-                    const struct an_result *r); /* NULL: a format without pictures */
+    void (*term)(struct page *page, const char *term, const char *unit, const char *text);
+    void (*table)(struct page *page, const struct rep_table *table);
+    void (*picture)(struct page *page, enum page_picture which,
+                    const struct an_result *result); /* NULL: a format without pictures */
 };
 
 /* Flushes the stream: 0 or TACHO_EIO. */

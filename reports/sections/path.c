@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "reports/sections/sections.h"
-#include "reports/words/compare.h"
 #include "reports/sections/tables.h"
+#include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 
 REP_NAME_OF(name_cause, an_path_cause, text)

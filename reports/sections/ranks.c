@@ -4,6 +4,7 @@
  * experts are, the clocks; then a row for each rank, the slowest first.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,8 +141,10 @@ static void clock_line(struct page *page, const struct an_clocks *clocks)
     for (size_t i = 0; i < clocks->row_count; i++)
         if (clocks->row[i].corrected) {
             double offset = clocks->row[i].offset_ns.value, ppm = clocks->row[i].drift_ppm.value;
-            most = most > offset || most > -offset ? most : offset < 0 ? -offset : offset;
-            drift = drift > ppm || drift > -ppm ? drift : ppm < 0 ? -ppm : ppm;
+            if (!(most > offset || most > -offset))
+                most = fabs(offset);
+            if (!(drift > ppm || drift > -ppm))
+                drift = fabs(ppm);
             corrected++;
         }
     if (clocks->reason || !corrected)

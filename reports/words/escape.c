@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes text from other programs safe to show: decodes UTF-8, and replaces control characters,
+ * marks that turn the direction of text, and invalid bytes by visible escapes.
+ */
 #include "reports/words/escape.h"
 
 #include <stdio.h>
@@ -20,8 +24,8 @@ long rep_decode(const char *text, size_t length, size_t *bytes)
     return code;
 }
 
-/* Ranges as Unicode gives them (EastAsianWidth W and F; Mn, Me and format characters), the ones
- * that names can hold. */
+/* Ranges of Unicode that names can hold: EastAsianWidth W and F, then Mn, Me and format characters.
+ */
 static const struct {
     long from, to;
 } wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},   {0xac00, 0xd7a3},
@@ -52,7 +56,7 @@ int rep_width(const char *text)
     return columns;
 }
 
-/* Marks that turn the direction of text, and separators that end a line. */
+/* Is it a control character, a mark that turns the direction of text, or a separator of lines? */
 static bool is_hostile(long code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
@@ -72,7 +76,7 @@ static void show_hostile(char *cell, size_t size, long code)
         snprintf(cell, size, "\\u%04x", (unsigned)code & 0xffffff);
 }
 
-/* The characters that reports themselves use, in ASCII. */
+/* ASCII for the characters that reports themselves use. */
 static const char *ascii_of(long code)
 {
     switch (code) {
@@ -153,7 +157,7 @@ int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
         memcpy(out + length, cell, bytes_shown);
         length += bytes_shown;
         used += width;
-        if (used + more_columns <= columns) { /* up to here an ellipsis still fits behind it */
+        if (used + more_columns <= columns) { /* an ellipsis still fits after it */
             fits = length;
             fits_columns = used;
         }

@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decodes one character of UTF-8 at s (at most n bytes): its code point, *bytes how long it is.
- * Invalid or overlong bytes, surrogates and what is past U+10FFFF give -1 with *bytes = 1. */
+/* Decodes one character of UTF-8 at `text` (at most `length` bytes): its code point; *bytes is its
+ * length. Invalid or overlong bytes, surrogates and what is past U+10FFFF give -1 with *bytes = 1.
+ */
 long rep_decode(const char *text, size_t length, size_t *bytes);
 
 /* Columns that a code point takes on a terminal: 0 combining, 2 wide, else 1. */
@@ -20,8 +21,8 @@ int rep_char_width(long code);
 /* Columns of a valid text. */
 int rep_width(const char *text);
 
-/* The first character of s (at most n bytes, n > 0) as rep_clean shows it: `cell` gets it, *columns
- * how wide it is (0: a combining mark). Returns the bytes of s that it stands for. */
+/* The first character of `text` (at most `length` bytes, above 0) as rep_clean shows it. *columns
+ * is its width (0: a combining mark). Returns the bytes of `text` that it stands for. */
 size_t rep_show(char cell[16], const char *text, size_t length, bool utf8, int *columns);
 
 /* For people: control characters (C0, C1, DEL), line ends, direction marks and invalid bytes become

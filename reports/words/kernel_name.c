@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shortens the names of C++ kernels. A name is read once from left to right: brackets are skipped
+ * whole, and of each qualified name the last part that tells kernels apart is kept.
+ */
 #include "reports/words/kernel_name.h"
 
 #include <stdbool.h>
@@ -22,8 +26,8 @@ static void add(struct buffer *buffer, const char *text, size_t length)
     buffer->text[buffer->length] = 0;
 }
 
-/* What follows the bracket that s begins with; the end of the text if nothing closes it. Inside (
- * and { the characters < and > may be operators: they are not looked at. */
+/* Returns what follows the bracket that `text` begins with, or the end of the text if nothing
+ * closes it. Inside ( and { the characters < and > may be operators and are ignored. */
 static const char *past(const char *text)
 {
     int round = 0, angle = 0;
@@ -55,6 +59,8 @@ struct part {
     const char *arguments;
 };
 
+/* Reads one qualified name up to one of the `stop` characters at its level. Blanks end a part
+ * only in the outermost name, where a result type precedes it and suffixes follow it. */
 static const char *qualified(const char *text, const char *stop, bool outermost, struct part *out)
 {
     const char *begin = text;
@@ -69,7 +75,7 @@ static const char *qualified(const char *text, const char *stop, bool outermost,
                 *out = (struct part){begin, length, *text == '<' ? text : NULL};
             if (ends)
                 return text;
-            if (gap) { /* what stood before is a result type, or a suffix follows the parameters */
+            if (gap) { /* the text so far is a result type, or a suffix follows */
                 begin = ++text;
                 continue;
             }
@@ -95,7 +101,8 @@ static void add_part(struct buffer *buffer, const struct part *part)
     add(buffer, part->name, length);
 }
 
-/* Deep inside only what names a function tells kernels apart: types and numbers do not. */
+/* Is this part a type or a number? Deep inside template arguments only names of functions tell
+ * kernels apart. */
 static bool is_plain(const struct part *part)
 {
     static const char *const types[] = {"BFloat16", "Half", "__nv_bfloat16", "__half"};
@@ -108,7 +115,7 @@ static bool is_plain(const struct part *part)
     return plain;
 }
 
-/* "<4, CUDAFunctor_add, ReduceOp<MeanOps>>" of the arguments that begin at s. */
+/* Appends "<4, CUDAFunctor_add, ReduceOp<MeanOps>>" of the template arguments at `text`. */
 static void add_arguments(struct buffer *buffer, const char *text, int depth)
 {
     const char *end = past(text++);

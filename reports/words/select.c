@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of a result that several formats look up.
+ */
 #include "reports/words/select.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #ifndef TUI_DRAW_H
 #define TUI_DRAW_H
 
-#include "reports/page/page.h"
+#include "reports/sections/sections.h"
 #include "tui/screen/chart.h"
 #include "tui/screen/view.h"
 
@@ -101,7 +101,7 @@ void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
 /* Sections of the text report (reports/text/text.h) in the rectangle, scrolled by the state's
  * cursor. The list ends with NULL.
  */
-typedef void (*tui_section)(struct page *p, const struct an_result *r);
+typedef rep_section *tui_section;
 void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
                   const tui_section *sections, struct tui_view_state *state);
 /* Rows that they take at a width. */
