@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dashboard on a terminal: waits for keys, models and signals, and draws when one of them came.
+ * The dashboard on a terminal: waits for keys, models and signals, and draws when one of them
+ * arrives.
  */
 #include <errno.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "reports/words/compare.h"
 #include "tui/config.h"
 #include "tui/data/data.h"
 #include "tui/frame.h"
@@ -20,9 +22,9 @@
 #define PAUSED_MS  1000 /* the age of a paused screen */
 #define EXPORT_MIN 100  /* columns */
 
-/* What a line may carry without anybody noticing. Frames that nobody asked for wait while they have
- * written more than that, but for as much as a whole screen: the first analysis, or a picture that
- * doubles its room, does not hold up what follows. */
+/* What a slow line carries without being noticed. A frame that no key asked for waits while the
+ * frames before it wrote more than that. One whole screen is free of charge, so that the first
+ * analysis, or a picture that doubles its room, does not delay the next frames. */
 #define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
 #define BYTES_MOST  6000.0
 #define SCREEN      2.0  /* bytes a cell: text and the ways to it */
@@ -37,7 +39,7 @@ struct app {
     bool leave, dirty, changed; /* changed: options that are to be kept */
     double drawn, paused_at;    /* s */
     double written;             /* bytes that the line has not had time for yet, at `drawn` */
-    int wait_ms;                /* from that frame to the next one that nobody asked for */
+    int wait_ms;                /* from that frame to the next one that no key asks for */
 };
 
 static double now_s(void)
@@ -83,17 +85,17 @@ static void choose(struct tui_ui *ui, const struct tui_options *options)
 static double rate_of(const struct app *app)
 {
     double rate = BYTES_24_80 * app->cells.rows * app->cells.columns / (24 * 80);
-    return rate > BYTES_MOST ? BYTES_MOST : rate < BYTES_24_80 ? BYTES_24_80 : rate;
+    return rep_clamp_real(rate, BYTES_24_80, BYTES_MOST);
 }
 
 static int wait_for_line(const struct app *app)
 {
-    double over = app->written - SCREEN * app->cells.rows * app->cells.columns,
-           ms = over / rate_of(app) * 1e3;
-    return ms < MODEL_MS ? MODEL_MS : ms > WAIT_MOST ? WAIT_MOST : (int)ms;
+    double over = app->written - SCREEN * app->cells.rows * app->cells.columns;
+    return (int)rep_clamp_real(over / rate_of(app) * 1e3, MODEL_MS, WAIT_MOST);
 }
 
-/* `asked`: a key did. */
+/* Draws a frame and keeps the account of bytes written, which decides how long the next frame
+ * that no key asks for has to wait. `asked`: a key asked for this one. */
 static void draw(struct app *app, bool asked)
 {
     int rows, columns;
@@ -143,7 +145,7 @@ static void options_changed(struct app *app)
     app->changed = true;
 }
 
-/* Another part of the run; a paused screen goes on, or it would not come. */
+/* Has another part of the run analysed. A paused screen continues, since it would not show it. */
 static void move(struct app *app, int parts)
 {
     const struct an_result *result = app->model ? app->model->result : NULL;
@@ -158,6 +160,7 @@ static void move(struct app *app, int parts)
     tui_data_move(app->data, parts);
 }
 
+/* Does what a key asked for beyond the state of the screen. */
 static void act(struct app *app, enum tui_action action)
 {
     switch (action) {
@@ -197,10 +200,7 @@ static int click(struct app *app, int row, int column)
         for (; column >= 0; column--) {
             const struct tui_cell *cell = &app->cells.cell[row * app->cells.columns + column];
             if (cell->style == TUI_KEY && cell->glyph && cell->glyph < 128)
-                return cell->glyph == 'e' || cell->glyph == 'S' || cell->glyph == 'p' ||
-                               cell->glyph == 'a' || cell->glyph == 'c'
-                           ? ' ' /* the word Space */
-                           : (int)cell->glyph;
+                return strchr("Space", (int)cell->glyph) ? ' ' : (int)cell->glyph;
         }
         return 0;
     }
@@ -235,14 +235,14 @@ static void take_model(struct app *app)
     const struct tui_model *was = app->model;
     if (!was || (!was->result && model->result) || was->state != model->state ||
         strcmp(was->message, model->message) != 0)
-        app->wait_ms = MODEL_MS; /* news that somebody waits for */
+        app->wait_ms = MODEL_MS; /* news that the user waits for */
     tui_model_free(app->model);
     app->model = model;
     app->dirty = true;
 }
 
-/* How long to sleep: until a model may be drawn that came soon after the last frame; a paused
- * screen shows its age. */
+/* How long to sleep in ms: until a model that arrived soon after the last frame may be drawn. A
+ * paused screen is drawn again to show its age. -1: until something happens. */
 static int patience(const struct app *app)
 {
     double since = (now_s() - app->drawn) * 1e3;

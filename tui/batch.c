@@ -22,8 +22,8 @@ static double now_s(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* The newest model at `until`; before that time only if `complete` and one with an analysis is
- * there. */
+/* Waits for models until the time `until` and keeps the newest. With `complete` the first one that
+ * has an analysis ends the wait. */
 static void wait_model(struct tui_data *data, struct tui_model **model, double until, bool complete)
 {
     for (;;) {
@@ -64,7 +64,7 @@ static int each(const struct tui_source *source, const struct tui_options *optio
     }
     tui_model_free(model);
     if (!tui_data_stop(data) &&
-        !rc) { /* it is in the middle of a long read, and nothing more is to be said */
+        !rc) { /* it is busy with a long read, and there is nothing left to print */
         fflush(NULL);
         _exit(0);
     }
@@ -115,6 +115,7 @@ struct program {
     void *ctx;
 };
 
+/* Translates a model into the facts of the public header (tui.h) and calls the program. */
 static int program_frame(void *ctx, const struct tui_model *model)
 {
     static const char *const states[] = {"opening", "live", "ended", "lost"};
@@ -130,8 +131,6 @@ static int program_frame(void *ctx, const struct tui_model *model)
     struct tui_facts facts = {.run = model->run,
                               .state = states[model->state],
                               .message = *model->message ? model->message : NULL,
-                              .window = model->result ? model->result->run.window : NULL,
-                              .reason = model->result ? NULL : model->result_reason,
                               .now_s = model->now_s,
                               .age_s = model->age_s,
                               .recent_ms = model->recent_ms,
@@ -143,6 +142,10 @@ static int program_frame(void *ctx, const struct tui_model *model)
                               .slices = model->slices,
                               .series = fact,
                               .series_count = model->series_count};
+    if (model->result)
+        facts.window = model->result->run.window;
+    else
+        facts.reason = model->result_reason;
     int rc = program->frame(program->ctx, &facts, model->result);
     free(fact);
     return rc;

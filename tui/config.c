@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads and writes the options that the user changed with keys ($XDG_CONFIG_HOME/tacho/top.conf).
+ */
 #include "tui/config.h"
 
 #include <errno.h>

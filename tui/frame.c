@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A whole screen as cells: header, verdict, view, message, keys. Everything here is a pure
+ * function of the model and of what the user chose; the same screen is drawn on a terminal,
+ * printed as text, and compared in tests.
+ */
 #include "tui/frame.h"
 
 #include <inttypes.h>
@@ -13,7 +18,7 @@
 #include "tui/tui.h"
 #include "tui/views.h"
 
-#define STALE_S       5  /* a live run that tells nothing for longer: its age is shown */
+#define STALE_S       5  /* a live run that writes nothing for longer: its age is shown */
 #define STALE_STEPS   10 /* ... or without a step for so many times a step's length */
 #define EXPORT_ROWS   400
 #define VERDICT_BYTES 1024
@@ -91,7 +96,7 @@ static double without_step_s(const struct tui_model *model)
     return since >= STALE_S && since > STALE_STEPS * model->recent_ms / 1e3 ? since : 0;
 }
 
-/* How the run is doing, in a word and a sign; its style. */
+/* Says how the run is doing in a word and a sign. Returns the style of both. */
 static enum tui_style state_text(const struct tui_cells *cells, const struct tui_model *model,
                                  const struct tui_ui *ui, char *text, size_t size)
 {
@@ -138,6 +143,8 @@ static const char *left_text(char text[32], double seconds)
     return text;
 }
 
+/* Draws the first row: program, progress, speed, loss, MFU, and at the right end the state of
+ * the run. Parts that do not fit are left out, the least important first. */
 static void draw_header(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, const struct tui_ui *ui)
 {
@@ -148,10 +155,10 @@ static void draw_header(struct tui_cells *cells, struct tui_rect area,
     enum tui_style style = state_text(cells, model, ui, state, sizeof state);
     int width = tui_width(cells, state);
     bool live = model->state == TUI_LIVE;
-    part(&line, 9, TUI_BOLD, "%.60s",
-         result && *result->run.program ? result->run.program
-         : *model->run                  ? base_name(model->run)
-                                        : "tacho top");
+    const char *name = *model->run ? base_name(model->run) : "tacho top";
+    if (result && *result->run.program)
+        name = result->run.program;
+    part(&line, 9, TUI_BOLD, "%.60s", name);
     if (model->last_index >= 0 && model->steps_expected > 0)
         part(&line, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, model->last_index + 1,
              model->steps_expected);
@@ -179,7 +186,7 @@ static void draw_header(struct tui_cells *cells, struct tui_rect area,
     if (area.columns > width + 8) {
         line_draw(cells, area, &line, area.columns - width - 2);
         tui_text(cells, area, 0, area.columns - width - 1, style, state);
-    } else { /* too narrow for both: the state is what must not be missed */
+    } else { /* too narrow for both: the state matters more */
         tui_text(cells, area, 0, 0, style, state);
     }
 }
@@ -202,8 +209,8 @@ static size_t fitting(const struct tui_cells *cells, const char *text, int colum
     return best ? best : length;
 }
 
-/* What stands under the header. Of a run that lives, no steps may also mean that the first one is
- * not over. */
+/* The text below the header. In a live run, having no steps may also mean that the first one has
+ * not ended. */
 static const char *verdict_text(const struct tui_model *model, char text[VERDICT_BYTES])
 {
     const char *verdict =
@@ -211,10 +218,11 @@ static const char *verdict_text(const struct tui_model *model, char text[VERDICT
     if (model->state != TUI_LIVE || !model->result || !model->result->steps.reason ||
         model->step_count)
         return verdict;
-    static const char class[] = "NO STEPS: "; /* says the same, and less */
-    bool same = !strncmp(verdict, class, sizeof class - 1);
-    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET%s %s", same ? ":" : ".",
-             verdict + (same ? sizeof class - 1 : 0));
+    static const char class[] = "NO STEPS: "; /* what the new beginning says too */
+    if (!strncmp(verdict, class, sizeof class - 1))
+        snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET: %s", verdict + sizeof class - 1);
+    else
+        snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET. %s", verdict);
     return text;
 }
 
@@ -234,7 +242,9 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
 {
     char some[VERDICT_BYTES];
     const char *text = verdict_text(model, some);
-    enum tui_style style = !model->result ? TUI_DIM : model->result->healthy ? TUI_GOOD : TUI_WARN;
+    enum tui_style style = TUI_DIM;
+    if (model->result)
+        style = model->result->healthy ? TUI_GOOD : TUI_WARN;
     int column = 0, row = 0;
     for (; row < area.rows && *text; row++) {
         size_t bytes = row + 1 < area.rows ? fitting(cells, text, area.columns - 1) : strlen(text);
@@ -252,8 +262,8 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
 
 /* ---- keys, help ------------------------------------------------------------------------------------------------------------------- */
 
-/* How many views in their order can have their name on the bar, so that all others, and `rest`
- * columns, still fit. */
+/* Counts the views that can have their name on the bar, in their order, so that the letters of the
+ * others and `rest` columns still fit. */
 static int named_views(int columns, int here, int rest)
 {
     int named = 0;
@@ -268,6 +278,8 @@ static int named_views(int columns, int here, int rest)
     return named;
 }
 
+/* Draws the last row: a letter for each view, with names for as many views as there is room for,
+ * then pause and quit. */
 static void draw_keys(struct tui_cells *cells, struct tui_rect area, const struct tui_ui *ui)
 {
     int column = 1, letters = 0, named;

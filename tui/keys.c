@@ -1,10 +1,15 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What keys do: to the prompt, to the state of the view, to the screen. Knows no terminal, so
+ * that tests can type.
+ */
 #include "tui/keys.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "reports/words/compare.h"
 #include "tui/tui.h"
 #include "tui/views.h"
 #include "tui/views/view_list.h"
@@ -96,7 +101,8 @@ static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt 
 static int add(int value, int change)
 {
     long long sum = (long long)value + change;
-    return sum < 0 ? 0 : sum > INT_MAX ? INT_MAX : (int)sum;
+    sum = sum > INT_MAX ? INT_MAX : sum;
+    return sum < 0 ? 0 : (int)sum;
 }
 
 static void pan(struct tui_view_state *state, int way)
@@ -104,8 +110,8 @@ static void pan(struct tui_view_state *state, int way)
     if (state->zoom > 1) {
         state->pan +=
             way /
-            (8.0 * (state->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
-        state->pan = state->pan < 0 ? 0 : state->pan > 1 ? 1 : state->pan;
+            (8.0 * (state->zoom - 1)); /* an eighth of the visible part; pan covers the rest */
+        state->pan = rep_clamp_real(state->pan, 0, 1);
     } else {
         state->column = add(state->column, way * PAN_COLUMNS);
     }
@@ -123,10 +129,10 @@ static void escape(struct tui_view_state *state)
 
 static void zoom(struct tui_view_state *state, double factor)
 {
-    state->zoom *= factor;
-    state->zoom = state->zoom < 1 ? 1 : state->zoom > ZOOM_MOST ? ZOOM_MOST : state->zoom;
+    state->zoom = rep_clamp_real(state->zoom * factor, 1, ZOOM_MOST);
 }
 
+/* Keys that move the cursor or the visible part. Returns false for any other key. */
 static bool move_key(struct tui_view_state *state, int key)
 {
     int page = state->page > 1 ? state->page - 1 : 1;
@@ -167,6 +173,7 @@ static bool move_key(struct tui_view_state *state, int key)
     }
 }
 
+/* What a key does to the state of a view where the view has no use of its own for it (view.h). */
 static void state_key(struct tui_view_state *state, int key)
 {
     if (move_key(state, key))
@@ -236,7 +243,7 @@ static enum tui_action go(struct tui_ui *ui, int view)
     return TUI_OPTIONS;
 }
 
-/* From the first screen to the card of the finding that stands first there. */
+/* Goes from the first screen to the card of the first finding. */
 static enum tui_action open_finding(struct tui_ui *ui)
 {
     for (int i = 0; i < view_count(); i++)
@@ -259,6 +266,8 @@ static enum tui_action help_key(struct tui_ui *ui, int key)
     return TUI_STAY;
 }
 
+/* Keys that mean the same in every view. Returns false for any other key; *action: what else is
+ * to be done. */
 static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
 {
     *action = TUI_STAY;

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one file that knows ncurses. It shows cells with the attributes of the theme, reads keys,
+ * and makes sure that the terminal is put back in every way that the program can end: what signal
+ * handlers need is prepared when the terminal is opened.
+ */
 #include "tui/terminal.h"
 
 #include "tui/theme.h"
@@ -78,8 +83,8 @@ static void prepare_reset(void)
         keep_byte(*character);
 }
 
-/* Only what is safe in a signal handler: what was prepared, then the signal again with its default
- * action. */
+/* Does only what is safe in a signal handler: writes the prepared bytes, then raises the signal
+ * again, which now has its default action. */
 static void on_crash(int sig)
 {
     if (terminal.open) {
@@ -98,8 +103,8 @@ static void on_crash(int sig)
 
 static volatile sig_atomic_t asked_to_leave;
 
-/* The terminal takes nothing any more (Ctrl-S, a line that hangs), and a write to it waits: leave
- * without it. */
+/* The terminal does not accept output any more (Ctrl-S, a line that hangs) and a write to it
+ * blocks: leaves without putting the screen back. */
 static void on_patience_over(int sig)
 {
     sig = asked_to_leave;
@@ -115,7 +120,7 @@ static void on_leave(int sig)
     asked_to_leave = sig;
     alarm(PATIENCE_S);
     if (write(terminal.pipe[1], &byte, 1) < 0)
-        _exit(128 + sig); /* nobody reads any more */
+        _exit(128 + sig); /* the pipe is broken */
     errno = saved_errno;
 }
 
@@ -123,13 +128,12 @@ static void at_exit(void)
 {
     if (terminal.open) {
         endwin();
-        if (!exit_ca_mode &&
-            clr_eol) { /* the screen stays: what comes next gets a line of its own */
+        if (!exit_ca_mode && clr_eol) { /* the screen stays: later output gets a line of its own */
             putp(clr_eol);
             fflush(stdout);
         }
         if (terminal.region && write(STDOUT_FILENO, whole_region, sizeof whole_region - 1) < 0)
-            terminal.region = false; /* nobody is there */
+            terminal.region = false; /* the terminal is gone */
     }
     terminal.open = false;
 }
@@ -245,9 +249,18 @@ int tui_terminal_signal_fd(void)
 
 static attr_t attributes_of(unsigned flags)
 {
-    return (flags & TUI_ATTR_BOLD ? A_BOLD : 0u) | (flags & TUI_ATTR_DIM ? A_DIM : 0u) |
-           (flags & TUI_ATTR_REVERSE ? A_REVERSE : 0u) |
-           (flags & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
+    static const struct {
+        unsigned ours;
+        attr_t curses;
+    } pairs[] = {{TUI_ATTR_BOLD, A_BOLD},
+                 {TUI_ATTR_DIM, A_DIM},
+                 {TUI_ATTR_REVERSE, A_REVERSE},
+                 {TUI_ATTR_UNDERLINE, A_UNDERLINE}};
+    attr_t attributes = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (flags & pairs[i].ours)
+            attributes |= pairs[i].curses;
+    return attributes;
 }
 
 void tui_terminal_theme(int theme, bool color)
@@ -276,7 +289,7 @@ void tui_terminal_mouse(bool on)
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
 
-#define SEQUENCE_MOST 4096 /* characters of one that nobody knows */
+#define SEQUENCE_MOST 4096 /* characters of an unknown sequence */
 
 /* Reads on to a character from `first` to `last`, as long as some are there. */
 static wint_t skip_to(wint_t first, wint_t last)
@@ -295,9 +308,9 @@ static void skip_characters(int count)
         continue;
 }
 
-/* Escape was read. Before some characters it begins what a terminal tells (a report, a paste, a
- * click, a key that this terminal does not have): none of that is a key of ours. Before all others
- * it is the key, which was typed quickly, or Alt. */
+/* Decodes what follows Escape. Before some characters it begins a sequence of the terminal (a
+ * report, a paste, a click, a key that this terminal does not have): such a sequence is skipped.
+ * Before all others it is the Escape key, typed quickly, or Alt. */
 static int escape_key(void)
 {
     wint_t code;
@@ -326,8 +339,7 @@ static int escape_key(void)
 static int mouse_key(int *row, int *column)
 {
     MEVENT event;
-    if (getmouse(&event) !=
-        OK) { /* nobody asked for it: the rest of what the terminal says is no key */
+    if (getmouse(&event) != OK) { /* not asked for: the rest of the report is no key */
         bool sgr = key_mouse && *key_mouse && key_mouse[strlen(key_mouse) - 1] == '<';
         if (!terminal.mouse && sgr)
             skip_to('M', 'm');
@@ -442,7 +454,7 @@ static void put_cell(int row, int column, const struct tui_cell *shown)
 #define STYLE_BYTES 9
 static int bytes_of(uint32_t glyph)
 {
-    return glyph < 0x80 ? 1 : glyph < 0x800 ? 2 : 3;
+    return 1 + (glyph >= 0x80) + (glyph >= 0x800);
 }
 
 int tui_terminal_show(const struct tui_cells *cells)
@@ -462,8 +474,9 @@ int tui_terminal_show(const struct tui_cells *cells)
             if (same || !cell->glyph)
                 continue;
             put_cell(row, column, cell);
-            bytes += bytes_of(cell->glyph) + (before + 1 == column ? 0 : WAY_BYTES) +
-                     (style == cell->style ? 0 : STYLE_BYTES);
+            bytes += bytes_of(cell->glyph);
+            bytes += before + 1 == column ? 0 : WAY_BYTES;
+            bytes += style == cell->style ? 0 : STYLE_BYTES;
             before = column;
             style = cell->style;
         }

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The colour and the attributes of each meaning, for dark, light and monochrome themes.
+ */
 #include "tui/theme.h"
 
 #include "analyzers/result/result.h"

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread that follows a run. Each look opens the file, reads what is new (tail.c), has it
+ * analysed when that is due, and publishes a model; the frame takes the newest. All members of
+ * struct tui_data that are not marked otherwise belong to the thread.
+ */
 #include "tui/data/data.h"
 
 #include <errno.h>
@@ -17,14 +22,11 @@
 
 #include "tui/data/tail.h"
 
-#define IDLE_MS \
-    2000 /* how often it is looked whether a run that is over is still there, or begins again */
-#define MESSAGE    1024
-#define PATIENCE_S 0.2 /* for a thread that is to end */
-#define YOUNG_S \
-    10 /* so long a run that began may have no step without anything to be said about it */
-#define STEPS_TELL \
-    3 /* steps that an analysis can tell something of: the first and the last do not count */
+#define IDLE_MS     2000 /* between two looks at a run that is over: it may be gone or begin again */
+#define MESSAGE     1024
+#define PATIENCE_S  0.2 /* for a thread that is to end */
+#define YOUNG_S     10  /* grace period of a new run before "no steps" is reported */
+#define STEPS_LEAST 3   /* that an analysis needs: the first and the last step do not count */
 
 struct tui_data {
     const struct tui_source *source;
@@ -49,7 +51,7 @@ struct tui_data {
     double taken_up;                         /* s, monotonic: when this run came onto the screen */
     int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
     int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
-    int unrecorded;                 /* polls in which nobody held the live run's lock */
+    int unrecorded;                 /* polls in which the lock of the live run was free */
     bool final;    /* a run that is over was analysed, or a part that is not the newest */
     int64_t until; /* where the part ends that the user went to; 0: the newest one */
 };
@@ -70,7 +72,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, con
     va_end(arguments);
 }
 
-/* ---- handing over ------------------------------------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------------------------------------- */
 
 static const char *put(char **end, const char *text)
 {
@@ -80,6 +82,8 @@ static const char *put(char **end, const char *text)
     return text_copy;
 }
 
+/* Makes a model of what was read and analysed so far. All texts lie in one block, which belongs
+ * to the model. Returns NULL without memory. */
 static struct tui_model *make_model(struct tui_data *data)
 {
     struct tui_model *model = tui_tail_model(data->tail);
@@ -99,10 +103,10 @@ static struct tui_model *make_model(struct tui_data *data)
     model->message = put(&text, data->message);
     model->shared = tui_shared_hold(data->shared);
     model->result = tui_shared_result(data->shared);
-    model->result_reason = model->result ? ""
-                                    : put(&text, *data->reason             ? data->reason
-                                                 : data->state == TUI_LOST ? data->message
-                                                                           : "reading the run");
+    const char *reason = data->state == TUI_LOST ? data->message : "reading the run";
+    model->result_reason = "";
+    if (!model->result)
+        model->result_reason = put(&text, *data->reason ? data->reason : reason);
     model->window = put(&text, *data->window ? data->window : "the whole run");
     model->age_s = data->state == TUI_LIVE && data->changed > 0 ? now - data->changed : 0;
     model->result_age_s = model->result ? now - data->analysed : 0;
@@ -114,7 +118,7 @@ static void publish(struct tui_data *data)
     struct tui_model *model = make_model(data), *old;
     uint64_t one = 1;
     if (!model)
-        return; /* the next one may find memory */
+        return; /* there may be memory for the next one */
     pthread_mutex_lock(&data->lock);
     old = data->ready;
     data->ready = model;
@@ -149,8 +153,7 @@ static bool same_file(const struct stat *first, const struct stat *second)
     return first->st_dev == second->st_dev && first->st_ino == second->st_ino;
 }
 
-/* Takes up the file that was found; `again`: rows that were read before are not those of this file.
- */
+/* Begins to follow the file that was found. `again`: it holds other rows than those read before. */
 static void take_up(struct tui_data *data, const struct tui_found *found, const struct stat *status,
                     bool again)
 {
@@ -174,7 +177,8 @@ static bool same_content(const struct stat *first, const struct stat *second)
            first->st_mtim.tv_nsec == second->st_mtim.tv_nsec;
 }
 
-/* What was shown is not there any more, or nothing was shown yet. */
+/* Looks for a run: the one that was shown is gone, or none was shown yet. Returns true when there
+ * is a file to read. */
 static bool look_for_run(struct tui_data *data)
 {
     struct tui_found found = data->found;
@@ -205,7 +209,7 @@ static bool look_for_run(struct tui_data *data)
     return true;
 }
 
-/* Is the file that was read last time still the one behind the name? */
+/* Does the path still lead to the file that was read last time? */
 static bool still_there(const struct tui_data *data)
 {
     struct stat status;
@@ -213,7 +217,8 @@ static bool still_there(const struct tui_data *data)
            same_file(&status, &data->file);
 }
 
-/* It cannot be read as it is: what was read before stays on the screen, until it is another one. */
+/* Gives up on a file that cannot be read. What was read before stays on the screen until the file
+ * changes. */
 static void refuse(struct tui_data *data, const char *why)
 {
     struct stat status;
@@ -235,7 +240,8 @@ static bool was_changed(struct tui_data *data)
     return true;
 }
 
-/* Nobody writes a live run and it was not finished. Two polls, because its end takes a moment. */
+/* Detects a live run whose recorder was killed: two polls in a row find no writer. One is not
+ * enough, because finishing a run takes a moment. */
 static void watch_recorder(struct tui_data *data)
 {
     if (!data->found.live)
@@ -244,7 +250,7 @@ static void watch_recorder(struct tui_data *data)
         data->source->recorded(data->source->ctx, &data->found) ? 0 : data->unrecorded + 1;
     if (data->unrecorded < 2) {
         if (data->state == TUI_ENDED)
-            *data->message = 0; /* somebody records it again */
+            *data->message = 0; /* a recorder writes it again */
         data->state = TUI_LIVE;
         return;
     }
@@ -252,7 +258,7 @@ static void watch_recorder(struct tui_data *data)
     say(data, "its recorder was killed: 'tacho recover %.900s' finishes the run", data->found.run);
 }
 
-static void tell_end(struct tui_data *data)
+static void name_end(struct tui_data *data)
 {
     const char *ended = tui_tail_key(data->tail, "ended");
     if (data->found.live || !ended || strcmp(data->message, "the run ended") != 0)
@@ -271,13 +277,11 @@ static void plan_next(struct tui_data *data, double cost)
     double pause = cost / TUI_ANALYSIS_SHARE;
     data->analysed = now;
     data->next_analysis = now + (pause > 2 ? pause : 2);
-    fit = fit > 2.0 * (double)data->slices ? 2.0 * (double)data->slices : fit;
-    data->slices = fit < TUI_SLICES_LEAST   ? TUI_SLICES_LEAST
-                   : fit > TUI_SLICES_ENDED ? TUI_SLICES_ENDED
-                                            : (int64_t)fit;
+    fit = fmin(fit, 2.0 * (double)data->slices);
+    data->slices = (int64_t)fmin(fmax(fit, TUI_SLICES_LEAST), TUI_SLICES_ENDED);
 }
 
-/* A run that has only begun: that it has no steps says nothing about it. */
+/* Has the run only begun? Then having no steps is not worth a message. */
 static bool is_young(const struct tui_data *data, const struct an_result *result)
 {
     int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail);
@@ -287,6 +291,8 @@ static bool is_young(const struct tui_data *data, const struct an_result *result
            clock_s(CLOCK_MONOTONIC) - data->taken_up < YOUNG_S;
 }
 
+/* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
+ * the part that the user asked for. A run without steps that has only begun is not shown as one. */
 static void analyse(struct tui_data *data, store_reader *reader)
 {
     struct an_result *result = NULL;
@@ -294,8 +300,8 @@ static void analyse(struct tui_data *data, store_reader *reader)
     double before = clock_s(CLOCK_THREAD_CPUTIME_ID);
     bool over = data->state != TUI_LIVE;
     int64_t whole = tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
-    bool small = tui_tail_slices(data->tail) <= whole;
-    int64_t slices = !over ? data->slices : small ? whole : TUI_SLICES_ENDED;
+    int64_t slices = tui_tail_slices(data->tail) <= whole ? whole : TUI_SLICES_ENDED;
+    slices = over ? slices : data->slices;
     int rc = data->source->analyze(data->source->ctx, reader, &data->found, slices, data->until,
                                    &result, &err);
     plan_next(data, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
@@ -321,7 +327,7 @@ static void analyse(struct tui_data *data, store_reader *reader)
     data->shared = tui_shared_new(result, data->source->release);
     if (!data->shared)
         return;
-    tui_tail_learn(data->tail, result);
+    tui_tail_update(data->tail, result);
     *data->reason = 0;
     snprintf(data->window, sizeof data->window, "%s",
              result->run.window ? result->run.window : "the whole run");
@@ -333,9 +339,9 @@ static bool analysis_due(const struct tui_data *data)
         return !data->final;
     const struct an_result *result = tui_shared_result(data->shared);
     bool news = data->analysed_until != tui_tail_newest(data->tail) || !data->shared;
-    if (result && result->steps.reason && data->steps >= STEPS_TELL &&
-        data->analysed_steps < STEPS_TELL)
-        return true; /* the first that says something */
+    if (result && result->steps.reason && data->steps >= STEPS_LEAST &&
+        data->analysed_steps < STEPS_LEAST)
+        return true; /* the first analysis that can say something */
     return news && clock_s(CLOCK_MONOTONIC) >= data->next_analysis;
 }
 
@@ -358,7 +364,7 @@ static void look(struct tui_data *data)
         return;
     watch_recorder(data);
     if (data->final && data->state == TUI_ENDED && (data->found.live || !was_changed(data)))
-        return; /* there is nothing new in it */
+        return; /* nothing new */
     if ((rc = store_open(data->found.path, &reader, &err))) {
         if (data->found.live && !still_there(data))
             return; /* it is being finished at this moment: the next look finds it */
@@ -377,7 +383,7 @@ static void look(struct tui_data *data)
         refuse(data, store_reader_error(reader)->code ? store_reader_error(reader)->what
                                                       : tacho_error_text(more));
     } else {
-        tell_end(data);
+        name_end(data);
         if (!data->shared && !asked_to_stop(data))
             publish(data); /* the first frame does not wait for the analysis */
         if ((analysed = analysis_due(data) && !asked_to_stop(data)))
@@ -403,7 +409,7 @@ static void follow_next(struct tui_data *data)
     say(data, "another run began: %.900s", found.run);
 }
 
-/* To the part before the one that is shown, or behind it. Parts lie end to end; the first one is no
+/* Selects the part before or after the one that is shown. Parts lie end to end; the first one is no
  * shorter than the others. */
 static void move(struct tui_data *data, int parts)
 {
@@ -411,8 +417,9 @@ static void move(struct tui_data *data, int parts)
     int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail), until;
     if (!parts || !result || !result->run.window || first == STORE_ABSENT || newest == STORE_ABSENT)
         return;
-    int64_t start = result->run.part_start > first ? result->run.part_start : first,
-            end = data->until ? data->until : newest, width = end > start ? end - start : 1;
+    int64_t start = result->run.part_start > first ? result->run.part_start : first;
+    int64_t end = data->until ? data->until : newest;
+    int64_t width = end > start ? end - start : 1;
     if (parts < 0) {
         until = start - (-parts - 1) * width;
         until = until < first + width ? first + width : until;
@@ -428,6 +435,8 @@ static void move(struct tui_data *data, int parts)
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------------------- */
 
+/* The thread: carries out the wishes of the frame, looks at the run, publishes a model, and
+ * sleeps until the next look or the next wish. */
 static void *thread_main(void *ctx)
 {
     struct tui_data *data = ctx;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model's memory, and what several views ask of a model.
+ */
 #include "tui/data/model.h"
 
 #include <math.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Follows a run by the ids of its rows: reads what is new, keeps steps by process and counters by
+ * track, and merges neighbours when there are too many. The callbacks on_*() are called by the
+ * store's reader, one row at a time.
+ */
 #include "tui/data/tail.h"
 
 #include <math.h>
@@ -132,7 +137,7 @@ static struct track *track_of(struct tui_tail *tail, int64_t id)
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
-/* Row b joins row a: means weighted by their steps. */
+/* Merges a row into the row before it; means are weighted by their steps. */
 static void join(struct an_step_point *row, const struct an_step_point *added)
 {
     double row_steps = (double)row->steps, added_steps = (double)added->steps,
@@ -149,6 +154,12 @@ static void join(struct an_step_point *row, const struct an_step_point *added)
     row->steps += added->steps;
 }
 
+static int64_t rank_of(const struct process *process)
+{
+    return process->rank == STORE_ABSENT ? 0 : process->rank;
+}
+
+/* Halves the rows of a process: neighbours are merged, and so are the steps that follow. */
 static void halve_steps(struct process *process)
 {
     size_t kept = 0;
@@ -162,11 +173,13 @@ static void halve_steps(struct process *process)
     process->stride *= 2;
 }
 
+/* Adds one step: into the last row while that holds fewer steps than the stride, else as a row
+ * of its own. When all ranks together have too many rows, every rank halves its rows. */
 static int add_step(struct tui_tail *tail, struct process *process, const struct store_step *step)
 {
     double ms = (double)(step->end - step->start) / 1e6,
            tokens = step->tokens == STORE_ABSENT ? NAN : (double)step->tokens;
-    struct an_step_point row = {.rank = process->rank == STORE_ABSENT ? 0 : process->rank,
+    struct an_step_point row = {.rank = rank_of(process),
                                 .index = step->index,
                                 .steps = 1,
                                 .start_s = (double)(step->start - tail->start) / 1e9,
@@ -218,18 +231,22 @@ static int on_step(void *ctx, const struct store_step *step)
 static size_t values_most(const struct tui_tail *tail)
 {
     size_t most = VALUES_MOST / (tail->track_count ? tail->track_count : 1);
-    return most < SERIES_LEAST ? SERIES_LEAST : most > TUI_SERIES_MOST ? TUI_SERIES_MOST : most;
+    most = most > TUI_SERIES_MOST ? TUI_SERIES_MOST : most;
+    return most < SERIES_LEAST ? SERIES_LEAST : most;
 }
 
 /* Mean of those that are known. */
-static double mean2(double first, double first_weight, double second, double second_weight)
+static double known_mean(double first, double first_weight, double second, double second_weight)
 {
-    return isnan(first) ? second
-           : isnan(second)
-               ? first
-               : (first * first_weight + second * second_weight) / (first_weight + second_weight);
+    if (isnan(first))
+        return second;
+    if (isnan(second))
+        return first;
+    return (first * first_weight + second * second_weight) / (first_weight + second_weight);
 }
 
+/* Merges neighbouring points of a track pairwise and doubles the stride, so that a track stays
+ * bounded while its picture covers the whole run. */
 static void halve_values(struct track *track)
 {
     size_t kept = 0;
@@ -237,7 +254,7 @@ static void halve_values(struct track *track)
         bool two = i + 1 < track->count;
         track->time[kept] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
         track->value[kept] =
-            two ? mean2(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
+            two ? known_mean(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
     }
     track->held = track->count % 2 ? track->held : track->stride + track->held;
     track->count = kept;
@@ -249,7 +266,7 @@ static int add_value(struct tui_tail *tail, struct track *track, double time, do
     if (track->count && track->held < track->stride) {
         double held = (double)track->held;
         track->time[track->count - 1] = (track->time[track->count - 1] * held + time) / (held + 1);
-        track->value[track->count - 1] = mean2(track->value[track->count - 1], held, value, 1);
+        track->value[track->count - 1] = known_mean(track->value[track->count - 1], held, value, 1);
         track->held++;
         return 0;
     }
@@ -375,14 +392,13 @@ int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows)
 
 /* ---- what an analysis saw ----------------------------------------------------------------------------------------------------- */
 
-void tui_tail_learn(struct tui_tail *tail, const struct an_result *result)
+void tui_tail_update(struct tui_tail *tail, const struct an_result *result)
 {
     for (size_t i = 0; i < result->step_point_count; i++) {
         const struct an_step_point *point = &result->step_points[i];
         for (size_t other = 0; point->detailed && other < tail->process_count; other++) {
             struct process *process = &tail->process[other];
-            if (!process->count ||
-                (process->rank == STORE_ABSENT ? 0 : process->rank) != point->rank)
+            if (!process->count || rank_of(process) != point->rank)
                 continue;
             size_t low = 0, high = process->count; /* the last row that starts no later */
             while (low < high) {
@@ -410,6 +426,8 @@ static int number_order(const void *left, const void *right)
     return (*first > *second) - (*first < *second);
 }
 
+/* The median duration and the throughput of the newest steps. Durations come from the first
+ * process that has steps, tokens from all. */
 static void recent(const struct tui_tail *tail, struct tui_model *model)
 {
     double all[TUI_RECENT], rate = 0;
@@ -443,6 +461,7 @@ static int step_order(const void *left, const void *right)
     return (first->start_s > second->start_s) - (first->start_s < second->start_s);
 }
 
+/* Copies the rows of all ranks into the model, by rank and start. */
 static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
 {
     size_t count = 0;
@@ -485,6 +504,8 @@ static int series_order(const void *left, const void *right)
     return strcmp(first->device, second->device);
 }
 
+/* Copies all counters into the model: values and times into one block, texts into another. The
+ * counter steps_planned is no curve but the number of steps to expect. */
 static bool copy_series(struct tui_tail *tail, struct tui_model *model)
 {
     size_t count = 0, values = 0, bytes = 1;
@@ -521,13 +542,18 @@ static bool copy_series(struct tui_tail *tail, struct tui_model *model)
             .name = put(&text, track->name),
             .unit = put(&text, track->unit),
             .device = put(&text, track->device),
-            .host = put(&text, process ? process->host : ""),
-            .rank = process ? process->rank : STORE_ABSENT,
-            .process = process ? process->pid : STORE_ABSENT,
+            .host = "",
+            .rank = STORE_ABSENT,
+            .process = STORE_ABSENT,
             .time_s = memcpy(value, track->time, track->count * sizeof *value),
             .value = memcpy(value + track->count, track->value, track->count * sizeof *value),
             .count = track->count,
             .last = NAN};
+        if (process) {
+            series->host = put(&text, process->host);
+            series->rank = process->rank;
+            series->process = process->pid;
+        }
         value += 2 * track->count;
         for (size_t j = track->count; j-- > 0 && isnan(series->last);)
             series->last = track->value[j];

@@ -20,7 +20,7 @@ void tui_tail_free(struct tui_tail *tail);
 int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows);
 
 /* Steps of which an analysis saw the parts get their class_ms. */
-void tui_tail_learn(struct tui_tail *tail, const struct an_result *result);
+void tui_tail_update(struct tui_tail *tail, const struct an_result *result);
 
 /* A model of what was read so far: steps, series, counts, now_s; the rest is the caller's. NULL: no
  * memory. */

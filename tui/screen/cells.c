@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The surface that views draw on. All writing goes through put(), which clips, and keeps wide
+ * characters whole.
+ */
 #include "tui/screen/cells.h"
 
 #include <stdarg.h>
@@ -11,10 +15,15 @@
 
 #define PRINT_BYTES 2048
 
+static int not_negative(long number)
+{
+    return number > 0 ? (int)number : 0;
+}
+
 int tui_cells_resize(struct tui_cells *cells, int rows, int columns)
 {
-    rows = rows > 0 ? rows : 0;
-    columns = columns > 0 ? columns : 0;
+    rows = not_negative(rows);
+    columns = not_negative(columns);
     size_t count = (size_t)rows * (size_t)columns;
     struct tui_cell *cell = realloc(cells->cell, (count ? count : 1) * sizeof *cell);
     if (!cell)
@@ -36,11 +45,10 @@ void tui_cells_free(struct tui_cells *cells)
 struct tui_rect tui_inside(const struct tui_cells *cells, struct tui_rect area)
 {
     long bottom = (long)area.row + area.rows, right = (long)area.column + area.columns;
-    long row = area.row > 0 ? area.row : 0, column = area.column > 0 ? area.column : 0;
+    int row = not_negative(area.row), column = not_negative(area.column);
     bottom = bottom < cells->rows ? bottom : cells->rows;
     right = right < cells->columns ? right : cells->columns;
-    return (struct tui_rect){(int)row, (int)column, bottom > row ? (int)(bottom - row) : 0,
-                             right > column ? (int)(right - column) : 0};
+    return (struct tui_rect){row, column, not_negative(bottom - row), not_negative(right - column)};
 }
 
 /* The cell of the surface at (row, column) of the rectangle; NULL where it is outside of either. */
@@ -54,7 +62,7 @@ static struct tui_cell *cell_at(struct tui_cells *cells, struct tui_rect area, i
                : &cells->cell[y * cells->columns + x];
 }
 
-/* A cell is about to change: the other half of a wide character must not stay behind. */
+/* Blanks the other half of a wide character before one of its cells changes. */
 static void break_wide(struct tui_cells *cells, struct tui_cell *cell)
 {
     size_t i = (size_t)(cell - cells->cell), columns = (size_t)cells->columns;

@@ -1,9 +1,15 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dots, bars, and curves over time. A curve merges the values that share a column into their
+ * mean; an outlier among them is drawn as a spike, so that a single slow step stays visible.
+ */
 #include "tui/screen/chart.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "reports/words/compare.h"
 
 /* ---- dots ---------------------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +77,7 @@ void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0,
 
 static double limited(double fraction)
 {
-    return fraction > 0 ? fraction < 1 ? fraction : 1 : 0;
+    return rep_clamp_real(fraction, 0, 1);
 }
 
 int tui_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
@@ -173,7 +179,7 @@ static double outlier_limit(double *sorted, double *scratch, size_t count, doubl
     qsort(scratch, count, sizeof *scratch, ascending);
     double limit = *median + 3.5 / 0.6745 * middle(scratch, count),
            worth = *median + 0.1 * fabs(*median);
-    return count < 8 ? INFINITY : limit > worth ? limit : worth;
+    return count < 8 ? INFINITY : fmax(limit, worth);
 }
 
 bool tui_range_of(const double *value, size_t count, struct tui_range *out)
@@ -227,7 +233,7 @@ static size_t first_from(const struct tui_samples *samples, double x)
 {
     size_t low = 0, high = samples->count;
     if (!samples->start)
-        return !(x > 0) ? 0 : x >= (double)samples->count ? samples->count : (size_t)x;
+        return (size_t)rep_clamp_real(x, 0, (double)samples->count);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (samples->start[mid] < x)
@@ -238,8 +244,8 @@ static size_t first_from(const struct tui_samples *samples, double x)
     return low;
 }
 
-/* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one
- * that is held there. */
+/* Computes the mean and the largest of the values that fall into place `i` of `places`. Where none
+ * does, the value before the place still holds there. */
 static void merged(const struct tui_samples *samples, int i, int places, double *mean, double *most)
 {
     double width = (samples->high - samples->low) / places, begin = samples->low + i * width,
@@ -249,7 +255,7 @@ static void merged(const struct tui_samples *samples, int i, int places, double 
     *most = -INFINITY;
     bool moment =
         samples->start && samples->start[samples->count - 1] >=
-                          samples->end; /* the last value has no width: its place is drawn */
+                              samples->end; /* the last value has no width: its place is drawn */
     if (!(width > 0) || begin > samples->end || (begin >= samples->end && !moment))
         return;
     double eps = (samples->start ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
@@ -270,7 +276,7 @@ static void merged(const struct tui_samples *samples, int i, int places, double 
         *mean = sum / (double)known;
 }
 
-/* Line of dots; outliers are spikes, drawn last: the style of a cell is theirs. */
+/* Draws a line of dots. Outliers are spikes; they are drawn last, since a cell has one style. */
 static void trend_dots(struct tui_cells *cells, struct tui_rect area,
                        const struct tui_samples *samples, struct tui_range range,
                        enum tui_style style)
@@ -288,10 +294,12 @@ static void trend_dots(struct tui_cells *cells, struct tui_rect area,
             int y =
                 height - 1 -
                 (int)lround(limited((mean - range.low) / (range.high - range.low)) * (height - 1));
-            int from = before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
+            int from = before < 0 ? y : before + REP_COMPARE(y, before);
             bool spike = most > range.limit;
-            if (spike == (spikes == 1))
-                tui_dot_line(cells, area, x, spike ? 0 : from, x, y, spike ? TUI_WARN : style);
+            if (spike && spikes)
+                tui_dot_line(cells, area, x, 0, x, y, TUI_WARN);
+            else if (!spike && !spikes)
+                tui_dot_line(cells, area, x, from, x, y, style);
             before = y;
         }
 }

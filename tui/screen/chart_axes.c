@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plots with axes (chart.h).
+ * Axes with ticks at round numbers, and lines, marks and curves in a plot (chart.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,8 +42,7 @@ size_t tui_ticks(const struct tui_axis *axis, size_t most, double tick[TICKS_MOS
     if (!most || !is_usable(axis))
         return 0;
     if (axis->log) {
-        double first = ceil(log10(axis->low) - 1e-9),
-               last = floor(log10(axis->high) + 1e-9);
+        double first = ceil(log10(axis->low) - 1e-9), last = floor(log10(axis->high) + 1e-9);
         double every = ceil((last - first + 1) / (double)most);
         for (double power = first; power <= last && count < most; power += every < 1 ? 1 : every)
             tick[count++] = pow(10, power);
@@ -181,8 +180,7 @@ void tui_plot_line(const struct tui_plot *plot, double x0, double y0, double x1,
         ax = bx, ay = by, bx = tx, by = ty;
     }
     double slope = bx > ax ? (by - ay) / (bx - ax) : 0;
-    int from = (int)lround(ax > 0 ? ax : 0), to = (int)lround(bx < width - 1 ? bx : width - 1),
-        before = 0;
+    int from = (int)lround(fmax(ax, 0)), to = (int)lround(fmin(bx, width - 1)), before = 0;
     for (int x = from; x <= to; x++) {
         double exact = bx > ax ? ay + (x - ax) * slope : ay;
         bool seen = exact > -2 * height && exact < 3 * height;
@@ -191,7 +189,9 @@ void tui_plot_line(const struct tui_plot *plot, double x0, double y0, double x1,
             tui_dot_line(plot->cells, plot->area, x, before + (y > before ? 1 : -1), x, y, style);
         else if (seen)
             tui_dot(plot->cells, plot->area, x, y, style);
-        before = seen ? y : exact <= 0 ? -1 : height;
+        before = exact <= 0 ? -1 : height;
+        if (seen)
+            before = y;
     }
     if (!(bx > ax)) {
         double low = fmax(fmin(ay, by), 0), high = fmin(fmax(ay, by), height - 1);

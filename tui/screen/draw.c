@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What several views draw with: paragraphs, lines of items, parts of rectangles, the classes of a
+ * step, and sections of the report.
+ */
 #include "tui/screen/draw.h"
 
 #include <math.h>
@@ -7,6 +11,7 @@
 #include <string.h>
 
 #include "reports/page/lines.h"
+#include "reports/words/compare.h"
 #include "reports/words/escape.h"
 #include "reports/words/phrase.h"
 
@@ -120,25 +125,25 @@ const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area
 
 struct tui_rect tui_upper(struct tui_rect area, int rows)
 {
-    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    rows = rep_clamp(rows, 0, area.rows);
     return (struct tui_rect){area.row, area.column, rows, area.columns};
 }
 
 struct tui_rect tui_lower(struct tui_rect area, int rows)
 {
-    rows = rows < 0 ? 0 : rows < area.rows ? rows : area.rows;
+    rows = rep_clamp(rows, 0, area.rows);
     return (struct tui_rect){area.row + rows, area.column, area.rows - rows, area.columns};
 }
 
 struct tui_rect tui_left(struct tui_rect area, int columns)
 {
-    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    columns = rep_clamp(columns, 0, area.columns);
     return (struct tui_rect){area.row, area.column, area.rows, columns};
 }
 
 struct tui_rect tui_right(struct tui_rect area, int columns)
 {
-    columns = columns < 0 ? 0 : columns < area.columns ? columns : area.columns;
+    columns = rep_clamp(columns, 0, area.columns);
     return (struct tui_rect){area.row, area.column + columns, area.rows, area.columns - columns};
 }
 
@@ -184,7 +189,7 @@ void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int c
     tui_stack(cells, area, row, column, columns, part, AN_CLASS_COUNT);
 }
 
-/* The class of the n-th largest share; -1: there are not so many. */
+/* The class with the share at `place`, the largest first; -1: there are not so many. */
 static int nth_largest(const double pct[AN_CLASS_COUNT], int place)
 {
     for (int class = 0; class < AN_CLASS_COUNT; class ++) {
@@ -225,8 +230,8 @@ int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int
 
 /* ---- the report's words -------------------------------------------------------------------------------------------------------- */
 
-/* A line of the page: bold between the two sequences that lines.c itself writes, all else is clean
- * already. */
+/* Draws a line of the page. It is bold between the two escape sequences that reports/page/lines.c
+ * writes; everything else in it is clean already. */
 static void page_line(struct tui_cells *cells, struct tui_rect area, int row, const char *line,
                       size_t length, bool *bold)
 {
@@ -274,7 +279,7 @@ static char *section_text(const struct tui_cells *cells, int columns,
     return text;
 }
 
-/* Lines of the text; blank ones at its end are cut off. */
+/* Counts the lines of the text; blank ones at its end are cut off. */
 static int count_lines(char *text)
 {
     size_t length = strlen(text);
@@ -306,7 +311,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
     int lines = count_lines(text), index = 0;
     bool bold = false;
     int most = lines > area.rows ? lines - area.rows : 0;
-    state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
+    state->cursor = rep_clamp(state->cursor, 0, most);
     state->top = state->cursor;
     state->page = area.rows;
     char more[40] = "";

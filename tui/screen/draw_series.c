@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters as curves (draw.h).
+ * Counters as curves (draw.h): which counter is shown under which label and unit, and as its rate
+ * where it only grows.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/words/compare.h"
 #include "store/store.h"
 #include "tui/screen/draw.h"
 
@@ -76,6 +78,9 @@ const char *tui_seconds(char *buf, double seconds)
     return page_time(buf, seconds * 1e9);
 }
 
+/* Fills in the values of a curve: those of the series, scaled, or for a counter that only grows
+ * its rate between neighbours. A value below the one before it means that the counter began
+ * again. */
 static void values_of(const struct tui_series *series, const struct shown *shown,
                       struct tui_curve *out)
 {
@@ -114,8 +119,8 @@ bool tui_curve_of(const struct tui_model *model, const struct tui_series *series
                               .high = -INFINITY};
     const char *device =
         series->device && *series->device && strcmp(series->device, "cpu") ? series->device : "";
-    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", shown ? shown->label : series->name,
-             *device ? " " : "", device);
+    const char *label = shown ? shown->label : series->name;
+    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", label, *device ? " " : "", device);
     out->value = malloc((2 * series->count + 1) * sizeof *out->value);
     if (!out->value)
         return false;
@@ -172,9 +177,8 @@ static int by_mean(const void *left, const void *right)
 {
     const struct tui_series *const *first = left, *const *second = right;
     double first_mean = mean_of(*first), second_mean = mean_of(*second);
-    return first_mean < second_mean   ? -1
-           : first_mean > second_mean ? 1
-                                      : (*first > *second) - (*first < *second);
+    int order = REP_COMPARE(first_mean, second_mean);
+    return order ? order : REP_COMPARE(*first, *second);
 }
 
 const struct tui_series *tui_lowest_series(const struct tui_model *model, const char *name,
@@ -199,15 +203,19 @@ void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
                    const struct tui_curve *curve)
 {
     char last[48], high[48], text[120];
-    int label = area.columns < 60 ? 16 : 22, right = area.columns < 60   ? 12
-                                                     : area.columns < 76 ? 14
-                                                                         : 32;
+    int label = 22, right = 32;
+    if (area.columns < 76)
+        right = 14;
+    if (area.columns < 60)
+        label = 16, right = 12;
     tui_text(cells, tui_left(area, label - 1), row, 0, TUI_NORMAL, curve->label);
-    bool share = !strcmp(curve->unit, "%");
+    double low = fmin(0, curve->low), high_end = curve->high;
+    if (!strcmp(curve->unit, "%"))
+        low = 0, high_end = 100;
     struct tui_samples samples = {curve->value,  curve->time_s, curve->count, 0,
                                   curve->room_s, curve->now_s};
-    tui_spark(cells, area, row, label, area.columns - label - right - 1, &samples,
-              share ? 0 : fmin(0, curve->low), share ? 100 : curve->high, TUI_SERIES);
+    tui_spark(cells, area, row, label, area.columns - label - right - 1, &samples, low, high_end,
+              TUI_SERIES);
     snprintf(text, sizeof text, "%s", tui_quantity(last, curve->unit, curve->last));
     struct tui_rect end =
         tui_right(area, area.columns - right > label ? area.columns - right : label);

@@ -1,5 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gives the parts of a screen, and the panels of a view, their rows. The least important part is
+ * the first to go when there is no room.
+ */
 #include "tui/screen/layout.h"
+
+#include "reports/words/compare.h"
 
 #define RULES_FROM   16 /* rows: below it every row is the view's */
 #define MESSAGE_FROM 5
@@ -7,7 +13,11 @@
 /* Rows that the verdict may have on a screen of so many. */
 static int verdict_most(int rows)
 {
-    return rows >= 40 ? 5 : rows >= 20 ? 3 : rows >= 9 ? 2 : rows >= 2;
+    if (rows >= 40)
+        return 5;
+    if (rows >= 20)
+        return 3;
+    return rows >= 9 ? 2 : rows >= 2;
 }
 
 static struct tui_rect take(int *row, int rows, int columns)
@@ -24,7 +34,8 @@ struct tui_layout tui_layout(int rows, int columns, bool message, int verdict_ro
     columns = columns < 0 ? 0 : columns;
     int verdict = verdict_most(rows), keys = rows >= 3, rule = rows >= RULES_FROM,
         note = message && rows >= MESSAGE_FROM, row = 0;
-    verdict = verdict_rows < verdict && verdict ? verdict_rows > 1 ? verdict_rows : 1 : verdict;
+    if (verdict)
+        verdict = rep_clamp(verdict_rows, 1, verdict);
     int header = rows >= 1, body = rows - header - verdict - 2 * rule - note - keys;
     layout.header = take(&row, header, columns);
     layout.verdict = take(&row, verdict, columns);

@@ -1,6 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What views share about their state: filtering, choices that go round, and the cursor of a list.
+ */
 #include <ctype.h>
 #include <string.h>
+
+#include "reports/words/compare.h"
 
 #include "tui/screen/view.h"
 
@@ -20,15 +25,17 @@ bool tui_holds(const char *text, const char *words)
     return false;
 }
 
+int tui_wrap(int wish, size_t count)
+{
+    int rest = wish % (int)count;
+    return rest < 0 ? rest + (int)count : rest;
+}
+
 void tui_state_clamp(struct tui_view_state *state, int rows, int shown)
 {
     shown = shown < 1 ? 1 : shown;
     state->page = shown;
-    state->cursor = state->cursor >= rows ? rows - 1 : state->cursor;
-    state->cursor = state->cursor < 0 ? 0 : state->cursor;
-    state->top = state->top > rows - shown ? rows - shown : state->top;
-    state->top = state->top < 0 ? 0 : state->top;
-    state->top = state->cursor < state->top            ? state->cursor
-                 : state->cursor >= state->top + shown ? state->cursor - shown + 1
-                                                       : state->top;
+    state->cursor = rep_clamp(state->cursor, 0, rows - 1);
+    state->top = rep_clamp(state->top, 0, rows - shown);
+    state->top = rep_clamp(state->top, state->cursor - shown + 1, state->cursor);
 }

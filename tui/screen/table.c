@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table of the report in cells. Rows are filtered, sorted and searched by name here; which
+ * columns there are, and what they print, is the report's table.
+ */
 #include "tui/screen/table.h"
 
 #include <math.h>
@@ -6,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 
@@ -15,19 +20,17 @@
 struct entry {
     const void *row;
     double key;
-    size_t at; /* where the row stands in the table */
+    size_t at; /* place of the row in the table */
 };
 
+/* Orders by key, largest first and NAN last; rows with the same key keep the order of the table. */
 static int by_key(const void *left, const void *right)
 {
     const struct entry *first = left, *second = right;
+    int order = REP_COMPARE(second->key, first->key);
     if (isnan(first->key) || isnan(second->key))
-        return isnan(first->key) != isnan(second->key)
-                   ? isnan(first->key) - isnan(second->key)
-                   : (first->at > second->at) - (first->at < second->at);
-    if (first->key < second->key || first->key > second->key)
-        return first->key < second->key ? 1 : -1;
-    return (first->at > second->at) - (first->at < second->at);
+        order = REP_COMPARE(isnan(first->key) != 0, isnan(second->key) != 0);
+    return order ? order : REP_COMPARE(first->at, second->at);
 }
 
 static const char *name_of(const struct rep_table *table, const void *row, char name[REP_NAME])
@@ -44,14 +47,13 @@ static int by_name(const void *left, const void *right, void *table)
     char first_name[REP_NAME], second_name[REP_NAME];
     int order = strcasecmp(name_of(table, first->row, first_name),
                            name_of(table, second->row, second_name));
-    return order ? order : (first->at > second->at) - (first->at < second->at);
+    return order ? order : REP_COMPARE(first->at, second->at);
 }
 
 static const struct tui_order *order_of(const struct tui_list *list,
                                         const struct tui_view_state *state)
 {
-    long count = (long)list->order_count;
-    return count ? &list->orders[((state->sort % count) + count) % count] : NULL;
+    return list->order_count ? &list->orders[tui_wrap(state->sort, list->order_count)] : NULL;
 }
 
 /* The rows that the filter lets through, in their order; the caller frees. */
@@ -64,7 +66,7 @@ static struct entry *entries(const struct tui_list *list, const struct tui_view_
     char name[REP_NAME];
     *count = 0;
     for (size_t i = 0; entry && i < table->count; i++) {
-        const void *row = (const char *)table->rows + i * table->size;
+        const void *row = rep_table_row(table, i);
         if (*state->filter && !tui_holds(name_of(table, row, name), state->filter))
             continue;
         entry[(*count)++] = (struct entry){row, order && order->key ? order->key(row) : 0, i};
@@ -92,13 +94,11 @@ static void seek(const struct tui_list *list, struct tui_view_state *state,
     state->seek = 0;
     if (!way || !*state->search || !count)
         return;
-    long rows = (long)count, start = state->cursor < 0       ? 0
-                                     : state->cursor >= rows ? rows - 1
-                                                             : state->cursor;
-    for (long i = 1; i <= rows; i++) {
-        long place = (((start + way * i) % rows) + rows) % rows;
+    int start = rep_clamp(state->cursor, 0, (int)count - 1);
+    for (int i = 1; i <= (int)count; i++) {
+        int place = tui_wrap(start + way * i, count);
         if (tui_holds(name_of(list->table, entry[place].row, name), state->search)) {
-            state->cursor = (int)place;
+            state->cursor = place;
             return;
         }
     }
@@ -107,8 +107,9 @@ static void seek(const struct tui_list *list, struct tui_view_state *state,
 /* How many columns of the table fit, and what is left for the name. */
 static size_t columns_of(const struct rep_table *table, int width, int *name)
 {
-    int least = table->name_least * (width < 100 ? width : 100) / 100,
-        used = least = least < NAME_LEAST ? NAME_LEAST : least;
+    int least = table->name_least * (width < 100 ? width : 100) / 100;
+    least = least < NAME_LEAST ? NAME_LEAST : least;
+    int used = least;
     size_t shown = 0;
     while (shown < table->columns && used + table->column[shown].columns <= width)
         used += table->column[shown++].columns;
@@ -123,9 +124,8 @@ static void head(struct tui_cells *cells, struct tui_rect area, const struct tui
                  const struct tui_view_state *state, size_t shown, int name)
 {
     const struct tui_order *order = order_of(list, state);
-    const char *down = cells->glyphs == TUI_ASCII ? "v" : "\xe2\x96\xbc",
-               *up = cells->glyphs == TUI_ASCII ? "^" : "\xe2\x96\xb2";
-    const char *mark = state->reversed ? up : down;
+    static const char *const marks[2][2] = {{"\xe2\x96\xbc", "\xe2\x96\xb2"}, {"v", "^"}};
+    const char *mark = marks[cells->glyphs == TUI_ASCII][state->reversed];
     char text[120];
     snprintf(text, sizeof text, "%.80s%s", list->table->title,
              order && order->column < 0 ? mark : "");
@@ -140,6 +140,8 @@ static void head(struct tui_cells *cells, struct tui_rect area, const struct tui
     }
 }
 
+/* Draws one row: its letter where the list has letters, its name, and the columns that fit. The
+ * selected row is filled to the right edge. */
 static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
                      const struct entry *entry, size_t shown, int name_columns, bool selected)
 {
@@ -161,9 +163,7 @@ static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct
          column += (size_t)table->column[index++].columns) {
         struct tui_rect place = {area.row, area.column + (int)column, 1,
                                  table->column[index].columns};
-        cell[0] = 0;
-        table->column[index].cell(cell, entry->row);
-        tui_text_right(cells, place, 0, style, cell);
+        tui_text_right(cells, place, 0, style, rep_table_cell(table, index, entry->row, cell));
     }
 }
 
@@ -224,8 +224,7 @@ int tui_table_details(struct tui_cells *cells, struct tui_rect area, const struc
     int column = 0;
     for (size_t index = 0; index < table->columns && line < area.rows; index++) {
         char text[2 * REP_CELL + 8];
-        cell[0] = 0;
-        table->column[index].cell(cell, row);
+        rep_table_cell(table, index, row, cell);
         snprintf(text, sizeof text, "%.30s %s", table->column[index].head, rep_or(cell, "n/a"));
         int width = tui_width(cells, text);
         if (column && column + width > area.columns) {

@@ -6,8 +6,8 @@
  * --batch, the export key and the tests.
  *
  * draw() is called with rectangles of every size from 1x1 on, with a model that has no analysis yet
- * (m->r NULL: say m->r_reason), and with parts that are absent (say the part's reason). It clears
- * nothing: the rectangle is blank.
+ * (model->result NULL: show model->result_reason), and with parts that are absent (say the part's
+ * reason). It clears nothing: the rectangle is blank.
  *
  * Keys: the frame takes what is the same everywhere (quit, help, views, pause, export, theme). The
  * rest goes to the view's key(), if it has one; what that refuses moves the fields of the state as
@@ -96,6 +96,8 @@ void tui_panels_draw(struct tui_cells *cells, struct tui_rect area, struct tui_p
 
 /* Does the text hold the words, without regard to case (ASCII)? "" is held by all. state.c */
 bool tui_holds(const char *text, const char *words);
+/* A choice among `count` (above 0) that goes round in both directions. state.c */
+int tui_wrap(int wish, size_t count);
 /* Brings cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
 void tui_state_clamp(struct tui_view_state *state, int rows, int shown);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line each about loader, communication, ops, accelerators, system and speed. The line that
- * belongs to the largest loss stands first, so that a small screen keeps it.
+ * One line each about loader, communication, operations, accelerators, system and speed. The line
+ * that belongs to the largest loss of the run comes first, so that a small screen keeps it.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,6 +27,7 @@ static bool has_loader(const struct tui_model *model)
            (model->result->loader.wait_ms_per_step.valid || model->result->loader.stage_count);
 }
 
+/* Waits, workers, the depth of the queue as a curve, and the time of each stage. */
 static void loader(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_loader *loader = &r_of(model)->loader;
@@ -67,6 +68,8 @@ static bool has_communication(const struct tui_model *model)
            model->result->communication.total_ms.valid;
 }
 
+/* Exposed communication, waiting and transfer (the larger part first), the rank that the others
+ * wait for, bytes, and the part that compute hides. */
 static void communication(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_communication *communication = &r_of(model)->communication;
@@ -108,8 +111,9 @@ static bool has_ops(const struct tui_model *model)
     return model->result && model->result->op_count;
 }
 
-/* On the CPU the ops of the model, as the verdict counts them; of a program that has none (or on
- * devices, where waits are not ops) all of them. Fills in their time; 0: none. */
+/* The time that shares are taken of; 0: none. On the CPU that is the time of the operations of the
+ * model, as the verdict counts them (*only_work). For a program without any, and on devices, where
+ * waits are no operations, it is the time of all. */
 static double work_ns(const struct an_result *result, bool *only_work)
 {
     double work = 0, all = 0;
@@ -122,6 +126,7 @@ static double work_ns(const struct an_result *result, bool *only_work)
     return *only_work ? work : all;
 }
 
+/* The operations with most time and their shares. */
 static void ops(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
@@ -217,7 +222,8 @@ static void newest_item(struct tui_line *line, const struct tui_model *model, co
         tui_item(line, TUI_NORMAL, "%s %s", label, tui_quantity(text, unit, value));
 }
 
-/* Cores that other programs keep busy: what slows a run down without a trace in it. */
+/* Names the cores that other programs keep busy: they slow a run down without leaving a trace in
+ * it. */
 static void others(struct tui_line *line, const struct tui_model *model, double busy_pct)
 {
     const char *unit;
@@ -241,7 +247,7 @@ static void busy(struct tui_line *line, double pct)
     tui_item(line, TUI_NORMAL, "%.0f %%", pct);
 }
 
-/* Of a run that is over: over all of its analysed part, not at its last moment. */
+/* For a run that is over: figures of its analysed part, not of its last moment. */
 static void machine_over(struct tui_line *line, const struct an_system *system)
 {
     if (system->machine_busy_pct.valid)
@@ -308,7 +314,7 @@ static void speed(struct tui_line *line, const struct tui_model *model)
 
 static const struct {
     const char *label;
-    int class; /* whose share of the step says how much the line matters; -1: none */
+    int class; /* the class whose share of a step is the weight of the line; -1: none */
     bool (*has)(const struct tui_model *m);
     void (*draw)(struct tui_line *l, const struct tui_model *m);
 } lines[] = {{" ops", -1, has_ops, ops},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
+#include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
@@ -56,8 +57,8 @@ static int card(struct tui_cells *cells, struct tui_rect area, const struct an_f
 
 #define CARD_ROWS 200 /* at most; on the narrowest screens */
 
-/* The rows of the card from `top` on that there is room for; the last one says how many more there
- * are. Brings `top` back to what exists. `what`: which key shows them. */
+/* Draws the rows of the card from `top` on that there is room for; the last one says how many more
+ * there are and which keys show them (`what`). Moves `top` back to what exists. */
 static void card_part(struct tui_cells *cells, struct tui_rect area,
                       const struct an_finding *finding, int *top, const char *what)
 {
@@ -66,7 +67,7 @@ static void card_part(struct tui_cells *cells, struct tui_rect area,
         return;
     int rows = card(&all, (struct tui_rect){0, 0, CARD_ROWS, area.columns}, finding),
         most = rows > area.rows ? rows - area.rows : 0;
-    *top = *top < 0 ? 0 : *top > most ? most : *top;
+    *top = rep_clamp(*top, 0, most);
     for (int y = 0; y < area.rows && *top + y < rows; y++)
         for (int x = 0; x < area.columns; x++) {
             const struct tui_cell *from = &all.cell[(*top + y) * area.columns + x];
@@ -85,10 +86,14 @@ static void card_part(struct tui_cells *cells, struct tui_rect area,
 /* No finding: what was looked for. */
 static void none(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
 {
-    int row = tui_paragraph(
-        cells, area, 0, 0, result->healthy ? TUI_GOOD : TUI_NORMAL,
-        result->healthy ? "Healthy: nothing above 2 % of a step was found."
-                        : "No finding: nothing that this run's data can prove is worth a change.");
+    int row;
+    if (result->healthy)
+        row = tui_paragraph(cells, area, 0, 0, TUI_GOOD,
+                            "Healthy: nothing above 2 % of a step was found.");
+    else
+        row =
+            tui_paragraph(cells, area, 0, 0, TUI_NORMAL,
+                          "No finding: nothing that this run's data can prove is worth a change.");
     if (result->checked_count)
         tui_text(cells, area, ++row, 0, TUI_TITLE, "Looked for");
     for (size_t i = 0; i < result->checked_count; i++)
@@ -97,6 +102,8 @@ static void none(struct tui_cells *cells, struct tui_rect area, const struct an_
         tui_paragraph(cells, area, row + 2, 0, TUI_DIM, result->steps.reason);
 }
 
+/* Draws the list with the card of the selected finding below it or, on a wide screen, beside it;
+ * or the card alone, after Enter. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -118,11 +125,11 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         return;
     }
     bool beside = area.columns >= 120;
-    int shown = count < area.rows / 3 || beside ? count : area.rows / 3 > 1 ? area.rows / 3 : 1;
+    int shown = beside || count < area.rows / 3 ? count : rep_clamp(area.rows / 3, 1, count);
     tui_state_clamp(state, count, shown);
     state->page = shown;
-    struct tui_rect list = beside ? tui_left(area, 54) : tui_upper(area, shown),
-                    rest = beside ? tui_right(area, 57) : tui_lower(area, shown);
+    struct tui_rect list = beside ? tui_left(area, 54) : tui_upper(area, shown);
+    struct tui_rect rest = beside ? tui_right(area, 57) : tui_lower(area, shown);
     for (int i = state->top; i < count && i - state->top < list.rows; i++)
         entry(cells, tui_upper(tui_lower(list, i - state->top), 1), &result->findings[i], i + 1,
               i == state->cursor);
@@ -137,21 +144,43 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         card_part(cells, rest, &result->findings[state->cursor], &state->span, "Enter");
 }
 
-/* In an open card the keys that move go through its rows (`span`), and [ ] to the next one. */
+/* How far a key moves in an open card, in rows; 0: it is another key. */
+static int rows_of(const struct tui_view_state *state, int key)
+{
+    switch (key) {
+    case TUI_KEY_DOWN:
+    case 'j':
+        return 1;
+    case TUI_KEY_UP:
+    case 'k':
+        return -1;
+    case TUI_KEY_PAGE_DOWN:
+        return state->page;
+    case TUI_KEY_PAGE_UP:
+        return -state->page;
+    case TUI_KEY_HOME:
+    case 'g':
+        return -CARD_ROWS;
+    case TUI_KEY_END:
+    case 'G':
+        return CARD_ROWS;
+    default:
+        return 0;
+    }
+}
+
+/* In an open card the keys that move go through its rows (`span`), and [ ] to another finding. */
 static bool take(struct tui_view_state *state, int key)
 {
-    int rows = key == TUI_KEY_DOWN || key == 'j'   ? 1
-               : key == TUI_KEY_UP || key == 'k'   ? -1
-               : key == TUI_KEY_PAGE_DOWN          ? state->page
-               : key == TUI_KEY_PAGE_UP            ? -state->page
-               : key == TUI_KEY_HOME || key == 'g' ? -CARD_ROWS
-               : key == TUI_KEY_END || key == 'G'  ? CARD_ROWS
-                                                   : 0;
     if (key == '[' || key == ']') {
-        state->cursor += key == ']' ? 1 : state->cursor > 0 ? -1 : 0;
+        if (key == ']')
+            state->cursor++;
+        else if (state->cursor > 0)
+            state->cursor--;
         state->span = 0;
         return true;
     }
+    int rows = rows_of(state, key);
     if (!state->open || !rows)
         return false;
     state->span += rows;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/compare.h"
 #include "store/store.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
@@ -47,6 +48,8 @@ static void draw_stages(struct tui_cells *cells, struct tui_rect area,
     }
 }
 
+/* A row for each worker: the share of its time that it was busy, as a number and a bar, and the
+ * batches it made. */
 static void draw_workers(struct tui_cells *cells, struct tui_rect area,
                          const struct tui_model *model, struct tui_view_state *state)
 {
@@ -56,26 +59,24 @@ static void draw_workers(struct tui_cells *cells, struct tui_rect area,
     bool ranks = loader->rank_count > 1;
     tui_text(cells, area, 0, 0, TUI_TITLE, "Workers, share of the time busy");
     for (size_t i = 0; i < loader->worker_count && row < area.rows; i++, row++) {
-        const struct an_loader_worker *loader_worker = &loader->worker[i];
+        const struct an_loader_worker *worker = &loader->worker[i];
         char name[100], rank[32] = "";
         if (ranks)
-            snprintf(rank, sizeof rank, "rank %" PRId64 " ", loader_worker->rank);
-        snprintf(name, sizeof name, "%s%.60s", rank, loader_worker->name);
+            snprintf(rank, sizeof rank, "rank %" PRId64 " ", worker->rank);
+        snprintf(name, sizeof name, "%s%.60s", rank, worker->name);
         tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL, name);
-        if (!loader_worker->busy_pct.valid) {
-            tui_text(cells, tui_right(area, label), row, 0, TUI_DIM,
-                     loader_worker->busy_pct.reason);
+        if (!worker->busy_pct.valid) {
+            tui_text(cells, tui_right(area, label), row, 0, TUI_DIM, worker->busy_pct.reason);
             continue;
         }
-        tui_printf(cells, area, row, label,
-                   loader_worker->busy_pct.value >= 90 ? TUI_WARN : TUI_NORMAL, "%3.0f %%",
-                   loader_worker->busy_pct.value);
+        tui_printf(cells, area, row, label, worker->busy_pct.value >= 90 ? TUI_WARN : TUI_NORMAL,
+                   "%3.0f %%", worker->busy_pct.value);
         tui_bar(cells, area, row, label + 7, area.columns - label - 24,
-                loader_worker->busy_pct.value / 100,
-                loader_worker->busy_pct.value >= 90 ? TUI_WARN : TUI_CLASS + AN_CLASS_INPUT);
+                worker->busy_pct.value / 100,
+                worker->busy_pct.value >= 90 ? TUI_WARN : TUI_CLASS + AN_CLASS_INPUT);
         struct tui_rect end = tui_right(area, area.columns - 15);
         if (area.columns >= 60)
-            tui_printf(cells, end, row, 0, TUI_DIM, "%" PRId64 " batches", loader_worker->batches);
+            tui_printf(cells, end, row, 0, TUI_DIM, "%" PRId64 " batches", worker->batches);
     }
     if (row == area.rows && (size_t)(area.rows - 1) < loader->worker_count && area.rows > 1) {
         char more[40];
@@ -85,6 +86,8 @@ static void draw_workers(struct tui_cells *cells, struct tui_rect area,
     }
 }
 
+/* The batches that were ready over the run, of the rank whose queue is the emptiest unless
+ * another one was chosen. */
 static void draw_queue(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
@@ -127,6 +130,7 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area, const stru
         tui_sections(cells, area, model->result, words, state);
 }
 
+/* Lays out the panels: words, stages, workers, queue. A panel without data has no rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -139,22 +143,19 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         tui_absent(cells, area, 0, "Nothing about a loader", loader->reason);
         return;
     }
-    int stages = loader->stage_count ? (int)loader->stage_count + 1 : 0,
-        workers = loader->worker_count ? (int)loader->worker_count + 1 : 0;
-    bool queue = series && series->count;
+    int words = loader->rank_count > 1 ? 7 + rep_clamp((int)loader->rank_count, 0, 8) : 6;
     struct tui_panel panel[PANELS] = {
-        [WORDS] = {2,
-                   area.columns < 60 ? 9
-                   : loader->rank_count > 1
-                       ? 7 + (int)(loader->rank_count < 8 ? loader->rank_count : 8)
-                       : 6,
-                   100,
-                   draw_words,
-                   {0}},
-        [STAGES] = {stages ? 2 : 0, stages, 80, draw_stages, {0}},
-        [WORKERS] = {workers ? 2 : 0, workers, 60, draw_workers, {0}},
-        [QUEUE] = {queue ? 4 : 0, queue ? 14 : 0, 70, draw_queue, {0}},
+        [WORDS] = {2, area.columns < 60 ? 9 : words, 100, draw_words, {0}},
+        [STAGES] = {2, (int)loader->stage_count + 1, 80, draw_stages, {0}},
+        [WORKERS] = {2, (int)loader->worker_count + 1, 60, draw_workers, {0}},
+        [QUEUE] = {4, 14, 70, draw_queue, {0}},
     };
+    if (!loader->stage_count)
+        panel[STAGES].least = panel[STAGES].most = 0;
+    if (!loader->worker_count)
+        panel[WORKERS].least = panel[WORKERS].most = 0;
+    if (!series || !series->count)
+        panel[QUEUE].least = panel[QUEUE].most = 0;
     tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 

@@ -43,6 +43,8 @@ static void draw_capacity(struct tui_cells *cells, struct tui_rect area,
                BYTES_TEXT(fmax(0, resident - counted)), BYTES_TEXT(fmax(0, left)), BYTES_TEXT(all));
 }
 
+/* A row for each category that the program tracks: what it holds now and at most, as numbers and
+ * as one bar over the other. */
 static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                       struct tui_view_state *state)
 {
@@ -54,28 +56,27 @@ static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struc
         most = fmax(most, (double)memory->tags[i].peak);
     tui_text(cells, area, 0, 0, TUI_TITLE, "Held now, and at most");
     for (size_t i = 0; i < memory->tag_count && (int)i + 1 < area.rows; i++) {
-        const struct an_memory_tag *memory_tag = &memory->tags[i];
+        const struct an_memory_tag *tag = &memory->tags[i];
         char name[120];
         int row = (int)i + 1;
-        snprintf(name, sizeof name, "%.60s%s%.30s", memory_tag->name,
-                 memory_tag->device[0] == 'g' ? " " : "",
-                 memory_tag->device[0] == 'g' ? memory_tag->device : "");
+        const char *device = tag->device[0] == 'g' ? tag->device : "";
+        snprintf(name, sizeof name, "%.60s%s%.30s", tag->name, *device ? " " : "", device);
         tui_text(cells, tui_left(area, label - 1), row, 1, TUI_NORMAL, name);
         tui_text_right(cells, tui_left(area, label + 10), row, TUI_NORMAL,
-                       BYTES_TEXT((double)memory_tag->current));
+                       BYTES_TEXT((double)tag->current));
         tui_text_right(cells, tui_left(area, label + 21), row, TUI_DIM,
-                       BYTES_TEXT((double)memory_tag->peak));
+                       BYTES_TEXT((double)tag->peak));
+        tui_bar(cells, area, row, label + 23, area.columns - label - 24, (double)tag->peak / most,
+                TUI_DIM);
         tui_bar(cells, area, row, label + 23, area.columns - label - 24,
-                (double)memory_tag->peak / most, TUI_DIM);
-        tui_bar(cells, area, row, label + 23, area.columns - label - 24,
-                (double)memory_tag->current / most, TUI_CLASS + AN_CLASS_COMPUTE);
+                (double)tag->current / most, TUI_CLASS + AN_CLASS_COMPUTE);
     }
 }
 
 #define OWNERS_MOST 8 /* of one curve: ranks, devices */
 
-/* The curves of the table, of each the largest first; draws them where `r` has rows. Returns how
- * many there are. */
+/* Draws the curves, of each counter the largest first, where `area` has rows. Returns how many
+ * there are. */
 static int each_curve(struct tui_cells *cells, struct tui_rect area, int row,
                       const struct tui_model *model)
 {
@@ -115,6 +116,8 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area, const stru
         tui_sections(cells, area, model->result, words, state);
 }
 
+/* Lays out the panels: capacity, words, memory by category, curves. A panel without data has no
+ * rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -126,19 +129,19 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     bool capacity =
         !memory->reason && memory->capacity_bytes.valid && memory->capacity_bytes.value > 0;
     struct tui_panel panel[PANELS] = {
-        [CAPACITY] = {capacity ? 2 : 0, capacity ? 3 : 0, 100, draw_capacity, {0}},
-        [WORDS] = {2,
-                   memory->reason ? 4 : tui_sections_rows(cells, area.columns, result, words) + 1,
-                   80,
-                   draw_words,
-                   {0}},
-        [TAGS] = {!memory->reason && memory->tag_count ? 3 : 0,
-                  !memory->reason && memory->tag_count ? (int)memory->tag_count + 2 : 0,
-                  70,
-                  draw_tags,
-                  {0}},
-        [CURVES] = {curve_count ? 2 : 0, curve_count ? curve_count + 1 : 0, 60, draw_curves, {0}},
+        [CAPACITY] = {2, 3, 100, draw_capacity, {0}},
+        [WORDS] = {2, 4, 80, draw_words, {0}},
+        [TAGS] = {3, (int)memory->tag_count + 2, 70, draw_tags, {0}},
+        [CURVES] = {2, curve_count + 1, 60, draw_curves, {0}},
     };
+    if (!memory->reason)
+        panel[WORDS].most = tui_sections_rows(cells, area.columns, result, words) + 1;
+    if (!capacity)
+        panel[CAPACITY].least = panel[CAPACITY].most = 0;
+    if (memory->reason || !memory->tag_count)
+        panel[TAGS].least = panel[TAGS].most = 0;
+    if (!curve_count)
+        panel[CURVES].least = panel[CURVES].most = 0;
     tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 

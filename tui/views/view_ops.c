@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/screen/table.h"
@@ -106,8 +107,8 @@ static int by_time(const void *left, const void *right, void *flame)
     const struct an_flame *tree = flame;
     const struct an_flame_row *first = &tree->row[*(const uint32_t *)left],
                               *second = &tree->row[*(const uint32_t *)right];
-    return first->total_ns != second->total_ns ? first->total_ns < second->total_ns ? 1 : -1
-                                               : (first > second) - (first < second);
+    int order = REP_COMPARE(second->total_ns, first->total_ns);
+    return order ? order : REP_COMPARE(first, second);
 }
 
 /* The tree while it is laid out in rows. */
@@ -119,8 +120,8 @@ struct tree {
     int most; /* levels */
 };
 
-/* Appends the row and what is below it, but what is folded: below `most` levels, unless Enter
- * turned it round. */
+/* Appends a range and everything below it that is not folded. Ranges below `most` levels are
+ * folded, unless Enter changed that; Enter folds the others. Returns how many were appended. */
 static size_t flatten(const struct tree *tree, uint32_t row, int depth, uint64_t path,
                       struct node *out)
 {
@@ -163,6 +164,8 @@ static struct node *nodes_of(const struct an_flame *flame, int most,
     return out;
 }
 
+/* Draws one range of the tree: a sign that tells whether it is folded, its name, share, time,
+ * count, and a bar where there is room. */
 static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
                      const struct an_flame *flame, const struct node *node, bool selected)
 {
@@ -175,13 +178,10 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
     int column = area.columns - numbers - bar;
     if (column < 10)
         column = area.columns - 8;
-    bool ascii = cells->glyphs == TUI_ASCII;
+    static const uint32_t signs[2][2] = {{0x25be, 0x25b8}, {'-', '+'}};
     if (node->parent)
         tui_glyph(cells, tui_left(area, column - 1), row, 2 * node->depth,
-                  selected ? style : TUI_DIM,
-                  node->folded ? ascii ? '+' : 0x25b8
-                  : ascii      ? '-'
-                               : 0x25be);
+                  selected ? style : TUI_DIM, signs[cells->glyphs == TUI_ASCII][node->folded]);
     tui_text(cells, tui_left(area, column - 1), row, 2 * node->depth + 2, style,
              rep_or(flame_row->name, "(unnamed)"));
     tui_printf(cells, area, row, column, style, "%5.1f %%",
@@ -196,13 +196,12 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
                 selected ? TUI_SELECTED : TUI_SERIES);
 }
 
-/* To the next row that holds the search; around the end. */
+/* Moves the cursor to the next row that holds the search words, past the end to the first. */
 static void seek(const struct an_flame *flame, const struct node *node, int count,
                  struct tui_view_state *state)
 {
     for (int i = 1; state->seek && *state->search && i <= count; i++) {
-        int place = (state->cursor + state->seek * i) % count;
-        place += place < 0 ? count : 0;
+        int place = tui_wrap(state->cursor + state->seek * i, (size_t)count);
         if (tui_holds(flame->row[node[place].row].name, state->search)) {
             state->cursor = place;
             break;
@@ -211,6 +210,8 @@ static void seek(const struct an_flame *flame, const struct node *node, int coun
     state->seek = 0;
 }
 
+/* Draws the ranges as a tree. The zoom sets how many levels are open; Enter folds or unfolds a
+ * range, which is remembered by the hash of its path, so that it survives the next analysis. */
 static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
                       struct tui_view_state *state)
 {
@@ -220,8 +221,8 @@ static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struc
                    rep_or(flame->reason, "no range was recorded"));
         return;
     }
-    int levels = 3 + (int)lround(log2(state->zoom >= 1 ? state->zoom : 1)),
-        shown = area.rows - 1 > 0 ? area.rows - 1 : 0;
+    int levels = 3 + (int)lround(log2(fmax(state->zoom, 1)));
+    int shown = rep_clamp(area.rows - 1, 0, area.rows);
     size_t kept;
     struct node *node = nodes_of(flame, levels, state, &kept);
     tui_state_clamp(state, node ? (int)kept : 0, shown);
@@ -279,6 +280,8 @@ static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
                    : rep_or(attribution->reason, "no host range launched device work"));
 }
 
+/* Draws the picture that was chosen: the table of ranges or kernels, their tree, or device time
+ * by operator, module, line or annotation. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -287,8 +290,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     char title[80];
     if (!result)
         return;
-    int modes = result->gpu.reason ? BY_FIRST : MODES,
-        mode = ((state->mode % modes) + modes) % modes;
+    int mode = tui_wrap(state->mode, result->gpu.reason ? BY_FIRST : MODES);
     if (mode == TREE) {
         draw_tree(cells, area, result, state);
     } else if (mode >= BY_FIRST) {
@@ -300,11 +302,11 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                    "its framework says");
     } else {
         rep_table_ops(result, &table, title);
-        bool device = !result->gpu.reason;
-        struct tui_list list = {&table, device ? of_kernels : of_ranges,
-                                device ? sizeof of_kernels / sizeof *of_kernels
-                                       : sizeof of_ranges / sizeof *of_ranges,
-                                NULL};
+        struct tui_list list = {&table, of_ranges, sizeof of_ranges / sizeof *of_ranges, NULL};
+        if (!result->gpu.reason) {
+            list.orders = of_kernels;
+            list.order_count = sizeof of_kernels / sizeof *of_kernels;
+        }
         draw_list(cells, area, &list, state);
     }
 }

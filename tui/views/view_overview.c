@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/sections/tables.h"
+#include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
@@ -39,13 +40,14 @@ static struct tui_samples durations(const struct an_step_point *step, size_t all
         index[count] = (double)(step[count].index - step[0].index);
         ascends = ascends && (!count || index[count] > index[count - 1]);
     }
-    double end = !count    ? 0
-                 : ascends ? index[count - 1] + (double)step[count - 1].steps
-                           : (double)count;
+    double end = (double)count;
+    if (count && ascends)
+        end = index[count - 1] + (double)step[count - 1].steps;
     return (struct tui_samples){ns, ascends ? index : NULL, count, 0, tui_slots(end, grows), end};
 }
 
-/* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
+/* Writes "p50 1.07 s p95 1.12 s max 1.54 s @ 97" of the analysed steps; the slowest is that of all.
+ */
 static void statistics(const struct tui_model *model, char text[160])
 {
     const struct an_steps *steps = model->result ? &model->result->steps : NULL;
@@ -85,8 +87,8 @@ static void trend(struct tui_cells *cells, struct tui_rect area, const char *lab
     struct tui_range range;
     if (!tui_range_of(samples->value, samples->count, &range))
         return;
-    if (style != TUI_SERIES) /* of steps long ones are news; that a loss was high at first is none:
-                                it is cut off there */
+    if (style !=
+        TUI_SERIES) /* long steps are worth a spike; that a loss was high at first is not */
         range.limit = INFINITY;
     if (samples->high > samples->end)
         tui_range_settle(&range);
@@ -103,7 +105,8 @@ static void trend(struct tui_cells *cells, struct tui_rect area, const char *lab
     char shown[160];
     snprintf(shown, sizeof shown, "%s", figures);
     while (column + right >
-           area.columns / 2 + 14) { /* the picture keeps its half: the last figures go */
+           area.columns / 2 +
+               14) { /* the picture keeps half of the row: the last figures are dropped */
         char *last = NULL;
         for (char *p = strstr(shown, "  "); p; p = strstr(p + 2, "  "))
             last = p;
@@ -200,6 +203,8 @@ static int budget_classes(const struct tui_model *model)
     return count;
 }
 
+/* Draws where a step goes as one bar; below it the classes in ms where there is room, else a
+ * legend. */
 static void draw_budget(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, struct tui_view_state *state)
 {
@@ -209,9 +214,9 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
     if (area.rows <= 0)
         return;
     if (!result || result->budget.reason) {
-        const char *why = !result                ? model->result_reason
-                          : result->steps.reason ? result->steps.reason
-                                                 : result->budget.reason;
+        const char *why = model->result_reason;
+        if (result)
+            why = rep_or(result->steps.reason, result->budget.reason);
         tui_absent(cells, area, 0, "Where a step goes", why);
         return;
     }
@@ -239,8 +244,8 @@ static void healthy(struct tui_cells *cells, struct tui_rect area, const struct 
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s",
                                  i ? "; " : "Looked for: ", result->checked[i]);
     if (used)
-        tui_paragraph(cells, area, 0, area.columns < 50 ? 0 : 1,
-                      result->healthy ? TUI_GOOD : TUI_NORMAL, text);
+        tui_paragraph(cells, area, 0, area.columns >= 50, result->healthy ? TUI_GOOD : TUI_NORMAL,
+                      text);
 }
 
 #define ACTION_AT 20 /* column, behind number and id; narrow: on a row of its own */
@@ -253,7 +258,7 @@ static int gain_columns(const struct tui_cells *cells, const struct an_finding *
     return tui_width(cells, gain) + 1;
 }
 
-/* Rows of all that is to be said: what to do, beside the gain, and the claim below. */
+/* Rows that a finding takes in full: what to do, beside the gain, and the claim below. */
 static int finding_rows(const struct tui_cells *cells, int columns,
                         const struct an_finding *finding)
 {
@@ -266,6 +271,8 @@ static int finding_rows(const struct tui_cells *cells, int columns,
     return 2 + tui_paragraph_rows(cells, columns - ACTION_AT - 1, finding->action + next);
 }
 
+/* Draws one finding: number, id and gain; what to do beside them or, on a narrow screen, below;
+ * then the claim in the rows that are left. */
 static void finding_row(struct tui_cells *cells, struct tui_rect area,
                         const struct an_finding *finding, size_t number)
 {
@@ -305,10 +312,10 @@ static void draw_findings(struct tui_cells *cells, struct tui_rect area,
         return;
     }
     int extra = area.rows - (int)result->finding_count,
-        row = 0; /* the first one says all it has to say first */
+        row = 0; /* the first ones get their rows first */
     for (size_t i = 0; i < result->finding_count && row < area.rows; i++) {
         int rows = finding_rows(cells, area.columns, &result->findings[i]);
-        rows = rows - 1 < extra ? rows : extra > 0 ? 1 + extra : 1;
+        rows = 1 + rep_clamp(rows - 1, 0, extra);
         finding_row(cells, tui_upper(tui_lower(area, row), rows), &result->findings[i], i + 1);
         row += rows;
         extra -= rows - 1;
@@ -324,6 +331,8 @@ static int findings_rows(const struct tui_cells *cells, int columns, const struc
     return rows;
 }
 
+/* Draws the last line: how much was recorded and lost, the overhead, and which part of the run
+ * was analysed. */
 static void draw_trust(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
@@ -351,12 +360,15 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
             tui_item(&line, TUI_DIM, "%s",
                      model->state == TUI_LIVE ? "overhead not known yet" : "overhead not known");
     }
-    if (model->window && *model->window)
-        tui_item(&line, TUI_DIM, "%s%.60s", model->result ? "analysed: " : "not analysed",
-                 model->result ? model->window : "");
+    if (!*rep_or(model->window, ""))
+        return;
+    if (model->result)
+        tui_item(&line, TUI_DIM, "analysed: %.60s", model->window);
+    else
+        tui_item(&line, TUI_DIM, "not analysed");
 }
 
-/* What makes the run a bad witness. */
+/* Draws what makes the figures of this run doubtful. */
 static void draw_caution(struct tui_cells *cells, struct tui_rect area,
                          const struct tui_model *model, struct tui_view_state *state)
 {
@@ -381,50 +393,44 @@ static void draw_rule(struct tui_cells *cells, struct tui_rect area, const struc
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
+/* Lays out the panels of the first screen: caution, steps, loss, the budget of a step, lines
+ * about what matters most for this run, findings, trust. Panels that this run has no data for
+ * keep no rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
     const struct an_result *result = model->result;
     const struct tui_series *loss = tui_model_series(model, "loss");
-    int findings = result ? (int)result->finding_count : 0, classes = budget_classes(model),
-        lines = tui_overview_lines(model);
-    int caution = result && result->caution ? 1 + tui_width(cells, result->caution) /
-                                                      (area.columns > 8 ? area.columns - 4 : 4)
-                                            : 0;
+    int classes = budget_classes(model), lines = tui_overview_lines(model);
     size_t points;
     points_of(model, &points);
-    bool tall = area.rows >= 28, no_steps = result && result->steps.reason && !points;
+    bool tall = area.rows >= 28, roomy = area.rows > 12;
     struct tui_panel panel[PANELS] = {
-        [CAUTION] = {caution > 0, caution, 97, draw_caution, {0}},
-        [TREND] = {1,
-                   tall       ? area.rows / 3
-                   : no_steps ? 4
-                              : 1,
-                   90,
-                   draw_steps,
-                   {0}},
-        [LOSS] = {loss && loss->count,
-                  loss && loss->count ? tall ? area.rows / 4 : 1 : 0,
-                  60,
-                  draw_loss,
-                  {0}},
-        [STEP] = {no_steps ? 0 : 2,
-                  no_steps                                    ? 0
-                  : tall && area.columns >= 64 && classes > 1 ? 1 + classes
-                                                              : 2,
-                  100,
-                  draw_budget,
-                  {0}},
-        [RULE_1] = {lines && area.rows > 12, lines && area.rows > 12, 25, draw_rule, {0}},
+        [TREND] = {1, tall ? area.rows / 3 : 1, 90, draw_steps, {0}},
+        [STEP] = {2, 2, 100, draw_budget, {0}},
+        [RULE_1] = {lines && roomy, lines && roomy, 25, draw_rule, {0}},
         [LINES] = {lines > 0, lines, 70, draw_lines, {0}},
-        [RULE_2] = {area.rows > 12, area.rows > 12, 20, draw_rule, {0}},
-        [FINDINGS] = {findings ? 1 + (findings < 3 ? findings : 3) : 1,
-                      findings ? findings_rows(cells, area.columns, result) : 4,
-                      95,
-                      draw_findings,
-                      {0}},
+        [RULE_2] = {roomy, roomy, 20, draw_rule, {0}},
+        [FINDINGS] = {1, 4, 95, draw_findings, {0}},
         [TRUST] = {1, 1, 50, draw_trust, {0}},
     };
+    if (result && result->caution) {
+        int columns = area.columns > 8 ? area.columns - 4 : 4;
+        panel[CAUTION] = (struct tui_panel){
+            1, 1 + tui_width(cells, result->caution) / columns, 97, draw_caution, {0}};
+    }
+    if (loss && loss->count)
+        panel[LOSS] = (struct tui_panel){1, tall ? area.rows / 4 : 1, 60, draw_loss, {0}};
+    if (tall && area.columns >= 64 && classes > 1)
+        panel[STEP].most = 1 + classes;
+    if (result && result->steps.reason && !points) { /* no steps: the reason takes their place */
+        panel[TREND].most = tall ? area.rows / 3 : 4;
+        panel[STEP].least = panel[STEP].most = 0;
+    }
+    if (result && result->finding_count) {
+        panel[FINDINGS].least = 1 + rep_clamp((int)result->finding_count, 0, 3);
+        panel[FINDINGS].most = findings_rows(cells, area.columns, result);
+    }
     tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 

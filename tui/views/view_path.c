@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path: what the time of the steps is spent with where nothing else runs meanwhile, by
- * cause and by op.
+ * The critical path: which operations and waits determine the time of the steps, by cause and by
+ * operation.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -55,16 +55,16 @@ static void draw_causes(struct tui_cells *cells, struct tui_rect area,
         part[i] = (struct tui_part){(double)path->causes[i].ns, style_of(i), (uint32_t)('A' + i)};
     tui_stack(cells, area, 0, 0, area.columns, part, shown);
     for (size_t i = 0; i < shown && (int)i + 1 < area.rows; i++) {
-        const struct an_path_cause *path_cause = &path->causes[i];
+        const struct an_path_cause *cause = &path->causes[i];
         int row = (int)i + 1;
         tui_glyph(cells, area, row, 0, style_of(i), (uint32_t)('A' + i));
-        tui_text(cells, tui_left(area, label - 1), row, 2, TUI_NORMAL, path_cause->text);
+        tui_text(cells, tui_left(area, label - 1), row, 2, TUI_NORMAL, cause->text);
         tui_printf(cells, area, row, label, TUI_NORMAL, "%5.1f %%",
-                   path_cause->pct.valid ? path_cause->pct.value : 0);
+                   cause->pct.valid ? cause->pct.value : 0);
         tui_text_right(cells, tui_left(area, label + 18), row, TUI_NORMAL,
-                       TIME_TEXT((double)path_cause->ns));
+                       TIME_TEXT((double)cause->ns));
         tui_bar(cells, area, row, label + 20, area.columns - label - 21,
-                path_cause->pct.valid ? path_cause->pct.value / 100 : 0, style_of(i));
+                cause->pct.valid ? cause->pct.value / 100 : 0, style_of(i));
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/compare.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
@@ -16,10 +17,11 @@ static const char *const titles[MODES] = {"waiting for other ranks", "transfer",
 
 static const double *values_of(const struct an_heat *heat, int mode)
 {
-    return mode == 0 ? heat->waiting_ms : mode == 1 ? heat->transfer_ms : heat->step_ms;
+    const double *const values[MODES] = {heat->waiting_ms, heat->transfer_ms, heat->step_ms};
+    return values[mode];
 }
 
-/* The rows and columns of the map that fall into one cell of the picture: the largest of them. */
+/* The largest of the values that fall into one cell of the picture; NAN: none is known. */
 static double largest(const struct an_heat *heat, const double *values, size_t rank0, size_t rank1,
                       size_t step0, size_t step1)
 {
@@ -71,6 +73,8 @@ static void scale(struct tui_cells *cells, struct tui_rect area, const struct an
         tui_text(cells, area, 0, column + 3, TUI_DIM, "? not known");
 }
 
+/* Draws the heat map of one quantity with its scale. Ranks and steps that share a cell are
+ * merged into the largest of their values. */
 static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
                      int mode)
 {
@@ -92,7 +96,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
     rows = rows < (int)heat->ranks ? rows : (int)heat->ranks;
     columns = columns < (int)heat->steps ? columns : (int)heat->steps;
     int wide = (area.columns - label) / (int)heat->steps;
-    wide = wide < 1 ? 1 : wide > 3 ? 3 : wide; /* few steps: broad cells */
+    wide = rep_clamp(wide, 1, 3); /* few steps: broad cells */
     for (int y = 0; y < rows; y++) {
         size_t first_rank = (size_t)y * heat->ranks / (size_t)rows,
                end_rank = ((size_t)y + 1) * heat->ranks / (size_t)rows;
@@ -110,6 +114,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
         scale(cells, tui_right(tui_lower(area, rows + 1), label), heat, floor, high, columns);
 }
 
+/* Draws the map in the upper half, and the words and tables of the report below it. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -125,7 +130,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     } else {
         int most = area.rows / 2 > 4 ? area.rows / 2 : area.rows;
         used = (int)heat->ranks + 2 < most ? (int)heat->ranks + 2 : most;
-        draw_map(cells, tui_upper(area, used), heat, ((state->mode % MODES) + MODES) % MODES);
+        draw_map(cells, tui_upper(area, used), heat, tui_wrap(state->mode, MODES));
         used++;
     }
     struct tui_rect rest = tui_lower(area, used);

@@ -113,6 +113,8 @@ static bool axes(const struct an_result *result, const struct roofs *roofs, stru
     return true;
 }
 
+/* Draws the roofs, slopes of memory up to the ridge and horizontals of arithmetic, and their
+ * labels below them at the right. */
 static void draw_roofs(const struct tui_plot *plot, const struct an_result *result,
                        const struct roofs *roofs)
 {
@@ -163,6 +165,8 @@ static void draw_picture(struct tui_cells *cells, struct tui_rect area,
                           TUI_SELECTED, (uint32_t)letters[i]);
 }
 
+/* Draws the picture above the table or, on a wide screen, beside it. On a low screen only the
+ * table remains. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine under the run: every counter of the system layer as a line over the whole run.
+ * The machine under the run: every counter of the system as a line over the whole run.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/words/compare.h"
 #include "store/store.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
-/* What the other views show. */
+/* Does another view show this counter, or is there too little of it? */
 static bool is_elsewhere(const struct tui_series *series)
 {
     return !strncmp(series->name, "memory.", 7) || series->count < 2;
 }
 
-/* In this order; what is not named follows as it comes. */
+/* The order of the counters; those not named here follow in their own order. */
 static const char *const order[] = {"cpu_busy",         "cpu_time",        "rss",
                                     "memory_available", "disk_read",       "disk_written",
                                     "gpu_sm_active",    "gpu_utilization", "gpu_power",
@@ -40,7 +41,7 @@ static int draw_curves(struct tui_cells *cells, struct tui_rect area, const stru
     for (size_t i = 0; i < model->series_count; i++)
         rows += !is_elsewhere(&model->series[i]);
     int most = rows > area.rows ? rows - area.rows : 0;
-    state->cursor = state->cursor < 0 ? 0 : state->cursor > most ? most : state->cursor;
+    state->cursor = rep_clamp(state->cursor, 0, most);
     state->top = state->cursor;
     state->page = area.rows;
     for (size_t place = 0; place <= ORDER; place++)
@@ -56,6 +57,8 @@ static int draw_curves(struct tui_cells *cells, struct tui_rect area, const stru
     return rows - state->top - area.rows;
 }
 
+/* Draws the counters as curves, and the lines of the report about the system and the hardware
+ * below them. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One step, track by track: each cell is a stretch of time, its letter the class that fills most of
- * it (a capital where it fills half of the cell and more), or its height how busy the track is.
+ * One step, track by track. Each cell is a piece of time: its letter is the class that fills most
+ * of it (a capital where that is half of the cell or more), or its height shows how busy the
+ * track is.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/words/compare.h"
 #include "reports/words/kernel_name.h"
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
@@ -25,8 +27,8 @@ struct window {
 static struct window window_of(const struct an_timeline_step *step, struct tui_view_state *state,
                                int columns)
 {
-    double all = step->ms * 1e6, zoom = state->zoom >= 1 ? state->zoom : 1, width = all / zoom;
-    state->pan = state->pan > 0 ? state->pan < 1 ? state->pan : 1 : 0;
+    double all = step->ms * 1e6, width = all / fmax(state->zoom, 1);
+    state->pan = rep_clamp_real(state->pan, 0, 1);
     double from = state->pan * (all - width);
     return (struct window){from, from + width, columns};
 }
@@ -48,14 +50,14 @@ static struct bin bin_of(const struct an_timeline_track *track, size_t *from, do
            (double)(track->span[*from].start_ns + track->span[*from].dur_ns) <= begin)
         ++*from;
     for (size_t i = *from; i < track->span_count && (double)track->span[i].start_ns < end; i++) {
-        const struct an_timeline_span *timeline_span = &track->span[i];
-        double lap = fmin(end, (double)(timeline_span->start_ns + timeline_span->dur_ns)) -
-                     fmax(begin, (double)timeline_span->start_ns);
-        if (lap <= 0 || timeline_span->what < 0 || timeline_span->what >= AN_CLASS_COUNT)
+        const struct an_timeline_span *span = &track->span[i];
+        double lap = fmin(end, (double)(span->start_ns + span->dur_ns)) -
+                     fmax(begin, (double)span->start_ns);
+        if (lap <= 0 || span->what < 0 || span->what >= AN_CLASS_COUNT)
             continue;
-        ns[timeline_span->what] += lap * (double)timeline_span->busy;
-        sum += lap * (double)timeline_span->busy;
-        bin.critical = bin.critical || timeline_span->critical;
+        ns[span->what] += lap * (double)span->busy;
+        sum += lap * (double)span->busy;
+        bin.critical = bin.critical || span->critical;
     }
     for (int class = 0; class < AN_CLASS_COUNT; class ++)
         bin.class = ns[class] > ns[bin.class] ? class : bin.class;
@@ -134,10 +136,13 @@ static void track_label(struct tui_cells *cells, struct tui_rect area,
         snprintf(number, sizeof number, " r%" PRId64, track->rank);
         rank = number;
     }
-    snprintf(text, sizeof text, "%c %s%.100s%s", index < 26 ? (char)('a' + index) : '+',
-             nested ? "\xe2\x94\x94 " : "", nested ? "inside" : track->name, rank);
-    if (nested && cells->glyphs == TUI_ASCII)
-        snprintf(text, sizeof text, "%c  inside%s", index < 26 ? (char)('a' + index) : '+', rank);
+    char letter = index < 26 ? (char)('a' + index) : '+';
+    if (!nested)
+        snprintf(text, sizeof text, "%c %.100s%s", letter, track->name, rank);
+    else if (cells->glyphs == TUI_ASCII)
+        snprintf(text, sizeof text, "%c  inside%s", letter, rank);
+    else
+        snprintf(text, sizeof text, "%c \xe2\x94\x94 inside%s", letter, rank);
     tui_text(cells, area, 0, 0, style, text);
 }
 
@@ -161,12 +166,11 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
 static int longer(const void *left, const void *right)
 {
     const struct an_timeline_span *const *first = left, *const *second = right;
-    return (*first)->dur_ns != (*second)->dur_ns ? (*first)->dur_ns < (*second)->dur_ns ? 1 : -1
-                                                 : ((*first)->start_ns > (*second)->start_ns) -
-                                                       ((*first)->start_ns < (*second)->start_ns);
+    int order = REP_COMPARE((*second)->dur_ns, (*first)->dur_ns);
+    return order ? order : REP_COMPARE((*first)->start_ns, (*second)->start_ns);
 }
 
-/* The longest spans of a track in the window. */
+/* Lists the spans of a track that lie in the window, the longest first. */
 static void draw_spans(struct tui_cells *cells, struct tui_rect area,
                        const struct an_timeline_track *track, const struct window *window)
 {
@@ -182,25 +186,23 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
     bool critical = false;
     for (size_t i = 0; list && i < count && (int)i + 1 < area.rows; i++) {
         char name[200];
-        const struct an_timeline_span *timeline_span = list[i];
+        const struct an_timeline_span *span = list[i];
         int row = (int)i + 1;
-        rep_kernel_name(name, sizeof name, timeline_span->name);
-        tui_text_right(cells, tui_left(area, 10), row, TUI_NORMAL,
-                       TIME_TEXT((double)timeline_span->dur_ns));
+        rep_kernel_name(name, sizeof name, span->name);
+        tui_text_right(cells, tui_left(area, 10), row, TUI_NORMAL, TIME_TEXT((double)span->dur_ns));
         tui_printf(cells, tui_left(area, 24), row, 12, TUI_DIM, "at %s",
-                   TIME_TEXT((double)timeline_span->start_ns));
-        tui_glyph(cells, area, row, 24, (enum tui_style)(TUI_CLASS + (timeline_span->what & 7)),
-                  tui_class_letter(cells, timeline_span->what));
+                   TIME_TEXT((double)span->start_ns));
+        tui_glyph(cells, area, row, 24, (enum tui_style)(TUI_CLASS + (span->what & 7)),
+                  tui_class_letter(cells, span->what));
         struct tui_rect rest = tui_right(area, 26);
-        int width =
-            tui_text(cells, rest, row, 2, timeline_span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL,
-                     rep_or(name, "(unnamed)"));
-        if (timeline_span->merged > 1)
+        int width = tui_text(cells, rest, row, 2, span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL,
+                             rep_or(name, "(unnamed)"));
+        if (span->merged > 1)
             tui_printf(cells, rest, row, 2 + width, TUI_DIM, " and %u more, %.0f %% busy",
-                       timeline_span->merged - 1, 100 * (double)timeline_span->busy);
-        if (timeline_span->critical)
+                       span->merged - 1, 100 * (double)span->busy);
+        if (span->critical)
             tui_glyph(cells, rest, row, 0, TUI_CRITICAL_PATH, '*');
-        critical = critical || timeline_span->critical;
+        critical = critical || span->critical;
     }
     tui_rule(cells, area, 0);
     tui_printf(cells, area, 0, 2, TUI_TITLE, " %.60s: %zu in the window, the longest first%s ",
@@ -244,11 +246,13 @@ static void legend(struct tui_cells *cells, struct tui_rect area,
         tui_text(cells, area, 0, column, TUI_DIM, "small letter: less than half of the cell");
 }
 
+/* Draws one step: head, scale, the critical path, a row for each track, the spans of the
+ * selected track where there is room, and the legend. */
 static void draw_step(struct tui_cells *cells, struct tui_rect area,
                       const struct an_timeline_step *step, size_t steps,
                       struct tui_view_state *state)
 {
-    int label = area.columns / 4 < 20 ? area.columns / 4 : 20, share = area.columns >= 60 ? 6 : 0;
+    int label = rep_clamp(area.columns / 4, 0, 20), share = area.columns >= 60 ? 6 : 0;
     struct tui_rect foot = tui_lower(area, area.rows > 6 ? area.rows - 1 : area.rows),
                     body = tui_upper(area, area.rows - foot.rows);
     struct window window = window_of(step, state, area.columns - label - share);
@@ -276,7 +280,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
         struct tui_rect line = tui_upper(tui_lower(body, row), 1);
         track_label(cells, tui_left(line, label - 1), step, (size_t)index, index == state->cursor);
         draw_track(cells, tui_left(tui_right(line, label), window.columns), track, &window,
-                   ((state->mode % MODES) + MODES) % MODES);
+                   tui_wrap(state->mode, MODES));
         if (share && step->ms > 0)
             tui_printf(cells, tui_right(line, area.columns - share), 0, 1, TUI_NORMAL, "%3.0f %%",
                        (double)track->busy_ns / step->ms / 1e4);
@@ -299,8 +303,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                    timeline->reason ? timeline->reason : result->steps.reason);
         return;
     }
-    long count = (long)timeline->step_count;
-    draw_step(cells, area, &timeline->step[((state->span % count) + count) % count],
+    draw_step(cells, area, &timeline->step[tui_wrap(state->span, timeline->step_count)],
               timeline->step_count, state);
 }
 

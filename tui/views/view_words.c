@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views that are pages of the report: what it says about accelerators, about changes, and why one
- * may believe it; the meaning of every number.
+ * Views that are pages of the report: accelerators, the predicted effect of changes, trust, and
+ * the meaning of every number.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
-/* The sections, or why there is nothing to say. */
+/* Draws the sections, or the reason why they are empty. */
 static void draw_words(struct tui_cells *cells, struct tui_rect area,
                        const struct an_result *result, const tui_section *sections,
                        struct tui_view_state *state, const char *what, const char *reason)
@@ -60,7 +60,7 @@ static void definitions(struct page *page, const struct an_result *result)
     rep_section_definitions(page);
 }
 
-/* What makes the run a bad witness: on the first screen it may be cut. */
+/* Repeats what makes the figures of this run doubtful: on the first screen it may be cut. */
 static void caution(struct page *page, const struct an_result *result)
 {
     if (result->caution)

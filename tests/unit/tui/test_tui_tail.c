@@ -170,7 +170,7 @@ static void test_learn(void **state)
     if (store_open(f->path, &f->reader, &err))
         fail_msg("%s", err.what);
     poll_all(t, f->reader, 1000);
-    tui_tail_learn(t, &r);
+    tui_tail_update(t, &r);
     struct tui_model *m = tui_tail_model(t);
     for (size_t i = 0; i < m->step_count; i++)
         assert_int_equal(m->step[i].detailed, m->step[i].index == 5);
