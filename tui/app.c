@@ -114,6 +114,8 @@ static void draw(struct app *app, bool asked)
     app->wait_ms = asked ? MODEL_MS : wait_for_line(app);
 }
 
+/* Writes the view into a new text file of the current folder, and a note with its name or with
+ * what failed. */
 static void export_view(struct app *app)
 {
     char name[128], stamp[32];
@@ -209,6 +211,7 @@ static int click(struct app *app, int row, int column)
     return row >= layout.body.row && row < layout.body.row + layout.body.rows ? TUI_KEY_CLICK : 0;
 }
 
+/* Handles all keys that are waiting. The terminal may be gone, or have a new size. */
 static void take_keys(struct app *app)
 {
     int row = 0, column = 0, key;
@@ -225,6 +228,8 @@ static void take_keys(struct app *app)
     }
 }
 
+/* Takes the newest model, unless the screen is paused. News that the user waits for need not
+ * wait for the line. */
 static void take_model(struct app *app)
 {
     if (app->ui.paused && app->model)
@@ -251,6 +256,8 @@ static int patience(const struct app *app)
     return app->ui.paused ? PAUSED_MS : -1;
 }
 
+/* Sleeps until a key, a signal or a model arrives, or until a frame is due, and draws. A resized
+ * terminal interrupts poll(). */
 static void loop(struct app *app)
 {
     while (!app->leave) {

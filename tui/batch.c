@@ -80,6 +80,7 @@ struct text {
     int rows, columns, frames;
 };
 
+/* Prints one frame; a blank line precedes all but the first. */
 static int text_frame(void *ctx, const struct tui_model *model)
 {
     struct text *text = ctx;

@@ -40,6 +40,7 @@ int tui_view_of(const char *name)
     return -1;
 }
 
+/* Sets one option; words that are not understood change nothing. */
 static void set(struct tui_ui *ui, const char *name, const char *word)
 {
     int index;

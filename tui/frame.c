@@ -226,6 +226,7 @@ static const char *verdict_text(const struct tui_model *model, char text[VERDICT
     return text;
 }
 
+/* Rows that the verdict takes when it is broken into lines of these columns. */
 static int verdict_rows(const struct tui_cells *cells, const struct tui_model *model, int columns)
 {
     char some[VERDICT_BYTES];
@@ -237,6 +238,8 @@ static int verdict_rows(const struct tui_cells *cells, const struct tui_model *m
     return rows;
 }
 
+/* Draws the verdict, and after its end at the right the part of the run that was analysed, where
+ * both fit. */
 static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
                          const struct tui_model *model)
 {
@@ -429,6 +432,7 @@ void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, stru
 
 /* ---- as text ---------------------------------------------------------------------------------------------------------------------- */
 
+/* Writes a code point as UTF-8. */
 static void put_glyph(uint32_t glyph, FILE *out)
 {
     if (glyph < 0x80) {

@@ -52,6 +52,7 @@ static void cut_last(char *text)
     text[length ? length - 1 : 0] = 0;
 }
 
+/* Appends a code point to the input as UTF-8, if all of it fits. */
 static void append(char text[TUI_WORDS], int code)
 {
     size_t used = strlen(text);
@@ -67,6 +68,8 @@ static void append(char text[TUI_WORDS], int code)
     text[used + length] = 0;
 }
 
+/* A key while a prompt is open: it edits the input, accepts it as search or filter, or closes
+ * the prompt. */
 static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *state, int key)
 {
     char *words = ui->prompt == TUI_ASK_SEARCH ? state->search : state->filter;
@@ -85,6 +88,7 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *stat
     return TUI_STAY;
 }
 
+/* Opens a prompt in a view that has rows to search. */
 static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
 {
     if (!view->searches) {
@@ -105,6 +109,7 @@ static int add(int value, int change)
     return sum < 0 ? 0 : (int)sum;
 }
 
+/* Moves the visible part sideways: in a view that is zoomed its window, else the text. */
 static void pan(struct tui_view_state *state, int way)
 {
     if (state->zoom > 1) {
@@ -117,6 +122,7 @@ static void pan(struct tui_view_state *state, int way)
     }
 }
 
+/* Closes or clears one thing at a time, the most recent wish first. */
 static void escape(struct tui_view_state *state)
 {
     if (state->open)
@@ -255,6 +261,7 @@ static enum tui_action open_finding(struct tui_ui *ui)
     return TUI_STAY;
 }
 
+/* A key while help is shown: it scrolls, or closes the help. */
 static enum tui_action help_key(struct tui_ui *ui, int key)
 {
     if (key == TUI_KEY_DOWN || key == 'j' || key == TUI_KEY_PAGE_DOWN)

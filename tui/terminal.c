@@ -66,6 +66,7 @@ static int keep_byte(int byte)
     return byte;
 }
 
+/* Collects the bytes that put the terminal back, while it is safe to ask for them. */
 static void prepare_reset(void)
 {
     static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
@@ -113,6 +114,8 @@ static void on_patience_over(int sig)
     raise(sig);
 }
 
+/* A signal asks to leave: tells the loop, and sets an alarm for the case that the terminal
+ * blocks. */
 static void on_leave(int sig)
 {
     char byte = (char)sig;
@@ -124,6 +127,7 @@ static void on_leave(int sig)
     errno = saved_errno;
 }
 
+/* Puts the terminal back in an orderly end. */
 static void at_exit(void)
 {
     if (terminal.open) {
@@ -138,6 +142,8 @@ static void at_exit(void)
     terminal.open = false;
 }
 
+/* Installs the handlers. Crashes have a stack of their own, since the normal one may be the
+ * cause. */
 static void catch_signals(void)
 {
     static char stack[65536];
@@ -154,6 +160,7 @@ static void catch_signals(void)
         sigaction(crashing[i], &crash, &terminal.before_crash[i]);
 }
 
+/* Puts the handlers of before back. */
 static void release_signals(void)
 {
     alarm(0);
@@ -247,6 +254,7 @@ int tui_terminal_signal_fd(void)
 
 /* ---- colours ---------------------------------------------------------------------------------------------------------------------- */
 
+/* Attributes of the theme as those of ncurses. */
 static attr_t attributes_of(unsigned flags)
 {
     static const struct {
@@ -336,6 +344,7 @@ static int escape_key(void)
     return 0;
 }
 
+/* Decodes a report of the mouse. The wheel moves the cursor. */
 static int mouse_key(int *row, int *column)
 {
     MEVENT event;
@@ -356,6 +365,7 @@ static int mouse_key(int *row, int *column)
     return event.bstate & (BUTTON1_CLICKED | BUTTON1_PRESSED) ? TUI_KEY_CLICK : 0;
 }
 
+/* Translates keys that ncurses has a name for; 0: not used. */
 static int function_key(int key, int *row, int *column)
 {
     static const struct {
@@ -381,6 +391,7 @@ static int function_key(int key, int *row, int *column)
     return 0;
 }
 
+/* Translates characters that stand for keys on some terminals. */
 static int character_key(wint_t code)
 {
     switch (code) {
@@ -424,6 +435,7 @@ void tui_terminal_redraw(void)
     terminal.all = true;
 }
 
+/* Keeps the copy of what is on the terminal as large as the surface. */
 static bool fit_shown(const struct tui_cells *cells)
 {
     if (terminal.shown && terminal.rows == cells->rows && terminal.columns == cells->columns)

@@ -22,6 +22,7 @@ static const struct hue heat[8] = {{24, 252, BLUE},   {25, 187, BLUE},  {60, 144
                                    {66, 108, CYAN},   {102, 66, GREEN}, {143, 60, GREEN},
                                    {179, 24, YELLOW}, {227, 17, RED}};
 
+/* The hue of each class of a step, the same as in the HTML report. */
 static struct hue class_hue(int class)
 {
     switch (class) {

@@ -8,6 +8,8 @@
 #include "reports/diff/diff_write.h"
 #include "reports/json/json_writer.h"
 
+/* One of the two runs: its file, the source of its steps, and the step that all rows are
+ * compared by. */
 static void put_side(struct rep_writer *writer, const char *key,
                      const struct an_diff_side *diff_side)
 {
@@ -61,6 +63,7 @@ static void put_row(struct rep_writer *writer, const char *key, const struct an_
     rep_close(writer);
 }
 
+/* The rows of one kind as a list; AN_DIFF_KIND_COUNT stands for rows of any kind. */
 static void put_rows(struct rep_writer *writer, const char *key, const struct an_diff *diff,
                      const struct an_diff_row *rows, size_t count, enum an_diff_kind kind)
 {
@@ -71,6 +74,7 @@ static void put_rows(struct rep_writer *writer, const char *key, const struct an
     rep_close(writer);
 }
 
+/* The limit of --fail-above and whether the comparison keeps to it. */
 static void put_gate(struct rep_writer *writer, const struct rep_diff_gate *diff_gate)
 {
     if (isnan(diff_gate->fail_above_pct)) {

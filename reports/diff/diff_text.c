@@ -69,6 +69,8 @@ static void cell_bad_calls(char cell[REP_CELL], const void *row)
     calls(cell, ((const struct an_diff_row *)row)->bad_calls);
 }
 
+/* Names a row: a class by its label, a kernel by its short name. An asterisk marks names that
+ * were merged. */
 static void name_row(char name[REP_NAME], const void *row)
 {
     const struct an_diff_row *row_diff = row;
@@ -99,6 +101,8 @@ static const struct rep_column columns_added[] = {
 static const struct rep_column columns_removed[] = {
     {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
 
+/* One line about one of the runs: how long its step is, how many steps there are and where they
+ * come from. */
 static void side(struct page *page, const char *label, const struct an_diff_side *diff_side,
                  const struct an_diff *diff)
 {
@@ -124,6 +128,7 @@ static void side(struct page *page, const char *label, const struct an_diff_side
     page_end(page);
 }
 
+/* Says whether the limit of --fail-above is kept, and by how much. */
 static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
                       const struct an_diff *diff)
 {

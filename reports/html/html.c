@@ -59,6 +59,8 @@ static void sentence(FILE *out, const char *text)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
+/* Closes everything that is open, so that the next section or the end of the document can
+ * follow. */
 static void close_section(struct page *page)
 {
     struct html *html = page->format;
@@ -92,6 +94,8 @@ static void title(struct page *page, const char *text)
     fputs("</h1>\n", page->out);
 }
 
+/* Notes the heading of a section. It is written by the first block that follows: an empty
+ * section leaves no trace. */
 static void section(struct page *page, const char *id, const char *heading, bool folded)
 {
     struct html *html = page->format;
@@ -102,6 +106,8 @@ static void section(struct page *page, const char *id, const char *heading, bool
     html->waiting = true;
 }
 
+/* A heading inside a section. It is left out where it would only repeat the heading of the
+ * section. */
 static void head(struct page *page, const char *text)
 {
     struct html *html = page->format;
@@ -137,6 +143,8 @@ static void blank(struct page *page)
     (void)page; /* the style sheet separates blocks */
 }
 
+/* Begins a line of items: a term and its description, or without a label a paragraph of its own.
+ * page->indent notes which of the two end() has to close. */
 static void label(struct page *page, const char *text)
 {
     if (!text) {
@@ -169,6 +177,7 @@ static void end(struct page *page)
     fputs(page->indent ? "</dd>\n" : "</p>\n", page->out);
 }
 
+/* An entry of the list of things to do, linked to the card of the same id. */
 static void entry(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text)
 {
@@ -184,6 +193,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     fputs("</li>\n", page->out);
 }
 
+/* A word of the definitions with its unit and its meaning. */
 static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
     list(page, HTML_TERMS);
@@ -202,6 +212,7 @@ static void term(struct page *page, const char *word, const char *unit, const ch
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------- */
 
+/* A row without a name is the sum of the rows above it; style sheets set it apart. */
 static void table_row(struct page *page, const struct rep_table *table, const void *row)
 {
     char name[REP_NAME] = "", cell[REP_CELL];
@@ -348,6 +359,8 @@ static void document_head(const struct an_result *result, FILE *out)
     fputs("</defs></svg>\n<a class=\"skip\" href=\"#main\">to the report</a>\n", out);
 }
 
+/* Writes the data of the charts and the scripts. Everything before them can be read without
+ * scripts. */
 static void document_end(const char *data, FILE *out)
 {
     fputs("</main>\n<footer><p>Made by tacho " TACHO_VERSION

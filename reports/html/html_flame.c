@@ -84,6 +84,8 @@ static int layout(struct flame *flame)
     return deepest;
 }
 
+/* Draws one row of the graph with its name as far as it fits; a pointer over it shows name,
+ * time, share and count. */
 static void draw_row(const struct flame *flame, size_t i)
 {
     const struct an_flame_row *row = &flame->flame->row[i];

@@ -71,6 +71,7 @@ static void draw_level(struct page *page, const struct map *map, int wanted)
         fprintf(page->out, "\"/>");
 }
 
+/* Every second level with the value in its middle. */
 static void legend(struct page *page, const struct map *map)
 {
     fputs("<ul class=\"legend\">\n", page->out);
@@ -85,6 +86,8 @@ static void legend(struct page *page, const struct map *map)
     fputs("</ul>\n", page->out);
 }
 
+/* Ranks at the left and indexes of steps below, as many of each as fit without covering each
+ * other. */
 static void labels(struct page *page, const struct map *map)
 {
     size_t each = (size_t)ceil(14 / map->row);

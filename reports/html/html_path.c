@@ -47,6 +47,7 @@ static int row_of(const struct an_path_step *step, size_t i)
     return place < step->stretch_count ? step->stretch[place].lane : 0;
 }
 
+/* Vertical lines at round times, and the times below them. */
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     double step = svg_tick(drawing->step->ms, 8);
@@ -57,6 +58,7 @@ static void axis(struct page *page, const struct drawing *drawing, double height
     }
 }
 
+/* A background and a name for each track; the rank is named where there are several. */
 static void lanes(struct page *page, const struct an_path_step *step)
 {
     bool ranks = false;
@@ -150,6 +152,7 @@ static void edge_names(struct page *page, const struct drawing *drawing)
     }
 }
 
+/* The causes with their numbers, colours and times: the key to the bars. */
 static void legend(struct page *page, const struct an_path_step *step)
 {
     fputs("<ul class=\"legend\">\n", page->out);

@@ -90,6 +90,7 @@ static bool find_range(const struct an_result *result, struct plot *plot)
     return true;
 }
 
+/* Lines and labels at every power of ten of both axes. */
 static void grid(struct page *page, const struct plot *plot)
 {
     for (double power = plot->x0; power <= plot->x1 + 0.001; power++) {
@@ -151,6 +152,8 @@ static void roof(struct page *page, const struct plot *plot, const struct an_cei
              label, SI_TEXT(ceiling->value, "B/s"));
 }
 
+/* Draws one operation as a circle whose area grows with its share of time; the largest ones have
+ * a letter. */
 static void point(struct page *page, const struct plot *plot, const struct an_roofline_point *point,
                   size_t index, double share)
 {

@@ -162,6 +162,7 @@ static double at_y(const struct trend *trend, double ms)
     return trend->top + trend->height * (1 - (ms < trend->most_ms ? ms / trend->most_ms : 1));
 }
 
+/* Horizontal lines at round times, and indexes of steps below the plot. */
 static void axes(struct page *page, const struct trend *trend)
 {
     double step = svg_tick(trend->most_ms, 5);
@@ -235,6 +236,7 @@ static void outlier_name(struct page *page, const struct trend *trend, double x,
     }
 }
 
+/* Circles for the slow steps; the first few have their number beside them. */
 static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
 {
     for (size_t i = 0; i < result->steps.outlier_count && i < 50; i++) {
@@ -249,6 +251,7 @@ static void outliers(struct page *page, const struct trend *trend, const struct 
     }
 }
 
+/* A line across the plot at the median or at the 95th percentile, named at its right end. */
 static void level(struct page *page, const struct trend *trend, const char *name,
                   struct an_value ms, double below)
 {

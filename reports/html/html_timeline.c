@@ -146,6 +146,7 @@ static void critical(struct page *page, const struct drawing *drawing,
         fputs("\"/>\n", page->out);
 }
 
+/* Vertical lines at round times, and the times below them. */
 static void axis(struct page *page, const struct drawing *drawing, double height)
 {
     double step = svg_tick(drawing->step->ms, 8);

@@ -14,6 +14,7 @@
 
 #define OPS_MOST 2000
 
+/* What was recorded: program, machine, ranks, duration, and every key that the recorder wrote. */
 static void put_run(struct rep_writer *writer, const struct an_run *run)
 {
     rep_open(writer, "run");
@@ -120,6 +121,7 @@ static void put_budget(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* Phases of the run other than steps, for instance evaluations and checkpoints. */
 static void put_phases(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open_list(writer, "phases");
@@ -197,6 +199,7 @@ static void put_kernels(struct rep_writer *writer, const struct an_result *resul
     rep_put_int(writer, "kernels_omitted", (int64_t)(result->op_count - shown));
 }
 
+/* What the machine did during the run: CPU, memory, storage, faults, context switches. */
 static void put_system(struct rep_writer *writer, const struct an_system *system)
 {
     rep_open(writer, "system");
@@ -215,6 +218,7 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_close(writer);
 }
 
+/* Counters of the program and of the machine, each summed up in a few numbers. */
 static void put_series(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open_list(writer, "counters");
@@ -234,6 +238,8 @@ static void put_series(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* Whether a quantity of memory grows with the steps: the slope with its interval, and the steps
+ * it was fitted to. */
 static void put_growth(struct rep_writer *writer, const char *key, const struct an_growth *growth)
 {
     const char *none = growth->bytes_per_step.reason;
@@ -342,6 +348,7 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
     rep_close(writer);
 }
 
+/* Steps that the statistics exclude, and counters that could not be measured. */
 static void put_trust_lists(struct rep_writer *writer, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;

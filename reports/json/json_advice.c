@@ -6,6 +6,8 @@
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"
 
+/* One edit: the step that the replay predicts with its interval, the gain, and what the
+ * prediction depends on. */
 static void put_edit(struct rep_writer *writer, const char *key, const struct an_what_if *what_if)
 {
     rep_open(writer, key);
@@ -26,6 +28,8 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_close(writer);
 }
 
+/* How the threads of the run share the cores of the machine with each other and with other
+ * programs. */
 static void put_cores(struct rep_writer *writer, const struct an_core_use *cores)
 {
     rep_open(writer, "cores");
@@ -38,6 +42,7 @@ static void put_cores(struct rep_writer *writer, const struct an_core_use *cores
     rep_close(writer);
 }
 
+/* For each kind of work, the gain of the step when it gets one per cent shorter. */
 static void put_sensitivity(struct rep_writer *writer, const struct an_advice *advice)
 {
     rep_open_list(writer, "sensitivity");

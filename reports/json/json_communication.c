@@ -4,6 +4,8 @@
  */
 #include "reports/json/json_private.h"
 
+/* One collective: how often and how much, the transfer and the wait in a call, and two
+ * bandwidths. */
 static void put_collective(struct rep_writer *writer, const struct an_collective *collective)
 {
     rep_open(writer, NULL);
@@ -25,6 +27,7 @@ static void put_collective(struct rep_writer *writer, const struct an_collective
     rep_close(writer);
 }
 
+/* One rank: the part of its communication that is exposed, and how long the others wait for it. */
 static void put_rank(struct rep_writer *writer, const struct an_comm_rank *rank)
 {
     rep_open(writer, NULL);

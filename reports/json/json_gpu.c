@@ -60,6 +60,7 @@ void rep_json_devices(struct rep_writer *writer, const struct an_result *result)
     rep_close(writer);
 }
 
+/* One roof, of FLOP/s or of bytes/s: the other of the two is null. */
 static void put_ceiling(struct rep_writer *writer, const struct an_ceiling *ceiling)
 {
     bool flops = !strcmp(ceiling->unit, "FLOP/s");
@@ -181,6 +182,7 @@ static void put_copies(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* Calls that wait for the device, and how long the device idles during them. */
 static void put_syncs(struct rep_writer *writer, const struct an_result *result)
 {
     if (result->syncs.reason) {

@@ -22,6 +22,7 @@ void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy)
     rep_close(writer);
 }
 
+/* Counts of hardware counters: of a step, or of a range that the program marks. */
 static void put_counted(struct rep_writer *writer, const struct an_step_counted *counted)
 {
     rep_put_value(writer, "matrix_ops", counted->matrix_ops);
@@ -63,6 +64,7 @@ void rep_json_counted(struct rep_writer *writer, const struct an_result *result)
     rep_close(writer);
 }
 
+/* The share of time in which the clock was held back, by reason. */
 static void put_throttling(struct rep_writer *writer, const struct an_gpu_hardware *hardware)
 {
     rep_put_value(writer, "throttled_pct", hardware->throttled_pct);

@@ -5,6 +5,7 @@
 #include "reports/json/json_private.h"
 #include "reports/words/phrase.h"
 
+/* The time of each stage of a batch; null where the program marks no stages. */
 static void put_stages(struct rep_writer *writer, const struct an_loader *loader)
 {
     if (!loader->stage_count) {
@@ -19,6 +20,7 @@ static void put_stages(struct rep_writer *writer, const struct an_loader *loader
     rep_close(writer);
 }
 
+/* The loader of each rank: what its steps wait for, and the workers it has and needs. */
 static void put_ranks(struct rep_writer *writer, const struct an_loader *loader)
 {
     rep_open_list(writer, "ranks");
@@ -40,6 +42,7 @@ static void put_ranks(struct rep_writer *writer, const struct an_loader *loader)
     rep_close(writer);
 }
 
+/* The workers: how many batches each made, and the share of time it was busy. */
 static void put_workers(struct rep_writer *writer, const struct an_loader *loader)
 {
     rep_open_list(writer, "worker");

@@ -21,6 +21,8 @@ static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "cop
                                                         "nothing_us"};
 static const char *const blocking_keys[AN_BLOCKING_COUNT] = {"proven", "inferred", "unknown"};
 
+/* What the host did while the device did not compute, the largest first. Causes above the limit
+ * are summed up. */
 static void put_causes(struct rep_writer *writer, const struct an_absent *absent)
 {
     if (absent->causes_reason) {

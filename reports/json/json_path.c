@@ -7,6 +7,7 @@
 
 #define OPS_MOST 50
 
+/* The time of the path by cause: of all steps together, and in the median of a step. */
 static void put_causes(struct rep_writer *writer, const struct an_critical_path *path)
 {
     rep_open(writer, "by_cause_us");
@@ -19,6 +20,7 @@ static void put_causes(struct rep_writer *writer, const struct an_critical_path 
     rep_close(writer);
 }
 
+/* One operation on the path. */
 static void put_op(struct rep_writer *writer, const struct an_path_op *path_op)
 {
     rep_open(writer, NULL);

@@ -33,6 +33,8 @@ static void put_row(struct rep_writer *writer, const struct an_rank_row *row)
     rep_close(writer);
 }
 
+/* Which rank is slower than the others by more than chance, and what the step would gain without
+ * its excess. */
 static void put_straggler(struct rep_writer *writer, const struct an_straggler *straggler)
 {
     if (straggler->reason) {
@@ -125,6 +127,7 @@ static void put_clocks(struct rep_writer *writer, const struct an_clocks *clocks
     rep_close(writer);
 }
 
+/* Stages and micro-batches of a pipeline, and the share of a step that is bubble. */
 static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pipeline)
 {
     if (pipeline->reason) {
@@ -140,6 +143,7 @@ static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pi
     rep_close(writer);
 }
 
+/* How unevenly the all-to-all traffic of experts is spread over the ranks. */
 static void put_experts(struct rep_writer *writer, const struct an_experts *experts)
 {
     if (experts->reason) {
@@ -154,6 +158,7 @@ static void put_experts(struct rep_writer *writer, const struct an_experts *expe
     rep_close(writer);
 }
 
+/* How unevenly tokens or samples are spread over the ranks. */
 static void put_data(struct rep_writer *writer, const struct an_uneven *uneven)
 {
     if (uneven->reason) {

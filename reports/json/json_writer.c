@@ -92,6 +92,8 @@ static void path_pop(struct rep_writer *writer)
     writer->path[writer->level[writer->depth].path] = 0;
 }
 
+/* Opens an object or a list. Levels beyond the depth of the writer share the last one: the
+ * output stays well nested only within REP_JSON_DEPTH. */
 static void open_level(struct rep_writer *writer, const char *key, bool list)
 {
     before(writer, key);

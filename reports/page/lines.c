@@ -40,6 +40,7 @@ static void spaces(struct page *page, int count)
     }
 }
 
+/* Writes text after the blanks that were held back for it. */
 static void put(struct page *page, const char *text)
 {
     if (!*text)
@@ -149,6 +150,7 @@ static void bold(struct page *page, bool on)
         fputs(on ? "\x1b[1m" : "\x1b[0m", page->out);
 }
 
+/* Writes a bold paragraph. */
 static void head(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
@@ -160,6 +162,7 @@ static void head(struct page *page, const char *text)
     new_line(page);
 }
 
+/* Begins a line of items. On a narrow page the label has a line of its own. */
 static void label(struct page *page, const char *text)
 {
     bool narrow = page->width < NARROW;
@@ -174,6 +177,7 @@ static void label(struct page *page, const char *text)
         new_line(page);
 }
 
+/* Writes an item after the others of its line, or on a new line where it does not fit. */
 static void item(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
@@ -211,6 +215,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     new_line(page);
 }
 
+/* Writes a word of the definitions with its unit and its meaning as a hanging paragraph. */
 static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
     char all[1600];
@@ -251,6 +256,7 @@ static struct fit fit_columns(const struct page *page, const struct rep_table *t
     return fit;
 }
 
+/* Writes the title over the names, and the heads of the columns that fit. */
 static void table_head(struct page *page, const struct rep_table *table, const struct fit *fit)
 {
     bold(page, true);
@@ -262,6 +268,7 @@ static void table_head(struct page *page, const struct rep_table *table, const s
     new_line(page);
 }
 
+/* Writes one row: its name, the columns that fit, and its bar. */
 static void table_row(struct page *page, const struct rep_table *table, const struct fit *fit,
                       const void *row)
 {
@@ -280,6 +287,7 @@ static void table_row(struct page *page, const struct rep_table *table, const st
     new_line(page);
 }
 
+/* Writes a table and, where rows are left out, how many. */
 static void table_lines(struct page *page, const struct rep_table *table)
 {
     struct fit fit = fit_columns(page, table);

@@ -30,6 +30,7 @@ static void cell_between(char cell[REP_CELL], const void *row)
     if (gain->low.valid && gain->high.valid)
         snprintf(cell, REP_CELL, "[%+.1f, %+.1f]", gain->low.value, gain->high.value);
 }
+/* The predicted step; only its lower end is known of some edits. */
 static void cell_step(char cell[REP_CELL], const void *row)
 {
     const struct an_what_if *what_if = row;
@@ -80,6 +81,7 @@ static void notes(struct page *page, const struct an_what_if *what_if)
         note(page, what_if, "takes for granted", what_if->condition);
 }
 
+/* The table of edits, one row for all of them together, and the notes to each. */
 static void edits(struct page *page, const struct an_advice *advice)
 {
     struct rep_table table = {.title = "What if",
@@ -122,6 +124,8 @@ static void percent(struct page *page, const char *text, const struct an_value *
         page_item(page, "%s %s %%", text, DIGITS_TEXT(pct->value, 2));
 }
 
+/* How the threads of the run share the cores: worth a line where other programs or the run
+ * itself need more than there are. */
 static void cores(struct page *page, const struct an_core_use *cores)
 {
     if (!cores->cores.valid || !cores->wanted.valid)

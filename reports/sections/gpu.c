@@ -69,6 +69,7 @@ static const struct rep_column of_blocking[] = {{"proven", 9, cell_blocking_prov
                                                 {"inferred", 9, cell_blocking_inferred},
                                                 {"unknown", 9, cell_blocking_unknown}};
 
+/* Does any device know the count at this offset of its struct? */
 static bool any_known(const struct an_result *result, size_t offset)
 {
     for (size_t i = 0; i < result->gpu_count; i++) {
@@ -219,6 +220,7 @@ static void syncs(struct page *page, const struct an_result *result)
         rep_table_write(page, &table);
 }
 
+/* Matrix and attention time on matrix units, and kernel time by data type. */
 static void precision(struct page *page, const struct an_precision *precision)
 {
     page_label(page, "Precision");

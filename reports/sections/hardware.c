@@ -7,6 +7,7 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
+/* The energy of a step, of a token or a sample, and what it costs. */
 static void energy(struct page *page, const struct an_energy *energy)
 {
     page_label(page, "Energy");
@@ -65,6 +66,8 @@ static void one(struct page *page, const struct an_gpu_hardware *hardware)
     page_end(page);
 }
 
+/* A second line about a GPU where hardware counters were read: activity of its units, rates,
+ * intensity. */
 static void counted(struct page *page, const struct an_gpu_hardware *hardware)
 {
     const struct an_step_counted *step = &hardware->step;
@@ -136,6 +139,7 @@ static void name_range(char name[REP_NAME], const void *row)
     snprintf(name, REP_NAME, "%s%.400s", rank, range->name);
 }
 
+/* A table of the ranges that hardware counters were read for. */
 static void ranges(struct page *page, const struct an_result *result)
 {
     static const struct rep_column columns[] = {

@@ -18,6 +18,8 @@ static bool guess_matters(const struct an_result *result)
            (result->gpu.reason || (idle->valid && idle->value >= 2));
 }
 
+/* Workers of the loader: how many, how busy, how full their queue is, and how many would keep
+ * up. */
 static void workers(struct page *page, const struct an_loader *loader)
 {
     if (loader->workers.valid && loader->workers.value && loader->worker_kind)
@@ -41,6 +43,8 @@ static void workers(struct page *page, const struct an_loader *loader)
         page_item(page, "%.300s", loader->workers_needed.reason);
 }
 
+/* The rate that the loader reaches compared with the rate that the rest of the step can use, and
+ * storage. */
 static void rates(struct page *page, const struct an_loader *loader)
 {
     if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {

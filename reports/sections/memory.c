@@ -22,6 +22,7 @@ static void growth_item(struct page *page, const char *what, const struct an_gro
                   BYTES_TEXT(growth->high.value), growth->first_step, growth->last_step);
 }
 
+/* Memory by category, the largest first; of categories whose present size is unknown the peak. */
 static void tags(struct page *page, const struct an_memory *memory)
 {
     page_label(page, "Held");

@@ -50,6 +50,7 @@ static const struct rep_column of_row[] = {
         {"after waits", 12, cell_after},
 };
 
+/* Names a row by rank, device and window. */
 static void name_row(char name[REP_NAME], const void *row)
 {
     const struct an_absent *absent = row;

@@ -172,6 +172,8 @@ static int most_first(const void *left, const void *right)
     return order ? order : first->to - second->to;
 }
 
+/* Counts the dependencies by which the path changes tracks, by kind and pair of tracks, the most
+ * frequent first. Returns how many kinds there are. */
 static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)
 {
     size_t count = 0;

@@ -33,6 +33,7 @@ REP_CELL_OF(outlier_score, an_step_outlier, rep_cell_tenths, score)
 static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
                                                {"score", 9, outlier_score}};
 
+/* A row is one step, or several neighbouring steps of a long run. */
 static void name_point(char name[REP_NAME], const void *row)
 {
     const struct an_step_point *point = row;
@@ -126,6 +127,7 @@ static const struct rep_column of_track[] = {{"busy %", 8, track_share},
                                              {"kind", 10, track_kind},
                                              {"device", 10, track_device}};
 
+/* How busy each track was in one of the steps that the timeline shows. */
 static void step_table(struct page *page, const struct an_timeline_step *timeline_step)
 {
     struct track_row *rows =
@@ -217,6 +219,8 @@ static int by_self(const void *left, const void *right)
     return order ? order : REP_COMPARE(first->at, second->at);
 }
 
+/* The paths of a flame graph as a table, by own time: the time of a path without that of its
+ * children. */
 static void flame(struct page *page, const struct an_flame *flame, const char *title)
 {
     struct flame_row *rows = calloc(flame->row_count ? flame->row_count : 1, sizeof *rows);
@@ -259,6 +263,7 @@ struct heat_row {
     size_t at;
 };
 
+/* Mean of the steps of a rank whose value is known; NAN: of none. */
 static double mean_of(const struct heat_row *heat_row, const double *cell)
 {
     double sum = 0;
@@ -296,6 +301,7 @@ static void heat_transfer(char cell[REP_CELL], const void *row)
 {
     mean_cell(cell, row, ((const struct heat_row *)row)->heat->transfer_ms);
 }
+/* The longest step of a rank. */
 static void heat_worst(char cell[REP_CELL], const void *row)
 {
     const struct heat_row *heat_row = row;

@@ -77,6 +77,8 @@ static const struct rep_column of_stage[] = {{"adds", 10, stage_increment},
                                              {"median rank less", 17, stage_behind},
                                              {"most often", 18, stage_lead}};
 
+/* Which rank is slower than its peers, by how much, whether it gets more data, and where the
+ * delay appears first. */
 static void straggler_line(struct page *page, const struct an_ranks *ranks)
 {
     const struct an_straggler *straggler = &ranks->straggler;
@@ -134,6 +136,7 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
     }
 }
 
+/* How far the clocks of other hosts were off, where they were corrected. */
 static void clock_line(struct page *page, const struct an_clocks *clocks)
 {
     size_t corrected = 0;
@@ -168,6 +171,7 @@ static int slower_first(const void *left, const void *right)
     return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
+/* A row for each rank, the one with most own time first. */
 static void row_table(struct page *page, const struct an_ranks *ranks)
 {
     const struct an_rank_row **row = malloc(ranks->row_count * sizeof *row);

@@ -11,6 +11,7 @@
 
 #define LOSSES_MOST 12
 
+/* How many events were recorded, how many were lost, and where. */
 static void trust_losses(struct page *page, const struct an_trust *trust)
 {
     page_item(page, "%" PRId64 " events", trust->events);
@@ -67,6 +68,8 @@ static bool left_out_before(const struct an_steps *steps, size_t i)
     return false;
 }
 
+/* Names the first few steps that the statistics exclude. A step that several ranks exclude for
+ * the same reason is named once. */
 static void trust_steps(struct page *page, const struct an_steps *steps)
 {
     if (!steps->excluded_count)

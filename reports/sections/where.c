@@ -81,6 +81,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
 
 /* ---- roofline ----------------------------------------------------------------------------------------------------------- */
 
+/* What bounds an operation; of a cached one also the level of the cache. */
 static void roof_bound(char cell[REP_CELL], const void *row)
 {
     const struct an_roofline_point *point = row;
@@ -231,6 +232,7 @@ static void compat_unit(char cell[REP_CELL], const void *row)
 {
     snprintf(cell, REP_CELL, "%.8s", ((const struct an_compat_row *)row)->unit);
 }
+/* Names a figure of another tool by rank, device, section and key, as far as it has them. */
 static void name_compat(char name[REP_NAME], const void *row)
 {
     const struct an_compat_row *figure = row;

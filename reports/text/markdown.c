@@ -111,6 +111,7 @@ static void put_first(FILE *out, const char *text)
     put_prose(out, text);
 }
 
+/* Writes a text of any bytes as prose. */
 static void prose(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
@@ -162,6 +163,7 @@ static void title(struct page *page, const char *text)
     fputc('\n', page->out);
 }
 
+/* Notes the heading of a section, which is written by the first block that follows. */
 static void section(struct page *page, const char *id, const char *heading, bool folded)
 {
     struct markdown *markdown = page->format;
@@ -172,6 +174,8 @@ static void section(struct page *page, const char *id, const char *heading, bool
     markdown->waiting = true;
 }
 
+/* A heading inside a section. It is left out where it would only repeat the heading of the
+ * section. */
 static void head(struct page *page, const char *text)
 {
     const struct markdown *markdown = page->format;
@@ -197,6 +201,7 @@ static void blank(struct page *page)
     (void)page; /* every block begins with a blank line */
 }
 
+/* Begins a line of items as an item of a list; without a label as a paragraph. */
 static void label(struct page *page, const char *text)
 {
     block(page, text != NULL);
@@ -225,6 +230,7 @@ static void end(struct page *page)
     fputc('\n', page->out);
 }
 
+/* An entry of the list of things to do. */
 static void entry(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text)
 {
@@ -238,6 +244,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     fputc('\n', page->out);
 }
 
+/* A word of the definitions with its unit and its meaning. */
 static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
     block(page, true);
@@ -255,6 +262,7 @@ static void term(struct page *page, const char *word, const char *unit, const ch
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------- */
 
+/* Names from the profiled program become code; tacho's own words stay prose. */
 static void table_name(struct page *page, const char *name, bool words)
 {
     char clean[PAGE_TEXT];
@@ -274,6 +282,7 @@ static void table_bar(FILE *out, double pct)
     fputs(" |", out);
 }
 
+/* Writes one row with its bar. */
 static void table_row(struct page *page, const struct rep_table *table, const void *row)
 {
     char name[REP_NAME] = "", cell[REP_CELL];

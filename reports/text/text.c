@@ -6,6 +6,7 @@
 #include "reports/page/lines.h"
 #include "reports/sections/sections.h"
 
+/* Prepares a page of lines; options may be NULL. */
 static struct page open_page(const struct rep_options *options, FILE *out)
 {
     static const struct rep_options defaults = {.width = 0};

@@ -64,6 +64,7 @@ static bool is_hostile(long code)
            code == 0xfeff;
 }
 
+/* Writes the visible escape of a character that must not reach a terminal. */
 static void show_hostile(char *cell, size_t size, long code)
 {
     if (code == '\n')

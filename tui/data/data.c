@@ -113,6 +113,7 @@ static struct tui_model *make_model(struct tui_data *data)
     return model;
 }
 
+/* Replaces the model that waits for the frame, which reads at its own pace, and wakes the frame. */
 static void publish(struct tui_data *data)
 {
     struct tui_model *model = make_model(data), *old;
@@ -130,6 +131,7 @@ static void publish(struct tui_data *data)
 
 /* ---- which file ---------------------------------------------------------------------------------------------------------------- */
 
+/* Forgets everything that was read and analysed: the file is another run. */
 static void start_over(struct tui_data *data)
 {
     struct tui_tail *fresh = tui_tail_new();
@@ -333,6 +335,8 @@ static void analyse(struct tui_data *data, store_reader *reader)
              result->run.window ? result->run.window : "the whole run");
 }
 
+/* Is it time for an analysis? A run that is over needs one more; a live one has news and its
+ * pause is over. */
 static bool analysis_due(const struct tui_data *data)
 {
     if (data->state != TUI_LIVE || data->until)
@@ -396,6 +400,7 @@ static void look(struct tui_data *data)
 #endif
 }
 
+/* Turns to another run that began, when the one on the screen is over. */
 static void follow_next(struct tui_data *data)
 {
     struct tui_found found;
@@ -473,6 +478,7 @@ static void *thread_main(void *ctx)
     return NULL;
 }
 
+/* Frees what the thread used; the thread has ended. */
 static void data_free(struct tui_data *data)
 {
     tui_model_free(data->ready);

@@ -111,6 +111,8 @@ static char *copy(const char *text)
     return strdup(text ? text : "");
 }
 
+/* Finds a process by its id. Rows of a process follow each other, so the search begins where the
+ * last one ended. */
 static struct process *process_of(struct tui_tail *tail, int64_t id)
 {
     for (size_t i = 0; i < tail->process_count; i++) {
@@ -123,6 +125,7 @@ static struct process *process_of(struct tui_tail *tail, int64_t id)
     return NULL;
 }
 
+/* Finds a track by its id, in the same way. */
 static struct track *track_of(struct tui_tail *tail, int64_t id)
 {
     for (size_t i = 0; i < tail->track_count; i++) {
@@ -207,6 +210,7 @@ static int add_step(struct tui_tail *tail, struct process *process, const struct
     return 0;
 }
 
+/* A step was recorded. One without an end is skipped; it is not read again. */
 static int on_step(void *ctx, const struct store_step *step)
 {
     struct tui_tail *tail = ctx;
@@ -261,6 +265,7 @@ static void halve_values(struct track *track)
     track->stride *= 2;
 }
 
+/* Adds a point to a track: into the last point while that holds fewer values than the stride. */
 static int add_value(struct tui_tail *tail, struct track *track, double time, double value)
 {
     if (track->count && track->held < track->stride) {
@@ -285,6 +290,7 @@ static int add_value(struct tui_tail *tail, struct track *track, double time, do
     return 0;
 }
 
+/* A counter was read. Tracks of other kinds have no counters. */
 static int on_counter(void *ctx, const struct store_counter *counter)
 {
     struct tui_tail *tail = ctx;
@@ -301,6 +307,7 @@ static int on_counter(void *ctx, const struct store_counter *counter)
 
 /* ---- small tables ------------------------------------------------------------------------------------------------------------- */
 
+/* A process was recorded: its rank and its host name the steps and the counters that follow. */
 static int on_process(void *ctx, const struct store_process *row)
 {
     struct tui_tail *tail = ctx;
@@ -318,6 +325,7 @@ static int on_process(void *ctx, const struct store_process *row)
     return 0;
 }
 
+/* A track was recorded. Only counters are shown, but all ids are needed to read on. */
 static int on_track(void *ctx, const struct store_track *row)
 {
     struct tui_tail *tail = ctx;
@@ -336,6 +344,7 @@ static int on_track(void *ctx, const struct store_track *row)
     return track->name && track->unit && track->device ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
+/* Keys of a run may change while it is recorded, so they are read again at every poll. */
 static int on_key(void *ctx, const char *key, const char *value)
 {
     struct tui_tail *tail = ctx;
@@ -493,6 +502,7 @@ static const char *put(char **end, const char *text)
     return begin;
 }
 
+/* By name, rank and device: the order that views rely on. */
 static int series_order(const void *left, const void *right)
 {
     const struct tui_series *first = left, *second = right;

@@ -86,6 +86,7 @@ static int label_columns(const struct tui_cells *cells, const struct tui_axis *a
     return widest;
 }
 
+/* Draws the y axis. Of labels that would share a row only the upper one is drawn. */
 static void draw_y(const struct tui_plot *plot, struct tui_rect labels, size_t most)
 {
     double tick[TICKS_MOST];
@@ -106,6 +107,7 @@ static void draw_y(const struct tui_plot *plot, struct tui_rect labels, size_t m
     }
 }
 
+/* Draws the labels of the x axis, centred below their ticks, and its name at the right end. */
 static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
 {
     double tick[TICKS_MOST];

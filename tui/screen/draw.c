@@ -255,6 +255,8 @@ static void page_line(struct tui_cells *cells, struct tui_rect area, int row, co
     }
 }
 
+/* Writes sections of the report into memory as lines of this width. The caller frees the text;
+ * NULL: no memory. */
 static char *section_text(const struct tui_cells *cells, int columns,
                           const struct an_result *result, const tui_section *sections)
 {

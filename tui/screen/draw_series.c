@@ -161,6 +161,7 @@ void tui_curve_owner(const struct tui_model *model, const struct tui_series *ser
         snprintf(curve->label + length, sizeof curve->label - length, " %" PRId64, series->process);
 }
 
+/* Mean of the known values; a series without any sorts last. */
 static double mean_of(const struct tui_series *series)
 {
     double sum = 0;

@@ -120,6 +120,7 @@ static size_t columns_of(const struct rep_table *table, int width, int *name)
     return shown;
 }
 
+/* Draws title and heads of the columns, and marks the column that the rows are sorted by. */
 static void head(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
                  const struct tui_view_state *state, size_t shown, int name)
 {
@@ -167,6 +168,7 @@ static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct
     }
 }
 
+/* Draws which rows are visible, how many the filter hides, and how many hold the search words. */
 static void status(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
                    const struct tui_view_state *state, const struct entry *entry, size_t count,
                    int shown)

@@ -161,6 +161,7 @@ static bool has_gpus(const struct tui_model *model)
     return model->result && !model->result->hardware.reason && model->result->hardware_gpu_count;
 }
 
+/* Activity, power and what holds the clock back, of the first GPU. */
 static void gpus(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
@@ -212,6 +213,7 @@ static bool newest(const struct tui_model *model, const char *name, double *valu
     return known[0] || known[1];
 }
 
+/* An item with the newest value of a counter, if there is one. */
 static void newest_item(struct tui_line *line, const struct tui_model *model, const char *name,
                         const char *label)
 {
@@ -262,6 +264,8 @@ static void machine_over(struct tui_line *line, const struct an_system *system)
         tui_item(line, TUI_NORMAL, "disk read %s", BYTES_TEXT(system->read_bytes.value));
 }
 
+/* CPU, memory and storage: of a live run as they are now, of one that is over for its analysed
+ * part. */
 static void machine(struct tui_line *line, const struct tui_model *model)
 {
     if (model->state != TUI_LIVE && model->result && !model->result->system.reason) {
@@ -291,6 +295,7 @@ static bool has_speed(const struct tui_model *model)
             model->result->utilization.achieved_flops.valid);
 }
 
+/* Throughput, and FLOP/s compared with the peak. */
 static void speed(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);

@@ -11,6 +11,7 @@
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
+/* One line of the list; a gain that does not fit is left out. */
 static void entry(struct tui_cells *cells, struct tui_rect area, const struct an_finding *finding,
                   int number, bool selected)
 {
@@ -24,6 +25,7 @@ static void entry(struct tui_cells *cells, struct tui_rect area, const struct an
         tui_text_right(cells, area, 0, style, gain);
 }
 
+/* A labelled paragraph of the card. Returns the rows it takes. */
 static int field(struct tui_cells *cells, struct tui_rect area, int row, const char *label,
                  const char *text, enum tui_style style)
 {

@@ -247,6 +247,8 @@ static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struc
 
 /* ---- tables --------------------------------------------------------------------------------------------------------------------- */
 
+/* Draws a table and, after Enter or where there is room, all figures of the selected row below
+ * it. */
 static void draw_list(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
                       struct tui_view_state *state)
 {
@@ -260,6 +262,7 @@ static void draw_list(struct tui_cells *cells, struct tui_rect area, const struc
     tui_table_details(cells, tui_lower(low, 1), list->table, row);
 }
 
+/* Draws device time by one of the kinds of attribution, or why it is not known. */
 static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
                              const struct an_result *result, int mode, struct tui_view_state *state)
 {

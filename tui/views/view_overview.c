@@ -120,6 +120,7 @@ static void trend(struct tui_cells *cells, struct tui_rect area, const char *lab
         tui_text(cells, tui_right(area, area.columns - right + 1), 0, 0, TUI_NORMAL, shown);
 }
 
+/* Draws the durations of the steps with their statistics, or why there are no steps. */
 static void draw_steps(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
@@ -143,6 +144,7 @@ static void draw_steps(struct tui_cells *cells, struct tui_rect area, const stru
     free((void *)(uintptr_t)samples.value);
 }
 
+/* Draws the loss over the time of the run, from its first to its newest value. */
 static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                       struct tui_view_state *state)
 {
@@ -191,6 +193,7 @@ static void budget_rows(struct tui_cells *cells, struct tui_rect area,
     }
 }
 
+/* Counts the classes that have a share of a step. */
 static int budget_classes(const struct tui_model *model)
 {
     double pct[AN_CLASS_COUNT];
@@ -233,6 +236,7 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
 
 /* ---- what to change ------------------------------------------------------------------------------------------------------------ */
 
+/* Says what was looked for when nothing was found. */
 static void healthy(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
 {
     char text[1024];
@@ -300,6 +304,7 @@ static void finding_row(struct tui_cells *cells, struct tui_rect area,
     tui_paragraph(cells, tui_upper(area, used + 1), used, ACTION_AT, TUI_DIM, finding->claim);
 }
 
+/* Draws the findings. Rows that are left after one row for each go to the first ones. */
 static void draw_findings(struct tui_cells *cells, struct tui_rect area,
                           const struct tui_model *model, struct tui_view_state *state)
 {

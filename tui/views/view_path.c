@@ -45,6 +45,7 @@ static void draw_head(struct tui_cells *cells, struct tui_rect area,
         tui_item(&line, TUI_DIM, "gaps %.1f %%", path->gap_pct.value);
 }
 
+/* Draws the causes as one bar with letters, and a row for each letter below it. */
 static void draw_causes(struct tui_cells *cells, struct tui_rect area,
                         const struct an_critical_path *path)
 {
@@ -68,6 +69,8 @@ static void draw_causes(struct tui_cells *cells, struct tui_rect area,
     }
 }
 
+/* Draws the head, a doubt about the path where there is one, the causes, and the table of
+ * operations. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {

@@ -34,6 +34,7 @@ static double largest(const struct an_heat *heat, const double *values, size_t r
     return most;
 }
 
+/* Finds the lowest and the highest known value. */
 static void ends(const double *values, size_t count, double *low, double *high)
 {
     *low = INFINITY;
@@ -45,6 +46,7 @@ static void ends(const double *values, size_t count, double *low, double *high)
         }
 }
 
+/* Labels a row of the map with its rank, or with the ranks that share it. */
 static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
                       const struct an_heat *heat, size_t first, size_t last)
 {
@@ -55,6 +57,7 @@ static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
         tui_printf(cells, area, row, 0, TUI_NORMAL, "rank %" PRId64, heat->rank[first]);
 }
 
+/* Draws the steps that the map covers, and the scale of its colours. */
 static void scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
                   double low, double high, int columns)
 {

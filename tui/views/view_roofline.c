@@ -63,6 +63,7 @@ struct roofs {
     double flops, bandwidth, slowest; /* highest arithmetic, highest and lowest bytes/s; 0: none */
 };
 
+/* Finds the roofs that the axes must cover. */
 static struct roofs roofs_of(const struct an_result *result)
 {
     struct roofs roofs = {0};
@@ -143,6 +144,7 @@ static void draw_roofs(const struct tui_plot *plot, const struct an_result *resu
     }
 }
 
+/* Draws roofs and operations. The one selected in the table is drawn last, above the others. */
 static void draw_picture(struct tui_cells *cells, struct tui_rect area,
                          const struct an_result *result, const void *under)
 {

@@ -41,6 +41,8 @@ struct bin {
     bool critical;
 };
 
+/* Sums up the spans between two times. *from: the first span that may reach into them; it only
+ * moves forward, since cells are asked for from left to right. */
 static struct bin bin_of(const struct an_timeline_track *track, size_t *from, double begin,
                          double end)
 {
@@ -73,6 +75,7 @@ static struct bin bin_at(const struct an_timeline_track *track, size_t *from,
                   window->from_ns + (column + 1) * width);
 }
 
+/* Draws one track: a letter or a level for each cell in which it was busy. */
 static void draw_track(struct tui_cells *cells, struct tui_rect area,
                        const struct an_timeline_track *track, const struct window *window, int mode)
 {
@@ -119,6 +122,8 @@ static bool has_path(const struct an_timeline_step *step)
     return false;
 }
 
+/* Labels a track with the letter that the row of the critical path uses, its name, and its rank
+ * where there are several. Nested tracks follow the track that they belong to. */
 static void track_label(struct tui_cells *cells, struct tui_rect area,
                         const struct an_timeline_step *step, size_t index, bool selected)
 {
@@ -210,6 +215,7 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
     free(list);
 }
 
+/* Draws which step is shown, the visible part of it, and the keys. */
 static void head(struct tui_cells *cells, struct tui_rect area, const struct an_timeline_step *step,
                  const struct window *window, const struct tui_view_state *state, size_t steps)
 {
@@ -228,6 +234,7 @@ static void head(struct tui_cells *cells, struct tui_rect area, const struct an_
     tui_item(&line, TUI_KEY, "Enter ranges");
 }
 
+/* Draws the letters of the classes that occur in this step. */
 static void legend(struct tui_cells *cells, struct tui_rect area,
                    const struct an_timeline_step *step)
 {
@@ -291,6 +298,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
         legend(cells, foot, step);
 }
 
+/* Draws the step that was chosen, or why there is none. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {

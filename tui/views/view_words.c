@@ -20,6 +20,7 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area,
         tui_absent(cells, area, 0, what, reason);
 }
 
+/* Why the device does not compute, devices, and what the host asks of them. */
 static void draw_devices(struct tui_cells *cells, struct tui_rect area,
                          const struct tui_model *model, struct tui_view_state *state)
 {
@@ -37,6 +38,7 @@ const struct tui_view tui_view_devices = {
     .help = "accelerators: why they do not compute, launches, copies, precision",
     .draw = draw_devices};
 
+/* The predicted effect of changes. */
 static void draw_advice(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, struct tui_view_state *state)
 {
@@ -67,6 +69,7 @@ static void caution(struct page *page, const struct an_result *result)
         page_text(page, 0, result->caution);
 }
 
+/* Trust, or after m the definitions. */
 static void draw_trust(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
