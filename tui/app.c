@@ -42,13 +42,6 @@ struct app {
     int wait_ms;                /* from that frame to the next one that no key asks for */
 };
 
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 /* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of
  * old. */
 static bool has_plain_font(void)
@@ -101,9 +94,9 @@ static void draw(struct app *app, bool asked)
     int rows, columns;
     tui_terminal_size(&rows, &columns);
     app->cells.glyphs = app->ui.glyphs;
-    app->ui.paused_s = app->ui.paused ? now_s() - app->paused_at : 0;
+    app->ui.paused_s = app->ui.paused ? tui_now_s() - app->paused_at : 0;
     app->dirty = false;
-    double now = now_s(), rested = app->cells.cell ? (now - app->drawn) * rate_of(app) : 0;
+    double now = tui_now_s(), rested = app->cells.cell ? (now - app->drawn) * rate_of(app) : 0;
     app->drawn = now;
     app->written = app->written > rested ? app->written - rested : 0;
     if (tui_cells_resize(&app->cells, rows, columns))
@@ -173,7 +166,7 @@ static void act(struct app *app, enum tui_action action)
         export_view(app);
         break;
     case TUI_PAUSE:
-        app->paused_at = now_s();
+        app->paused_at = tui_now_s();
         break;
     case TUI_OPTIONS:
         options_changed(app);
@@ -250,7 +243,7 @@ static void take_model(struct app *app)
  * paused screen is drawn again to show its age. -1: until something happens. */
 static int patience(const struct app *app)
 {
-    double since = (now_s() - app->drawn) * 1e3;
+    double since = (tui_now_s() - app->drawn) * 1e3;
     if (app->dirty)
         return since >= app->wait_ms ? 0 : (int)(app->wait_ms - since) + 1;
     return app->ui.paused ? PAUSED_MS : -1;
@@ -277,7 +270,7 @@ static void loop(struct app *app)
         if (app->leave)
             break;
         if (typed || (ready == 0 && app->ui.paused) ||
-            (app->dirty && (now_s() - app->drawn) * 1e3 >= app->wait_ms))
+            (app->dirty && (tui_now_s() - app->drawn) * 1e3 >= app->wait_ms))
             draw(app, typed);
     }
 }

@@ -15,13 +15,6 @@
 
 #define FIRST_S 60 /* so long the first frame waits for an analysis */
 
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 /* Waits for models until the time `until` and keeps the newest. With `complete` the first one that
  * has an analysis ends the wait. */
 static void wait_model(struct tui_data *data, struct tui_model **model, double until, bool complete)
@@ -34,7 +27,7 @@ static void wait_model(struct tui_data *data, struct tui_model **model, double u
         }
         if (complete && *model && ((*model)->result || (*model)->state == TUI_LOST))
             return;
-        double left = until - now_s();
+        double left = until - tui_now_s();
         if (left <= 0)
             return;
         struct pollfd pollfd = {.fd = tui_data_fd(data), .events = POLLIN};
@@ -52,8 +45,8 @@ static int each(const struct tui_source *source, const struct tui_options *optio
     int rc = tui_data_start(source, options->interval_ms, &data, err);
     if (rc)
         return rc;
-    wait_model(data, &model, now_s() + FIRST_S, true);
-    double next = now_s();
+    wait_model(data, &model, tui_now_s() + FIRST_S, true);
+    double next = tui_now_s();
     for (int i = 0; !rc && model; i++) {
         rc = frame(ctx, model);
         if ((options->frames >= 0 && i + 1 >= options->frames) ||

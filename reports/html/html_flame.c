@@ -38,12 +38,6 @@ static double width_of(const struct flame *flame, size_t i)
     return WIDTH * (double)flame->flame->row[i].total_ns / (double)flame->flame->row[0].total_ns;
 }
 
-static int descending(const void *left, const void *right)
-{
-    const int64_t *first = left, *second = right;
-    return (*first < *second) - (*first > *second);
-}
-
 /* The time that makes a row one of the ROWS_MOST widest, which are drawn at any depth. */
 static int64_t least_of(const struct an_flame *flame)
 {
@@ -52,7 +46,7 @@ static int64_t least_of(const struct an_flame *flame)
     for (size_t i = 0; total && i < flame->row_count; i++)
         total[i] = flame->row[i].total_ns;
     if (total) {
-        qsort(total, flame->row_count, sizeof *total, descending);
+        qsort(total, flame->row_count, sizeof *total, svg_longest_first);
         least = total[ROWS_MOST - 1];
     }
     free(total);

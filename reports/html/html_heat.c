@@ -77,11 +77,8 @@ static void legend(struct page *page, const struct map *map)
     fputs("<ul class=\"legend\">\n", page->out);
     for (int index = 0; index < LEVELS; index += 2) {
         double ms = map->low + (map->high - map->low) * (index + 0.5) / LEVELS;
-        fprintf(page->out,
-                "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
-                "focusable=\"false\"><rect class=\"h%d\" "
-                "width=\"22\" height=\"16\"/></svg> %s</li>\n",
-                index, TIME_TEXT(ms * 1e6));
+        svg_key(page, 'h', index);
+        fprintf(page->out, "%s</li>\n", TIME_TEXT(ms * 1e6));
     }
     fputs("</ul>\n", page->out);
 }

@@ -47,17 +47,6 @@ static int row_of(const struct an_path_step *step, size_t i)
     return place < step->stretch_count ? step->stretch[place].lane : 0;
 }
 
-/* Vertical lines at round times, and the times below them. */
-static void axis(struct page *page, const struct drawing *drawing, double height)
-{
-    double step = svg_tick(drawing->step->ms, 8);
-    for (double ms = 0; ms <= drawing->step->ms; ms += step) {
-        double x = LEFT + ms * 1e6 * drawing->scale;
-        svg_line(page, x, 4, x, height - 22, "grid");
-        svg_tick_text(page, x, height - 6, WIDTH, TIME_TEXT(ms * 1e6));
-    }
-}
-
 /* A background and a name for each track; the rank is named where there are several. */
 static void lanes(struct page *page, const struct an_path_step *step)
 {
@@ -66,14 +55,8 @@ static void lanes(struct page *page, const struct an_path_step *step)
         ranks = ranks || step->lane[i].rank != step->lane[0].rank;
     for (size_t i = 0; i < step->lane_count; i++) {
         double y = y_of((int)i);
-        char label[40] = "";
-        if (ranks)
-            snprintf(label, sizeof label, "%" PRId64 ": ", step->lane[i].rank);
         svg_rect(page, LEFT, y, PLOT, BAR, "lane", NULL);
-        fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
-                y + BAR - 7, label);
-        html_text(page->out, step->lane[i].name, ranks ? 22 : 26);
-        fputs("</text>\n", page->out);
+        svg_track_name(page, LEFT - 6, y + BAR - 7, ranks, step->lane[i].rank, step->lane[i].name);
     }
 }
 
@@ -157,11 +140,8 @@ static void legend(struct page *page, const struct an_path_step *step)
 {
     fputs("<ul class=\"legend\">\n", page->out);
     for (size_t i = 0; i < step->reason_count; i++) {
-        fprintf(page->out,
-                "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
-                "focusable=\"false\"><rect "
-                "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %zu ",
-                step->reason[i].what, i + 1);
+        svg_key(page, 'c', step->reason[i].what);
+        fprintf(page->out, "%zu ", i + 1);
         html_text(page->out, step->reason[i].text, 100);
         fprintf(page->out, ", %s</li>\n", TIME_TEXT((double)step->reason[i].ns));
     }
@@ -184,7 +164,7 @@ void html_path(struct page *page, const struct an_result *result)
               "The tables below have every "
               "hand-over and the longest stretches.",
               step->lane_count, TIME_TEXT((double)step->reason[0].ns), step->reason[0].text);
-    axis(page, &drawing, height);
+    svg_time_axis(page, step->ms, LEFT, WIDTH, drawing.scale, height);
     lanes(page, step);
     for (size_t i = 0; i < step->stretch_count; i++)
         bar(page, &drawing, i);

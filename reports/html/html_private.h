@@ -47,8 +47,6 @@ enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 __attribute__((format(printf, 6, 7))) void svg_text(struct page *page, double x, double y,
                                                     enum svg_anchor anchor, const char *class,
                                                     const char *format, ...);
-/* The label of a tick of the x axis; at the right edge of the picture it ends there. */
-void svg_tick_text(struct page *page, double x, double y, double right, const char *text);
 /* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css)
  * and whatever font draws them; where not all do, with room for the ellipsis. 0: not even that. */
 int svg_letters(const char *text, double width);
@@ -71,6 +69,17 @@ char svg_class_letter(int class);
 
 /* An axis from 0 to `most` in about `ticks` round parts: the distance of two. */
 double svg_tick(double most, int ticks);
+
+/* Vertical lines at round times from 0 to `ms`, and the times below them. `scale`: units of a ns.
+ */
+void svg_time_axis(struct page *page, double ms, double left, double right, double scale,
+                   double height);
+/* The name of a track, right-aligned at (x, y), with its rank in a picture of several ranks. */
+void svg_track_name(struct page *page, int x, double y, bool ranks, int64_t rank, const char *name);
+/* Begins an item of a legend with the fill of the class `kind` and `number` of html.css. */
+void svg_key(struct page *page, char kind, int number);
+/* Orders int64_t, the largest first: for qsort. */
+int svg_longest_first(const void *first, const void *second);
 
 /* The pictures, html_*.c. Each writes nothing where the result has nothing to draw. */
 void html_budget(struct page *page, const struct an_result *result);

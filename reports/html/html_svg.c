@@ -3,12 +3,14 @@
  * The kit of the pictures: text, lines, rectangles and legends as SVG. Coordinates are units of
  * the view box; a browser scales them to the width of the page.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reports/html/html_private.h"
+#include "reports/words/compare.h"
 #include "reports/words/escape.h"
 
 #define TEXT_COLUMNS 200
@@ -61,14 +63,6 @@ void svg_text(struct page *page, double x, double y, enum svg_anchor anchor, con
     fputc('>', page->out);
     html_text(page->out, text, TEXT_COLUMNS);
     fputs("</text>\n", page->out);
-}
-
-void svg_tick_text(struct page *page, double x, double y, double right, const char *text)
-{
-    if (x + 26 > right)
-        svg_text(page, right, y, SVG_END, "", "%s", text);
-    else
-        svg_text(page, x, y, SVG_MIDDLE, "", "%s", text);
 }
 
 /* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans,
@@ -166,14 +160,11 @@ char svg_class_letter(int class)
 void svg_legend(struct page *page, unsigned used, const char *const name[AN_CLASS_COUNT])
 {
     fputs("<ul class=\"legend\">\n", page->out);
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (used >> k & 1) {
-            fprintf(page->out,
-                    "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
-                    "focusable=\"false\"><rect "
-                    "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
-                    k, svg_class_letter(k));
-            html_text(page->out, name[k], TEXT_COLUMNS);
+    for (int class = 0; class < AN_CLASS_COUNT; class++)
+        if (used >> class & 1) {
+            svg_key(page, 'c', class);
+            fprintf(page->out, "%c ", svg_class_letter(class));
+            html_text(page->out, name[class], TEXT_COLUMNS);
             fputs("</li>\n", page->out);
         }
     fputs("</ul>\n", page->out);
@@ -189,4 +180,41 @@ double svg_tick(double most, int ticks)
     while (i < 3 && parts > rounds[i])
         i++;
     return step * rounds[i];
+}
+
+void svg_time_axis(struct page *page, double ms, double left, double right, double scale,
+                   double height)
+{
+    double step = svg_tick(ms, 8);
+    for (double tick = 0; tick <= ms; tick += step) {
+        double x = left + tick * 1e6 * scale;
+        svg_line(page, x, 4, x, height - 22, "grid");
+        if (x + 26 > right)
+            svg_text(page, right, height - 6, SVG_END, "", "%s", TIME_TEXT(tick * 1e6));
+        else
+            svg_text(page, x, height - 6, SVG_MIDDLE, "", "%s", TIME_TEXT(tick * 1e6));
+    }
+}
+
+void svg_track_name(struct page *page, int x, double y, bool ranks, int64_t rank, const char *name)
+{
+    fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">", x, y);
+    if (ranks)
+        fprintf(page->out, "%" PRId64 ": ", rank);
+    html_text(page->out, name, ranks ? 22 : 26);
+    fputs("</text>\n", page->out);
+}
+
+void svg_key(struct page *page, char kind, int number)
+{
+    fprintf(page->out,
+            "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
+            "focusable=\"false\"><rect class=\"%c%d\" width=\"22\" height=\"16\"/></svg> ",
+            kind, number);
+}
+
+int svg_longest_first(const void *first, const void *second)
+{
+    const int64_t *left = first, *right = second;
+    return REP_COMPARE(*right, *left);
 }

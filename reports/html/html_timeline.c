@@ -26,12 +26,6 @@ struct drawing {
     int64_t named_ns, least_ns;
 };
 
-static int longest(const void *left, const void *right)
-{
-    const int64_t *first = left, *second = right;
-    return (*first < *second) - (*first > *second);
-}
-
 /* Finds how long a span must be to be one of the longest `most`. Returns 0 or -1 (no memory). */
 static int threshold(const struct an_timeline_step *step, size_t most, int64_t *out)
 {
@@ -48,7 +42,7 @@ static int threshold(const struct an_timeline_step *step, size_t most, int64_t *
     for (size_t k = 0; k < step->track_count; k++)
         for (size_t i = 0; i < step->track[k].span_count; i++)
             all[count++] = step->track[k].span[i].dur_ns;
-    qsort(all, count, sizeof *all, longest);
+    qsort(all, count, sizeof *all, svg_longest_first);
     *out = all[most] + 1;
     free(all);
     return 0;
@@ -146,17 +140,6 @@ static void critical(struct page *page, const struct drawing *drawing,
         fputs("\"/>\n", page->out);
 }
 
-/* Vertical lines at round times, and the times below them. */
-static void axis(struct page *page, const struct drawing *drawing, double height)
-{
-    double step = svg_tick(drawing->step->ms, 8);
-    for (double ms = 0; ms <= drawing->step->ms; ms += step) {
-        double x = LEFT + ms * 1e6 * scale(drawing);
-        svg_line(page, x, 4, x, height - 22, "grid");
-        svg_tick_text(page, x, height - 6, WIDTH, TIME_TEXT(ms * 1e6));
-    }
-}
-
 static double row_height(const struct an_timeline_track *track)
 {
     return track->depth ? ROW_NESTED : ROW;
@@ -185,19 +168,12 @@ static unsigned draw(struct page *page, const struct an_timeline_step *step, boo
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
               TIME_TEXT(step->ms * 1e6));
-    axis(page, &drawing, height);
+    svg_time_axis(page, step->ms, LEFT, WIDTH, scale(&drawing), height);
     for (size_t k = 0; k < step->track_count; k++) {
         const struct an_timeline_track *track = &step->track[k];
         double tall = row_height(track) - 4;
-        if (!track->depth) {
-            char label[80] = "";
-            if (ranks)
-                snprintf(label, sizeof label, "%" PRId64 ": ", track->rank);
-            fprintf(page->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
-                    y + tall - 4, label);
-            html_text(page->out, track->name, ranks ? 22 : 26);
-            fputs("</text>\n", page->out);
-        }
+        if (!track->depth)
+            svg_track_name(page, LEFT - 6, y + tall - 4, ranks, track->rank, track->name);
         outlines(page, &drawing, track, y, tall);
         for (size_t i = 0; i < track->span_count; i++) {
             used |= 1u << track->span[i].what;

@@ -24,7 +24,7 @@
 
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may be gone or begin again */
 #define MESSAGE     1024
-#define PATIENCE_S  0.2 /* for a thread that is to end */
+#define PATIENCE_MS 200 /* for a thread that is to end */
 #define YOUNG_S     10  /* grace period of a new run before "no steps" is reported */
 #define STEPS_LEAST 3   /* that an analysis needs: the first and the last step do not count */
 
@@ -63,6 +63,25 @@ static double clock_s(clockid_t id)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+double tui_now_s(void)
+{
+    return clock_s(CLOCK_MONOTONIC);
+}
+
+/* The time of a clock in so many milliseconds. */
+static struct timespec time_after(clockid_t id, int64_t ms)
+{
+    struct timespec time;
+    clock_gettime(id, &time);
+    time.tv_sec += ms / 1000;
+    time.tv_nsec += ms % 1000 * 1000000L;
+    if (time.tv_nsec >= 1000000000L) {
+        time.tv_sec++;
+        time.tv_nsec -= 1000000000L;
+    }
+    return time;
+}
+
 __attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, const char *format,
                                                       ...)
 {
@@ -74,14 +93,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, con
 
 /* ---- publishing ------------------------------------------------------------------------------------------------------------- */
 
-static const char *put(char **end, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    char *text_copy = memcpy(*end, text, bytes);
-    *end += bytes;
-    return text_copy;
-}
-
 /* Makes a model of what was read and analysed so far. All texts lie in one block, which belongs
  * to the model. Returns NULL without memory. */
 static struct tui_model *make_model(struct tui_data *data)
@@ -89,7 +100,7 @@ static struct tui_model *make_model(struct tui_data *data)
     struct tui_model *model = tui_tail_model(data->tail);
     char *text = malloc(strlen(data->found.run) + 2 * strlen(data->message) + strlen(data->reason) +
                         strlen(data->window) + 64);
-    double now = clock_s(CLOCK_MONOTONIC);
+    double now = tui_now_s();
     if (!model || !text) {
         tui_model_free(model);
         free(text);
@@ -99,15 +110,15 @@ static struct tui_model *make_model(struct tui_data *data)
     data->steps = model->steps_seen;
     model->version = ++data->version;
     model->state = data->state;
-    model->run = put(&text, data->found.run);
-    model->message = put(&text, data->message);
+    model->run = tui_model_text(&text, data->found.run);
+    model->message = tui_model_text(&text, data->message);
     model->shared = tui_shared_hold(data->shared);
     model->result = tui_shared_result(data->shared);
     const char *reason = data->state == TUI_LOST ? data->message : "reading the run";
     model->result_reason = "";
     if (!model->result)
-        model->result_reason = put(&text, *data->reason ? data->reason : reason);
-    model->window = put(&text, *data->window ? data->window : "the whole run");
+        model->result_reason = tui_model_text(&text, *data->reason ? data->reason : reason);
+    model->window = tui_model_text(&text, *data->window ? data->window : "the whole run");
     model->age_s = data->state == TUI_LIVE && data->changed > 0 ? now - data->changed : 0;
     model->result_age_s = model->result ? now - data->analysed : 0;
     return model;
@@ -162,7 +173,7 @@ static void take_up(struct tui_data *data, const struct tui_found *found, const 
     if (again)
         start_over(data);
     if (again || !data->opened)
-        data->taken_up = clock_s(CLOCK_MONOTONIC);
+        data->taken_up = tui_now_s();
     data->found = *found;
     data->file = *status;
     data->opened = true;
@@ -274,7 +285,7 @@ static void name_end(struct tui_data *data)
  * one cost. */
 static void plan_next(struct tui_data *data, double cost)
 {
-    double now = clock_s(CLOCK_MONOTONIC),
+    double now = tui_now_s(),
            fit = (double)data->slices * TUI_ANALYSIS_MS / 1e3 / (cost > 1e-4 ? cost : 1e-4);
     double pause = cost / TUI_ANALYSIS_SHARE;
     data->analysed = now;
@@ -290,7 +301,7 @@ static bool is_young(const struct tui_data *data, const struct an_result *result
     double lasted =
         first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
     return data->state == TUI_LIVE && !data->shared && result->steps.reason && lasted < YOUNG_S &&
-           clock_s(CLOCK_MONOTONIC) - data->taken_up < YOUNG_S;
+           tui_now_s() - data->taken_up < YOUNG_S;
 }
 
 /* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
@@ -346,7 +357,7 @@ static bool analysis_due(const struct tui_data *data)
     if (result && result->steps.reason && data->steps >= STEPS_LEAST &&
         data->analysed_steps < STEPS_LEAST)
         return true; /* the first analysis that can say something */
-    return news && clock_s(CLOCK_MONOTONIC) >= data->next_analysis;
+    return news && tui_now_s() >= data->next_analysis;
 }
 
 static bool asked_to_stop(struct tui_data *data)
@@ -379,7 +390,7 @@ static void look(struct tui_data *data)
         int64_t before = tui_tail_newest(data->tail);
         more = tui_tail_poll(data->tail, reader, TUI_POLL_ROWS);
         if (tui_tail_newest(data->tail) != before)
-            data->changed = clock_s(CLOCK_MONOTONIC);
+            data->changed = tui_now_s();
         if (more > 0)
             publish(data);
     }
@@ -460,15 +471,8 @@ static void *thread_main(void *ctx)
         follow_next(data);
         look(data);
         publish(data);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        int ms = data->state == TUI_ENDED ? IDLE_MS : data->interval_ms;
-        until.tv_sec += ms / 1000;
-        until.tv_nsec += ms % 1000 * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000L;
-        }
+        struct timespec until =
+            time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
         pthread_mutex_lock(&data->lock);
         while (!data->stop && !data->again && !data->move)
             if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
@@ -567,19 +571,13 @@ void tui_data_refresh(struct tui_data *data)
 
 bool tui_data_stop(struct tui_data *data)
 {
-    struct timespec until;
     if (!data)
         return true;
     pthread_mutex_lock(&data->lock);
     data->stop = true;
     pthread_cond_signal(&data->wake);
     pthread_mutex_unlock(&data->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(PATIENCE_S * 1e9);
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
+    struct timespec until = time_after(CLOCK_REALTIME, PATIENCE_MS);
     if (pthread_timedjoin_np(data->thread, NULL, &until))
         return false;
     data_free(data);

@@ -59,6 +59,14 @@ void tui_model_free(struct tui_model *model)
     free(model);
 }
 
+const char *tui_model_text(char **end, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = memcpy(*end, text, bytes);
+    *end += bytes;
+    return copy;
+}
+
 double tui_model_left_s(const struct tui_model *model)
 {
     size_t count = 0;

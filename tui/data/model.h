@@ -64,8 +64,8 @@ struct tui_model {
      * under way or why not */
     const struct an_result *result;
     const char *result_reason;
-    const char *window; /* "the whole run", "steps 421 to 450 of 450" */
-    double result_age_s;     /* since the analysis was made */
+    const char *window;  /* "the whole run", "steps 421 to 450 of 450" */
+    double result_age_s; /* since the analysis was made */
 
     /* private to model.c, data.c */
     struct tui_shared *shared; /* owns `r` */
@@ -81,6 +81,8 @@ struct tui_shared *tui_shared_hold(struct tui_shared *shared); /* NULL is fine *
 void tui_shared_drop(struct tui_shared *shared);
 struct an_result *tui_shared_result(struct tui_shared *shared);
 void tui_model_free(struct tui_model *model); /* NULL is fine */
+/* Copies a text to *end of a block that is large enough, and moves *end behind it. */
+const char *tui_model_text(char **end, const char *text);
 
 /* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with
  * evaluations and what else stands between steps); NAN: not known, or the run is over. */

@@ -493,15 +493,6 @@ static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
     return true;
 }
 
-static const char *put(char **end, const char *text)
-{
-    char *begin = *end;
-    size_t bytes = strlen(text) + 1;
-    memcpy(begin, text, bytes);
-    *end += bytes;
-    return begin;
-}
-
 /* By name, rank and device: the order that views rely on. */
 static int series_order(const void *left, const void *right)
 {
@@ -549,9 +540,9 @@ static bool copy_series(struct tui_tail *tail, struct tui_model *model)
         }
         struct tui_series *series = &row[model->series_count++];
         *series = (struct tui_series){
-            .name = put(&text, track->name),
-            .unit = put(&text, track->unit),
-            .device = put(&text, track->device),
+            .name = tui_model_text(&text, track->name),
+            .unit = tui_model_text(&text, track->unit),
+            .device = tui_model_text(&text, track->device),
             .host = "",
             .rank = STORE_ABSENT,
             .process = STORE_ABSENT,
@@ -560,7 +551,7 @@ static bool copy_series(struct tui_tail *tail, struct tui_model *model)
             .count = track->count,
             .last = NAN};
         if (process) {
-            series->host = put(&text, process->host);
+            series->host = tui_model_text(&text, process->host);
             series->rank = process->rank;
             series->process = process->pid;
         }
