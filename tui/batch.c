@@ -5,8 +5,6 @@
  */
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tui/config.h"

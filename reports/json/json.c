@@ -3,8 +3,6 @@
  * tacho-report/1 (docs/report-json.md): the order of the sections, and those that every
  * run has. Every key is always there.
  */
-#include <inttypes.h>
-#include <string.h>
 
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"

@@ -6,7 +6,6 @@
 #include "reports/json/json_private.h"
 #include "reports/words/phrase.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define ROWS_MOST 2000

@@ -7,7 +7,6 @@
 #include "reports/words/phrase.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 void rep_table_write(struct page *page, const struct rep_table *table)
 {

@@ -3,7 +3,6 @@
  * Communication: one line, a table of the collectives, a table of the ranks.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"

@@ -4,7 +4,6 @@
  * precision.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"

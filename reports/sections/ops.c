@@ -2,7 +2,6 @@
  *
  * The table of ranges, or, on an accelerator, of kernels and copies.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"

@@ -3,7 +3,6 @@
  * The run in numbers: a line for each of throughput, utilisation, phases, counters, system.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"

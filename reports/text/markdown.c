@@ -6,7 +6,6 @@
  */
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/page/table.h"

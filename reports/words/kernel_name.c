@@ -6,7 +6,6 @@
 #include "reports/words/kernel_name.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define DEPTH_MOST 4

@@ -3,8 +3,6 @@
  * Axes with ticks at round numbers, and lines, marks and curves in a plot (chart.h).
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tui/screen/chart.h"
 

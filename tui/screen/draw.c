@@ -5,7 +5,6 @@
  */
 #include "tui/screen/draw.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

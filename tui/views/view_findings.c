@@ -3,7 +3,6 @@
  * Findings: the list, and the card of the one under the cursor: claim, evidence, what to do, gain,
  * how to verify, when it is wrong.
  */
-#include <string.h>
 
 #include "reports/sections/tables.h"
 #include "reports/words/compare.h"

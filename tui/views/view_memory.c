@@ -2,10 +2,8 @@
  *
  * Memory: what is held for what, the peak beside what the machine has, whether it grows.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "reports/sections/sections.h"
 #include "tui/screen/draw.h"

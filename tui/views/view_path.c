@@ -4,8 +4,6 @@
  * operation.
  */
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"

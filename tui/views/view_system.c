@@ -2,13 +2,11 @@
  *
  * The machine under the run: every counter of the system as a line over the whole run.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"
 #include "reports/words/compare.h"
-#include "store/store.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 

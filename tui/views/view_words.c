@@ -3,7 +3,6 @@
  * Views that are pages of the report: accelerators, the predicted effect of changes, trust, and
  * the meaning of every number.
  */
-#include <string.h>
 
 #include "reports/sections/sections.h"
 #include "tui/screen/draw.h"
