@@ -42,8 +42,8 @@ struct app {
     int wait_ms;                /* from that frame to the next one that no key asks for */
 };
 
-/* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of
- * old. */
+/* Is it a terminal whose font has no braille, whatever the locale: the console of Linux, old ones?
+ */
 static bool has_plain_font(void)
 {
     static const char *const names[] = {"linux", "vt1", "vt2", "vt3", "cons25", "ansi"};
@@ -302,6 +302,6 @@ int tui_run(const struct tui_source *source, const struct tui_options *options,
     tui_model_free(app.model);
     tui_cells_free(&app.cells);
     if (!ended && !rc)
-        _exit(0); /* its thread reads on and must not see the program's exit handlers */
+        _exit(0); /* the thread still reads, so exit handlers must not run */
     return rc;
 }

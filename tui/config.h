@@ -10,10 +10,10 @@
 #include "tui/keys.h"
 #include "tui/tui.h"
 
-/* Reads what there is; changes only what the file says. */
+/* Reads the file, if there is one; changes only the options that it sets. */
 void tui_config_read(struct tui_ui *ui);
-/* Keeps what is another than in `began` (what the file, the command line and the locale gave); the
- * rest stays as the file has it. 0 or an errno; *path (size bytes) is the file. */
+/* Writes the options that differ from `began` (what file, command line and locale gave); the others
+ * keep the values of the file. 0 or an errno; *path (size bytes) is the file. */
 int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *path, size_t size);
 
 /* -1: not one. */

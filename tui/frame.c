@@ -19,7 +19,7 @@
 #include "tui/views.h"
 
 #define STALE_S       5  /* a live run that writes nothing for longer: its age is shown */
-#define STALE_STEPS   10 /* ... or without a step for so many times a step's length */
+#define STALE_STEPS   10 /* ... or without a step for this many lengths of a step */
 #define EXPORT_ROWS   400
 #define VERDICT_BYTES 1024
 #define VERDICT_EVERYWHERE \
@@ -84,8 +84,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Seconds since the newest step ended, of a run whose clock goes on (its counters tell): it hangs,
- * evaluates, writes. 0: not worth a word. */
+/* Seconds since the newest step ended, of a run that still writes counters: it hangs, evaluates, or
+ * writes a checkpoint. 0: too short to mention. */
 static double without_step_s(const struct tui_model *model)
 {
     double newest = -INFINITY;

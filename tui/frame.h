@@ -13,11 +13,11 @@
 #include "tui/screen/cells.h"
 #include "tui/screen/layout.h"
 
-/* Draws into all of `c`, whatever its size. Brings the state of the view back to what exists
+/* Fills all of `cells`, which may have any size. Limits the state of the view to what exists
  * (view.h). */
 void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, struct tui_ui *ui);
 
-/* Where its parts stand, for clicks. */
+/* The places of its parts, for clicks. */
 struct tui_layout tui_frame_layout(const struct tui_cells *cells, const struct tui_model *model,
                                    const struct tui_ui *ui);
 

@@ -47,7 +47,7 @@ static void cut_last(char *text)
 {
     size_t length = strlen(text);
     while (length && ((unsigned char)text[length - 1] & 0xc0) ==
-                         0x80) /* the bytes behind the first one of a character */
+                         0x80) /* the bytes after the first one of a character */
         length--;
     text[length ? length - 1 : 0] = 0;
 }

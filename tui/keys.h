@@ -40,8 +40,8 @@ enum tui_action {
     TUI_LATER
 };
 
-/* A key of the user. Changes `ui`, says what else is to be done. TUI_OPTIONS: theme, glyphs, mouse
- * or view changed. TUI_EARLIER, TUI_LATER: another part of the run is to be analysed. */
+/* Handles a key: changes `ui` and returns what else is to be done. TUI_OPTIONS: theme, glyphs,
+ * mouse or view changed. TUI_EARLIER, TUI_LATER: another part of the run is to be analysed. */
 enum tui_action tui_ui_key(struct tui_ui *ui, int key);
 
 /* Text of the ? overlay; lines. Static storage. */

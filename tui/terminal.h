@@ -26,7 +26,7 @@ void tui_terminal_mouse(bool on);
 /* The next key that was typed (view.h), TUI_TERMINAL_NO_KEY: none waits. */
 #define TUI_TERMINAL_NO_KEY  (-1)
 #define TUI_TERMINAL_RESIZED (-2)
-#define TUI_TERMINAL_GONE    (-3) /* nobody is there any more */
+#define TUI_TERMINAL_GONE    (-3) /* the terminal is gone, or a signal asks to leave */
 int tui_terminal_key(int *click_row, int *click_column);
 /* Writes the cells that differ from those shown; returns about how many bytes that took. */
 int tui_terminal_show(const struct tui_cells *cells);

@@ -26,7 +26,7 @@ struct tui_options {
     bool color;        /* false: none, whatever the theme (NO_COLOR, --color) */
     bool utf8;         /* the locale's characters */
     const char *view;  /* name; NULL: the first */
-    int frames;        /* batch: so many; < 0: until the run ends */
+    int frames;        /* batch: number of frames; < 0: until the run ends */
     int rows, columns; /* batch */
 };
 
@@ -37,8 +37,8 @@ int tui_run(const struct tui_source *source, const struct tui_options *options,
 /* Frames as text, one after the other. TACHO_EIO: `out` failed. */
 int tui_batch(const struct tui_source *source, const struct tui_options *options, FILE *out,
               struct tacho_error *err);
-/* The same for a program: `frame` is called with the analysis (NULL: none yet) and what is known
- * beside it. */
+/* The same for a program: `frame` is called with the analysis (NULL: none yet) and other facts
+ * about the run. */
 struct tui_facts {
     const char *run, *state, *message,
         *window; /* state: "opening", "live", "ended", "lost"; message, window: NULL or text */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to html*.c: the page behind an HTML report, and what its pictures (SVG, drawn here: a
- * reader without scripts sees them too) are made with. Colours and patterns stand in html.css, by
- * class names: c0..c7 are enum an_class, h0..h8 levels of heat, f0..f5 hues of flames.
+ * Private to reports/html/: the state of an HTML page, and what its pictures are made with.
+ * Pictures are SVG that is drawn here, so that readers without scripts see them too. Colours and
+ * patterns are in html.css, by class names: c0..c7 are enum an_class, h0..h8 levels of heat, f0..f5
+ * hues of flames.
  */
 #ifndef REPORTS_HTML_PRIVATE_H
 #define REPORTS_HTML_PRIVATE_H
@@ -19,7 +20,7 @@ struct html {
     bool waiting, folded, open,
         details; /* the heading waits for something that follows it; a section, a fold is open */
     bool drawn;  /* the section has a picture */
-    bool header; /* what stands before the first section is open */
+    bool header; /* the part above the first section is open */
     enum html_list list; /* which list is open */
     int numbers;         /* of ids: tables, heads, pictures */
     FILE *nav;           /* links to the sections, in memory */
@@ -29,16 +30,16 @@ struct html {
 /* At most `columns` columns of a text of any bytes, as HTML: control characters visible, the rest
  * escaped. */
 void html_text(FILE *out, const char *text, int columns);
-/* The same as a JSON string that may stand in a script element. */
+/* The same as a JSON string that is safe in a script element. */
 void html_json(FILE *out, const char *text, int columns);
 /* Writes the heading of a section that has none yet, and its entry in the navigation. */
 void html_open_section(struct page *page);
 void html_close_list(struct page *page);
-/* Both of these: every block that is no item of a list begins with it. */
+/* Does both. Every block that is not an item of a list begins with it. */
 void html_block(struct page *page);
 
-/* Opens <figure> and <svg> of that size: `about` is the conclusion, for those who do not see it.
- * Then the drawing; then svg_end(). */
+/* Opens <figure> and <svg> of that size. `about` is the conclusion of the picture in words, for
+ * readers who cannot see it. The drawing follows, then svg_end(). */
 __attribute__((format(printf, 6, 7))) void svg_begin(struct page *page, const char *kind,
                                                      const char *caption, double width,
                                                      double height, const char *about, ...);
@@ -47,11 +48,12 @@ enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 __attribute__((format(printf, 6, 7))) void svg_text(struct page *page, double x, double y,
                                                     enum svg_anchor anchor, const char *class,
                                                     const char *format, ...);
-/* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css)
- * and whatever font draws them; where not all do, with room for the ellipsis. 0: not even that. */
+/* Columns of a text that fit into `width` units in the bold letters of pictures (html.css), in any
+ * of the fonts that may draw them; a text that is cut leaves room for its ellipsis. 0: none fits.
+ */
 int svg_letters(const char *text, double width);
 void svg_line(struct page *page, double x1, double y1, double x2, double y2, const char *class);
-/* A rectangle; title: what a pointer over it says, NULL: nothing. */
+/* A rectangle; title: shown when a pointer is over it, or NULL. */
 void svg_rect(struct page *page, double x, double y, double width, double height, const char *class,
               const char *title);
 /* Dashes of one height from left to right, as the shortest path data there is: to a hundredth of a

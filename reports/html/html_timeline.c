@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every thread and stream does in a step: a row for each, time to the right. What is wide
- * enough to point at is a rectangle of its own, the rest one outline for each class, so that a page
- * has a bounded size.
+ * What every thread and stream does in a step: a row for each, time to the right. Spans that are
+ * wide enough to point at are rectangles of their own; the others are one outline for each class,
+ * so that a page has a bounded size.
  */
 #include <inttypes.h>
 #include <stdlib.h>

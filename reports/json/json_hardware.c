@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the hardware says in tacho-report/1: energy, power, clocks, the activity of units, and
- * counters of marked ranges.
+ * Hardware in tacho-report/1: energy, power, clocks, the activity of units, and counters of
+ * marked ranges.
  */
 #include "reports/json/json_private.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hands each call of a section to the format of its page.
+ * Passes each call of a section on to the format of its page.
  */
 #include "reports/page/page.h"
 

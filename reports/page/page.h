@@ -72,8 +72,8 @@ struct page_ops {
 int page_flush(const struct page *page);
 
 void page_title(struct page *page, const char *text); /* the verdict */
-/* What follows belongs under this heading; a section in which nothing follows leaves no trace.
- * folded: long, for those who want to know. */
+/* Begins a section. One in which nothing follows leaves no trace. folded: it is long; formats that
+ * can fold it do. */
 void page_section(struct page *page, const char *id, const char *heading, bool folded);
 void page_head(struct page *page, const char *text); /* of a part of a section */
 void page_card(struct page *page, const char *id,
@@ -82,8 +82,8 @@ void page_card(struct page *page, const char *id,
 void page_text(struct page *page, int indent, const char *text);
 void page_blank(struct page *page); /* a blank line, however often it is asked for */
 
-/* A line of items after a label. NULL: without one; "": goes on under the last one. Blanks before
- * the label are for lines. */
+/* A line of items after a label. NULL: without a label; "": continues the line above. Blanks before
+ * the label indent it on lines of a terminal. */
 void page_label(struct page *page, const char *label);
 __attribute__((format(printf, 2, 3))) void page_item(struct page *page, const char *format, ...);
 void page_end(struct page *page);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: a table of a report. On lines the name takes what is left, and a
- * page that gets wider takes more columns, in the order of the list.
+ * A table of a report. The reports print it in every format; the dashboard sorts and filters it. On
+ * lines of a terminal a wider page shows more columns, in the order of the list, and the name takes
+ * the columns that are left.
  */
 #ifndef REPORTS_TABLE_H
 #define REPORTS_TABLE_H
@@ -13,7 +14,7 @@
 
 #define REP_CELL 32
 #define REP_NAME 1200
-#define REP_ROWS 12 /* of a table, where the caller did not say */
+#define REP_ROWS 12 /* of a table whose caller gives no number */
 
 struct rep_column {
     const char *head;

@@ -156,8 +156,8 @@ static void ranges(struct page *page, const struct an_result *result)
 
 void rep_section_hardware(struct page *page, const struct an_result *result)
 {
-    if (!result->hardware
-             .reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
+    if (!result->hardware.reason) /* a run without GPUs has no line; the reason why a GPU was not
+                                     sampled is in trust and JSON */
         energy(page, &result->energy);
     for (size_t i = 0; i < result->hardware_gpu_count; i++) {
         one(page, &result->hardware_gpus[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: what the program counts, its peak, what is left of the machine, and whether it grows.
+ * Memory: what the program tracks, its peak, what is left of the machine, and whether it grows.
  */
 #include <inttypes.h>
 

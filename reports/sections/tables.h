@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: tables and words that a report prints and the dashboard shows in
- * its own way (sorted, filtered, beside a picture). Columns, units and names are the same in both.
+ * Tables and phrases that a report prints and the dashboard shows in its own way (sorted, filtered,
+ * beside a picture). Columns, units and names are the same in both.
  */
 #ifndef REPORTS_TABLES_H
 #define REPORTS_TABLES_H
@@ -9,8 +9,8 @@
 #include "analyzers/result/result.h"
 #include "reports/page/table.h"
 
-/* Each fills *t; the title is in `title` or static. Empty tables have count 0; why, the result's
- * part says. */
+/* Each fills *table; the title is in `title` or static. An empty table has count 0; the result has
+ * the reason. */
 void rep_table_ops(const struct an_result *result, struct rep_table *table,
                    char title[80]); /* rows: struct an_op */
 void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
@@ -20,10 +20,9 @@ void rep_table_roofline(const struct an_result *result,
 void rep_table_path_ops(const struct an_critical_path *path,
                         struct rep_table *table); /* struct an_path_op */
 
-/* What the i-th ceiling bounds in a picture of the roofline: "" the arithmetic of its type, "
- * products" what matrix products reach, "DRAM", "L3" ... of bytes. Of rows that say the same only
- * the highest counts. NULL: it is no roof, or does not count.
- */
+/* What the i-th ceiling bounds in a picture of the roofline: "" for the arithmetic of its type,
+ * " products" for the rate that matrix products reach, "DRAM", "L3" ... for bytes. Of ceilings with
+ * the same label only the highest is drawn. NULL: the ceiling is not a roof, or is not drawn. */
 const char *rep_ceiling_label(const struct an_result *result, size_t i);
 
 /* A class of the budget as the reports of this run call it. */

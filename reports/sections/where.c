@@ -157,7 +157,7 @@ const char *rep_ceiling_label(const struct an_result *result, size_t i)
     const struct an_ceiling *ceiling = &result->ceilings[i];
     const char *label = roof_label(ceiling);
     for (size_t other = 0; label && other < result->ceiling_count;
-         other++) { /* the highest of those that say the same, the first of equal ones */
+         other++) { /* the highest of those with one label, the first of equal ones */
         const struct an_ceiling *rival = &result->ceilings[other];
         bool alike = roof_label(rival) && !strcmp(roof_label(rival), label) &&
                      !strcmp(rival->dtype, ceiling->dtype);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report for a ticket: GitHub's Markdown. Long sections fold. What the profiled program named
- * comes out as text: in tables as code, elsewhere with every character escaped that Markdown, HTML
- * or GitHub (mentions, references, links, formulas) would make something of.
+ * The report for a ticket: GitHub's Markdown. Long sections fold. Names from the profiled program
+ * stay text: in tables they become code, elsewhere every character is escaped that Markdown, HTML
+ * or GitHub (mentions, references, links, formulas) would interpret.
  */
 #include <ctype.h>
 #include <math.h>

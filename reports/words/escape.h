@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: text that came from somewhere else, made safe to show, and its
- * width on a screen.
+ * Text from other programs, made safe to show, and its width on a screen.
  *
  * The buffers are the caller's; results are always terminated and never cut inside a character.
  */

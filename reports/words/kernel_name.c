@@ -41,8 +41,8 @@ static const char *past(const char *text)
     return text;
 }
 
-/* A part of a qualified name that says nothing: "(anonymous namespace)", "{lambda(float)#1}",
- * "operator()". */
+/* Is this part of a qualified name no help to a reader: "(anonymous namespace)",
+ * "{lambda(float)#1}", "operator()"? */
 static bool is_idle(const char *text, size_t length)
 {
     return !length || *text == ' ' || *text == '(' || *text == '{' || *text == '[' ||
@@ -50,8 +50,7 @@ static bool is_idle(const char *text, size_t length)
            (length >= 12 && !strncmp(text, "_GLOBAL__N__", 12));
 }
 
-/* One qualified name up to `stop` characters at its level: the last part that says something, and
- * where its template arguments are (NULL: it has none). */
+/* One qualified name: its last useful part, and its template arguments (NULL: it has none). */
 struct part {
     const char *name;
     size_t length;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: the names of C++ kernels, short enough to read.
+ * The names of C++ kernels, short enough to read.
  */
 #ifndef REPORTS_KERNEL_NAME_H
 #define REPORTS_KERNEL_NAME_H
@@ -10,12 +10,11 @@
 /* A demangled name without its result type, namespaces, parameters and inner template arguments:
  *
  *     void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
- * at::detail::Array<char*, 3> >(int,
- * ...) vectorized_elementwise_kernel<4, CUDAFunctor_add, Array>
+ * ...>(...) vectorized_elementwise_kernel<4, CUDAFunctor_add, ...>
  *
- * A lambda goes by the function around it. What is no C++ name stays as it is. `out` is terminated,
- * at most `size` bytes. The result may hold any byte that the name holds: neutralise it (escape.h).
- */
+ * A lambda has the name of the function around it. A name that is not C++ is copied. `out` is
+ * terminated, at most `size` bytes. The result may hold any byte that the name holds: neutralise it
+ * (escape.h). */
 void rep_kernel_name(char *out, size_t size, const char *name);
 
 #endif

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/ (tui.h is what the command includes): the data side. A thread of its own finds
- * the run, tails it, has it analysed at a bounded cost, and hands over models; the frame never
- * waits for it.
+ * Private to tui/: the data side. A thread of its own finds the run, follows it, has it analysed at
+ * a bounded cost, and publishes models; the frame never waits for it.
  *
- * A file is open only while it is read: whoever records the run can fold and move it at any time.
- * What happens to a run is not an error here but a message in the model: it ended, its recorder was
- * killed, its file was deleted, it was started again.
+ * A file is open only while it is read: its recorder can finish and move it at any time. Events of
+ * a run are not errors here but messages in the model: it ended, its recorder was killed, its file
+ * was deleted, it was started again.
  *
- * Cost, live: one poll a second reads what is new; an analysis covers so few of the newest slices
- * that it takes about TUI_ANALYSIS_MS of a core, and the next one waits until that is at most
- * TUI_ANALYSIS_SHARE of the time.
+ * Cost of a live run: one poll a second reads what is new. An analysis covers only as many of the
+ * newest slices as take about TUI_ANALYSIS_MS of a core, and the next one waits until that is at
+ * most TUI_ANALYSIS_SHARE of the time.
  */
 #ifndef TUI_DATA_H
 #define TUI_DATA_H
@@ -41,13 +40,12 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
                    struct tacho_error *err);
 /* Readable when a model waits. */
 int tui_data_fd(const struct tui_data *data);
-/* The newest model, or NULL when there is none that was not taken before. The caller frees it. */
+/* The newest model, or NULL when it was taken before. The caller frees it. */
 struct tui_model *tui_data_take(struct tui_data *data);
-/* Has the part before (-1) or behind (+1) the one that is analysed analysed; behind the last one:
- * the newest part again. Where all of the run is analysed there is no other part, and nothing
- * happens. */
+/* Has another part of the run analysed: the one before (-1) or after (+1) the present one; after
+ * the last one the newest part. Does nothing where the whole run is analysed. */
 void tui_data_move(struct tui_data *data, int parts);
-/* Looks again now, and analyses. */
+/* Reads and analyses now. */
 void tui_data_refresh(struct tui_data *data);
 /* Ends the thread. false: it is still busy with one long read; then the program has to end with
  * _exit. NULL is fine. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to tui/: what there is to show. The data side (data.c, a thread of its own) makes a
- * model, hands it over whole and never touches it again; views read it and nothing else. So a frame
- * always shows one moment.
+ * model, publishes it and never changes it again; views read it and nothing else. So a frame always
+ * shows one moment.
  *
- * What is tailed (steps, series) is there within a second of the event and covers the whole run;
- * `r` is the full analysis of the newest part of it, `window` says which. Ownership: everything
- * belongs to the model and lives until tui_model_free(). Texts come from the program that was
- * profiled and may hold any byte: tui_text neutralises them. No text here is NULL but where that is
- * said. Times: seconds since the run's start.
+ * Steps and series are read as they are recorded: they lag by a second at most and cover the whole
+ * run. `result` is the full analysis of a part of the run, which `window` names. Everything belongs
+ * to the model and lives until tui_model_free(). Texts come from the program that was profiled and
+ * may hold any byte: tui_text neutralises them. A text is NULL only where a comment says so. Times
+ * are seconds since the start of the run.
  */
 #ifndef TUI_MODEL_H
 #define TUI_MODEL_H
@@ -19,8 +19,7 @@ enum tui_run_state {
     TUI_OPENING, /* nothing was read yet; `r` is NULL */
     TUI_LIVE,    /* is being recorded */
     TUI_ENDED,   /* a finished or imported run, or one that ended while it was watched */
-    TUI_LOST, /* deleted or not readable any more: `message` says so, the rest is what was last seen
-               */
+    TUI_LOST,    /* deleted or unreadable, as `message` says; the rest is what was read last */
 };
 
 /* One counter track: loss, learning rate, queue depth, CPU, memory, power ... Names and units:
@@ -40,8 +39,7 @@ struct tui_model {
     uint64_t version; /* of the snapshot; grows */
     enum tui_run_state state;
     const char *run;     /* as messages name it */
-    const char *message; /* "": nothing to say; else one line: "the run ended: exit 0", "FILE:
-                            deleted: showing ..." */
+    const char *message; /* "", or one line: "the run ended: exit 0" */
     double now_s;        /* time of the snapshot in the run; of an ended run its end */
     double age_s;        /* since the newest thing that was read, of a live run; else 0 */
 
@@ -50,18 +48,16 @@ struct tui_model {
      * pictures.h says. */
     const struct an_step_point *step;
     size_t step_count;
-    int64_t steps_seen;     /* updates that ended: the most of any rank */
-    int64_t steps_expected; /* counter "steps_planned": what the run said it will make, 0: it did
-                               not say */
-    int64_t last_index;     /* index of the newest step; -1: none */
+    int64_t steps_seen;                    /* updates that ended: the most of any rank */
+    int64_t steps_expected;                /* counter "steps_planned"; 0: not known */
+    int64_t last_index;                    /* index of the newest step; -1: none */
     double recent_ms, recent_tokens_per_s; /* of the newest steps (at most TUI_RECENT of a rank):
                                               median; sum over ranks. NAN */
     const struct tui_series *series;       /* by name, then rank */
     size_t series_count;
     int64_t slices; /* rows recorded so far */
 
-    /* analysed; NULL until the first analysis is done (first frame), then `r_reason` says what is
-     * under way or why not */
+    /* analysed; NULL until the first analysis is done: then `result_reason` says why */
     const struct an_result *result;
     const char *result_reason;
     const char *window;  /* "the whole run", "steps 421 to 450 of 450" */
@@ -84,8 +80,8 @@ void tui_model_free(struct tui_model *model); /* NULL is fine */
 /* Copies a text to *end of a block that is large enough, and moves *end behind it. */
 const char *tui_model_text(char **end, const char *text);
 
-/* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with
- * evaluations and what else stands between steps); NAN: not known, or the run is over. */
+/* Seconds until the planned steps are done, at the pace of the newer half of the steps (with
+ * evaluations and anything else between them); NAN: not known, or the run is over. */
 double tui_model_left_s(const struct tui_model *model);
 /* The series of that name, of the first rank that has it; NULL: none. */
 const struct tui_series *tui_model_series(const struct tui_model *model, const char *name);

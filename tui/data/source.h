@@ -28,8 +28,8 @@ struct tui_source {
     bool (*recorded)(void *ctx, const struct tui_found *f);
     /* The run is over: has another one begun that is to be shown instead? Fills *f then. */
     bool (*next)(void *ctx, struct tui_found *f);
-    /* The newest part with about so many slices that ends at `until` (ns; 0: at the end of the
-     * run); slices 0: all of it. */
+    /* Analyses a part of about `slices` slices that ends at `until` (ns; 0: the end of the run);
+     * slices 0: the whole run. */
     int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err);
     void (*release)(struct an_result *r);

@@ -15,8 +15,8 @@ struct tui_tail;
 struct tui_tail *tui_tail_new(void); /* NULL: no memory */
 void tui_tail_free(struct tui_tail *tail);
 
-/* Reads what was written since the last call, at most about so many rows. 1: there is more; 0: no
- * more; or a TACHO_E* code. The tables are the same file's as in the calls before. */
+/* Reads what was written since the last call, about `rows` rows at most. 1: there is more; 0: no
+ * more; or a TACHO_E* code. The reader is of the same file in every call. */
 int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows);
 
 /* Steps of which an analysis saw the parts get their class_ms. */

@@ -27,8 +27,8 @@ void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0,
 
 /* ---- bars ---------------------------------------------------------------------------------------------------------------- */
 
-/* A bar of `columns` cells at fraction 1 from (row, column) on; what is above 0 can be seen.
- * Returns the cells written. */
+/* A bar from (row, column) on that has `columns` cells at fraction 1; any fraction above 0 is
+ * visible. Returns the cells written. */
 int tui_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
             double fraction, enum tui_style style);
 /* The column of a cell filled from below: fraction 0 (blank) to 1. */
@@ -60,7 +60,7 @@ struct tui_range {
 };
 bool tui_range_of(const double *value, size_t count, struct tui_range *out);
 
-/* Makes the ends of a picture that grows round, so that it stands still while its values change a
+/* Rounds the ends of a picture that grows, so that it does not move while its values change a
  * little. */
 void tui_range_settle(struct tui_range *range);
 
@@ -70,10 +70,9 @@ struct tui_samples {
     const double *start; /* where each begins, ascending; NULL: 0, 1, 2 ... */
     size_t count;
     double low, high; /* ends of the picture */
-    double end;       /* where the last value ends: behind it nothing is drawn */
+    double end;       /* where the last value ends: nothing is drawn after it */
 };
-/* Values side by side in a picture that has room for `slots` of them; all of it blank where they
- * are none. */
+/* Values side by side in a picture that has room for `slots` of them. */
 struct tui_samples tui_samples_of(const double *value, size_t count, double slots);
 /* Room for `count` values that become more (`grows`): it doubles when it is full, so that all
  * between stay where they are. */

@@ -325,7 +325,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
         size_t length = strcspn(line, "\n");
         if (index >= state->top &&
             index - state->top <
-                area.rows) /* the last one leaves room for what says that there are more */
+                area.rows) /* the last row leaves room for the note that there are more */
             page_line(cells,
                       index - state->top == area.rows - 1
                           ? tui_left(area, area.columns - tui_width(cells, more))

@@ -20,7 +20,7 @@ int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int co
 /* Bytes of the text up to the blank at which a line of `columns` breaks, or its end. *next: where
  * the following line begins; 0: not even one character fits. */
 size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next);
-/* Rows that it would take in so many columns. */
+/* Rows that a paragraph takes in `columns` columns. */
 int tui_paragraph_rows(const struct tui_cells *cells, int columns, const char *text);
 
 /* One row of items after a label; an item that does not fit any more is left out whole. */
@@ -41,7 +41,7 @@ int tui_item_room(struct tui_line *line, int columns);
  * only that it is not known. */
 int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const char *what,
                const char *reason);
-/* Where there is no analysis yet it says why, and returns NULL. */
+/* Returns the analysis. Without one, draws the reason and returns NULL. */
 const struct an_result *tui_result(struct tui_cells *cells, struct tui_rect area,
                                    const struct tui_model *model);
 
@@ -75,8 +75,8 @@ struct tui_curve {
     const double *time_s; /* of each; belongs to `value` */
     size_t count;
     double last, low, high; /* of the finite ones */
-    double now_s, room_s;   /* until when, and for how long the picture has room: the same for all
-                               that stand above each other */
+    double now_s, room_s;   /* end of the time axis so far, and of the picture: the same for all
+                               curves of a view */
 };
 bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
                   struct tui_curve *out);
@@ -89,7 +89,7 @@ const struct tui_series *tui_lowest_series(const struct tui_model *model, const 
                                            int place, size_t *count);
 /* Seconds of the run as the text of an axis: "1.5 s". */
 const char *tui_seconds(char *buf, double seconds);
-/* Whose counter it is, where several have it: behind its label. */
+/* Appends the owner of the counter to the label, where several have it. */
 void tui_curve_owner(const struct tui_model *model, const struct tui_series *series,
                      struct tui_curve *curve);
 /* One row: label, sparkline, newest value. */

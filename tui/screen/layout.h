@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: where things stand. Pure: the same size gives the same rectangles. Every
- * rectangle lies inside of the screen, no two of them share a cell, and the header has its row on
- * the smallest of screens.
+ * Private to tui/: the places of the parts of a screen. The same size always gives the same
+ * rectangles. Every rectangle lies inside the screen, no two of them share a cell, and the header
+ * has its row on the smallest of screens.
  */
 #ifndef TUI_LAYOUT_H
 #define TUI_LAYOUT_H
 
 #include "tui/screen/view.h"
 
-/* From the top: header, verdict, rule, body (the view), rule, message, keys. What has no room has 0
- * rows; the order in which they come with more rows: header, verdict, keys, body, message, rules.
- */
+/* From the top: header, verdict, rule, body (the view), rule, message, keys. A part without room
+ * has 0 rows. As a screen gets higher they appear in this order: header, verdict, keys, body,
+ * message, rules. */
 struct tui_layout {
     struct tui_rect header, verdict, rule, body, rule2, message, keys;
 };

@@ -25,7 +25,7 @@ struct tui_list {
                             name, ' ' behind the last */
 };
 
-/* Draws head and rows into the rectangle, the last row says what is filtered and sorted. Brings the
+/* Draws head and rows into the rectangle; the last row says what is filtered and sorted. Limits the
  * state to what exists. Returns the row under the cursor; NULL: there is none. */
 const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
                            const struct tui_list *list, struct tui_view_state *state);

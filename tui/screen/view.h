@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to tui/: what a view is. A view is one file view_NAME.c that defines one `const struct
- * tui_view` and one row in tui_views (views.c). It draws a model into a rectangle of cells, and
- * that is all it can do: no terminal, no file, no clock. The same draw serves the terminal,
+ * tui_view`, and one row in tui_views (tui/views.c). It draws a model into a rectangle of cells and
+ * nothing else: it knows no terminal, no file and no clock. The same draw serves the terminal,
  * --batch, the export key and the tests.
  *
  * draw() is called with rectangles of every size from 1x1 on, with a model that has no analysis yet
- * (model->result NULL: show model->result_reason), and with parts that are absent (say the part's
- * reason). It clears nothing: the rectangle is blank.
+ * (model->result NULL: show model->result_reason), and with parts that are absent (show the reason
+ * of the part). It clears nothing: the rectangle is blank.
  *
- * Keys: the frame takes what is the same everywhere (quit, help, views, pause, export, theme). The
- * rest goes to the view's key(), if it has one; what that refuses moves the fields of the state as
- * `enum tui_key` says. draw() then brings the state back to what exists: it may lower `cursor`,
- * `top`, `column`, change `pan`, and sets `seek` to 0; a tree takes `open` as the wish to fold or
- * unfold the row under the cursor, and sets it back. It changes nothing else.
+ * Keys: those that mean the same in all views (quit, help, views, pause, export, theme) never reach
+ * a view. The others go to the view's take(), if it has one. A key that take() refuses changes the
+ * state as `enum tui_key` says. draw() then limits the state to what exists: it may lower `cursor`,
+ * `top` and `column`, change `pan`, and sets `seek` to 0. A tree reads `open` as the wish to fold
+ * or unfold the row under the cursor, and resets it. draw() changes nothing else.
  */
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
@@ -21,8 +21,8 @@
 #include "tui/data/model.h"
 #include "tui/screen/cells.h"
 
-/* Keys that are not characters; characters come as their code point. Behind: what the frame does to
- * the state where the view has no use of its own for the key. */
+/* Keys that are not characters; a character is its code point. The comments say what a key does to
+ * the state of a view that has no use of its own for it. */
 enum tui_key {
     TUI_KEY_UP = 0x110000, /* k: cursor - 1 */
     TUI_KEY_DOWN,          /* j: cursor + 1 */
@@ -70,7 +70,7 @@ struct tui_view {
     char key;          /* '1' .. '9', then letters that are free: see the frame's keys in keys.c */
     const char *name;  /* "overview": title, --view */
     const char *brief; /* "over": on the key bar, at most 5 letters */
-    const char *help;  /* one line: what it tells */
+    const char *help;  /* one line: what it shows */
     const char *keys;  /* lines for the ? overlay: "m       sort by ...\n"; NULL: none of its own */
     bool searches;     /* has rows that filter and search apply to */
     void (*draw)(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
@@ -80,8 +80,8 @@ struct tui_view {
 
 /* ---- for views --------------------------------------------------------------------------------------------------------------- */
 
-/* Rows of a panel that stand above each other (layout.c): those that do not fit are left out whole,
- * the least important first; what is over goes to those that can use it. */
+/* Panels above each other (layout.c). Panels that do not fit are left out whole, the least
+ * important first. Rows that are left go to the panels that can use them. */
 struct tui_panel {
     int least, most; /* rows it needs, rows it can use */
     int importance;  /* higher stays longer */
@@ -98,7 +98,7 @@ void tui_panels_draw(struct tui_cells *cells, struct tui_rect area, struct tui_p
 bool tui_holds(const char *text, const char *words);
 /* A choice among `count` (above 0) that goes round in both directions. state.c */
 int tui_wrap(int wish, size_t count);
-/* Brings cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
+/* Limits cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
 void tui_state_clamp(struct tui_view_state *state, int rows, int shown);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: what is held for what, the peak beside what the machine has, whether it grows.
+ * Memory: what is held for what, the peak compared with the capacity of the machine, and whether
+ * it grows.
  */
 #include <math.h>
 #include <stdlib.h>

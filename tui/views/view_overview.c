@@ -252,7 +252,7 @@ static void healthy(struct tui_cells *cells, struct tui_rect area, const struct 
                       text);
 }
 
-#define ACTION_AT 20 /* column, behind number and id; narrow: on a row of its own */
+#define ACTION_AT 20 /* column, after number and id; narrow: on a row of its own */
 #define WIDE      60
 
 static int gain_columns(const struct tui_cells *cells, const struct an_finding *finding,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roofline: log-log, a letter for each op, and beside it the table that says what the letters are,
- * by time.
+ * The roofline: log-log, a letter for each operation, and beside it a table by time that explains
+ * the letters.
  */
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static double key_share(const void *row)
 {
     const struct an_roofline_point *point = row;
     return point->attainable_flops > 0 ? -point->achieved_flops / point->attainable_flops
-                                       : NAN; /* what is farthest below its roof */
+                                       : NAN; /* farthest below its roof first */
 }
 static const struct tui_order orders[] = {
     {0, key_time}, {4, key_share}, {2, key_achieved}, {1, key_intensity}, {-1, NULL}};
