@@ -275,6 +275,8 @@ static void loop(struct app *app)
     }
 }
 
+/* Writing the options may fail without a word: they are a convenience. When the thread of the
+ * data side does not end in time, the program ends around it. */
 int tui_run(const struct tui_source *source, const struct tui_options *options,
             struct tacho_error *err)
 {

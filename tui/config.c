@@ -65,6 +65,8 @@ void tui_config_read(struct tui_ui *ui)
         fclose(file);
 }
 
+/* Reads the file again before writing it, so that another dashboard's options survive, and
+ * renames a new file over it, so that no reader sees half of one. */
 int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *path, size_t size)
 {
     char folder[PATH_MAX], fresh[PATH_MAX + 16];

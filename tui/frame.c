@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "reports/words/escape.h"
 #include "reports/words/number.h"
 #include "reports/words/phrase.h"
 #include "tacho_error.h"
@@ -313,6 +314,7 @@ static void draw_keys(struct tui_cells *cells, struct tui_rect area, const struc
         tui_text(cells, area, 0, column, TUI_KEY, "q");
 }
 
+/* The prompt takes the place of the keys. */
 static void draw_prompt(struct tui_cells *cells, struct tui_rect area, const struct tui_ui *ui)
 {
     int column = tui_text(cells, area, 0, 0, TUI_KEY,
@@ -327,6 +329,7 @@ struct help {
     int line, top;
 };
 
+/* Draws one line of help if it is visible, and counts it in any case. */
 static void help_line(struct help *help, enum tui_style style, const char *text, size_t bytes)
 {
     if (help->line >= help->top)
@@ -370,6 +373,7 @@ static int help_draw(struct tui_cells *cells, struct tui_rect area, const struct
     return help.line;
 }
 
+/* Lays the help out once without drawing, to learn how far it may scroll. */
 static void draw_help(struct tui_cells *cells, struct tui_rect area, struct tui_ui *ui)
 {
     int lines = help_draw(cells, (struct tui_rect){0, 0, 0, 0}, ui);
@@ -406,6 +410,7 @@ struct tui_layout tui_frame_layout(const struct tui_cells *cells, const struct t
     return tui_layout(cells->rows, cells->columns, *ui->note || *model->message, verdict);
 }
 
+/* Draws all parts in the order in which they lie on the screen. */
 void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, struct tui_ui *ui)
 {
     model = model ? model : &nothing;
@@ -432,26 +437,7 @@ void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, stru
 
 /* ---- as text ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Writes a code point as UTF-8. */
-static void put_glyph(uint32_t glyph, FILE *out)
-{
-    if (glyph < 0x80) {
-        fputc((int)glyph, out);
-    } else if (glyph < 0x800) {
-        fputc((int)(0xc0 | glyph >> 6), out);
-        fputc((int)(0x80 | (glyph & 0x3f)), out);
-    } else if (glyph < 0x10000) {
-        fputc((int)(0xe0 | glyph >> 12), out);
-        fputc((int)(0x80 | (glyph >> 6 & 0x3f)), out);
-        fputc((int)(0x80 | (glyph & 0x3f)), out);
-    } else {
-        fputc((int)(0xf0 | glyph >> 18), out);
-        fputc((int)(0x80 | (glyph >> 12 & 0x3f)), out);
-        fputc((int)(0x80 | (glyph >> 6 & 0x3f)), out);
-        fputc((int)(0x80 | (glyph & 0x3f)), out);
-    }
-}
-
+/* The end of a row without the blanks after it. */
 static int row_end(const struct tui_cells *cells, int row)
 {
     int end = cells->columns;
@@ -471,14 +457,17 @@ int tui_cells_print(const struct tui_cells *cells, bool trim, FILE *out)
         for (int column = 0; column < end; column++) {
             uint32_t glyph =
                 cells->cell[(size_t)row * (size_t)cells->columns + (size_t)column].glyph;
+            char text[4];
             if (glyph)
-                put_glyph(glyph, out);
+                fwrite(text, 1, rep_encode(text, (long)glyph), out);
         }
         fputc('\n', out);
     }
     return ferror(out) ? TACHO_EIO : 0;
 }
 
+/* Draws the view on a surface that is high enough for any of them, and gives its state back
+ * unchanged. */
 int tui_frame_export(const struct tui_model *model, struct tui_ui *ui, int columns, FILE *out)
 {
     struct tui_cells cells = {.glyphs = ui->glyphs};

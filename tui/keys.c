@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "reports/words/compare.h"
+#include "reports/words/escape.h"
 #include "tui/tui.h"
 #include "tui/views.h"
 #include "tui/views/view_list.h"
@@ -43,6 +44,7 @@ void tui_ui_init(struct tui_ui *ui)
 
 /* ---- the prompt ------------------------------------------------------------------------------------------------------------------ */
 
+/* Removes the last character of the input, which may be several bytes. */
 static void cut_last(char *text)
 {
     size_t length = strlen(text);
@@ -55,15 +57,10 @@ static void cut_last(char *text)
 /* Appends a code point to the input as UTF-8, if all of it fits. */
 static void append(char text[TUI_WORDS], int code)
 {
-    size_t used = strlen(text);
-    unsigned char bytes[4];
-    size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    char bytes[4];
+    size_t used = strlen(text), length = rep_encode(bytes, code);
     if (used + length >= TUI_WORDS)
         return;
-    for (size_t i = length; i-- > 1; code >>= 6)
-        bytes[i] = (unsigned char)(0x80 | (code & 0x3f));
-    bytes[0] = (unsigned char)(mark[length == 1 ? 0 : length] | code);
     memcpy(text + used, bytes, length);
     text[used + length] = 0;
 }
@@ -102,6 +99,7 @@ static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt 
 
 /* ---- state of a view ------------------------------------------------------------------------------------------------------------- */
 
+/* Adds within 0..INT_MAX: keys cannot make the cursor overflow. */
 static int add(int value, int change)
 {
     long long sum = (long long)value + change;
@@ -328,6 +326,8 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
     }
 }
 
+/* A key goes to the first that has a use for it: prompt, help, screen, letters of views, the
+ * view itself, its state. */
 enum tui_action tui_ui_key(struct tui_ui *ui, int key)
 {
     const struct tui_view *view = tui_views[ui->view];

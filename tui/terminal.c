@@ -59,6 +59,7 @@ bool tui_has_terminal(void)
  * part of it. */
 static const char whole_region[] = "\0337\033[r\0338";
 
+/* Called by tputs() for each byte of a capability. */
 static int keep_byte(int byte)
 {
     if (terminal.reset_bytes < sizeof terminal.reset)
@@ -160,7 +161,7 @@ static void catch_signals(void)
         sigaction(crashing[i], &crash, &terminal.before_crash[i]);
 }
 
-/* Puts the handlers of before back. */
+/* Restores the earlier handlers. */
 static void release_signals(void)
 {
     alarm(0);
@@ -173,6 +174,7 @@ static void release_signals(void)
 
 /* ---- opening, closing ------------------------------------------------------------------------------------------------------------ */
 
+/* Every failure to open a terminal has the same hint. */
 static int not_a_terminal(struct tacho_error *err, const char *what)
 {
     return tacho_fail(err, TACHO_ENOTSUP,
@@ -180,6 +182,7 @@ static int not_a_terminal(struct tacho_error *err, const char *what)
                       "top: %s", what);
 }
 
+/* Asks before ncurses starts whether the terminal can place the cursor: no view works without. */
 int tui_terminal_open(struct tacho_error *err)
 {
     static bool registered;
@@ -451,6 +454,7 @@ static bool fit_shown(const struct tui_cells *cells)
     return true;
 }
 
+/* Shows one cell; a style that does not exist is drawn as normal text. */
 static void put_cell(int row, int column, const struct tui_cell *shown)
 {
     wchar_t text[2] = {(wchar_t)shown->glyph, 0};
@@ -469,6 +473,8 @@ static int bytes_of(uint32_t glyph)
     return 1 + (glyph >= 0x80) + (glyph >= 0x800);
 }
 
+/* Writes only cells that changed, and counts the bytes that they cost, so that a slow line is
+ * not flooded. */
 int tui_terminal_show(const struct tui_cells *cells)
 {
     int bytes = 0, style = -1;

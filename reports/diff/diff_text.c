@@ -138,11 +138,9 @@ static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
     const char *sign = pct > 0 ? "+" : "", *note = "";
     if (!diff_gate->failed && pct > diff_gate->fail_above_pct)
         note = ", which is not significant";
-    page_label(page, "Limit");
-    page_item(page, "%s: the step may be %s %% longer, it is %s%s %%%s",
+    page_line(page, "Limit", "%s: the step may be %s %% longer, it is %s%s %%%s",
               diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct), sign,
               NUMBER_TEXT(pct), note);
-    page_end(page);
 }
 
 /* Is the row worth a line? Classes that neither run spent time in are left to JSON. */
@@ -197,9 +195,7 @@ static void head(struct page *page, const struct an_diff *diff,
     side(page, "GOOD", &diff->good, diff);
     side(page, "BAD", &diff->bad, diff);
     if (diff->note) {
-        page_label(page, "Note");
-        page_item(page, "%s", diff->note);
-        page_end(page);
+        page_line(page, "Note", "%s", diff->note);
     }
     scaling(page, diff);
     page_label(page, "Sure");
@@ -237,6 +233,8 @@ static void write_table(struct page *page, const char *title, const struct an_di
 #define TABLE(p, title, rows, n, list) \
     write_table(p, title, rows, n, list, sizeof list / sizeof *list)
 
+/* One table for each kind of name, in the order in which the analysis sorted them, then the
+ * names that only one of the runs has. */
 int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
                   const struct rep_options *options, FILE *out)
 {

@@ -86,6 +86,7 @@ static void list(struct page *page, enum html_list kind)
     html->list = kind;
 }
 
+/* The verdict is the heading of the document. */
 static void title(struct page *page, const char *text)
 {
     html_block(page);

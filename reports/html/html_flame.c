@@ -100,6 +100,7 @@ static void draw_row(const struct flame *flame, size_t i)
     fputs("</g>\n", flame->page->out);
 }
 
+/* Parents precede their children in a flame graph, so one pass gives every row its place. */
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption)
 {
     struct flame drawing = {.page = page, .flame = flame};

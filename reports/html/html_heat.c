@@ -40,6 +40,7 @@ static double value(const struct map *map, size_t rank, size_t column)
     return known ? sum / (double)known : NAN;
 }
 
+/* The colour of a value, 0 for the lowest; -1: the value is not known. */
 static int level(const struct map *map, double ms)
 {
     if (!isfinite(ms))

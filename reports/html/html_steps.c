@@ -51,6 +51,7 @@ static void bar(struct page *page, const struct an_result *result, const struct 
     }
 }
 
+/* The classes that have a part of the bar, as bits. */
 static unsigned used_classes(const struct an_budget *budget)
 {
     unsigned used = 0;
@@ -65,6 +66,7 @@ struct distance {
     double points; /* sum over the classes */
 };
 
+/* How far the shares of a device are from the mean, in points summed over the classes. */
 static double distance(const struct an_budget *budget, const struct an_budget *mean)
 {
     double sum = 0;
@@ -74,6 +76,7 @@ static double distance(const struct an_budget *budget, const struct an_budget *m
     return sum;
 }
 
+/* Devices that differ most come first; equal ones by number. */
 static int farthest(const void *left, const void *right)
 {
     const struct distance *first = left, *second = right;
@@ -107,6 +110,8 @@ static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
     return count;
 }
 
+/* One bar for the mean of all devices and, for several devices, one for each, or for those that
+ * differ most from the mean. */
 void html_budget(struct page *page, const struct an_result *result)
 {
     size_t device[BARS_MOST], devices = chosen(result, device);
@@ -304,6 +309,8 @@ static void trend_legend(struct page *page, const struct an_result *result)
                 ranks - RANKS_MOST);
 }
 
+/* One line for each of the first ranks. The scale ends at four times the 95th percentile at
+ * most: a longer step is drawn at the upper edge. */
 void html_trend(struct page *page, const struct an_result *result)
 {
     struct trend trend = {.left = 80,

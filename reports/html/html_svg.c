@@ -15,6 +15,8 @@
 
 #define TEXT_COLUMNS 200
 
+/* The figure is labelled twice for readers who do not see it: the caption names it, and the
+ * title inside the picture says what it shows. */
 void svg_begin(struct page *page, const char *kind, const char *caption, double width,
                double height, const char *about, ...)
 {
@@ -160,7 +162,7 @@ char svg_class_letter(int class)
 void svg_legend(struct page *page, unsigned used, const char *const name[AN_CLASS_COUNT])
 {
     fputs("<ul class=\"legend\">\n", page->out);
-    for (int class = 0; class < AN_CLASS_COUNT; class++)
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
         if (used >> class & 1) {
             svg_key(page, 'c', class);
             fprintf(page->out, "%c ", svg_class_letter(class));

@@ -9,6 +9,7 @@
 
 #include "reports/words/escape.h"
 
+/* Escapes what HTML gives a meaning to, in text and in attributes. */
 void html_text(FILE *out, const char *text, int columns)
 {
     char clean[PAGE_TEXT];
@@ -35,6 +36,7 @@ void html_text(FILE *out, const char *text, int columns)
         }
 }
 
+/* Escapes by number what could end a script element, so that the text is safe there too. */
 void html_json(FILE *out, const char *text, int columns)
 {
     char clean[PAGE_TEXT];

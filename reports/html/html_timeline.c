@@ -187,6 +187,8 @@ static unsigned draw(struct page *page, const struct an_timeline_step *step, boo
     return used;
 }
 
+/* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
+ * the note below depend on it. */
 void html_timeline(struct page *page, const struct an_result *result)
 {
     const struct an_timeline *timeline = &result->timeline;

@@ -80,6 +80,7 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
     rep_close(writer);
 }
 
+/* The shares of the classes; the keys end in _pct. */
 static void put_classes(struct rep_writer *writer, const struct an_budget *budget)
 {
     for (int class = 0; class < AN_CLASS_COUNT; class ++) {
@@ -408,6 +409,7 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
     rep_close(writer);
 }
 
+/* The order of the sections is part of the schema. */
 int rep_json_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
     struct rep_writer writer, *w = &writer;

@@ -77,6 +77,7 @@ static void put_ceiling(struct rep_writer *writer, const struct an_ceiling *ceil
     rep_close(writer);
 }
 
+/* Ceilings are known without a capture of the device; points are not. */
 void rep_json_roofline(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open(writer, "roofline");

@@ -25,6 +25,7 @@
 #define BAR_LEAST     8
 #define BAR_MOST      50
 
+/* Ends the line; blanks that were held back are dropped. */
 static void new_line(struct page *page)
 {
     fputc('\n', page->out);
@@ -32,6 +33,7 @@ static void new_line(struct page *page)
     page->blanks = 0;
 }
 
+/* Holds blanks back until something follows them. */
 static void spaces(struct page *page, int count)
 {
     if (count > 0) {
@@ -51,6 +53,7 @@ static void put(struct page *page, const char *text)
     page->gap = false;
 }
 
+/* A blank line, but never two in a row. */
 static void blank(struct page *page)
 {
     if (!page->gap)
@@ -101,6 +104,7 @@ static void flow(struct page *page, int indent, const char *text)
     }
 }
 
+/* A text of its own, broken into lines. */
 static void paragraph(struct page *page, int indent, const char *text)
 {
     char clean[PAGE_TEXT];

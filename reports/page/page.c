@@ -53,21 +53,36 @@ void page_label(struct page *page, const char *label)
     page->ops->label(page, label);
 }
 
-void page_item(struct page *page, const char *format, ...)
+static void print_item(struct page *page, const char *format, va_list arguments)
 {
     char text[PAGE_TEXT];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     page->ops->item(page, text);
     page->joined = true;
+}
+
+void page_item(struct page *page, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_item(page, format, arguments);
+    va_end(arguments);
 }
 
 void page_end(struct page *page)
 {
     page->ops->end(page);
     page->joined = false;
+}
+
+void page_line(struct page *page, const char *label, const char *format, ...)
+{
+    va_list arguments;
+    page_label(page, label);
+    va_start(arguments, format);
+    print_item(page, format, arguments);
+    va_end(arguments);
+    page_end(page);
 }
 
 void page_entry(struct page *page, size_t number, const char *id, const char *gain,

@@ -87,6 +87,9 @@ void page_blank(struct page *page); /* a blank line, however often it is asked f
 void page_label(struct page *page, const char *label);
 __attribute__((format(printf, 2, 3))) void page_item(struct page *page, const char *format, ...);
 void page_end(struct page *page);
+/* All three of them: a line of one item. */
+__attribute__((format(printf, 3, 4))) void page_line(struct page *page, const char *label,
+                                                     const char *format, ...);
 
 /* One of a numbered list of things to do, which has a card of that id further down. */
 void page_entry(struct page *page, size_t number, const char *id, const char *gain,

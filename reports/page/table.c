@@ -14,6 +14,7 @@ void rep_table_write(struct page *page, const struct rep_table *table)
         page->ops->table(page, table);
 }
 
+/* What the table itself says comes before what the page says. */
 size_t rep_table_most(const struct page *page, const struct rep_table *table)
 {
     size_t most = table->most;

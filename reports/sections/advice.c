@@ -137,6 +137,7 @@ static void cores(struct page *page, const struct an_core_use *cores)
         percent(page, "sharing them made its work longer by", &cores->slowdown_pct);
 }
 
+/* First how far the replay can be trusted, then what it predicts. */
 void rep_section_advice(struct page *page, const struct an_result *result)
 {
     const struct an_advice *advice = &result->advice;

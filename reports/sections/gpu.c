@@ -82,9 +82,7 @@ static bool any_known(const struct an_result *result, size_t offset)
 /* Reason of a value that no device has. */
 static void none_known(struct page *page, const char *label, const char *what, const char *reason)
 {
-    page_label(page, label);
-    page_item(page, "%s not known: %.300s", what, rep_or(reason, ""));
-    page_end(page);
+    page_line(page, label, "%s not known: %.300s", what, rep_or(reason, ""));
 }
 
 void rep_section_devices(struct page *page, const struct an_result *result)
@@ -153,10 +151,9 @@ static void launches(struct page *page, const struct an_launches *launches)
                   launches->short_pct.value);
     page_end(page);
     for (size_t i = 0; i < launches->row_count && i < 4; i++) {
-        page_label(page, i ? "" : "  by call");
-        page_item(page, "%.120s %" PRId64 " times, %s", launches->rows[i].name,
-                  launches->rows[i].count, TIME_TEXT((double)launches->rows[i].host_ns));
-        page_end(page);
+        page_line(page, i ? "" : "  by call", "%.120s %" PRId64 " times, %s",
+                  launches->rows[i].name, launches->rows[i].count,
+                  TIME_TEXT((double)launches->rows[i].host_ns));
     }
 }
 

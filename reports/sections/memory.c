@@ -14,6 +14,7 @@ static void count_item(struct page *page, const char *name, struct an_count byte
         page_item(page, "%s %s", name, BYTES_TEXT((double)bytes.value));
 }
 
+/* Worth an item only where growth is more than noise. */
 static void growth_item(struct page *page, const char *what, const struct an_growth *growth)
 {
     if (growth->grows)

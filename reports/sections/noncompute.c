@@ -117,6 +117,7 @@ static const struct an_absent *longest(const struct an_result *result)
     return most;
 }
 
+/* Causes are shown for one row only, the one with most time: they are similar on all devices. */
 void rep_section_noncompute(struct page *page, const struct an_result *result)
 {
     char title[160], name[REP_NAME];
@@ -139,9 +140,7 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
                   "behind a call that waited");
     if (result->absent[0].device.valid && !result->absent[0].part_ns[0].valid) {
         page_blank(page);
-        page_label(page, "Split");
-        page_item(page, "not known: %.300s", result->absent[0].part_ns[0].reason);
-        page_end(page);
+        page_line(page, "Split", "not known: %.300s", result->absent[0].part_ns[0].reason);
     }
     if (!absent)
         return;

@@ -196,6 +196,7 @@ static size_t find_hand_overs(const struct an_path_step *step, struct hand_over 
     return count;
 }
 
+/* The rows of the table need the step beside the segment, so they are made here. */
 void rep_section_path_step(struct page *page, const struct an_result *result)
 {
     const struct an_path_step *step = &result->critical_path.step;

@@ -12,12 +12,11 @@
 #include "reports/words/compare.h"
 #include "reports/words/phrase.h"
 
+/* Says why there is no picture. */
 static void not_drawn(struct page *page, const char *label, const char *reason)
 {
     page_blank(page);
-    page_label(page, label);
-    page_item(page, "not known: %.300s", reason);
-    page_end(page);
+    page_line(page, label, "not known: %.300s", reason);
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------- */

@@ -108,11 +108,10 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
 static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
     if (ranks->uneven.found) {
-        page_label(page, "Uneven data");
-        page_item(page, "rank %" PRId64 " gets most: %s %s a step, %s times the mean",
-                  ranks->uneven.rank, NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
+        page_line(page, "Uneven data",
+                  "rank %" PRId64 " gets most: %s %s a step, %s times the mean", ranks->uneven.rank,
+                  NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
                   DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
-        page_end(page);
     }
     if (!ranks->experts.reason) {
         page_label(page, "Experts");
@@ -162,6 +161,7 @@ static void clock_line(struct page *page, const struct an_clocks *clocks)
     page_end(page);
 }
 
+/* Most own time first; equal ranks by number. */
 static int slower_first(const void *left, const void *right)
 {
     const struct an_rank_row *first = *(const struct an_rank_row *const *)left,
@@ -197,9 +197,7 @@ void rep_section_ranks(struct page *page, const struct an_result *result)
     if (!ranks->reason)
         straggler_line(page, ranks);
     if (ranks->missing) {
-        page_label(page, "Missing");
-        page_item(page, "%.300s", ranks->missing);
-        page_end(page);
+        page_line(page, "Missing", "%.300s", ranks->missing);
     }
     if (!ranks->reason)
         exchange_lines(page, ranks);

@@ -61,6 +61,8 @@ static void ratio_item(struct page *page, const char *name, struct an_value rati
         page_item(page, "%s %.1f %%%s", name, 100 * ratio.value, note);
 }
 
+/* MFU is shown in the conventions that differ for this model. Where too few FLOPs are known
+ * there is no MFU, and the sums say that they are of a part. */
 void rep_section_utilization(struct page *page, const struct an_result *result)
 {
     const struct an_utilization *utilization = &result->utilization;
@@ -157,6 +159,7 @@ static size_t alike(const struct an_result *result, size_t i)
     return count;
 }
 
+/* The first eight counters; equal ones of several ranks are shown once. */
 void rep_section_series(struct page *page, const struct an_result *result)
 {
     char others[40];

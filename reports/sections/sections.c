@@ -63,6 +63,7 @@ static void write_row(struct page *page, const struct an_result *result,
     section->write(page, result);
 }
 
+/* A row without an id continues the section above it, so it is skipped with it. */
 void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
 {
     bool skip = false;

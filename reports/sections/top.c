@@ -35,6 +35,7 @@ static void header_devices(struct page *page, const struct an_result *result)
     }
 }
 
+/* One paragraph: program, size of the run, devices, precision, steps. */
 void rep_section_header(struct page *page, const struct an_result *result)
 {
     const struct an_steps *steps = &result->steps;
@@ -163,9 +164,7 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
                 {"   Verify", finding->verify},
                 {"   Wrong if", finding->wrong_when}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        page_label(page, rows[i].label);
-        page_item(page, "%s", rows[i].text);
-        page_end(page);
+        page_line(page, rows[i].label, "%s", rows[i].text);
     }
     page_label(page, "   Gain");
     page_item(page, "%s", rep_gain_text(gain, sizeof gain, &finding->gain));
@@ -241,15 +240,14 @@ static void budget_table(struct page *page, const struct an_result *result)
     rep_table_write(page, &table);
 }
 
+/* Says under the table which device is the worst, and which steps the table is about. */
 void rep_section_budget(struct page *page, const struct an_result *result)
 {
     const struct an_budget *budget = &result->budget;
     if (!result->steps.source)
         return; /* the verdict says so already */
     if (budget->reason) {
-        page_label(page, "Step budget");
-        page_item(page, "not known: %.300s", budget->reason);
-        page_end(page);
+        page_line(page, "Step budget", "not known: %.300s", budget->reason);
         page_blank(page);
         return;
     }

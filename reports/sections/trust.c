@@ -59,6 +59,7 @@ static void trust_gaps(struct page *page, const struct an_trust *trust)
     page_end(page);
 }
 
+/* Did an earlier row exclude the same step for the same reason? */
 static bool left_out_before(const struct an_steps *steps, size_t i)
 {
     for (size_t before = 0; before < i; before++)
@@ -87,6 +88,7 @@ static void trust_steps(struct page *page, const struct an_steps *steps)
     page_item(page, "%s", text);
 }
 
+/* An item about events that should not occur: left out where none did. */
 static void count_item(struct page *page, struct an_count count, const char *one, const char *many,
                        const char *means)
 {
@@ -144,6 +146,7 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
     page_end(page);
 }
 
+/* The value of a key that the recorder wrote; "": it did not. */
 static const char *run_key(const struct an_result *result, const char *key)
 {
     for (size_t i = 0; i < result->run.key_count; i++)
@@ -175,6 +178,7 @@ static void trust_recorded(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
+/* Problems that another line of the report has named already are not repeated. */
 void rep_section_trust(struct page *page, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;

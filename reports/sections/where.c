@@ -61,10 +61,8 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
         return;
     if (attribution->reason || !attribution->row_count) {
         page_blank(page);
-        page_label(page, "Attribution");
-        page_item(page, "by %.20s not known: %.300s", rep_or(attribution->by, "op"),
+        page_line(page, "Attribution", "by %.20s not known: %.300s", rep_or(attribution->by, "op"),
                   rep_or(attribution->reason, "no host range launched device work"));
-        page_end(page);
         return;
     }
     struct rep_table table;
@@ -152,6 +150,8 @@ static const char *roof_label(const struct an_ceiling *ceiling)
     return NULL;
 }
 
+/* Several ceilings may have one label: measured and data sheet, read and write. The picture
+ * shows the highest. */
 const char *rep_ceiling_label(const struct an_result *result, size_t i)
 {
     const struct an_ceiling *ceiling = &result->ceilings[i];
@@ -200,10 +200,8 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
         return; /* a program that does not say what its ranges compute */
     if (result->roofline.reason || !result->point_count) {
         page_blank(page);
-        page_label(page, "Roofline");
-        page_item(page, "absent: %.300s",
+        page_line(page, "Roofline", "absent: %.300s",
                   rep_or(result->roofline.reason, "no op has known FLOPs and bytes"));
-        page_end(page);
         return;
     }
     page_picture(page, PAGE_ROOFLINE, result);
@@ -255,10 +253,8 @@ void rep_section_compat(struct page *page, const struct an_result *result)
     snprintf(title, sizeof title, "As %.80s", compat->tool);
     if (compat->reason || !compat->row_count) {
         page_blank(page);
-        page_label(page, "Compat");
-        page_item(page, "%s: not known: %.300s", title,
+        page_line(page, "Compat", "%s: not known: %.300s", title,
                   rep_or(compat->reason, "it prints nothing for this run"));
-        page_end(page);
         return;
     }
     struct rep_table table = {.title = title,

@@ -127,6 +127,7 @@ static void prose(struct page *page, const char *text)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
+/* Ends the fold of a long section, if one is open. */
 static void close_fold(struct page *page)
 {
     struct markdown *markdown = page->format;
@@ -272,6 +273,7 @@ static void table_name(struct page *page, const char *name, bool words)
         put_code(page->out, clean, strlen(clean));
 }
 
+/* A bar of full blocks. */
 static void table_bar(FILE *out, double pct)
 {
     int cells = isnan(pct) ? 0 : (int)lround(fmin(fmax(pct, 0), 100) / 100 * BAR_CELLS);

@@ -24,6 +24,16 @@ long rep_decode(const char *text, size_t length, size_t *bytes)
     return code;
 }
 
+size_t rep_encode(char out[4], long code)
+{
+    static const long mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t bytes = 1u + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000);
+    for (size_t i = bytes; i-- > 1; code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(mark[bytes] | code);
+    return bytes;
+}
+
 /* Ranges of Unicode that names can hold: EastAsianWidth W and F, then Mn, Me and format characters.
  */
 static const struct {
@@ -141,6 +151,8 @@ size_t rep_show(char cell[16], const char *text, size_t length, bool utf8, int *
     return bytes;
 }
 
+/* While the text fits, remembers the last place at which an ellipsis would still fit, so that a
+ * cut needs no second pass. */
 int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
 {
     const char *more = utf8 ? "\xe2\x80\xa6" : "...";

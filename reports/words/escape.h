@@ -15,6 +15,9 @@
  */
 long rep_decode(const char *text, size_t length, size_t *bytes);
 
+/* Encodes a code point as UTF-8 and returns its bytes, 1 to 4; `out` is not terminated. */
+size_t rep_encode(char out[4], long code);
+
 /* Columns that a code point takes on a terminal: 0 combining, 2 wide, else 1. */
 int rep_char_width(long code);
 /* Columns of a valid text. */

@@ -16,6 +16,7 @@ struct buffer {
     size_t size, length;
 };
 
+/* Appends what fits of a text. */
 static void add(struct buffer *buffer, const char *text, size_t length)
 {
     size_t room = buffer->size - 1 - buffer->length;
@@ -91,6 +92,7 @@ static const char *qualified(const char *text, const char *stop, bool outermost,
     }
 }
 
+/* Appends a part of a name without blanks at its end. */
 static void add_part(struct buffer *buffer, const struct part *part)
 {
     size_t length = part->length;
@@ -136,6 +138,7 @@ static void add_arguments(struct buffer *buffer, const char *text, int depth)
         add(buffer, ">", 1);
 }
 
+/* Names of copies such as "Memcpy HtoD (Pageable -> Device)" have brackets but are no C++ names. */
 void rep_kernel_name(char *out, size_t size, const char *name)
 {
     struct buffer buffer = {out, size, 0};

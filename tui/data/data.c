@@ -183,6 +183,7 @@ static void take_up(struct tui_data *data, const struct tui_found *found, const 
     data->next_analysis = 0;
 }
 
+/* Is it the same file, unchanged? Size and time of change tell. */
 static bool same_content(const struct stat *first, const struct stat *second)
 {
     return same_file(first, second) && first->st_size == second->st_size &&
@@ -271,6 +272,7 @@ static void watch_recorder(struct tui_data *data)
     say(data, "its recorder was killed: 'tacho recover %.900s' finishes the run", data->found.run);
 }
 
+/* Completes "the run ended" by how it ended, once the file says so. */
 static void name_end(struct tui_data *data)
 {
     const char *ended = tui_tail_key(data->tail, "ended");
@@ -360,6 +362,7 @@ static bool analysis_due(const struct tui_data *data)
     return news && tui_now_s() >= data->next_analysis;
 }
 
+/* Is the thread to end? Long reads look now and then. */
 static bool asked_to_stop(struct tui_data *data)
 {
     pthread_mutex_lock(&data->lock);
@@ -495,6 +498,7 @@ static void data_free(struct tui_data *data)
     free(data);
 }
 
+/* Signals belong to the frame's thread, except those that a thread causes itself. */
 int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out,
                    struct tacho_error *err)
 {
@@ -569,6 +573,7 @@ void tui_data_refresh(struct tui_data *data)
     pthread_mutex_unlock(&data->lock);
 }
 
+/* Waits a moment only: the thread may be in the middle of a long read. */
 bool tui_data_stop(struct tui_data *data)
 {
     if (!data)

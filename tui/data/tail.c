@@ -59,6 +59,7 @@ struct tui_tail *tui_tail_new(void)
     return tail;
 }
 
+/* Forgets the keys of the run, before they are read again. */
 static void keys_free(struct tui_tail *tail)
 {
     for (size_t i = 0; i < tail->key_count; i++) {
@@ -232,6 +233,7 @@ static int on_step(void *ctx, const struct store_step *step)
 
 /* ---- series ------------------------------------------------------------------------------------------------------------------- */
 
+/* Points that a series may have: fewer where there are many series. */
 static size_t values_most(const struct tui_tail *tail)
 {
     size_t most = VALUES_MOST / (tail->track_count ? tail->track_count : 1);
@@ -378,6 +380,8 @@ int64_t tui_tail_slices(const struct tui_tail *tail)
     return tail->slices;
 }
 
+/* Small tables first: steps and counters refer to their rows. A poll that has read enough stops,
+ * and the next one continues at the id after it. */
 int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows)
 {
     int rc;
@@ -401,6 +405,7 @@ int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows)
 
 /* ---- what an analysis saw ----------------------------------------------------------------------------------------------------- */
 
+/* The rows of a process are sorted by the index of their steps, so a step is found by bisection. */
 void tui_tail_update(struct tui_tail *tail, const struct an_result *result)
 {
     for (size_t i = 0; i < result->step_point_count; i++) {
@@ -462,6 +467,7 @@ static void recent(const struct tui_tail *tail, struct tui_model *model)
     model->recent_tokens_per_s = rate > 0 ? rate : NAN;
 }
 
+/* By rank and start. */
 static int step_order(const void *left, const void *right)
 {
     const struct an_step_point *first = left, *second = right;
@@ -505,6 +511,37 @@ static int series_order(const void *left, const void *right)
     return strcmp(first->device, second->device);
 }
 
+static bool is_curve(const struct track *track)
+{
+    return track->counter && track->count;
+}
+
+/* Fills one series of the model: its numbers at *value, its texts at *text, which both move on. */
+static void fill_series(struct tui_series *series, const struct track *track,
+                        const struct process *process, double **value, char **text)
+{
+    size_t count = track->count;
+    *series =
+        (struct tui_series){.name = tui_model_text(text, track->name),
+                            .unit = tui_model_text(text, track->unit),
+                            .device = tui_model_text(text, track->device),
+                            .host = "",
+                            .rank = STORE_ABSENT,
+                            .process = STORE_ABSENT,
+                            .time_s = memcpy(*value, track->time, count * sizeof **value),
+                            .value = memcpy(*value + count, track->value, count * sizeof **value),
+                            .count = count,
+                            .last = NAN};
+    if (process) {
+        series->host = tui_model_text(text, process->host);
+        series->rank = process->rank;
+        series->process = process->pid;
+    }
+    *value += 2 * count;
+    while (count-- > 0 && isnan(series->last))
+        series->last = track->value[count];
+}
+
 /* Copies all counters into the model: values and times into one block, texts into another. The
  * counter steps_planned is no curve but the number of steps to expect. */
 static bool copy_series(struct tui_tail *tail, struct tui_model *model)
@@ -513,15 +550,15 @@ static bool copy_series(struct tui_tail *tail, struct tui_model *model)
     for (size_t i = 0; i < tail->track_count; i++) {
         const struct track *track = &tail->track[i];
         const struct process *process = process_of(tail, track->process);
-        if (!track->counter || !track->count)
+        if (!is_curve(track))
             continue;
         count++;
         values += track->count;
-        bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) +
-                 (process ? strlen(process->host) : 0) + 4;
+        bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) + 4;
+        bytes += process ? strlen(process->host) : 0;
     }
-    struct tui_series *row = calloc(count ? count : 1, sizeof *row);
-    double *value = malloc((values ? values : 1) * 2 * sizeof *value);
+    struct tui_series *row = calloc(count + 1, sizeof *row);
+    double *value = malloc((values + 1) * 2 * sizeof *value);
     char *text = malloc(bytes);
     model->memory[1] = row;
     model->memory[2] = value;
@@ -530,34 +567,15 @@ static bool copy_series(struct tui_tail *tail, struct tui_model *model)
         return false;
     for (size_t i = 0; i < tail->track_count; i++) {
         const struct track *track = &tail->track[i];
-        const struct process *process = process_of(tail, track->process);
-        if (!track->counter || !track->count)
+        if (!is_curve(track))
             continue;
-        if (!strcmp(track->name, "steps_planned")) { /* what the run will make: no curve */
+        if (!strcmp(track->name, "steps_planned")) {
             double planned = track->value[track->count - 1];
             model->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
-            continue;
+        } else {
+            fill_series(&row[model->series_count++], track, process_of(tail, track->process),
+                        &value, &text);
         }
-        struct tui_series *series = &row[model->series_count++];
-        *series = (struct tui_series){
-            .name = tui_model_text(&text, track->name),
-            .unit = tui_model_text(&text, track->unit),
-            .device = tui_model_text(&text, track->device),
-            .host = "",
-            .rank = STORE_ABSENT,
-            .process = STORE_ABSENT,
-            .time_s = memcpy(value, track->time, track->count * sizeof *value),
-            .value = memcpy(value + track->count, track->value, track->count * sizeof *value),
-            .count = track->count,
-            .last = NAN};
-        if (process) {
-            series->host = tui_model_text(&text, process->host);
-            series->rank = process->rank;
-            series->process = process->pid;
-        }
-        value += 2 * track->count;
-        for (size_t j = track->count; j-- > 0 && isnan(series->last);)
-            series->last = track->value[j];
     }
     model->series = row;
     qsort(row, model->series_count, sizeof *row, series_order);

@@ -114,6 +114,8 @@ static uint32_t ellipsis(const struct tui_cells *cells)
     return cells->glyphs == TUI_ASCII ? '~' : 0x2026;
 }
 
+/* Characters are decoded one by one, since each may take no cell, one or two; an escape takes
+ * several. */
 int tui_text(struct tui_cells *cells, struct tui_rect area, int row, int column,
              enum tui_style style, const char *text)
 {

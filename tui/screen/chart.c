@@ -42,6 +42,7 @@ static int bits_of(const struct tui_cells *cells, uint32_t glyph)
     return -1;
 }
 
+/* Adds the dot to the dots that the cell has already; a cell with another glyph is left alone. */
 void tui_dot(struct tui_cells *cells, struct tui_rect area, int x, int y, enum tui_style style)
 {
     static const int braille[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -123,6 +124,8 @@ void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column
     tui_glyph(cells, area, row, column, shown > 0 ? (enum tui_style)style : TUI_DIM, glyph);
 }
 
+/* Cells are dealt out by the largest remainder. A part of at least half a cell gets one before
+ * others are rounded up. */
 void tui_stack(struct tui_cells *surface, struct tui_rect area, int row, int column, int columns,
                const struct tui_part *part, size_t count)
 {
@@ -181,6 +184,7 @@ static double outlier_limit(double *sorted, double *scratch, size_t count, doubl
     return count < 8 ? INFINITY : fmax(limit, worth);
 }
 
+/* Outliers do not count for the ends of the picture: spikes show them in a margin at the top. */
 bool tui_range_of(const double *value, size_t count, struct tui_range *out)
 {
     double *sorted = malloc((2 * count + 1) * sizeof *sorted), median;

@@ -127,6 +127,7 @@ static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
         tui_text_right(plot->cells, labels, 0, TUI_DIM, plot->x.name);
 }
 
+/* Labels take their room first; the plot is what is left. */
 struct tui_plot tui_plot_open(struct tui_cells *cells, struct tui_rect area, struct tui_axis x,
                               struct tui_axis y)
 {
@@ -155,6 +156,7 @@ struct tui_plot tui_plot_open(struct tui_cells *cells, struct tui_rect area, str
     return plot;
 }
 
+/* The place of a point in dots; it may lie outside of the plot. */
 static void dot_of(const struct tui_plot *plot, double x, double y, double *dx, double *dy)
 {
     int width, height;
@@ -163,6 +165,8 @@ static void dot_of(const struct tui_plot *plot, double x, double y, double *dx, 
     *dy = (1 - place(&plot->y, y)) * (height - 1);
 }
 
+/* Goes through the columns from left to right and connects the rows of neighbours, so that steep
+ * lines have no gaps. Rows far outside are skipped, since a log axis makes them huge. */
 void tui_plot_line(const struct tui_plot *plot, double x0, double y0, double x1, double y1,
                    enum tui_style style)
 {

@@ -16,6 +16,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
+/* Breaks at the last blank that fits, or in the middle of a word that is longer than the line. */
 size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next)
 {
     size_t length = 0, blank = 0, bytes = strlen(text), taken;
@@ -231,7 +232,7 @@ int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int
 
 /* Draws a line of the page. It is bold between the two escape sequences that reports/page/lines.c
  * writes; everything else in it is clean already. */
-static void page_line(struct tui_cells *cells, struct tui_rect area, int row, const char *line,
+static void draw_line(struct tui_cells *cells, struct tui_rect area, int row, const char *line,
                       size_t length, bool *bold)
 {
     char part[1024];
@@ -301,6 +302,8 @@ int tui_sections_rows(const struct tui_cells *cells, int columns, const struct a
     return rows;
 }
 
+/* The sections are printed as for a terminal and the lines copied into cells, so that both
+ * always say the same. */
 void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
                   const tui_section *sections, struct tui_view_state *state)
 {
@@ -326,7 +329,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
         if (index >= state->top &&
             index - state->top <
                 area.rows) /* the last row leaves room for the note that there are more */
-            page_line(cells,
+            draw_line(cells,
                       index - state->top == area.rows - 1
                           ? tui_left(area, area.columns - tui_width(cells, more))
                           : area,

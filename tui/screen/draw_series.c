@@ -107,6 +107,8 @@ static void values_of(const struct tui_series *series, const struct shown *shown
     }
 }
 
+/* Finds the label and the unit of the counter in the table above; unknown counters keep their
+ * own. */
 bool tui_curve_of(const struct tui_model *model, const struct tui_series *series,
                   struct tui_curve *out)
 {

@@ -57,6 +57,7 @@ static struct tui_panel *least_important(struct tui_panel *panel, size_t count)
     return least;
 }
 
+/* Rows that are left are given one at a time in turn, so that panels grow alike. */
 void tui_layout_panels(struct tui_rect area, struct tui_panel *panel, size_t count)
 {
     int used = 0, row = area.row;

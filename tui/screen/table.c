@@ -33,6 +33,7 @@ static int by_key(const void *left, const void *right)
     return order ? order : REP_COMPARE(first->at, second->at);
 }
 
+/* The name of a row, in the buffer of the caller. */
 static const char *name_of(const struct rep_table *table, const void *row, char name[REP_NAME])
 {
     name[0] = 0;

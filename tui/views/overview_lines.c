@@ -338,6 +338,8 @@ int tui_overview_lines(const struct tui_model *model)
     return count;
 }
 
+/* Each round picks the line with the largest share of a step; lines without a class keep their
+ * order. */
 void tui_overview_draw_lines(struct tui_cells *cells, struct tui_rect area,
                              const struct tui_model *model)
 {

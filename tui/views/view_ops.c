@@ -77,6 +77,7 @@ struct node {
     bool parent, folded;
 };
 
+/* Continues the hash of a path by one name. */
 static uint64_t hash_of(uint64_t path, const char *name)
 {
     for (; *name; name++) /* FNV-1a */
@@ -84,6 +85,7 @@ static uint64_t hash_of(uint64_t path, const char *name)
     return (path ^ '/') * UINT64_C(0x100000001b3);
 }
 
+/* The place of a path among those that Enter changed; -1: it is not one of them. */
 static int fold_of(const struct tui_view_state *state, uint64_t path)
 {
     for (int i = 0; i < state->folds; i++)
@@ -92,6 +94,7 @@ static int fold_of(const struct tui_view_state *state, uint64_t path)
     return -1;
 }
 
+/* Folds a path that is open and opens one that is folded. */
 static void fold(struct tui_view_state *state, uint64_t path)
 {
     int i = fold_of(state, path);

@@ -255,6 +255,7 @@ static void healthy(struct tui_cells *cells, struct tui_rect area, const struct 
 #define ACTION_AT 20 /* column, after number and id; narrow: on a row of its own */
 #define WIDE      60
 
+/* Prints the gain, and returns the columns it takes with the blank before it. */
 static int gain_columns(const struct tui_cells *cells, const struct an_finding *finding,
                         char gain[64])
 {

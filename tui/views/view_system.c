@@ -23,6 +23,7 @@ static const char *const order[] = {"cpu_busy",         "cpu_time",        "rss"
                                     "gpu_memory_used"};
 #define ORDER (sizeof order / sizeof *order)
 
+/* The place of a counter in the order of the view. */
 static size_t place_of(const struct tui_series *series)
 {
     size_t i = 0;

@@ -24,6 +24,7 @@ struct window {
     int columns;
 };
 
+/* The visible part of the step; pan is limited to what exists. */
 static struct window window_of(const struct an_timeline_step *step, struct tui_view_state *state,
                                int columns)
 {
@@ -113,6 +114,7 @@ static bool draw_path(struct tui_cells *cells, struct tui_rect area,
     return any;
 }
 
+/* Is any span of the step on the critical path? */
 static bool has_path(const struct an_timeline_step *step)
 {
     for (size_t track = 0; track < step->track_count; track++)
