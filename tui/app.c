@@ -56,7 +56,7 @@ static bool has_plain_font(void)
 
 /* The file of options first, then what the command line says; a locale without UTF-8 allows ASCII
  * only. */
-static void choose(struct tui_ui *ui, const struct tui_options *options)
+static void choose_options(struct tui_ui *ui, const struct tui_options *options)
 {
     tui_ui_init(ui);
     if (has_plain_font())
@@ -141,7 +141,7 @@ static void options_changed(struct app *app)
 }
 
 /* Has another part of the run analysed. A paused screen continues, since it would not show it. */
-static void move(struct app *app, int parts)
+static void move_part(struct app *app, int parts)
 {
     const struct an_result *result = app->model ? app->model->result : NULL;
     if (!result || !result->run.window) {
@@ -156,7 +156,7 @@ static void move(struct app *app, int parts)
 }
 
 /* Does what a key asked for beyond the state of the screen. */
-static void act(struct app *app, enum tui_action action)
+static void carry_out(struct app *app, enum tui_action action)
 {
     switch (action) {
     case TUI_QUIT:
@@ -176,7 +176,7 @@ static void act(struct app *app, enum tui_action action)
         break;
     case TUI_EARLIER:
     case TUI_LATER:
-        move(app, action == TUI_EARLIER ? -1 : 1);
+        move_part(app, action == TUI_EARLIER ? -1 : 1);
         break;
     case TUI_REDRAW:
         tui_terminal_redraw();
@@ -217,7 +217,7 @@ static void take_keys(struct app *app)
         else if (key == TUI_KEY_CLICK)
             key = click(app, row, column);
         if (key > 0)
-            act(app, tui_ui_key(&app->ui, key));
+            carry_out(app, tui_ui_key(&app->ui, key));
     }
 }
 
@@ -241,7 +241,7 @@ static void take_model(struct app *app)
 
 /* How long to sleep in ms: until a model that arrived soon after the last frame may be drawn. A
  * paused screen is drawn again to show its age. -1: until something happens. */
-static int patience(const struct app *app)
+static int sleep_ms(const struct app *app)
 {
     double since = (tui_now_s() - app->drawn) * 1e3;
     if (app->dirty)
@@ -258,7 +258,7 @@ static void loop(struct app *app)
             {.fd = STDIN_FILENO, .events = POLLIN},
             {.fd = tui_terminal_signal_fd(), .events = POLLIN},
             {.fd = app->ui.paused && app->model ? -1 : tui_data_fd(app->data), .events = POLLIN}};
-        int ready = poll(sources, 3, patience(app));
+        int ready = poll(sources, 3, sleep_ms(app));
         bool typed = ready < 0 || sources[0].revents ||
                      sources[1].revents; /* n < 0: a signal came, which may be that of a new size */
         if (sources[0].revents & (POLLHUP | POLLERR | POLLNVAL))
@@ -285,7 +285,7 @@ int tui_run(const struct tui_source *source, const struct tui_options *options,
     int rc = tui_terminal_open(err);
     if (rc)
         return rc;
-    choose(&app.ui, options);
+    choose_options(&app.ui, options);
     app.began = app.ui;
     tui_terminal_theme(app.ui.theme, options->color);
     tui_terminal_mouse(app.ui.mouse);

@@ -41,7 +41,7 @@ int tui_view_of(const char *name)
 }
 
 /* Sets one option; words that are not understood change nothing. */
-static void set(struct tui_ui *ui, const char *name, const char *word)
+static void set_option(struct tui_ui *ui, const char *name, const char *word)
 {
     int index;
     if (!strcmp(name, "theme") && (index = tui_theme_of(word)) >= 0)
@@ -60,7 +60,7 @@ void tui_config_read(struct tui_ui *ui)
     FILE *file = tacho_config_name("tacho/top.conf", path, sizeof path) ? NULL : fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, " %63[a-z] = %63[a-z]", name, word) == 2)
-            set(ui, name, word);
+            set_option(ui, name, word);
     if (file)
         fclose(file);
 }

@@ -55,7 +55,7 @@ static void cut_last(char *text)
 }
 
 /* Appends a code point to the input as UTF-8, if all of it fits. */
-static void append(char text[TUI_WORDS], int code)
+static void append_code(char text[TUI_WORDS], int code)
 {
     char bytes[4];
     size_t used = strlen(text), length = rep_encode(bytes, code);
@@ -80,13 +80,13 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *stat
     } else if (key == TUI_KEY_BACKSPACE) {
         cut_last(ui->input);
     } else if (key >= 0x20 && key != 0x7f && key < TUI_KEY_UP) {
-        append(ui->input, key);
+        append_code(ui->input, key);
     }
     return TUI_STAY;
 }
 
 /* Opens a prompt in a view that has rows to search. */
-static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
+static void open_prompt(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
 {
     if (!view->searches) {
         snprintf(ui->note, sizeof ui->note, "%s has no rows to search: ops and path have",
@@ -100,7 +100,7 @@ static void ask(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt 
 /* ---- state of a view ------------------------------------------------------------------------------------------------------------- */
 
 /* Adds within 0..INT_MAX: keys cannot make the cursor overflow. */
-static int add(int value, int change)
+static int add_limited(int value, int change)
 {
     long long sum = (long long)value + change;
     sum = sum > INT_MAX ? INT_MAX : sum;
@@ -108,7 +108,7 @@ static int add(int value, int change)
 }
 
 /* Moves the visible part sideways: in a view that is zoomed its window, else the text. */
-static void pan(struct tui_view_state *state, int way)
+static void pan_view(struct tui_view_state *state, int way)
 {
     if (state->zoom > 1) {
         state->pan +=
@@ -116,12 +116,12 @@ static void pan(struct tui_view_state *state, int way)
             (8.0 * (state->zoom - 1)); /* an eighth of the visible part; pan covers the rest */
         state->pan = rep_clamp_real(state->pan, 0, 1);
     } else {
-        state->column = add(state->column, way * PAN_COLUMNS);
+        state->column = add_limited(state->column, way * PAN_COLUMNS);
     }
 }
 
 /* Closes or clears one thing at a time, the most recent wish first. */
-static void escape(struct tui_view_state *state)
+static void close_one(struct tui_view_state *state)
 {
     if (state->open)
         state->open = false;
@@ -131,7 +131,7 @@ static void escape(struct tui_view_state *state)
         *state->filter = 0;
 }
 
-static void zoom(struct tui_view_state *state, double factor)
+static void zoom_view(struct tui_view_state *state, double factor)
 {
     state->zoom = rep_clamp_real(state->zoom * factor, 1, ZOOM_MOST);
 }
@@ -143,24 +143,24 @@ static bool move_key(struct tui_view_state *state, int key)
     switch (key) {
     case TUI_KEY_UP:
     case 'k':
-        state->cursor = add(state->cursor, -1);
+        state->cursor = add_limited(state->cursor, -1);
         return true;
     case TUI_KEY_DOWN:
     case 'j':
-        state->cursor = add(state->cursor, 1);
+        state->cursor = add_limited(state->cursor, 1);
         return true;
     case TUI_KEY_LEFT:
-        pan(state, -1);
+        pan_view(state, -1);
         return true;
     case TUI_KEY_RIGHT:
     case 'l':
-        pan(state, 1);
+        pan_view(state, 1);
         return true;
     case TUI_KEY_PAGE_UP:
-        state->cursor = add(state->cursor, -page);
+        state->cursor = add_limited(state->cursor, -page);
         return true;
     case TUI_KEY_PAGE_DOWN:
-        state->cursor = add(state->cursor, page);
+        state->cursor = add_limited(state->cursor, page);
         return true;
     case TUI_KEY_HOME:
     case 'g':
@@ -187,7 +187,7 @@ static void state_key(struct tui_view_state *state, int key)
         state->open = !state->open;
         break;
     case TUI_KEY_ESCAPE:
-        escape(state);
+        close_one(state);
         break;
     case 's':
     case '>':
@@ -201,10 +201,10 @@ static void state_key(struct tui_view_state *state, int key)
         break;
     case '+':
     case '=':
-        zoom(state, 2);
+        zoom_view(state, 2);
         break;
     case '-':
-        zoom(state, 0.5);
+        zoom_view(state, 0.5);
         break;
     case '0':
         state->zoom = 1;
@@ -240,7 +240,7 @@ static int view_count(void)
     return count;
 }
 
-static enum tui_action go(struct tui_ui *ui, int view)
+static enum tui_action go_to_view(struct tui_ui *ui, int view)
 {
     int count = view_count();
     ui->view = ((view % count) + count) % count;
@@ -254,7 +254,7 @@ static enum tui_action open_finding(struct tui_ui *ui)
         if (tui_views[i] == &tui_view_findings) {
             ui->state[i].cursor = ui->state[i].span = 0;
             ui->state[i].open = true;
-            return go(ui, i);
+            return go_to_view(ui, i);
         }
     return TUI_STAY;
 }
@@ -265,7 +265,7 @@ static enum tui_action help_key(struct tui_ui *ui, int key)
     if (key == TUI_KEY_DOWN || key == 'j' || key == TUI_KEY_PAGE_DOWN)
         ui->help_top++;
     else if (key == TUI_KEY_UP || key == 'k' || key == TUI_KEY_PAGE_UP)
-        ui->help_top = add(ui->help_top, -1);
+        ui->help_top = add_limited(ui->help_top, -1);
     else
         ui->help = false;
     return TUI_STAY;
@@ -316,10 +316,10 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
         *action = TUI_REDRAW;
         return true;
     case TUI_KEY_TAB:
-        *action = go(ui, ui->view + 1);
+        *action = go_to_view(ui, ui->view + 1);
         return true;
     case TUI_KEY_BACK_TAB:
-        *action = go(ui, ui->view - 1);
+        *action = go_to_view(ui, ui->view - 1);
         return true;
     default:
         return false;
@@ -342,11 +342,11 @@ enum tui_action tui_ui_key(struct tui_ui *ui, int key)
         return action;
     for (int i = 0; i < view_count(); i++)
         if (tui_views[i]->key == key)
-            return go(ui, i);
+            return go_to_view(ui, i);
     if (key == TUI_KEY_ENTER && !ui->view)
         return open_finding(ui);
     if (key == '/' || key == '\\')
-        ask(ui, view, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
+        open_prompt(ui, view, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
     else if (view->take && view->take(state, key))
         return TUI_STAY;
     else if (key == 'h')

@@ -55,18 +55,18 @@ static void cell_interval(char cell[REP_CELL], const void *row)
         snprintf(cell, REP_CELL, "[%+.*f, %+.*f]", decimals(diff_row->low), diff_row->low,
                  decimals(diff_row->high), diff_row->high);
 }
-static void calls(char cell[REP_CELL], double count)
+static void cell_calls(char cell[REP_CELL], double count)
 {
     if (!isnan(count))
         snprintf(cell, REP_CELL, count == floor(count) ? "%.0f" : "%.1f", count);
 }
 static void cell_good_calls(char cell[REP_CELL], const void *row)
 {
-    calls(cell, ((const struct an_diff_row *)row)->good_calls);
+    cell_calls(cell, ((const struct an_diff_row *)row)->good_calls);
 }
 static void cell_bad_calls(char cell[REP_CELL], const void *row)
 {
-    calls(cell, ((const struct an_diff_row *)row)->bad_calls);
+    cell_calls(cell, ((const struct an_diff_row *)row)->bad_calls);
 }
 
 /* Names a row: a class by its label, a kernel by its short name. An asterisk marks names that
@@ -103,8 +103,8 @@ static const struct rep_column columns_removed[] = {
 
 /* One line about one of the runs: how long its step is, how many steps there are and where they
  * come from. */
-static void side(struct page *page, const char *label, const struct an_diff_side *diff_side,
-                 const struct an_diff *diff)
+static void side_line(struct page *page, const char *label, const struct an_diff_side *diff_side,
+                      const struct an_diff *diff)
 {
     char time[32];
     bool capture = diff->unit == AN_DIFF_CAPTURE;
@@ -151,7 +151,7 @@ static bool is_news(const struct an_diff_row *row)
 
 /* For runs with different numbers of ranks: how well the second uses them, and which classes cost
  * more of a rank's time. */
-static void scaling(struct page *page, const struct an_diff *diff)
+static void scaling_line(struct page *page, const struct an_diff *diff)
 {
     const struct an_scaling *scaling = &diff->scaling;
     if (scaling->reason && scaling->good_ranks == scaling->bad_ranks)
@@ -187,17 +187,17 @@ static void scaling(struct page *page, const struct an_diff *diff)
 
 /* Everything above the tables: the verdict, both runs, a note, scaling, the test of
  * significance, and the limit of --fail-above. */
-static void head(struct page *page, const struct an_diff *diff,
-                 const struct rep_diff_gate *diff_gate)
+static void diff_head(struct page *page, const struct an_diff *diff,
+                      const struct rep_diff_gate *diff_gate)
 {
     page_head(page, diff->verdict);
     page_blank(page);
-    side(page, "GOOD", &diff->good, diff);
-    side(page, "BAD", &diff->bad, diff);
+    side_line(page, "GOOD", &diff->good, diff);
+    side_line(page, "BAD", &diff->bad, diff);
     if (diff->note) {
         page_line(page, "Note", "%s", diff->note);
     }
-    scaling(page, diff);
+    scaling_line(page, diff);
     page_label(page, "Sure");
     if (diff->significance)
         page_item(page, "%s", diff->significance);
@@ -246,7 +246,7 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
                 *p = &page;
     bool merged = false;
     char title[120];
-    head(p, diff, gate);
+    diff_head(p, diff, gate);
     const char *whole =
         diff->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step";
     TABLE(p, whole, &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);

@@ -25,7 +25,7 @@ struct map {
 };
 
 /* Mean of the cells that make a column; NAN: none is known. */
-static double value(const struct map *map, size_t rank, size_t column)
+static double mean_value(const struct map *map, size_t rank, size_t column)
 {
     double sum = 0;
     size_t known = 0;
@@ -41,7 +41,7 @@ static double value(const struct map *map, size_t rank, size_t column)
 }
 
 /* The colour of a value, 0 for the lowest; -1: the value is not known. */
-static int level(const struct map *map, double ms)
+static int level_of(const struct map *map, double ms)
 {
     if (!isfinite(ms))
         return -1;
@@ -59,9 +59,9 @@ static void draw_level(struct page *page, const struct map *map, int wanted)
         struct svg_pen pen = {0};
         for (size_t column = 0, end; column < map->columns; column = end) {
             end = column + 1;
-            if (level(map, value(map, rank, column)) != wanted)
+            if (level_of(map, mean_value(map, rank, column)) != wanted)
                 continue;
-            while (end < map->columns && level(map, value(map, rank, end)) == wanted)
+            while (end < map->columns && level_of(map, mean_value(map, rank, end)) == wanted)
                 end++;
             fputs(any ? "" : "<path d=\"", page->out);
             svg_dash(page, &pen, (double)column, (double)rank, (double)(end - column));
@@ -73,7 +73,7 @@ static void draw_level(struct page *page, const struct map *map, int wanted)
 }
 
 /* Every second level with the value in its middle. */
-static void legend(struct page *page, const struct map *map)
+static void draw_legend(struct page *page, const struct map *map)
 {
     fputs("<ul class=\"legend\">\n", page->out);
     for (int index = 0; index < LEVELS; index += 2) {
@@ -86,7 +86,7 @@ static void legend(struct page *page, const struct map *map)
 
 /* Ranks at the left and indexes of steps below, as many of each as fit without covering each
  * other. */
-static void labels(struct page *page, const struct map *map)
+static void draw_labels(struct page *page, const struct map *map)
 {
     size_t each = (size_t)ceil(14 / map->row);
     for (size_t rank = 0; rank < map->heat->ranks; rank += each)
@@ -114,7 +114,7 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
                   : ROW_MOST;
     for (size_t rank = 0; rank < heat->ranks; rank++)
         for (size_t column = 0; column < map.columns; column++) {
-            double ms = value(&map, rank, column);
+            double ms = mean_value(&map, rank, column);
             if (isfinite(ms)) {
                 map.low = ms < map.low ? ms : map.low;
                 map.high = ms > map.high ? ms : map.high;
@@ -133,9 +133,9 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
         fputs("</g>\n", page->out);
     }
     fputs("</g>\n", page->out);
-    labels(page, &map);
+    draw_labels(page, &map);
     svg_end(page);
-    legend(page, &map);
+    draw_legend(page, &map);
 }
 
 void html_heat(struct page *page, const struct an_result *result)

@@ -17,9 +17,9 @@
 #define TOP        24
 #define BAR        22
 #define ROW        42 /* a bar, and room for the names of arrows */
-#define TOLD_WIDTH 3  /* from here on a pointer over it tells what it is */
+#define HINT_WIDTH 3  /* from here on a pointer over it tells what it is */
 #define NAME_WIDTH 60 /* from here on a bar has its name in it */
-#define EDGE_CHAR  6.2
+#define ARROW_CHAR 6.2
 
 struct drawing {
     const struct an_path_step *step;
@@ -48,7 +48,7 @@ static int row_of(const struct an_path_step *step, size_t i)
 }
 
 /* A background and a name for each track; the rank is named where there are several. */
-static void lanes(struct page *page, const struct an_path_step *step)
+static void draw_tracks(struct page *page, const struct an_path_step *step)
 {
     bool ranks = false;
     for (size_t i = 0; i < step->lane_count; i++)
@@ -62,7 +62,7 @@ static void lanes(struct page *page, const struct an_path_step *step)
 
 /* Draws one segment of the path as a bar in the row of its track: the number of its cause and
  * its name where they fit, the rest when a pointer is over it. */
-static void bar(struct page *page, const struct drawing *drawing, size_t i)
+static void draw_segment(struct page *page, const struct drawing *drawing, size_t i)
 {
     const struct an_path_stretch *stretch = &drawing->step->stretch[i];
     const struct an_path_reason *why = &drawing->step->reason[stretch->reason];
@@ -79,7 +79,7 @@ static void bar(struct page *page, const struct drawing *drawing, size_t i)
     snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s", name, more,
              TIME_TEXT((double)stretch->dur_ns), TIME_TEXT((double)stretch->start_ns), why->text,
              link);
-    svg_rect(page, x, y, fmax(width, 0.4), BAR, class, width < TOLD_WIDTH ? NULL : title);
+    svg_rect(page, x, y, fmax(width, 0.4), BAR, class, width < HINT_WIDTH ? NULL : title);
     if (width >= NAME_WIDTH) {
         fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
                 stretch->reason + 1);
@@ -92,7 +92,7 @@ static void bar(struct page *page, const struct drawing *drawing, size_t i)
 
 /* Draws the arrows between tracks as one path: those that were recorded, or those that were
  * inferred. Returns how many there are. */
-static size_t edges(struct page *page, const struct drawing *drawing, bool inferred)
+static size_t draw_arrows(struct page *page, const struct drawing *drawing, bool inferred)
 {
     size_t drawn = 0;
     for (size_t i = 0; i < drawing->step->stretch_count; i++) {
@@ -115,7 +115,7 @@ static size_t edges(struct page *page, const struct drawing *drawing, bool infer
 
 /* Names the arrows where there is room: beside the head of the arrow, in the space above its track.
  */
-static void edge_names(struct page *page, const struct drawing *drawing)
+static void name_arrows(struct page *page, const struct drawing *drawing)
 {
     double free_from[AN_PATH_LANES_MOST + 1] = {0};
     for (size_t i = 0; i < drawing->step->stretch_count; i++) {
@@ -124,7 +124,7 @@ static void edge_names(struct page *page, const struct drawing *drawing)
             continue;
         int space = stretch[1].lane > stretch->lane ? stretch[1].lane : stretch[1].lane + 1;
         double x = x_of(drawing, stretch[1].start_ns) + 4,
-               width = EDGE_CHAR * (double)strlen(stretch->link);
+               width = ARROW_CHAR * (double)strlen(stretch->link);
         if (space > AN_PATH_LANES_MOST || x < free_from[space])
             continue;
         if (x + width > WIDTH)
@@ -165,11 +165,12 @@ void html_path(struct page *page, const struct an_result *result)
               "hand-over and the longest stretches.",
               step->lane_count, TIME_TEXT((double)step->reason[0].ns), step->reason[0].text);
     svg_time_axis(page, step->ms, LEFT, WIDTH, drawing.scale, height);
-    lanes(page, step);
+    draw_tracks(page, step);
     for (size_t i = 0; i < step->stretch_count; i++)
-        bar(page, &drawing, i);
-    bool recorded = edges(page, &drawing, false) > 0, inferred = edges(page, &drawing, true) > 0;
-    edge_names(page, &drawing);
+        draw_segment(page, &drawing, i);
+    bool recorded = draw_arrows(page, &drawing, false) > 0,
+         inferred = draw_arrows(page, &drawing, true) > 0;
+    name_arrows(page, &drawing);
     svg_end(page);
     legend(page, step);
     const char *source = recorded ? ", as the file says" : "; dashed, as only times tell";

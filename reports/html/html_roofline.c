@@ -91,7 +91,7 @@ static bool find_range(const struct an_result *result, struct plot *plot)
 }
 
 /* Lines and labels at every power of ten of both axes. */
-static void grid(struct page *page, const struct plot *plot)
+static void draw_grid(struct page *page, const struct plot *plot)
 {
     for (double power = plot->x0; power <= plot->x1 + 0.001; power++) {
         svg_line(page, px(plot, pow(10, power)), TOP, px(plot, pow(10, power)), HEIGHT - BOTTOM,
@@ -109,7 +109,7 @@ static void grid(struct page *page, const struct plot *plot)
 }
 
 /* Returns the y of the next label of a roof, moved down until it covers none of the others. */
-static double place(double *used, size_t count, double y)
+static double place_label(double *used, size_t count, double y)
 {
     for (size_t i = 0; i < count; i++)
         if (fabs(used[i] - y) < 14) {
@@ -122,15 +122,15 @@ static double place(double *used, size_t count, double y)
 
 /* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
  * (its ridge) or at the edge. */
-static void roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
-                 const char *label, double flops, double *used, size_t *placed)
+static void draw_roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
+                      const char *label, double flops, double *used, size_t *placed)
 {
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
            top = pow(10, plot->y1);
     if (is_compute(ceiling)) {
         double y = py(plot, ceiling->value);
         svg_line(page, LEFT, y, WIDTH - RIGHT, y, "roof");
-        svg_text(page, WIDTH - RIGHT + 6, place(used, (*placed)++, y + 4), SVG_START, "",
+        svg_text(page, WIDTH - RIGHT + 6, place_label(used, (*placed)++, y + 4), SVG_START, "",
                  "%.8s%s %s", ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
         return;
     }
@@ -154,8 +154,8 @@ static void roof(struct page *page, const struct plot *plot, const struct an_cei
 
 /* Draws one operation as a circle whose area grows with its share of time; the largest ones have
  * a letter. */
-static void point(struct page *page, const struct plot *plot, const struct an_roofline_point *point,
-                  size_t index, double share)
+static void draw_point(struct page *page, const struct plot *plot,
+                       const struct an_roofline_point *point, size_t index, double share)
 {
     double x = px(plot, point->intensity), y = py(plot, point->achieved_flops),
            size = 6 + 12 * sqrt(share);
@@ -171,7 +171,7 @@ static void point(struct page *page, const struct plot *plot, const struct an_ro
 }
 
 /* What the letters mean, in the order of the table. */
-static void letters(struct page *page, const struct an_result *result)
+static void write_letters(struct page *page, const struct an_result *result)
 {
     fputs("<ol class=\"letters\" type=\"A\">\n", page->out);
     for (size_t i = 0; i < result->point_count && i < LETTERS; i++) {
@@ -183,8 +183,8 @@ static void letters(struct page *page, const struct an_result *result)
 }
 
 /* Writes roofs and points as JSON for the chart that scripts draw. */
-static void data(struct html *html, const struct an_result *result, const struct plot *plot,
-                 double flops)
+static void write_data(struct html *html, const struct an_result *result, const struct plot *plot,
+                       double flops)
 {
     size_t some = 0;
     fprintf(html->data, "\"roofline\":{\"x\":[%.6g,%.6g],\"y\":[%.6g,%.6g],\"roofs\":[",
@@ -235,17 +235,17 @@ void html_roofline(struct page *page, const struct an_result *result)
         "%zu of %zu points lie under a roof of memory; the one with most time is %.80s. The table "
         "below has them all.",
         under, drawn, result->points[0].name);
-    grid(page, &plot);
+    draw_grid(page, &plot);
     for (size_t i = 0; i < result->ceiling_count && labels < sizeof used / sizeof *used; i++)
         if (rep_ceiling_label(result, i) && result->ceilings[i].value > 0)
-            roof(page, &plot, &result->ceilings[i], rep_ceiling_label(result, i), flops, used,
-                 &labels);
+            draw_roof(page, &plot, &result->ceilings[i], rep_ceiling_label(result, i), flops, used,
+                      &labels);
     for (size_t i = result->point_count < POINTS_MOST ? result->point_count : POINTS_MOST;
          i-- > 0;) /* the largest on top */
         if (is_drawn(&result->points[i]))
-            point(page, &plot, &result->points[i], i,
-                  total > 0 ? (double)result->points[i].time_ns / total : 0);
+            draw_point(page, &plot, &result->points[i], i,
+                       total > 0 ? (double)result->points[i].time_ns / total : 0);
     svg_end(page);
-    letters(page, result);
-    data(page->format, result, &plot, flops);
+    write_letters(page, result);
+    write_data(page->format, result, &plot, flops);
 }

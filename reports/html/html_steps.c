@@ -22,8 +22,8 @@
 
 /* Draws the classes of a budget as parts of one bar. A letter and the share appear where the
  * part is wide enough for them: style sheets choose between the two sizes. */
-static void bar(struct page *page, const struct an_result *result, const struct an_budget *budget,
-                double y, double height)
+static void draw_bar(struct page *page, const struct an_result *result,
+                     const struct an_budget *budget, double y, double height)
 {
     double x = LABEL, width = WIDTH - LABEL - 10;
     char title[100];
@@ -93,7 +93,7 @@ static int in_order(const void *left, const void *right)
 
 /* The devices that have a bar, by their order: all of a few, of many those that differ most from
  * the mean. Returns how many. */
-static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
+static size_t choose_devices(const struct an_result *result, size_t device[BARS_MOST])
 {
     size_t count = result->device_count < BARS_MOST ? result->device_count : BARS_MOST;
     struct distance *all =
@@ -114,7 +114,7 @@ static size_t chosen(const struct an_result *result, size_t device[BARS_MOST])
  * differ most from the mean. */
 void html_budget(struct page *page, const struct an_result *result)
 {
-    size_t device[BARS_MOST], devices = chosen(result, device);
+    size_t device[BARS_MOST], devices = choose_devices(result, device);
     const char *name[AN_CLASS_COUNT];
     if (result->budget.reason)
         return;
@@ -131,7 +131,7 @@ void html_budget(struct page *page, const struct an_result *result)
               "The largest part of a step is %s, %.1f %%. The table below has every class.",
               name[largest], result->budget.pct[largest].value);
     svg_text(page, LABEL - 8, 28, SVG_END, "", devices ? "mean" : "a step");
-    bar(page, result, &result->budget, 6, BAR);
+    draw_bar(page, result, &result->budget, 6, BAR);
     for (size_t i = 0; i < devices; i++) {
         double y = BAR + 16 + 24 * (double)i;
         const struct an_device_budget *budget = &result->devices[device[i]];
@@ -139,7 +139,7 @@ void html_budget(struct page *page, const struct an_result *result)
                  budget->device);
         svg_text(page, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, budget->rank);
         if (!budget->budget.reason)
-            bar(page, result, &budget->budget, y, 20);
+            draw_bar(page, result, &budget->budget, y, 20);
     }
     svg_end(page);
     svg_legend(page, used_classes(&result->budget), name);
@@ -168,7 +168,7 @@ static double at_y(const struct trend *trend, double ms)
 }
 
 /* Horizontal lines at round times, and indexes of steps below the plot. */
-static void axes(struct page *page, const struct trend *trend)
+static void draw_axes(struct page *page, const struct trend *trend)
 {
     double step = svg_tick(trend->most_ms, 5);
     for (double v = 0; v <= trend->most_ms * 1.0001; v += step) {
@@ -187,8 +187,8 @@ static void axes(struct page *page, const struct trend *trend)
 
 /* Draws the points of a rank as a line, and the steps that statistics exclude as squares. Returns
  * the first point of the next rank. */
-static size_t line(struct page *page, const struct trend *trend, const struct an_result *result,
-                   size_t begin, int series)
+static size_t draw_line(struct page *page, const struct trend *trend,
+                        const struct an_result *result, size_t begin, int series)
 {
     size_t end = begin, each, count;
     while (end < result->step_point_count &&
@@ -227,7 +227,7 @@ static size_t line(struct page *page, const struct trend *trend, const struct an
 }
 
 /* The number of a slow step above its circle; at the top edge beside it. */
-static void outlier_name(struct page *page, const struct trend *trend, double x, double y,
+static void name_outlier(struct page *page, const struct trend *trend, double x, double y,
                          int64_t index)
 {
     bool above = y > trend->top + 14, right = x > trend->left + trend->width - 60;
@@ -242,7 +242,8 @@ static void outlier_name(struct page *page, const struct trend *trend, double x,
 }
 
 /* Circles for the slow steps; the first few have their number beside them. */
-static void outliers(struct page *page, const struct trend *trend, const struct an_result *result)
+static void draw_outliers(struct page *page, const struct trend *trend,
+                          const struct an_result *result)
 {
     for (size_t i = 0; i < result->steps.outlier_count && i < 50; i++) {
         const struct an_step_outlier *step_outlier = &result->steps.outliers[i];
@@ -252,13 +253,13 @@ static void outliers(struct page *page, const struct trend *trend, const struct 
                 ", %s</title></circle>\n",
                 x, y, step_outlier->index, TIME_TEXT(step_outlier->ms * 1e6));
         if (i < NAMED_MOST)
-            outlier_name(page, trend, x, y, step_outlier->index);
+            name_outlier(page, trend, x, y, step_outlier->index);
     }
 }
 
 /* A line across the plot at the median or at the 95th percentile, named at its right end. */
-static void level(struct page *page, const struct trend *trend, const char *name,
-                  struct an_value ms, double below)
+static void draw_level(struct page *page, const struct trend *trend, const char *name,
+                       struct an_value ms, double below)
 {
     if (!ms.valid || ms.value > trend->most_ms)
         return;
@@ -337,15 +338,15 @@ void html_trend(struct page *page, const struct an_result *result)
               280, "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
               TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
               steps->outlier_count);
-    axes(page, &trend);
+    draw_axes(page, &trend);
     size_t next = 0;
     for (int series = 0; series < RANKS_MOST && next < result->step_point_count; series++)
-        next = line(page, &trend, result, next, series);
+        next = draw_line(page, &trend, result, next, series);
     double close =
         at_y(&trend, steps->median_ms.value) - at_y(&trend, steps->p95_ms.value) < 16 ? 12 : 4;
-    level(page, &trend, "median", steps->median_ms, close);
-    level(page, &trend, "p95", steps->p95_ms, close > 4 ? -4 : 4);
-    outliers(page, &trend, result);
+    draw_level(page, &trend, "median", steps->median_ms, close);
+    draw_level(page, &trend, "p95", steps->p95_ms, close > 4 ? -4 : 4);
+    draw_outliers(page, &trend, result);
     svg_end(page);
     trend_legend(page, result);
     trend_data(page->format, result);

@@ -27,7 +27,7 @@ struct drawing {
 };
 
 /* Finds how long a span must be to be one of the longest `most`. Returns 0 or -1 (no memory). */
-static int threshold(const struct an_timeline_step *step, size_t most, int64_t *out)
+static int find_threshold(const struct an_timeline_step *step, size_t most, int64_t *out)
 {
     size_t count = 0;
     *out = 0;
@@ -55,8 +55,8 @@ static double scale(const struct drawing *drawing)
 
 /* Draws a span that is long enough to point at, with the letter of its class and as much of its
  * name as fits. */
-static void named(struct page *page, const struct drawing *drawing,
-                  const struct an_timeline_span *span, double y, double height)
+static void draw_named(struct page *page, const struct drawing *drawing,
+                       const struct an_timeline_span *span, double y, double height)
 {
     char class[16], title[400];
     double from = LEFT + (double)span->start_ns * scale(drawing),
@@ -85,9 +85,9 @@ static void named(struct page *page, const struct drawing *drawing,
 
 /* Draws the short spans of one class that are busy to one of four degrees, as strokes from the
  * bottom of the row. */
-static void strokes(struct page *page, const struct drawing *drawing,
-                    const struct an_timeline_track *track, int class, int degree, double bottom,
-                    double height)
+static void draw_strokes(struct page *page, const struct drawing *drawing,
+                         const struct an_timeline_track *track, int class, int degree,
+                         double bottom, double height)
 {
     double tall = height * degree / 4;
     struct svg_pen pen = {0};
@@ -107,18 +107,18 @@ static void strokes(struct page *page, const struct drawing *drawing,
 }
 
 /* Draws the spans of a track that are too short for a rectangle of their own. */
-static void outlines(struct page *page, const struct drawing *drawing,
-                     const struct an_timeline_track *track, double y, double height)
+static void draw_outlines(struct page *page, const struct drawing *drawing,
+                          const struct an_timeline_track *track, double y, double height)
 {
     for (int class = 0; class < AN_CLASS_COUNT; class ++)
         for (int degree = 1; degree <= 4; degree++)
-            strokes(page, drawing, track, class, degree, y + height, height);
+            draw_strokes(page, drawing, track, class, degree, y + height, height);
 }
 
 /* Draws a line under what is on the critical path; neighbours share one. *pieces_left: pieces that
  * the picture may still have. */
-static void critical(struct page *page, const struct drawing *drawing,
-                     const struct an_timeline_track *track, double y, int *pieces_left)
+static void draw_critical(struct page *page, const struct drawing *drawing,
+                          const struct an_timeline_track *track, double y, int *pieces_left)
 {
     struct svg_pen pen = {0};
     for (size_t i = 0; i<track->span_count && * pieces_left> 0; i++) {
@@ -147,7 +147,7 @@ static double row_height(const struct an_timeline_track *track)
 
 /* Draws one step. `ranks`: tracks of several ranks are in the picture, so labels name the rank.
  * Returns the classes that occur, as bits. */
-static unsigned draw(struct page *page, const struct an_timeline_step *step, bool ranks)
+static unsigned draw_step(struct page *page, const struct an_timeline_step *step, bool ranks)
 {
     double height = 34, y = 6;
     struct drawing drawing = {.step = step};
@@ -156,8 +156,8 @@ static unsigned draw(struct page *page, const struct an_timeline_step *step, boo
     char caption[200], rank[40] = "";
     for (size_t k = 0; k < step->track_count; k++)
         height += row_height(&step->track[k]);
-    if (threshold(step, NAMED_MOST, &drawing.named_ns) ||
-        threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
+    if (find_threshold(step, NAMED_MOST, &drawing.named_ns) ||
+        find_threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
         return 0;
     if (ranks)
         snprintf(rank, sizeof rank, " of rank %" PRId64, step->rank);
@@ -174,13 +174,13 @@ static unsigned draw(struct page *page, const struct an_timeline_step *step, boo
         double tall = row_height(track) - 4;
         if (!track->depth)
             svg_track_name(page, LEFT - 6, y + tall - 4, ranks, track->rank, track->name);
-        outlines(page, &drawing, track, y, tall);
+        draw_outlines(page, &drawing, track, y, tall);
         for (size_t i = 0; i < track->span_count; i++) {
             used |= 1u << track->span[i].what;
             if (track->span[i].dur_ns >= drawing.named_ns)
-                named(page, &drawing, &track->span[i], y, tall);
+                draw_named(page, &drawing, &track->span[i], y, tall);
         }
-        critical(page, &drawing, track, y + tall + 1.5, &left);
+        draw_critical(page, &drawing, track, y + tall + 1.5, &left);
         y += row_height(track);
     }
     svg_end(page);
@@ -211,7 +211,7 @@ void html_timeline(struct page *page, const struct an_result *result)
                 path = path || track->span[j].critical;
         }
     for (size_t i = 0; i < timeline->step_count && !timeline->reason; i++)
-        used |= draw(page, &timeline->step[i], ranks);
+        used |= draw_step(page, &timeline->step[i], ranks);
     if (!used)
         return;
     svg_legend(page, used, name);

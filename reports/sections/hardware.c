@@ -8,7 +8,7 @@
 #include "reports/sections/sections.h"
 
 /* The energy of a step, of a token or a sample, and what it costs. */
-static void energy(struct page *page, const struct an_energy *energy)
+static void energy_line(struct page *page, const struct an_energy *energy)
 {
     page_label(page, "Energy");
     if (energy->reason) {
@@ -39,7 +39,7 @@ static void share(struct page *page, struct an_value pct, const char *what)
 
 /* One line about one GPU: power, clock, what holds the clock back, temperature, and how busy its
  * units are. */
-static void one(struct page *page, const struct an_gpu_hardware *hardware)
+static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
 {
     char label[32];
     snprintf(label, sizeof label, "  gpu:%" PRId64, hardware->gpu);
@@ -68,7 +68,7 @@ static void one(struct page *page, const struct an_gpu_hardware *hardware)
 
 /* A second line about a GPU where hardware counters were read: activity of its units, rates,
  * intensity. */
-static void counted(struct page *page, const struct an_gpu_hardware *hardware)
+static void counted_line(struct page *page, const struct an_gpu_hardware *hardware)
 {
     const struct an_step_counted *step = &hardware->step;
     char label[32];
@@ -94,7 +94,7 @@ static void counted(struct page *page, const struct an_gpu_hardware *hardware)
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------------------ */
 
-static void cell(char text[REP_CELL], struct an_value value, const char *unit)
+static void cell_si(char text[REP_CELL], struct an_value value, const char *unit)
 {
     snprintf(text, REP_CELL, "%.14s", value.valid ? SI_TEXT(value.value, unit) : "");
 }
@@ -106,11 +106,11 @@ static void range_time(char cell[REP_CELL], const void *row)
 }
 static void range_rate(char text[REP_CELL], const void *row)
 {
-    cell(text, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
+    cell_si(text, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
 }
 static void range_bytes(char text[REP_CELL], const void *row)
 {
-    cell(text, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
+    cell_si(text, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
 }
 static void range_intensity(char cell[REP_CELL], const void *row)
 {
@@ -158,10 +158,10 @@ void rep_section_hardware(struct page *page, const struct an_result *result)
 {
     if (!result->hardware.reason) /* a run without GPUs has no line; the reason why a GPU was not
                                      sampled is in trust and JSON */
-        energy(page, &result->energy);
+        energy_line(page, &result->energy);
     for (size_t i = 0; i < result->hardware_gpu_count; i++) {
-        one(page, &result->hardware_gpus[i]);
-        counted(page, &result->hardware_gpus[i]);
+        gpu_line(page, &result->hardware_gpus[i]);
+        counted_line(page, &result->hardware_gpus[i]);
     }
     ranges(page, result);
 }

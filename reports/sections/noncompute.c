@@ -78,7 +78,7 @@ static const struct rep_column of_cause[] = {
     {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
 
 /* Writes the shares of the causes, the largest first. Rows of one cause are added up. */
-static void shares(struct page *page, const struct an_absent *absent)
+static void cause_items(struct page *page, const struct an_absent *absent)
 {
     bool said[64] = {false};
     size_t count = absent->cause_count < 64 ? absent->cause_count : 64;
@@ -107,7 +107,7 @@ static void shares(struct page *page, const struct an_absent *absent)
 }
 
 /* Finds the row with most time among those whose causes are known. */
-static const struct an_absent *longest(const struct an_result *result)
+static const struct an_absent *longest_row(const struct an_result *result)
 {
     const struct an_absent *most = NULL;
     for (size_t i = 0; i < result->absent_count; i++)
@@ -121,7 +121,7 @@ static const struct an_absent *longest(const struct an_result *result)
 void rep_section_noncompute(struct page *page, const struct an_result *result)
 {
     char title[160], name[REP_NAME];
-    const struct an_absent *absent = longest(result);
+    const struct an_absent *absent = longest_row(result);
     struct rep_table table = {.title = "Without compute, % of the window",
                               .name_least = 30,
                               .name = name_row,
@@ -145,7 +145,7 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
     if (!absent)
         return;
     page_blank(page);
-    shares(page, absent);
+    cause_items(page, absent);
     name_row(name, absent);
     snprintf(title, sizeof title, "What the host did meanwhile (%.100s)", name);
     rep_table_write(page, &(struct rep_table){.title = title,

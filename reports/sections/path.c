@@ -77,35 +77,35 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
 
 /* ---- through one step --------------------------------------------------------------------------------------------------- */
 
-struct stretch_row {
+struct segment_row {
     const struct an_path_step *step;
     const struct an_path_stretch *stretch;
 };
 
-static const struct an_path_stretch *stretch_of(const void *row)
+static const struct an_path_stretch *segment_of(const void *row)
 {
-    return ((const struct stretch_row *)row)->stretch;
+    return ((const struct segment_row *)row)->stretch;
 }
-static const char *reason_of(const struct stretch_row *row)
+static const char *reason_of(const struct segment_row *row)
 {
     return row->step->reason[row->stretch->reason].text;
 }
-static void name_stretch(char text[REP_NAME], const void *row)
+static void name_segment(char text[REP_NAME], const void *row)
 {
-    const char *name = stretch_of(row)->name;
+    const char *name = segment_of(row)->name;
     snprintf(text, REP_NAME, "%s", *name ? name : reason_of(row));
 }
-static void cell_stretch_start(char cell[REP_CELL], const void *row)
+static void cell_segment_start(char cell[REP_CELL], const void *row)
 {
-    page_time(cell, (double)stretch_of(row)->start_ns);
+    page_time(cell, (double)segment_of(row)->start_ns);
 }
-static void cell_stretch_time(char cell[REP_CELL], const void *row)
+static void cell_segment_time(char cell[REP_CELL], const void *row)
 {
-    page_time(cell, (double)stretch_of(row)->dur_ns);
+    page_time(cell, (double)segment_of(row)->dur_ns);
 }
-static void cell_stretch_cause(char cell[REP_CELL], const void *row)
+static void cell_segment_cause(char cell[REP_CELL], const void *row)
 {
-    const struct stretch_row *segment = row;
+    const struct segment_row *segment = row;
     snprintf(cell, REP_CELL, "%s", segment->step->reason[segment->stretch->reason].key);
 }
 static void lane_text(char cell[REP_CELL], const struct an_path_step *step, int lane)
@@ -114,59 +114,59 @@ static void lane_text(char cell[REP_CELL], const struct an_path_step *step, int 
         snprintf(cell, REP_CELL, "%" PRId64 ": %.20s", step->lane[lane].rank,
                  step->lane[lane].name);
 }
-static void cell_stretch_lane(char cell[REP_CELL], const void *row)
+static void cell_segment_lane(char cell[REP_CELL], const void *row)
 {
-    lane_text(cell, ((const struct stretch_row *)row)->step, stretch_of(row)->lane);
+    lane_text(cell, ((const struct segment_row *)row)->step, segment_of(row)->lane);
 }
-static void cell_stretch_link(char cell[REP_CELL], const void *row)
+static void cell_segment_link(char cell[REP_CELL], const void *row)
 {
-    const struct an_path_stretch *stretch = stretch_of(row);
-    if (an_path_hands_over(((const struct stretch_row *)row)->step,
-                           (size_t)(stretch - ((const struct stretch_row *)row)->step->stretch)))
+    const struct an_path_stretch *stretch = segment_of(row);
+    if (an_path_hands_over(((const struct segment_row *)row)->step,
+                           (size_t)(stretch - ((const struct segment_row *)row)->step->stretch)))
         snprintf(cell, REP_CELL, "%s%s", stretch->link, stretch->inferred ? " (inferred)" : "");
 }
-static void cell_stretch_merged(char cell[REP_CELL], const void *row)
+static void cell_segment_merged(char cell[REP_CELL], const void *row)
 {
-    snprintf(cell, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
+    snprintf(cell, REP_CELL, "%" PRIu32, segment_of(row)->merged);
 }
-static const struct rep_column of_stretch[] = {
-    {"time", 9, cell_stretch_time},           {"from", 9, cell_stretch_start},
-    {"cause", 14, cell_stretch_cause},        {"rank: track", 20, cell_stretch_lane},
-    {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
+static const struct rep_column of_segment[] = {
+    {"time", 9, cell_segment_time},           {"from", 9, cell_segment_start},
+    {"cause", 14, cell_segment_cause},        {"rank: track", 20, cell_segment_lane},
+    {"hands over by", 20, cell_segment_link}, {"stretches", 10, cell_segment_merged}};
 
 static int longest_first(const void *left, const void *right)
 {
-    const struct an_path_stretch *first = stretch_of(left), *second = stretch_of(right);
+    const struct an_path_stretch *first = segment_of(left), *second = segment_of(right);
     int order = REP_COMPARE(second->dur_ns, first->dur_ns);
     return order ? order : REP_COMPARE(first, second);
 }
 
 /* Dependencies of one kind by which the path goes from one track to another. */
-struct hand_over {
+struct dependency {
     const struct an_path_step *step;
     const char *link;
     int from, to;
     int64_t count, inferred;
 };
 
-static void name_hand_over(char name[REP_NAME], const void *row)
+static void name_dependency(char name[REP_NAME], const void *row)
 {
-    const struct hand_over *hand_over = row;
-    const struct an_path_lane *from = &hand_over->step->lane[hand_over->from],
-                              *to = &hand_over->step->lane[hand_over->to];
+    const struct dependency *dependency = row;
+    const struct an_path_lane *from = &dependency->step->lane[dependency->from],
+                              *to = &dependency->step->lane[dependency->to];
     snprintf(name, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
              to->rank, to->name);
 }
-REP_CELL_OF(cell_hand_over_link, hand_over, rep_cell_text, link)
-REP_CELL_OF(cell_hand_over_count, hand_over, rep_cell_integer, count)
-REP_CELL_OF(cell_hand_over_inferred, hand_over, rep_cell_integer, inferred)
-static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link},
-                                                 {"times", 8, cell_hand_over_count},
-                                                 {"only inferred", 14, cell_hand_over_inferred}};
+REP_CELL_OF(cell_dependency_link, dependency, rep_cell_text, link)
+REP_CELL_OF(cell_dependency_count, dependency, rep_cell_integer, count)
+REP_CELL_OF(cell_dependency_inferred, dependency, rep_cell_integer, inferred)
+static const struct rep_column of_dependency[] = {{"by", 12, cell_dependency_link},
+                                                  {"times", 8, cell_dependency_count},
+                                                  {"only inferred", 14, cell_dependency_inferred}};
 
 static int most_first(const void *left, const void *right)
 {
-    const struct hand_over *first = left, *second = right;
+    const struct dependency *first = left, *second = right;
     int order = REP_COMPARE(second->count, first->count);
     order = order ? order : first->from - second->from;
     return order ? order : first->to - second->to;
@@ -174,7 +174,7 @@ static int most_first(const void *left, const void *right)
 
 /* Counts the dependencies by which the path changes tracks, by kind and pair of tracks, the most
  * frequent first. Returns how many kinds there are. */
-static size_t find_hand_overs(const struct an_path_step *step, struct hand_over *out)
+static size_t find_dependencies(const struct an_path_step *step, struct dependency *out)
 {
     size_t count = 0;
     for (size_t i = 0; i + 1 < step->stretch_count; i++) {
@@ -187,7 +187,7 @@ static size_t find_hand_overs(const struct an_path_step *step, struct hand_over 
                                  strcmp(out[place].link, stretch->link) != 0))
             place++;
         if (place == count)
-            out[count++] = (struct hand_over){step, stretch->link, stretch->lane, lane, 0, 0};
+            out[count++] = (struct dependency){step, stretch->link, stretch->lane, lane, 0, 0};
         out[place].count++;
         out[place].inferred += stretch->inferred;
     }
@@ -202,25 +202,26 @@ void rep_section_path_step(struct page *page, const struct an_result *result)
     const struct an_path_step *step = &result->critical_path.step;
     if (result->critical_path.reason || !step->stretch_count)
         return;
-    struct stretch_row *rows = calloc(step->stretch_count, sizeof *rows);
-    struct hand_over *hand = calloc(step->stretch_count, sizeof *hand);
-    if (rows && hand) {
+    struct segment_row *rows = calloc(step->stretch_count, sizeof *rows);
+    struct dependency *dependencies = calloc(step->stretch_count, sizeof *dependencies);
+    if (rows && dependencies) {
         for (size_t i = 0; i < step->stretch_count; i++)
-            rows[i] = (struct stretch_row){step, &step->stretch[i]};
+            rows[i] = (struct segment_row){step, &step->stretch[i]};
         qsort(rows, step->stretch_count, sizeof *rows, longest_first);
         page_picture(page, PAGE_PATH, result);
-        const struct rep_table by_lane = {.title = "Hand-overs between tracks",
-                                          .name = name_hand_over,
-                                          .name_least = 40,
-                                          REP_COLUMNS(of_hand_over),
-                                          REP_ROWS_OF(hand, find_hand_overs(step, hand))};
-        rep_table_write(page, &by_lane);
-        const struct rep_table stretches = {.title = "Stretches of the path in this step",
-                                            .name = name_stretch,
-                                            REP_COLUMNS(of_stretch),
-                                            REP_ROWS_OF(rows, step->stretch_count)};
-        rep_table_write(page, &stretches);
+        const struct rep_table by_track = {
+            .title = "Hand-overs between tracks",
+            .name = name_dependency,
+            .name_least = 40,
+            REP_COLUMNS(of_dependency),
+            REP_ROWS_OF(dependencies, find_dependencies(step, dependencies))};
+        rep_table_write(page, &by_track);
+        const struct rep_table segments = {.title = "Stretches of the path in this step",
+                                           .name = name_segment,
+                                           REP_COLUMNS(of_segment),
+                                           REP_ROWS_OF(rows, step->stretch_count)};
+        rep_table_write(page, &segments);
     }
     free(rows);
-    free(hand);
+    free(dependencies);
 }

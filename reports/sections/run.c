@@ -146,7 +146,7 @@ void rep_section_system(struct page *page, const struct an_result *result)
 
 /* Counts the series that have the name of the i-th, each of another rank; 0 where an earlier one
  * stands for all of them. */
-static size_t alike(const struct an_result *result, size_t i)
+static size_t count_alike(const struct an_result *result, size_t i)
 {
     size_t count = 0;
     for (size_t other = 0; other < result->series_count; other++)
@@ -176,7 +176,7 @@ void rep_section_series(struct page *page, const struct an_result *result)
             rest++;
             continue;
         }
-        size_t same = alike(result, i);
+        size_t same = count_alike(result, i);
         if (!same)
             continue;
         *others = 0;

@@ -82,8 +82,8 @@ static struct timespec time_after(clockid_t id, int64_t ms)
     return time;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct tui_data *data, const char *format,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *data,
+                                                              const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -125,7 +125,7 @@ static struct tui_model *make_model(struct tui_data *data)
 }
 
 /* Replaces the model that waits for the frame, which reads at its own pace, and wakes the frame. */
-static void publish(struct tui_data *data)
+static void publish_model(struct tui_data *data)
 {
     struct tui_model *model = make_model(data), *old;
     uint64_t one = 1;
@@ -143,7 +143,7 @@ static void publish(struct tui_data *data)
 /* ---- which file ---------------------------------------------------------------------------------------------------------------- */
 
 /* Forgets everything that was read and analysed: the file is another run. */
-static void start_over(struct tui_data *data)
+static void forget_run(struct tui_data *data)
 {
     struct tui_tail *fresh = tui_tail_new();
     if (!fresh)
@@ -167,11 +167,11 @@ static bool same_file(const struct stat *first, const struct stat *second)
 }
 
 /* Begins to follow the file that was found. `again`: it holds other rows than those read before. */
-static void take_up(struct tui_data *data, const struct tui_found *found, const struct stat *status,
-                    bool again)
+static void follow_file(struct tui_data *data, const struct tui_found *found,
+                        const struct stat *status, bool again)
 {
     if (again)
-        start_over(data);
+        forget_run(data);
     if (again || !data->opened)
         data->taken_up = tui_now_s();
     data->found = *found;
@@ -193,7 +193,7 @@ static bool same_content(const struct stat *first, const struct stat *second)
 
 /* Looks for a run: the one that was shown is gone, or none was shown yet. Returns true when there
  * is a file to read. */
-static bool look_for_run(struct tui_data *data)
+static bool find_run(struct tui_data *data)
 {
     struct tui_found found = data->found;
     struct tacho_error err = {0};
@@ -204,9 +204,10 @@ static bool look_for_run(struct tui_data *data)
         rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
     if (rc) {
         if (known)
-            say(data, "%.900s: deleted or moved; this is what was read last", data->found.run);
+            set_message(data, "%.900s: deleted or moved; this is what was read last",
+                        data->found.run);
         else
-            say(data, "%s", err.what);
+            set_message(data, "%s", err.what);
         data->state = TUI_LOST;
         return false;
     }
@@ -214,12 +215,12 @@ static bool look_for_run(struct tui_data *data)
         return false; /* what was read last stays */
     bool ended = was_live && !found.live, back = known && same_file(&status, &data->file);
     data->refused = false;
-    take_up(data, &found, &status, known && !ended);
+    follow_file(data, &found, &status, known && !ended);
     *data->message = 0;
     if (known && !ended)
-        say(data, back ? "%.900s: is there again" : "%.900s: began again", found.run);
+        set_message(data, back ? "%.900s: is there again" : "%.900s: began again", found.run);
     else if (ended)
-        say(data, "the run ended");
+        set_message(data, "the run ended");
     return true;
 }
 
@@ -233,10 +234,10 @@ static bool still_there(const struct tui_data *data)
 
 /* Gives up on a file that cannot be read. What was read before stays on the screen until the file
  * changes. */
-static void refuse(struct tui_data *data, const char *why)
+static void mark_unreadable(struct tui_data *data, const char *why)
 {
     struct stat status;
-    say(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
+    set_message(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
     data->state = TUI_LOST;
     data->refused = stat(data->found.path, &status) == 0;
     if (data->refused)
@@ -269,7 +270,8 @@ static void watch_recorder(struct tui_data *data)
         return;
     }
     data->state = TUI_ENDED;
-    say(data, "its recorder was killed: 'tacho recover %.900s' finishes the run", data->found.run);
+    set_message(data, "its recorder was killed: 'tacho recover %.900s' finishes the run",
+                data->found.run);
 }
 
 /* Completes "the run ended" by how it ended, once the file says so. */
@@ -278,7 +280,7 @@ static void name_end(struct tui_data *data)
     const char *ended = tui_tail_key(data->tail, "ended");
     if (data->found.live || !ended || strcmp(data->message, "the run ended") != 0)
         return;
-    say(data, "the run ended: %.900s", ended);
+    set_message(data, "the run ended: %.900s", ended);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------- */
@@ -308,7 +310,7 @@ static bool is_young(const struct tui_data *data, const struct an_result *result
 
 /* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
  * the part that the user asked for. A run without steps that has only begun is not shown as one. */
-static void analyse(struct tui_data *data, store_reader *reader)
+static void analyse_run(struct tui_data *data, store_reader *reader)
 {
     struct an_result *result = NULL;
     struct tacho_error err = {0};
@@ -372,13 +374,13 @@ static bool asked_to_stop(struct tui_data *data)
 }
 
 /* One look at the run. */
-static void look(struct tui_data *data)
+static void read_run(struct tui_data *data)
 {
     store_reader *reader = NULL;
     struct tacho_error err = {0};
     bool analysed = false;
     int rc, more = 1;
-    if (!still_there(data) && !look_for_run(data))
+    if (!still_there(data) && !find_run(data))
         return;
     watch_recorder(data);
     if (data->final && data->state == TUI_ENDED && (data->found.live || !was_changed(data)))
@@ -386,7 +388,7 @@ static void look(struct tui_data *data)
     if ((rc = store_open(data->found.path, &reader, &err))) {
         if (data->found.live && !still_there(data))
             return; /* it is being finished at this moment: the next look finds it */
-        refuse(data, err.what);
+        mark_unreadable(data, err.what);
         return;
     }
     while (more > 0 && !asked_to_stop(data)) {
@@ -395,17 +397,17 @@ static void look(struct tui_data *data)
         if (tui_tail_newest(data->tail) != before)
             data->changed = tui_now_s();
         if (more > 0)
-            publish(data);
+            publish_model(data);
     }
     if (more < 0) {
-        refuse(data, store_reader_error(reader)->code ? store_reader_error(reader)->what
-                                                      : tacho_error_text(more));
+        mark_unreadable(data, store_reader_error(reader)->code ? store_reader_error(reader)->what
+                                                               : tacho_error_text(more));
     } else {
         name_end(data);
         if (!data->shared && !asked_to_stop(data))
-            publish(data); /* the first frame does not wait for the analysis */
+            publish_model(data); /* the first frame does not wait for the analysis */
         if ((analysed = analysis_due(data) && !asked_to_stop(data)))
-            analyse(data, reader);
+            analyse_run(data, reader);
     }
     store_reader_close(reader);
 #ifdef __GLIBC__
@@ -424,13 +426,13 @@ static void follow_next(struct tui_data *data)
         return;
     if (!strcmp(found.path, data->found.path) && same_file(&status, &data->file))
         return;
-    take_up(data, &found, &status, true);
-    say(data, "another run began: %.900s", found.run);
+    follow_file(data, &found, &status, true);
+    set_message(data, "another run began: %.900s", found.run);
 }
 
 /* Selects the part before or after the one that is shown. Parts lie end to end; the first one is no
  * shorter than the others. */
-static void move(struct tui_data *data, int parts)
+static void move_part(struct tui_data *data, int parts)
 {
     const struct an_result *result = tui_shared_result(data->shared);
     int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail), until;
@@ -466,14 +468,14 @@ static void *thread_main(void *ctx)
         data->again = false;
         data->move = 0;
         pthread_mutex_unlock(&data->lock);
-        move(data, parts);
+        move_part(data, parts);
         if (again) {
             data->final = false;
             data->next_analysis = 0;
         }
         follow_next(data);
-        look(data);
-        publish(data);
+        read_run(data);
+        publish_model(data);
         struct timespec until =
             time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
         pthread_mutex_lock(&data->lock);

@@ -107,7 +107,7 @@ static int room_for(void *array, size_t *room, size_t count, size_t size)
     return 0;
 }
 
-static char *copy(const char *text)
+static char *copy_text(const char *text)
 {
     return strdup(text ? text : "");
 }
@@ -142,7 +142,7 @@ static struct track *track_of(struct tui_tail *tail, int64_t id)
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
 /* Merges a row into the row before it; means are weighted by their steps. */
-static void join(struct an_step_point *row, const struct an_step_point *added)
+static void join_steps(struct an_step_point *row, const struct an_step_point *added)
 {
     double row_steps = (double)row->steps, added_steps = (double)added->steps,
            whole = row_steps * row->ms + added_steps * added->ms;
@@ -170,7 +170,7 @@ static void halve_steps(struct process *process)
     for (size_t i = 0; i < process->count; i += 2) {
         process->step[kept] = process->step[i];
         if (i + 1 < process->count)
-            join(&process->step[kept], &process->step[i + 1]);
+            join_steps(&process->step[kept], &process->step[i + 1]);
         kept++;
     }
     process->count = kept;
@@ -195,7 +195,7 @@ static int add_step(struct tui_tail *tail, struct process *process, const struct
     process->tokens[process->seen % TUI_RECENT] = tokens;
     process->seen++;
     if (last && last->steps < process->stride) {
-        join(last, &row);
+        join_steps(last, &row);
         return 0;
     }
     int rc = room_for(&process->step, &process->room, process->count, sizeof *process->step);
@@ -319,8 +319,11 @@ static int on_process(void *ctx, const struct store_process *row)
                              sizeof *tail->process)))
         return tail->rc;
     struct process *process = &tail->process[tail->process_count];
-    *process = (struct process){
-        .id = row->id, .rank = row->rank, .pid = row->pid, .host = copy(row->host), .stride = 1};
+    *process = (struct process){.id = row->id,
+                                .rank = row->rank,
+                                .pid = row->pid,
+                                .host = copy_text(row->host),
+                                .stride = 1};
     if (!process->host)
         return tail->rc = TACHO_ENOMEM;
     tail->process_count++;
@@ -338,9 +341,9 @@ static int on_track(void *ctx, const struct store_track *row)
     *track = (struct track){.id = row->id,
                             .process = row->process,
                             .counter = !strcmp(row->kind, "counter"),
-                            .name = copy(row->name),
-                            .unit = copy(row->unit),
-                            .device = copy(row->device),
+                            .name = copy_text(row->name),
+                            .unit = copy_text(row->unit),
+                            .device = copy_text(row->device),
                             .stride = 1};
     tail->next_track = row->id + 1;
     return track->name && track->unit && track->device ? 0 : (tail->rc = TACHO_ENOMEM);
@@ -353,7 +356,7 @@ static int on_key(void *ctx, const char *key, const char *value)
     if ((tail->rc = room_for(&tail->key, &tail->key_room, tail->key_count, sizeof *tail->key)))
         return tail->rc;
     struct key *row = &tail->key[tail->key_count++];
-    *row = (struct key){copy(key), copy(value)};
+    *row = (struct key){copy_text(key), copy_text(value)};
     return row->key && row->value ? 0 : (tail->rc = TACHO_ENOMEM);
 }
 
@@ -442,7 +445,7 @@ static int number_order(const void *left, const void *right)
 
 /* The median duration and the throughput of the newest steps. Durations come from the first
  * process that has steps, tokens from all. */
-static void recent(const struct tui_tail *tail, struct tui_model *model)
+static void recent_speed(const struct tui_tail *tail, struct tui_model *model)
 {
     double all[TUI_RECENT], rate = 0;
     size_t count = 0;
@@ -592,7 +595,7 @@ struct tui_model *tui_tail_model(const struct tui_tail *tail)
     model->now_s = tail->seen == STORE_ABSENT || tail->start == STORE_ABSENT
                        ? 0
                        : (double)(tail->seen - tail->start) / 1e9;
-    recent(tail, model);
+    recent_speed(tail, model);
     struct tui_tail *search =
         (struct tui_tail *)(uintptr_t)tail; /* remembers where it found the last process */
     if (!copy_steps(tail, model) || !copy_series(search, model)) {

@@ -58,8 +58,8 @@ static const struct tui_order *order_of(const struct tui_list *list,
 }
 
 /* The rows that the filter lets through, in their order; the caller frees. */
-static struct entry *entries(const struct tui_list *list, const struct tui_view_state *state,
-                             size_t *count)
+static struct entry *filtered_rows(const struct tui_list *list, const struct tui_view_state *state,
+                                   size_t *count)
 {
     const struct rep_table *table = list->table;
     const struct tui_order *order = order_of(list, state);
@@ -87,8 +87,8 @@ static struct entry *entries(const struct tui_list *list, const struct tui_view_
 }
 
 /* Moves the cursor to the next or previous row that holds the search words. */
-static void seek(const struct tui_list *list, struct tui_view_state *state,
-                 const struct entry *entry, size_t count)
+static void seek_row(const struct tui_list *list, struct tui_view_state *state,
+                     const struct entry *entry, size_t count)
 {
     char name[REP_NAME];
     int way = state->seek;
@@ -122,8 +122,8 @@ static size_t columns_of(const struct rep_table *table, int width, int *name)
 }
 
 /* Draws title and heads of the columns, and marks the column that the rows are sorted by. */
-static void head(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
-                 const struct tui_view_state *state, size_t shown, int name)
+static void draw_head(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                      const struct tui_view_state *state, size_t shown, int name)
 {
     const struct tui_order *order = order_of(list, state);
     static const char *const marks[2][2] = {{"\xe2\x96\xbc", "\xe2\x96\xb2"}, {"v", "^"}};
@@ -170,9 +170,9 @@ static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct
 }
 
 /* Draws which rows are visible, how many the filter hides, and how many hold the search words. */
-static void status(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
-                   const struct tui_view_state *state, const struct entry *entry, size_t count,
-                   int shown)
+static void draw_status(struct tui_cells *cells, struct tui_rect area, const struct tui_list *list,
+                        const struct tui_view_state *state, const struct entry *entry, size_t count,
+                        int shown)
 {
     char name[REP_NAME];
     size_t hits = 0;
@@ -194,23 +194,23 @@ const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
                            const struct tui_list *list, struct tui_view_state *state)
 {
     size_t count = 0;
-    struct entry *entry = entries(list, state, &count);
+    struct entry *entry = filtered_rows(list, state, &count);
     const void *under = NULL;
     bool foot = area.rows >= 4 && ((int)count > area.rows - 1 || *state->filter || *state->search);
     int room = area.rows - 1 - foot, name;
     room = room < 0 ? 0 : room;
-    seek(list, state, entry, entry ? count : 0);
+    seek_row(list, state, entry, entry ? count : 0);
     tui_state_clamp(state, entry ? (int)count : 0, room);
     state->page = room;
     if (entry && area.rows > 0 && area.columns > 0) {
         size_t shown = columns_of(list->table, area.columns, &name);
         int drawn = 0;
-        head(cells, area, list, state, shown, name);
+        draw_head(cells, area, list, state, shown, name);
         for (int i = state->top; i < (int)count && drawn < room; i++, drawn++)
             draw_row(cells, tui_upper(tui_lower(area, 1 + drawn), 1), list, &entry[i], shown, name,
                      i == state->cursor);
         if (foot)
-            status(cells, tui_lower(area, area.rows - 1), list, state, entry, count, drawn);
+            draw_status(cells, tui_lower(area, area.rows - 1), list, state, entry, count, drawn);
     }
     if (entry && state->cursor >= 0 && (size_t)state->cursor < count)
         under = entry[state->cursor].row;

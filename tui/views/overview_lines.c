@@ -28,7 +28,7 @@ static bool has_loader(const struct tui_model *model)
 }
 
 /* Waits, workers, the depth of the queue as a curve, and the time of each stage. */
-static void loader(struct tui_line *line, const struct tui_model *model)
+static void loader_items(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_loader *loader = &r_of(model)->loader;
     size_t queues;
@@ -70,7 +70,7 @@ static bool has_communication(const struct tui_model *model)
 
 /* Exposed communication, waiting and transfer (the larger part first), the rank that the others
  * wait for, bytes, and the part that compute hides. */
-static void communication(struct tui_line *line, const struct tui_model *model)
+static void communication_items(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_communication *communication = &r_of(model)->communication;
     const struct an_comm_rank *last = NULL;
@@ -127,7 +127,7 @@ static double work_ns(const struct an_result *result, bool *only_work)
 }
 
 /* The operations with most time and their shares. */
-static void ops(struct tui_line *line, const struct tui_model *model)
+static void op_items(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
     bool only_work;
@@ -162,7 +162,7 @@ static bool has_gpus(const struct tui_model *model)
 }
 
 /* Activity, power and what holds the clock back, of the first GPU. */
-static void gpus(struct tui_line *line, const struct tui_model *model)
+static void gpu_items(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
     const struct an_gpu_hardware *hardware = result->hardware_gpus;
@@ -226,7 +226,7 @@ static void newest_item(struct tui_line *line, const struct tui_model *model, co
 
 /* Names the cores that other programs keep busy: they slow a run down without leaving a trace in
  * it. */
-static void others(struct tui_line *line, const struct tui_model *model, double busy_pct)
+static void other_programs(struct tui_line *line, const struct tui_model *model, double busy_pct)
 {
     const char *unit;
     double run, cores = 0;
@@ -240,7 +240,7 @@ static void others(struct tui_line *line, const struct tui_model *model, double 
         tui_item(line, TUI_WARN, "others %.1f of %.0f", other, cores);
 }
 
-static void busy(struct tui_line *line, double pct)
+static void busy_items(struct tui_line *line, double pct)
 {
     tui_item(line, TUI_NORMAL, "cpu");
     int column = tui_item_room(line, 8);
@@ -250,10 +250,10 @@ static void busy(struct tui_line *line, double pct)
 }
 
 /* For a run that is over: figures of its analysed part, not of its last moment. */
-static void machine_over(struct tui_line *line, const struct an_system *system)
+static void machine_total(struct tui_line *line, const struct an_system *system)
 {
     if (system->machine_busy_pct.valid)
-        busy(line, system->machine_busy_pct.value);
+        busy_items(line, system->machine_busy_pct.value);
     if (system->cpu_cores.valid)
         tui_item(line, TUI_NORMAL, "run %.2f cores", system->cpu_cores.value);
     if (system->other_cores.valid && system->other_cores.value >= 0.3)
@@ -266,18 +266,18 @@ static void machine_over(struct tui_line *line, const struct an_system *system)
 
 /* CPU, memory and storage: of a live run as they are now, of one that is over for its analysed
  * part. */
-static void machine(struct tui_line *line, const struct tui_model *model)
+static void machine_items(struct tui_line *line, const struct tui_model *model)
 {
     if (model->state != TUI_LIVE && model->result && !model->result->system.reason) {
-        machine_over(line, &model->result->system);
+        machine_total(line, &model->result->system);
         return;
     }
     const struct tui_series *series = tui_model_series(model, "cpu_busy");
     if (series && isfinite(series->last))
-        busy(line, series->last);
+        busy_items(line, series->last);
     newest_item(line, model, "cpu_time", "run");
     if (series && isfinite(series->last) && model->state == TUI_LIVE)
-        others(line, model, series->last);
+        other_programs(line, model, series->last);
     newest_item(line, model, "rss", "rss");
     newest_item(line, model, "disk_read", "disk r");
     if (model->result && model->result->system.instructions_per_cycle.valid)
@@ -296,7 +296,7 @@ static bool has_speed(const struct tui_model *model)
 }
 
 /* Throughput, and FLOP/s compared with the peak. */
-static void speed(struct tui_line *line, const struct tui_model *model)
+static void speed_items(struct tui_line *line, const struct tui_model *model)
 {
     const struct an_result *result = r_of(model);
     const struct an_utilization *utilization = &result->utilization;
@@ -322,12 +322,12 @@ static const struct {
     int class; /* the class whose share of a step is the weight of the line; -1: none */
     bool (*has)(const struct tui_model *m);
     void (*draw)(struct tui_line *l, const struct tui_model *m);
-} lines[] = {{" ops", -1, has_ops, ops},
-             {" loader", AN_CLASS_INPUT, has_loader, loader},
-             {" comm", AN_CLASS_COMM, has_communication, communication},
-             {" gpu", -1, has_gpus, gpus},
-             {" system", -1, has_system, machine},
-             {" speed", -1, has_speed, speed}};
+} lines[] = {{" ops", -1, has_ops, op_items},
+             {" loader", AN_CLASS_INPUT, has_loader, loader_items},
+             {" comm", AN_CLASS_COMM, has_communication, communication_items},
+             {" gpu", -1, has_gpus, gpu_items},
+             {" system", -1, has_system, machine_items},
+             {" speed", -1, has_speed, speed_items}};
 #define LINES (sizeof lines / sizeof *lines)
 
 int tui_overview_lines(const struct tui_model *model)

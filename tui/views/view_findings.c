@@ -11,8 +11,8 @@
 #include "tui/views/view_list.h"
 
 /* One line of the list; a gain that does not fit is left out. */
-static void entry(struct tui_cells *cells, struct tui_rect area, const struct an_finding *finding,
-                  int number, bool selected)
+static void draw_entry(struct tui_cells *cells, struct tui_rect area,
+                       const struct an_finding *finding, int number, bool selected)
 {
     char gain[64];
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
@@ -25,8 +25,8 @@ static void entry(struct tui_cells *cells, struct tui_rect area, const struct an
 }
 
 /* A labelled paragraph of the card. Returns the rows it takes. */
-static int field(struct tui_cells *cells, struct tui_rect area, int row, const char *label,
-                 const char *text, enum tui_style style)
+static int draw_field(struct tui_cells *cells, struct tui_rect area, int row, const char *label,
+                      const char *text, enum tui_style style)
 {
     if (!text || !*text || row >= area.rows)
         return 0;
@@ -38,35 +38,36 @@ static int field(struct tui_cells *cells, struct tui_rect area, int row, const c
 }
 
 /* Returns the rows it takes. */
-static int card(struct tui_cells *cells, struct tui_rect area, const struct an_finding *finding)
+static int draw_card(struct tui_cells *cells, struct tui_rect area,
+                     const struct an_finding *finding)
 {
     char gain[64], text[900];
     int row = tui_paragraph(cells, area, 0, 0, TUI_BOLD, finding->claim) + (area.rows > 8);
-    row += field(cells, area, row, "Do", finding->action, TUI_GOOD);
+    row += draw_field(cells, area, row, "Do", finding->action, TUI_GOOD);
     rep_gain_text(gain, sizeof gain, &finding->gain);
     snprintf(text, sizeof text, "%s; %s confidence%s%.500s", gain,
              an_confidence_text(finding->confidence), finding->effort ? "; effort: " : "",
              rep_or(finding->effort, ""));
-    row += field(cells, area, row, "Gain", text, TUI_NORMAL);
+    row += draw_field(cells, area, row, "Gain", text, TUI_NORMAL);
     for (size_t i = 0;
          i < sizeof finding->evidence / sizeof *finding->evidence && finding->evidence[i]; i++)
-        row += field(cells, area, row, i ? "" : "Evidence", finding->evidence[i], TUI_NORMAL);
-    row += field(cells, area, row, "Computed", finding->method, TUI_NORMAL);
-    row += field(cells, area, row, "Verify", finding->verify, TUI_KEY);
-    return row + field(cells, area, row, "Wrong if", finding->wrong_when, TUI_WARN);
+        row += draw_field(cells, area, row, i ? "" : "Evidence", finding->evidence[i], TUI_NORMAL);
+    row += draw_field(cells, area, row, "Computed", finding->method, TUI_NORMAL);
+    row += draw_field(cells, area, row, "Verify", finding->verify, TUI_KEY);
+    return row + draw_field(cells, area, row, "Wrong if", finding->wrong_when, TUI_WARN);
 }
 
 #define CARD_ROWS 200 /* at most; on the narrowest screens */
 
 /* Draws the rows of the card from `top` on that there is room for; the last one says how many more
  * there are and which keys show them (`what`). Moves `top` back to what exists. */
-static void card_part(struct tui_cells *cells, struct tui_rect area,
-                      const struct an_finding *finding, int *top, const char *what)
+static void draw_card_part(struct tui_cells *cells, struct tui_rect area,
+                           const struct an_finding *finding, int *top, const char *what)
 {
     struct tui_cells all = {.glyphs = cells->glyphs};
     if (area.rows <= 0 || area.columns <= 0 || tui_cells_resize(&all, CARD_ROWS, area.columns))
         return;
-    int rows = card(&all, (struct tui_rect){0, 0, CARD_ROWS, area.columns}, finding),
+    int rows = draw_card(&all, (struct tui_rect){0, 0, CARD_ROWS, area.columns}, finding),
         most = rows > area.rows ? rows - area.rows : 0;
     *top = rep_clamp(*top, 0, most);
     for (int y = 0; y < area.rows && *top + y < rows; y++)
@@ -85,7 +86,7 @@ static void card_part(struct tui_cells *cells, struct tui_rect area,
 }
 
 /* No finding: what was looked for. */
-static void none(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
+static void draw_none(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
 {
     int row;
     if (result->healthy)
@@ -113,16 +114,17 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         return;
     int count = (int)result->finding_count;
     if (!count) {
-        none(cells, area, result);
+        draw_none(cells, area, result);
         return;
     }
     if (state->open) {
         tui_state_clamp(state, count, 1);
         state->top = state->cursor;
-        entry(cells, tui_upper(area, 1), &result->findings[state->cursor], state->cursor + 1, true);
+        draw_entry(cells, tui_upper(area, 1), &result->findings[state->cursor], state->cursor + 1,
+                   true);
         state->page = area.rows > 2 ? area.rows - 1 : 1;
-        card_part(cells, tui_lower(area, 1), &result->findings[state->cursor], &state->span,
-                  "j, k");
+        draw_card_part(cells, tui_lower(area, 1), &result->findings[state->cursor], &state->span,
+                       "j, k");
         return;
     }
     bool beside = area.columns >= 120;
@@ -132,8 +134,8 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     struct tui_rect list = beside ? tui_left(area, 54) : tui_upper(area, shown);
     struct tui_rect rest = beside ? tui_right(area, 57) : tui_lower(area, shown);
     for (int i = state->top; i < count && i - state->top < list.rows; i++)
-        entry(cells, tui_upper(tui_lower(list, i - state->top), 1), &result->findings[i], i + 1,
-              i == state->cursor);
+        draw_entry(cells, tui_upper(tui_lower(list, i - state->top), 1), &result->findings[i],
+                   i + 1, i == state->cursor);
     if (!beside) {
         tui_rule(cells, rest, 0);
         rest = tui_lower(rest, 1);
@@ -142,7 +144,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     }
     state->span = 0;
     if (state->cursor >= 0 && state->cursor < count)
-        card_part(cells, rest, &result->findings[state->cursor], &state->span, "Enter");
+        draw_card_part(cells, rest, &result->findings[state->cursor], &state->span, "Enter");
 }
 
 /* How far a key moves in an open card, in rows; 0: it is another key. */

@@ -30,7 +30,7 @@ static const struct an_step_point *points_of(const struct tui_model *model, size
 
 /* Durations of the steps of the first rank in ns, in order, over their index from the first one on;
  * the caller frees `value`. Steps left out of statistics are in the picture. */
-static struct tui_samples durations(const struct an_step_point *step, size_t all, bool grows)
+static struct tui_samples step_durations(const struct an_step_point *step, size_t all, bool grows)
 {
     size_t count = 0;
     double *ns = malloc((2 * all + 1) * sizeof *ns), *index = ns + all;
@@ -48,7 +48,7 @@ static struct tui_samples durations(const struct an_step_point *step, size_t all
 
 /* Writes "p50 1.07 s p95 1.12 s max 1.54 s @ 97" of the analysed steps; the slowest is that of all.
  */
-static void statistics(const struct tui_model *model, char text[160])
+static void step_statistics(const struct tui_model *model, char text[160])
 {
     const struct an_steps *steps = model->result ? &model->result->steps : NULL;
     text[0] = 0;
@@ -80,9 +80,9 @@ static const char *step_text(char *buf, double step)
 
 /* A quantity over steps: a row of dots with figures at the right; where there is room, a plot with
  * axes under the figures. */
-static void trend(struct tui_cells *cells, struct tui_rect area, const char *label,
-                  const struct tui_samples *samples, const char *figures,
-                  const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
+static void draw_trend(struct tui_cells *cells, struct tui_rect area, const char *label,
+                       const struct tui_samples *samples, const char *figures,
+                       const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
 {
     struct tui_range range;
     if (!tui_range_of(samples->value, samples->count, &range))
@@ -128,14 +128,14 @@ static void draw_steps(struct tui_cells *cells, struct tui_rect area, const stru
     size_t all;
     char figures[160];
     const struct an_step_point *step = points_of(model, &all);
-    struct tui_samples samples = durations(step, all, model->state == TUI_LIVE);
+    struct tui_samples samples = step_durations(step, all, model->state == TUI_LIVE);
     if (samples.value && samples.count) {
-        statistics(model, figures);
+        step_statistics(model, figures);
         struct tui_axis axis = {.low = (double)step[0].index,
                                 .high = (double)step[0].index + samples.high,
                                 .text = step_text,
                                 .name = "step"};
-        trend(cells, area, "step", &samples, figures, page_time, TUI_SERIES, axis);
+        draw_trend(cells, area, "step", &samples, figures, page_time, TUI_SERIES, axis);
     } else {
         tui_paragraph(cells, area, 0, 1, TUI_DIM,
                       model->result && model->result->steps.reason ? model->result->steps.reason
@@ -164,7 +164,7 @@ static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struc
                                   end};
     struct tui_axis axis = {
         .low = 0, .high = samples.high, .text = tui_seconds, .name = "of the run"};
-    trend(cells, area, "loss", &samples, figures, page_number, TUI_SERIES + 1, axis);
+    draw_trend(cells, area, "loss", &samples, figures, page_number, TUI_SERIES + 1, axis);
 }
 
 /* ---- where a step goes -------------------------------------------------------------------------------------------------------- */
@@ -237,7 +237,8 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
 /* ---- what to change ------------------------------------------------------------------------------------------------------------ */
 
 /* Says what was looked for when nothing was found. */
-static void healthy(struct tui_cells *cells, struct tui_rect area, const struct an_result *result)
+static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
+                         const struct an_result *result)
 {
     char text[1024];
     size_t used = 0;
@@ -314,7 +315,7 @@ static void draw_findings(struct tui_cells *cells, struct tui_rect area,
     if (!result || area.rows <= 0)
         return;
     if (!result->finding_count) {
-        healthy(cells, area, result);
+        draw_healthy(cells, area, result);
         return;
     }
     int extra = area.rows - (int)result->finding_count,

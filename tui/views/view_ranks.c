@@ -34,7 +34,7 @@ static double largest(const struct an_heat *heat, const double *values, size_t r
 }
 
 /* Finds the lowest and the highest known value. */
-static void ends(const double *values, size_t count, double *low, double *high)
+static void find_ends(const double *values, size_t count, double *low, double *high)
 {
     *low = INFINITY;
     *high = -INFINITY;
@@ -46,7 +46,7 @@ static void ends(const double *values, size_t count, double *low, double *high)
 }
 
 /* Labels a row of the map with its rank, or with the ranks that share it. */
-static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
+static void label_row(struct tui_cells *cells, struct tui_rect area, int row,
                       const struct an_heat *heat, size_t first, size_t last)
 {
     int64_t end = heat->rank[last] + heat->ranks_a_row - 1;
@@ -57,8 +57,8 @@ static void row_label(struct tui_cells *cells, struct tui_rect area, int row,
 }
 
 /* Draws the steps that the map covers, and the scale of its colours. */
-static void scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
-                  double low, double high, int columns)
+static void draw_scale(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
+                       double low, double high, int columns)
 {
     int column =
         tui_printf(cells, area, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, heat->index[0],
@@ -85,7 +85,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
     int label = area.columns < 40 ? 6 : 10, columns = area.columns - label, rows = area.rows - 2;
     if (!values || columns < 1)
         return;
-    ends(values, heat->ranks * heat->steps, &low, &high);
+    find_ends(values, heat->ranks * heat->steps, &low, &high);
     tui_printf(cells, area, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
     if (area.columns >= 72)
         tui_text_right(cells, tui_right(area, 34), 0, TUI_KEY, "m waiting, transfer, step time");
@@ -102,7 +102,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
     for (int y = 0; y < rows; y++) {
         size_t first_rank = (size_t)y * heat->ranks / (size_t)rows,
                end_rank = ((size_t)y + 1) * heat->ranks / (size_t)rows;
-        row_label(cells, tui_left(area, label - 1), y + 1, heat, first_rank, end_rank - 1);
+        label_row(cells, tui_left(area, label - 1), y + 1, heat, first_rank, end_rank - 1);
         for (int x = 0; x < columns; x++) {
             size_t first_step = (size_t)x * heat->steps / (size_t)columns,
                    end_step = ((size_t)x + 1) * heat->steps / (size_t)columns;
@@ -113,7 +113,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
         }
     }
     if (rows > 0)
-        scale(cells, tui_right(tui_lower(area, rows + 1), label), heat, floor, high, columns);
+        draw_scale(cells, tui_right(tui_lower(area, rows + 1), label), heat, floor, high, columns);
 }
 
 /* Draws the map in the upper half, and the words and tables of the report below it. */

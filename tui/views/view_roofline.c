@@ -83,8 +83,8 @@ static struct roofs roofs_of(const struct an_result *result)
 }
 
 /* Ends of the axes: all points, and the ridge of the slowest memory; whole decades. */
-static bool axes(const struct an_result *result, const struct roofs *roofs, struct tui_axis *x,
-                 struct tui_axis *y)
+static bool find_axes(const struct an_result *result, const struct roofs *roofs, struct tui_axis *x,
+                      struct tui_axis *y)
 {
     double left = INFINITY, right = 0, low = INFINITY, high = roofs->flops;
     for (size_t i = 0; i < result->point_count; i++) {
@@ -150,7 +150,7 @@ static void draw_picture(struct tui_cells *cells, struct tui_rect area,
 {
     struct roofs roofs = roofs_of(result);
     struct tui_axis x, y;
-    if (area.rows < 3 || area.columns < 10 || !axes(result, &roofs, &x, &y))
+    if (area.rows < 3 || area.columns < 10 || !find_axes(result, &roofs, &x, &y))
         return;
     struct tui_plot plot = tui_plot_open(cells, area, x, y);
     draw_roofs(&plot, result, &roofs);

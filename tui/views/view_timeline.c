@@ -126,7 +126,7 @@ static bool has_path(const struct an_timeline_step *step)
 
 /* Labels a track with the letter that the row of the critical path uses, its name, and its rank
  * where there are several. Nested tracks follow the track that they belong to. */
-static void track_label(struct tui_cells *cells, struct tui_rect area,
+static void label_track(struct tui_cells *cells, struct tui_rect area,
                         const struct an_timeline_step *step, size_t index, bool selected)
 {
     const struct an_timeline_track *track = &step->track[index],
@@ -218,8 +218,9 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
 }
 
 /* Draws which step is shown, the visible part of it, and the keys. */
-static void head(struct tui_cells *cells, struct tui_rect area, const struct an_timeline_step *step,
-                 const struct window *window, const struct tui_view_state *state, size_t steps)
+static void draw_head(struct tui_cells *cells, struct tui_rect area,
+                      const struct an_timeline_step *step, const struct window *window,
+                      const struct tui_view_state *state, size_t steps)
 {
     struct tui_line line = {cells, area, 0, 0, 0};
     tui_item(&line, TUI_TITLE, "%s step %" PRId64 " of rank %" PRId64 ", %s", step->which,
@@ -237,8 +238,8 @@ static void head(struct tui_cells *cells, struct tui_rect area, const struct an_
 }
 
 /* Draws the letters of the classes that occur in this step. */
-static void legend(struct tui_cells *cells, struct tui_rect area,
-                   const struct an_timeline_step *step)
+static void draw_legend(struct tui_cells *cells, struct tui_rect area,
+                        const struct an_timeline_step *step)
 {
     bool seen[AN_CLASS_COUNT] = {false};
     int column = 0;
@@ -269,7 +270,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     if (window.columns < 1 || area.rows < 1)
         return;
     if (body.rows >= 3) {
-        head(cells, body, step, &window, state, steps);
+        draw_head(cells, body, step, &window, state, steps);
         draw_scale(cells, tui_right(tui_lower(body, 1), label), &window);
         body = tui_lower(body, 2);
     }
@@ -287,7 +288,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     for (int index = state->top; index < tracks && row < room; index++, row++) {
         const struct an_timeline_track *track = &step->track[index];
         struct tui_rect line = tui_upper(tui_lower(body, row), 1);
-        track_label(cells, tui_left(line, label - 1), step, (size_t)index, index == state->cursor);
+        label_track(cells, tui_left(line, label - 1), step, (size_t)index, index == state->cursor);
         draw_track(cells, tui_left(tui_right(line, label), window.columns), track, &window,
                    tui_wrap(state->mode, MODES));
         if (share && step->ms > 0)
@@ -297,7 +298,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     if (details && state->cursor >= 0 && state->cursor < tracks)
         draw_spans(cells, tui_lower(body, row), &step->track[state->cursor], &window);
     if (foot.rows)
-        legend(cells, foot, step);
+        draw_legend(cells, foot, step);
 }
 
 /* Draws the step that was chosen, or why there is none. */
