@@ -62,7 +62,7 @@ static int each(const struct tui_source *source, const struct tui_options *optio
     return rc;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 struct text {
     struct tui_cells cells;
@@ -100,7 +100,7 @@ int tui_batch(const struct tui_source *source, const struct tui_options *options
     return rc;
 }
 
-/* ---- for a program --------------------------------------------------------------------------------------------------------------- */
+/* ---- for a program --------------------------------------------------------------------------- */
 
 struct program {
     int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r);

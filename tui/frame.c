@@ -26,7 +26,7 @@
 #define VERDICT_EVERYWHERE \
     16 /* rows: on smaller screens only the first view has more than one row of it */
 
-/* ---- one line of parts, of which the least important are left out ----------------------------------------------------------------- */
+/* ---- one line of parts, of which the least important are left out ---------------------------- */
 
 #define PARTS_MOST 12
 struct part {
@@ -77,7 +77,7 @@ static void line_draw(struct tui_cells *cells, struct tui_rect area, struct line
             column += tui_text(cells, area, 0, column, line->part[i].style, line->part[i].text) + 2;
 }
 
-/* ---- header, verdict -------------------------------------------------------------------------------------------------------------- */
+/* ---- header, verdict ------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path)
 {
@@ -264,7 +264,7 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
                  model->window);
 }
 
-/* ---- keys, help ------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys, help ------------------------------------------------------------------------------ */
 
 /* Counts the views that can have their name on the bar, in their order, so that the letters of the
  * others and `rest` columns still fit. */
@@ -382,7 +382,7 @@ static void draw_help(struct tui_cells *cells, struct tui_rect area, struct tui_
     help_draw(cells, area, ui);
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void draw_view(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                       struct tui_ui *ui)
@@ -435,7 +435,7 @@ void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, stru
         draw_keys(cells, layout.keys, ui);
 }
 
-/* ---- as text ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 /* The end of a row without the blanks after it. */
 static int row_end(const struct tui_cells *cells, int row)

@@ -42,7 +42,7 @@ void tui_ui_init(struct tui_ui *ui)
         ui->state[i].zoom = 1;
 }
 
-/* ---- the prompt ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the prompt ------------------------------------------------------------------------------ */
 
 /* Removes the last character of the input, which may be several bytes. */
 static void cut_last(char *text)
@@ -97,7 +97,7 @@ static void open_prompt(struct tui_ui *ui, const struct tui_view *view, enum tui
     ui->input[0] = 0;
 }
 
-/* ---- state of a view ------------------------------------------------------------------------------------------------------------- */
+/* ---- state of a view ------------------------------------------------------------------------- */
 
 /* Adds within 0..INT_MAX: keys cannot make the cursor overflow. */
 static int add_limited(int value, int change)
@@ -230,7 +230,7 @@ static void state_key(struct tui_view_state *state, int key)
     }
 }
 
-/* ---- the frame's keys ------------------------------------------------------------------------------------------------------------ */
+/* ---- the frame's keys ------------------------------------------------------------------------ */
 
 static int view_count(void)
 {

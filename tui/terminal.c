@@ -53,7 +53,7 @@ bool tui_has_terminal(void)
     return true;
 }
 
-/* ---- putting it back ---------------------------------------------------------------------------------------------------------- */
+/* ---- putting it back ------------------------------------------------------------------------- */
 
 /* The whole screen scrolls, the cursor stays: a size that changed at the wrong moment may leave a
  * part of it. */
@@ -172,7 +172,7 @@ static void release_signals(void)
         sigaction(crashing[i], &terminal.before_crash[i], NULL);
 }
 
-/* ---- opening, closing ------------------------------------------------------------------------------------------------------------ */
+/* ---- opening, closing ------------------------------------------------------------------------ */
 
 /* Every failure to open a terminal has the same hint. */
 static int not_a_terminal(struct tacho_error *err, const char *what)
@@ -255,7 +255,7 @@ int tui_terminal_signal_fd(void)
     return terminal.pipe[0];
 }
 
-/* ---- colours ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- colours --------------------------------------------------------------------------------- */
 
 /* Attributes of the theme as those of ncurses. */
 static attr_t attributes_of(unsigned flags)
@@ -298,7 +298,7 @@ void tui_terminal_mouse(bool on)
     terminal.mouse = on;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 #define SEQUENCE_MOST 4096 /* characters of an unknown sequence */
 
@@ -430,7 +430,7 @@ int tui_terminal_key(int *row, int *column)
     return key;
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 void tui_terminal_redraw(void)
 {

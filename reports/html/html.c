@@ -34,7 +34,7 @@ static const char chart[] =
     ;
 #endif
 
-/* ---- texts -------------------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Writes a sentence of tacho's own. A command between backticks in it becomes code. */
 static void sentence(FILE *out, const char *text)
@@ -57,7 +57,7 @@ static void sentence(FILE *out, const char *text)
     html_text(out, text, TEXT_COLUMNS);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Closes everything that is open, so that the next section or the end of the document can
  * follow. */
@@ -211,7 +211,7 @@ static void term(struct page *page, const char *word, const char *unit, const ch
     fputs("</dd>\n", page->out);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* A row without a name is the sum of the rows above it; style sheets set it apart. */
 static void table_row(struct page *page, const struct rep_table *table, const void *row)
@@ -314,7 +314,7 @@ static const struct page_ops ops = {.title = title,
                                     .table = write_table,
                                     .picture = picture};
 
-/* ---- the document ------------------------------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 /* Writes everything up to the body: the policy that allows only this style and these scripts, the
  * title, the style, and the patterns that tell classes apart without colour. */

@@ -18,7 +18,7 @@
 #define RANKS_MOST  4   /* lines of a trend: as many as have a style of their own */
 #define NAMED_MOST  5   /* slow steps with their number beside them */
 
-/* ---- budget ------------------------------------------------------------------------------------------------------------- */
+/* ---- budget ---------------------------------------------------------------------------------- */
 
 /* Draws the classes of a budget as parts of one bar. A letter and the share appear where the
  * part is wide enough for them: style sheets choose between the two sizes. */
@@ -150,7 +150,7 @@ void html_budget(struct page *page, const struct an_result *result)
                 devices, result->device_count, result->gpu.reason ? "ranks" : "devices");
 }
 
-/* ---- trend -------------------------------------------------------------------------------------------------------------- */
+/* ---- trend ----------------------------------------------------------------------------------- */
 
 struct trend {
     double left, top, width, height, most_ms; /* the plot */

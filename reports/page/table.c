@@ -36,7 +36,7 @@ const char *rep_table_cell(const struct rep_table *table, size_t column, const v
     return cell;
 }
 
-/* ---- cells -------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 void rep_cell_integer(char cell[REP_CELL], int64_t number)
 {

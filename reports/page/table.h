@@ -49,7 +49,7 @@ const void *rep_table_row(const struct rep_table *table, size_t index);
 const char *rep_table_cell(const struct rep_table *table, size_t column, const void *row,
                            char cell[REP_CELL]);
 
-/* ---- cells: they stay "" where the value is not known ------------------------------------------- */
+/* ---- cells: they stay "" where the value is not known ---------------------------------------- */
 
 void rep_cell_integer(char cell[REP_CELL], int64_t number);
 void rep_cell_tenths(char cell[REP_CELL], double number); /* "12.3" */

@@ -12,7 +12,7 @@
 #include "reports/sections/tables.h"
 #include "reports/words/phrase.h"
 
-/* ---- edits ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- edits ----------------------------------------------------------------------------------- */
 
 REP_NAME_OF(name_edit, an_what_if, edit)
 static void cell_gain(char cell[REP_CELL], const void *row)
@@ -102,7 +102,7 @@ static void edits(struct page *page, const struct an_advice *advice)
         notes(page, &advice->together);
 }
 
-/* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
+/* ---- sensitivity ----------------------------------------------------------------------------- */
 
 REP_NAME_OF(name_row, an_sensitivity_row, key)
 static void cell_gain_per(char cell[REP_CELL], const void *row)

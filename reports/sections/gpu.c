@@ -9,7 +9,7 @@
 #include "reports/sections/sections.h"
 #include "reports/words/phrase.h"
 
-/* ---- devices ------------------------------------------------------------------------------------------------------------ */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static void of_span(char cell[REP_CELL], const struct an_gpu_device *device, struct an_count ns)
 {
@@ -113,7 +113,7 @@ void rep_section_devices(struct page *page, const struct an_result *result)
     }
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void us_item(struct page *page, const char *name, struct an_value us)
 {
@@ -157,7 +157,7 @@ static void launches(struct page *page, const struct an_launches *launches)
     }
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 REP_CELL_OF(copy_count, an_copy_row, rep_cell_integer, count)
 static void copy_bytes(char cell[REP_CELL], const void *row)
@@ -191,7 +191,7 @@ static void copies(struct page *page, const struct an_result *result)
         rep_table_write(page, &table);
 }
 
-/* ---- synchronisation, precision ------------------------------------------------------------------------------------------ */
+/* ---- synchronisation, precision -------------------------------------------------------------- */
 
 REP_CELL_OF(sync_count, an_sync_row, rep_cell_integer, count)
 REP_CELL_OF(sync_host, an_sync_row, rep_cell_ns, host_ns)

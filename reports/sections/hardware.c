@@ -92,7 +92,7 @@ static void counted_line(struct page *page, const struct an_gpu_hardware *hardwa
     page_end(page);
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------------------ */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
 static void cell_si(char text[REP_CELL], struct an_value value, const char *unit)
 {

@@ -61,7 +61,7 @@ static void name_row(char name[REP_NAME], const void *row)
         snprintf(name, REP_NAME, "rank %" PRId64 ", %.60s", absent->rank, absent->window);
 }
 
-/* ---- causes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- causes ---------------------------------------------------------------------------------- */
 
 REP_CELL_OF(cause_time, an_absent_cause, rep_cell_ns, ns)
 REP_CELL_OF(cause_share, an_absent_cause, rep_cell_tenths, pct)

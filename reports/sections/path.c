@@ -75,7 +75,7 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
     rep_table_write(page, &ops);
 }
 
-/* ---- through one step --------------------------------------------------------------------------------------------------- */
+/* ---- through one step ------------------------------------------------------------------------ */
 
 struct segment_row {
     const struct an_path_step *step;

@@ -19,7 +19,7 @@ static void not_drawn(struct page *page, const char *label, const char *reason)
     page_line(page, label, "not known: %.300s", reason);
 }
 
-/* ---- steps -------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void name_step(char name[REP_NAME], const void *row)
 {
@@ -88,7 +88,7 @@ void rep_section_steps(struct page *page, const struct an_result *result)
     rep_table_write(page, &all);
 }
 
-/* ---- timeline ----------------------------------------------------------------------------------------------------------- */
+/* ---- timeline -------------------------------------------------------------------------------- */
 
 struct track_row {
     const struct an_timeline_track *track;
@@ -157,7 +157,7 @@ void rep_section_timeline(struct page *page, const struct an_result *result)
         step_table(page, &result->timeline.step[i]);
 }
 
-/* ---- flame graphs ------------------------------------------------------------------------------------------------------- */
+/* ---- flame graphs ---------------------------------------------------------------------------- */
 
 struct flame_row {
     const struct an_flame *flame;
@@ -254,7 +254,7 @@ void rep_section_flame(struct page *page, const struct an_result *result)
     flame(page, &result->flame, "Paths of ranges by own time");
 }
 
-/* ---- rank x step -------------------------------------------------------------------------------------------------------- */
+/* ---- rank x step ----------------------------------------------------------------------------- */
 
 struct heat_row {
     const struct an_heat *heat;

@@ -99,7 +99,7 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-/* ---- system, counters --------------------------------------------------------------------------------------------------- */
+/* ---- system, counters ------------------------------------------------------------------------ */
 
 static void value_item(struct page *page, struct an_value value, const char *format)
 {

@@ -17,7 +17,7 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
 /* One section and what continues it. TACHO_EUSAGE: none has this id. */
 int rep_sections_write_one(struct page *page, const struct an_result *result, const char *id);
 
-/* ---- the sections, each in a file of this folder ---------------------------------------------- */
+/* ---- the sections, each in a file of this folder --------------------------------------------- */
 
 /* A section is written with the calls of page.h and table.h only. It prints nothing where a run of
  * its kind has nothing to say; for what is absent it gives the reason. */

@@ -11,7 +11,7 @@
 #include "reports/sections/tables.h"
 #include "reports/words/phrase.h"
 
-/* ---- head --------------------------------------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 /* "2 x NVIDIA A100"; devices of several kinds are counted by kind. */
 static void header_devices(struct page *page, const struct an_result *result)
@@ -73,7 +73,7 @@ void rep_section_header(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain)
 {
@@ -173,7 +173,7 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
     page_end(page);
 }
 
-/* ---- where a step goes -------------------------------------------------------------------------------------------------- */
+/* ---- where a step goes ----------------------------------------------------------------------- */
 
 static int decimals(double largest)
 {

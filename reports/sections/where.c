@@ -14,7 +14,7 @@
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
-/* ---- attribution -------------------------------------------------------------------------------------------------------- */
+/* ---- attribution ----------------------------------------------------------------------------- */
 
 REP_CELL_OF(by_share, an_attribution_row, rep_cell_pct, share_pct)
 REP_CELL_OF(by_device, an_attribution_row, rep_cell_ns, device_ns)
@@ -77,7 +77,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
     }
 }
 
-/* ---- roofline ----------------------------------------------------------------------------------------------------------- */
+/* ---- roofline -------------------------------------------------------------------------------- */
 
 /* What bounds an operation; of a cached one also the level of the cache. */
 static void roof_bound(char cell[REP_CELL], const void *row)
@@ -216,7 +216,7 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
                   "level that is named");
 }
 
-/* ---- other tools -------------------------------------------------------------------------------------------------------- */
+/* ---- other tools ----------------------------------------------------------------------------- */
 
 static void compat_value(char cell[REP_CELL], const void *row)
 {

@@ -26,7 +26,7 @@ struct markdown {
     bool begins;                  /* the next text is the first of a block */
 };
 
-/* ---- texts -------------------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* GitHub links what looks like an address, a mention or a reference anywhere in a text. Only code
  * is safe from that. */
@@ -125,7 +125,7 @@ static void prose(struct page *page, const char *text)
     markdown->begins = false;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Ends the fold of a long section, if one is open. */
 static void close_fold(struct page *page)
@@ -260,7 +260,7 @@ static void term(struct page *page, const char *word, const char *unit, const ch
     fputc('\n', page->out);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Names from the profiled program become code; tacho's own words stay prose. */
 static void table_name(struct page *page, const char *name, bool words)

@@ -22,7 +22,7 @@
 
 #include "tui/data/tail.h"
 
-#define IDLE_MS     2000 /* between two looks at a run that is over: it may be gone or begin again */
+#define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
 #define MESSAGE     1024
 #define PATIENCE_MS 200 /* for a thread that is to end */
 #define YOUNG_S     10  /* grace period of a new run before "no steps" is reported */
@@ -91,7 +91,7 @@ __attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *d
     va_end(arguments);
 }
 
-/* ---- publishing ------------------------------------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 /* Makes a model of what was read and analysed so far. All texts lie in one block, which belongs
  * to the model. Returns NULL without memory. */
@@ -140,7 +140,7 @@ static void publish_model(struct tui_data *data)
         return; /* the counter is full of news already */
 }
 
-/* ---- which file ---------------------------------------------------------------------------------------------------------------- */
+/* ---- which file ------------------------------------------------------------------------------ */
 
 /* Forgets everything that was read and analysed: the file is another run. */
 static void forget_run(struct tui_data *data)
@@ -283,7 +283,7 @@ static void name_end(struct tui_data *data)
     set_message(data, "the run ended: %.900s", ended);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Analysis of a live run costs what the budget allows: the number of slices follows what the last
  * one cost. */
@@ -454,7 +454,7 @@ static void move_part(struct tui_data *data, int parts)
     data->next_analysis = 0;
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* The thread: carries out the wishes of the frame, looks at the run, publishes a model, and
  * sleeps until the next look or the next wish. */

@@ -4,7 +4,7 @@
  * track, and merges neighbours when there are too many. The callbacks on_*() are called by the
  * store's reader, one row at a time.
  */
-#include "tui/data/tail.h"
+#include "tui/data/tail_private.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,42 +12,6 @@
 
 #define VALUES_MOST  262144 /* points of all series together */
 #define SERIES_LEAST 32     /* points of one, where there are many */
-
-struct process {
-    int64_t id, rank, pid;
-    char *host;
-    struct an_step_point *step;
-    size_t count, room;
-    int64_t seen, stride; /* updates that ended; how many of them a row holds */
-    double ms[TUI_RECENT], tokens[TUI_RECENT];
-};
-
-struct track {
-    int64_t id, process;
-    bool counter;
-    char *name, *unit, *device;
-    double *time, *value; /* time: seconds from `start` */
-    size_t count, room;
-    int64_t stride, held; /* values a point holds; those that the last one holds */
-};
-
-struct key {
-    char *key, *value;
-};
-
-struct tui_tail {
-    struct process *process;
-    size_t process_count, process_room, process_last;
-    struct track *track;
-    size_t track_count, track_room, track_last;
-    struct key *key;
-    size_t key_count, key_room;
-    int64_t next_step, next_counter, next_track;
-    int64_t start, newest, last_index, slices; /* newest: end of the newest step */
-    int64_t seen;                              /* latest time of steps and counters */
-    int64_t left;                              /* rows that this poll may still read */
-    int rc;
-};
 
 struct tui_tail *tui_tail_new(void)
 {
@@ -114,7 +78,7 @@ static char *copy_text(const char *text)
 
 /* Finds a process by its id. Rows of a process follow each other, so the search begins where the
  * last one ended. */
-static struct process *process_of(struct tui_tail *tail, int64_t id)
+struct process *tui_tail_process(struct tui_tail *tail, int64_t id)
 {
     for (size_t i = 0; i < tail->process_count; i++) {
         size_t place = (tail->process_last + i) % tail->process_count;
@@ -139,7 +103,7 @@ static struct track *track_of(struct tui_tail *tail, int64_t id)
     return NULL;
 }
 
-/* ---- steps -------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Merges a row into the row before it; means are weighted by their steps. */
 static void join_steps(struct an_step_point *row, const struct an_step_point *added)
@@ -216,7 +180,7 @@ static int on_step(void *ctx, const struct store_step *step)
 {
     struct tui_tail *tail = ctx;
     tail->next_step = step->id + 1;
-    struct process *process = process_of(tail, step->process);
+    struct process *process = tui_tail_process(tail, step->process);
     if (tail->start == STORE_ABSENT)
         tail->start = step->start;
     if (process && step->end != STORE_ABSENT && step->end >= step->start) {
@@ -231,7 +195,7 @@ static int on_step(void *ctx, const struct store_step *step)
     return --tail->left <= 0;
 }
 
-/* ---- series ------------------------------------------------------------------------------------------------------------------- */
+/* ---- series ---------------------------------------------------------------------------------- */
 
 /* Points that a series may have: fewer where there are many series. */
 static size_t values_most(const struct tui_tail *tail)
@@ -307,13 +271,13 @@ static int on_counter(void *ctx, const struct store_counter *counter)
     return --tail->left <= 0;
 }
 
-/* ---- small tables ------------------------------------------------------------------------------------------------------------- */
+/* ---- small tables ---------------------------------------------------------------------------- */
 
 /* A process was recorded: its rank and its host name the steps and the counters that follow. */
 static int on_process(void *ctx, const struct store_process *row)
 {
     struct tui_tail *tail = ctx;
-    if (process_of(tail, row->id))
+    if (tui_tail_process(tail, row->id))
         return 0;
     if ((tail->rc = room_for(&tail->process, &tail->process_room, tail->process_count,
                              sizeof *tail->process)))
@@ -406,7 +370,7 @@ int tui_tail_poll(struct tui_tail *tail, store_reader *reader, int64_t rows)
     return rc < 0 ? rc : tail->left <= 0;
 }
 
-/* ---- what an analysis saw ----------------------------------------------------------------------------------------------------- */
+/* ---- what an analysis saw -------------------------------------------------------------------- */
 
 /* The rows of a process are sorted by the index of their steps, so a step is found by bisection. */
 void tui_tail_update(struct tui_tail *tail, const struct an_result *result)
@@ -433,174 +397,4 @@ void tui_tail_update(struct tui_tail *tail, const struct an_result *result)
             row->excluded = NULL;
         }
     }
-}
-
-/* ---- a model ------------------------------------------------------------------------------------------------------------------ */
-
-static int number_order(const void *left, const void *right)
-{
-    const double *first = left, *second = right;
-    return (*first > *second) - (*first < *second);
-}
-
-/* The median duration and the throughput of the newest steps. Durations come from the first
- * process that has steps, tokens from all. */
-static void recent_speed(const struct tui_tail *tail, struct tui_model *model)
-{
-    double all[TUI_RECENT], rate = 0;
-    size_t count = 0;
-    model->recent_ms = model->recent_tokens_per_s = NAN;
-    for (size_t i = 0; i < tail->process_count; i++) {
-        const struct process *process = &tail->process[i];
-        int64_t known = process->seen < TUI_RECENT ? process->seen : TUI_RECENT;
-        double ms = 0, tokens = 0;
-        for (int64_t slot = 0; slot < known; slot++) {
-            ms += process->ms[slot];
-            tokens += process->tokens[slot];
-            if (!count)
-                all[slot] = process->ms[slot];
-        }
-        count = count ? count : (size_t)known;
-        rate += ms > 0 && tokens > 0 ? tokens / ms * 1e3 : 0;
-    }
-    if (!count)
-        return;
-    qsort(all, count, sizeof *all, number_order);
-    model->recent_ms = count % 2 ? all[count / 2] : (all[count / 2 - 1] + all[count / 2]) / 2;
-    model->recent_tokens_per_s = rate > 0 ? rate : NAN;
-}
-
-/* By rank and start. */
-static int step_order(const void *left, const void *right)
-{
-    const struct an_step_point *first = left, *second = right;
-    if (first->rank != second->rank)
-        return first->rank < second->rank ? -1 : 1;
-    return (first->start_s > second->start_s) - (first->start_s < second->start_s);
-}
-
-/* Copies the rows of all ranks into the model, by rank and start. */
-static bool copy_steps(const struct tui_tail *tail, struct tui_model *model)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < tail->process_count; i++)
-        count += tail->process[i].count;
-    struct an_step_point *row = malloc((count ? count : 1) * sizeof *row);
-    if (!row)
-        return false;
-    model->memory[0] = row;
-    model->step = row;
-    for (size_t i = 0; i < tail->process_count; i++) {
-        const struct process *process = &tail->process[i];
-        if (process->count)
-            memcpy(row + model->step_count, process->step, process->count * sizeof *row);
-        model->step_count += process->count;
-        model->steps_seen = process->seen > model->steps_seen ? process->seen : model->steps_seen;
-    }
-    if (tail->process_count > 1)
-        qsort(row, count, sizeof *row, step_order);
-    return true;
-}
-
-/* By name, rank and device: the order that views rely on. */
-static int series_order(const void *left, const void *right)
-{
-    const struct tui_series *first = left, *second = right;
-    int order = strcmp(first->name, second->name);
-    if (order)
-        return order;
-    if (first->rank != second->rank)
-        return first->rank < second->rank ? -1 : 1;
-    return strcmp(first->device, second->device);
-}
-
-static bool is_curve(const struct track *track)
-{
-    return track->counter && track->count;
-}
-
-/* Fills one series of the model: its numbers at *value, its texts at *text, which both move on. */
-static void fill_series(struct tui_series *series, const struct track *track,
-                        const struct process *process, double **value, char **text)
-{
-    size_t count = track->count;
-    *series =
-        (struct tui_series){.name = tui_model_text(text, track->name),
-                            .unit = tui_model_text(text, track->unit),
-                            .device = tui_model_text(text, track->device),
-                            .host = "",
-                            .rank = STORE_ABSENT,
-                            .process = STORE_ABSENT,
-                            .time_s = memcpy(*value, track->time, count * sizeof **value),
-                            .value = memcpy(*value + count, track->value, count * sizeof **value),
-                            .count = count,
-                            .last = NAN};
-    if (process) {
-        series->host = tui_model_text(text, process->host);
-        series->rank = process->rank;
-        series->process = process->pid;
-    }
-    *value += 2 * count;
-    while (count-- > 0 && isnan(series->last))
-        series->last = track->value[count];
-}
-
-/* Copies all counters into the model: values and times into one block, texts into another. The
- * counter steps_planned is no curve but the number of steps to expect. */
-static bool copy_series(struct tui_tail *tail, struct tui_model *model)
-{
-    size_t count = 0, values = 0, bytes = 1;
-    for (size_t i = 0; i < tail->track_count; i++) {
-        const struct track *track = &tail->track[i];
-        const struct process *process = process_of(tail, track->process);
-        if (!is_curve(track))
-            continue;
-        count++;
-        values += track->count;
-        bytes += strlen(track->name) + strlen(track->unit) + strlen(track->device) + 4;
-        bytes += process ? strlen(process->host) : 0;
-    }
-    struct tui_series *row = calloc(count + 1, sizeof *row);
-    double *value = malloc((values + 1) * 2 * sizeof *value);
-    char *text = malloc(bytes);
-    model->memory[1] = row;
-    model->memory[2] = value;
-    model->memory[3] = text;
-    if (!row || !value || !text)
-        return false;
-    for (size_t i = 0; i < tail->track_count; i++) {
-        const struct track *track = &tail->track[i];
-        if (!is_curve(track))
-            continue;
-        if (!strcmp(track->name, "steps_planned")) {
-            double planned = track->value[track->count - 1];
-            model->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
-        } else {
-            fill_series(&row[model->series_count++], track, process_of(tail, track->process),
-                        &value, &text);
-        }
-    }
-    model->series = row;
-    qsort(row, model->series_count, sizeof *row, series_order);
-    return true;
-}
-
-struct tui_model *tui_tail_model(const struct tui_tail *tail)
-{
-    struct tui_model *model = calloc(1, sizeof *model);
-    if (!model)
-        return NULL;
-    model->last_index = tail->last_index;
-    model->slices = tail->slices;
-    model->now_s = tail->seen == STORE_ABSENT || tail->start == STORE_ABSENT
-                       ? 0
-                       : (double)(tail->seen - tail->start) / 1e9;
-    recent_speed(tail, model);
-    struct tui_tail *search =
-        (struct tui_tail *)(uintptr_t)tail; /* remembers where it found the last process */
-    if (!copy_steps(tail, model) || !copy_series(search, model)) {
-        tui_model_free(model);
-        return NULL;
-    }
-    return model;
 }

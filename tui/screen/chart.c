@@ -10,7 +10,7 @@
 
 #include "reports/words/compare.h"
 
-/* ---- dots ---------------------------------------------------------------------------------------------------------------- */
+/* ---- dots ------------------------------------------------------------------------------------ */
 
 static void dots_of_cell(const struct tui_cells *cells, int *across, int *down)
 {
@@ -73,7 +73,7 @@ void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0,
     }
 }
 
-/* ---- bars ---------------------------------------------------------------------------------------------------------------- */
+/* ---- bars ------------------------------------------------------------------------------------ */
 
 static double limited(double fraction)
 {
@@ -159,7 +159,7 @@ void tui_stack(struct tui_cells *surface, struct tui_rect area, int row, int col
             tui_glyph(surface, area, row, column++, part[i].style, part[i].letter);
 }
 
-/* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
+/* ---- one quantity over time ------------------------------------------------------------------ */
 
 static int ascending(const void *left, const void *right)
 {

@@ -14,7 +14,7 @@
 
 #include "tui/screen/cells.h"
 
-/* ---- dots ---------------------------------------------------------------------------------------------------------------- */
+/* ---- dots ------------------------------------------------------------------------------------ */
 
 /* How many dots a rectangle has: *width x *height. */
 void tui_dots(const struct tui_cells *cells, struct tui_rect area, int *width, int *height);
@@ -25,7 +25,7 @@ void tui_dot(struct tui_cells *cells, struct tui_rect area, int x, int y, enum t
 void tui_dot_line(struct tui_cells *cells, struct tui_rect area, int x0, int y0, int x1, int y1,
                   enum tui_style style);
 
-/* ---- bars ---------------------------------------------------------------------------------------------------------------- */
+/* ---- bars ------------------------------------------------------------------------------------ */
 
 /* A bar from (row, column) on that has `columns` cells at fraction 1; any fraction above 0 is
  * visible. Returns the cells written. */
@@ -50,7 +50,7 @@ struct tui_part {
 void tui_stack(struct tui_cells *surface, struct tui_rect area, int row, int column, int columns,
                const struct tui_part *part, size_t count);
 
-/* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
+/* ---- one quantity over time ------------------------------------------------------------------ */
 
 /* Where a picture of values ends. `limit`: above it a value is an outlier (modified z-score
  * above 3.5, and 10 % above the median); INFINITY: none. low < high always; outliers do not count.
@@ -87,7 +87,7 @@ void tui_trend(struct tui_cells *cells, struct tui_rect area, const struct tui_s
 void tui_spark(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
                const struct tui_samples *samples, double low, double high, enum tui_style style);
 
-/* ---- two quantities against each other ------------------------------------------------------------------------------------- */
+/* ---- two quantities against each other ------------------------------------------------------- */
 
 struct tui_axis {
     double low, high; /* log: above 0 */

@@ -14,7 +14,7 @@
 #include "reports/words/escape.h"
 #include "reports/words/phrase.h"
 
-/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* Breaks at the last blank that fits, or in the middle of a word that is longer than the line. */
 size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns, size_t *next)
@@ -147,7 +147,7 @@ struct tui_rect tui_right(struct tui_rect area, int columns)
     return (struct tui_rect){area.row, area.column + columns, area.rows, area.columns - columns};
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static const struct {
     char letter;
@@ -228,7 +228,7 @@ int tui_class_legend(struct tui_cells *cells, struct tui_rect area, int row, int
     return column ? used + 1 : 0;
 }
 
-/* ---- the report's words -------------------------------------------------------------------------------------------------------- */
+/* ---- the report's words ---------------------------------------------------------------------- */
 
 /* Draws a line of the page. It is bold between the two escape sequences that reports/page/lines.c
  * writes; everything else in it is clean already. */

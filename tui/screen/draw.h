@@ -12,7 +12,7 @@
 
 #define TUI_LABEL 10 /* columns of the label at the left of a line */
 
-/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* A text broken at blanks from (row, column) on; returns the rows it took. */
 int tui_paragraph(struct tui_cells *cells, struct tui_rect area, int row, int column,
@@ -51,7 +51,7 @@ struct tui_rect tui_lower(struct tui_rect area, int rows);
 struct tui_rect tui_left(struct tui_rect area, int columns);
 struct tui_rect tui_right(struct tui_rect area, int columns);
 
-/* ---- classes of the budget --------------------------------------------------------------------------------------------------- */
+/* ---- classes of the budget ------------------------------------------------------------------- */
 
 uint32_t tui_class_letter(const struct tui_cells *cells, int class);
 const char *tui_class_word(int class); /* "compute", "input" ... */
@@ -64,7 +64,7 @@ void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT]
 void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int column, int columns,
                    const double pct[AN_CLASS_COUNT]);
 
-/* ---- series ------------------------------------------------------------------------------------------------------------------ */
+/* ---- series ---------------------------------------------------------------------------------- */
 
 /* A series as people read it: what only grows (CPU time, bytes read) as its rate. `value` has
  * `count` values, the caller frees it; false: nothing to show. */
@@ -96,7 +96,7 @@ void tui_curve_owner(const struct tui_model *model, const struct tui_series *ser
 void tui_curve_row(struct tui_cells *cells, struct tui_rect area, int row,
                    const struct tui_curve *curve);
 
-/* ---- the report's words ------------------------------------------------------------------------------------------------------ */
+/* ---- the report's words ---------------------------------------------------------------------- */
 
 /* Sections of the text report (reports/text/text.h) in the rectangle, scrolled by the state's
  * cursor. The list ends with NULL.

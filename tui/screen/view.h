@@ -78,7 +78,7 @@ struct tui_view {
     bool (*take)(struct tui_view_state *s, int key); /* NULL, or: true when it took the key */
 };
 
-/* ---- for views --------------------------------------------------------------------------------------------------------------- */
+/* ---- for views ------------------------------------------------------------------------------- */
 
 /* Panels above each other (layout.c). Panels that do not fit are left out whole, the least
  * important first. Rows that are left go to the panels that can use them. */

@@ -19,7 +19,7 @@ static const struct an_result *r_of(const struct tui_model *model)
     return model->result;
 }
 
-/* ---- loader --------------------------------------------------------------------------------------------------------------------- */
+/* ---- loader ---------------------------------------------------------------------------------- */
 
 static bool has_loader(const struct tui_model *model)
 {
@@ -60,7 +60,7 @@ static void loader_items(struct tui_line *line, const struct tui_model *model)
                      TIME_TEXT(loader->stages[i].ms_per_batch.value * 1e6));
 }
 
-/* ---- communication -------------------------------------------------------------------------------------------------------------- */
+/* ---- communication --------------------------------------------------------------------------- */
 
 static bool has_communication(const struct tui_model *model)
 {
@@ -104,7 +104,7 @@ static void communication_items(struct tui_line *line, const struct tui_model *m
         tui_item(line, TUI_NORMAL, "hidden %.0f %%", communication->overlap_pct.value);
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static bool has_ops(const struct tui_model *model)
 {
@@ -154,7 +154,7 @@ static void op_items(struct tui_line *line, const struct tui_model *model)
         tui_item(line, TUI_DIM, "other %.0f %%", rest);
 }
 
-/* ---- GPUs ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- GPUs ------------------------------------------------------------------------------------ */
 
 static bool has_gpus(const struct tui_model *model)
 {
@@ -184,7 +184,7 @@ static void gpu_items(struct tui_line *line, const struct tui_model *model)
         tui_item(line, TUI_NORMAL, "%.0f C", hardware->temperature_max_c.value);
 }
 
-/* ---- system --------------------------------------------------------------------------------------------------------------------- */
+/* ---- system ---------------------------------------------------------------------------------- */
 
 static bool has_system(const struct tui_model *model)
 {
@@ -286,7 +286,7 @@ static void machine_items(struct tui_line *line, const struct tui_model *model)
         tui_item(line, TUI_DIM, "counters n/a: T");
 }
 
-/* ---- speed ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ----------------------------------------------------------------------------------- */
 
 static bool has_speed(const struct tui_model *model)
 {
@@ -315,7 +315,7 @@ static void speed_items(struct tui_line *line, const struct tui_model *model)
         tui_item(line, TUI_NORMAL, "%.20s", utilization->dtype);
 }
 
-/* ---- order ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *label;

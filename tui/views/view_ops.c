@@ -15,7 +15,7 @@
 
 enum { OPS, TREE, BY_FIRST, MODES = BY_FIRST + 4 };
 
-/* ---- orders --------------------------------------------------------------------------------------------------------------------- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 static double op_share(const void *row)
 {
@@ -67,7 +67,7 @@ static double by_count(const void *row)
 static const struct tui_order of_attribution[] = {
     {1, by_device}, {2, by_host}, {3, by_count}, {-1, NULL}};
 
-/* ---- tree ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- tree ------------------------------------------------------------------------------------ */
 
 /* Rows of the tree as they are shown: parents before children, children by time. */
 struct node {
@@ -247,7 +247,7 @@ static void draw_tree(struct tui_cells *cells, struct tui_rect area, const struc
     free(node);
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Draws a table and, after Enter or where there is room, all figures of the selected row below
  * it. */

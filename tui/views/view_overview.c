@@ -17,7 +17,7 @@
 
 enum { CAUTION, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 
-/* ---- steps -------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Steps as they are tailed; of a file that has none of its own (an imported trace), those that the
  * analysis found. */
@@ -167,7 +167,7 @@ static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struc
     draw_trend(cells, area, "loss", &samples, figures, page_number, TUI_SERIES + 1, axis);
 }
 
-/* ---- where a step goes -------------------------------------------------------------------------------------------------------- */
+/* ---- where a step goes ----------------------------------------------------------------------- */
 
 /* The largest shares in ms, in rows below the bar where there is room. */
 static void budget_rows(struct tui_cells *cells, struct tui_rect area,
@@ -234,7 +234,7 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
                          area.rows - 1, pct);
 }
 
-/* ---- what to change ------------------------------------------------------------------------------------------------------------ */
+/* ---- what to change -------------------------------------------------------------------------- */
 
 /* Says what was looked for when nothing was found. */
 static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
@@ -398,7 +398,7 @@ static void draw_rule(struct tui_cells *cells, struct tui_rect area, const struc
     tui_rule(cells, area, 0);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Lays out the panels of the first screen: caution, steps, loss, the budget of a step, lines
  * about what matters most for this run, findings, trust. Panels that this run has no data for
