@@ -17,6 +17,8 @@ const struct rep_format rep_formats[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+/* Some errors of a stream show only when it is flushed, so every format is flushed before it
+ * counts as written. */
 int rep_write(const char *name, const struct an_result *result, const struct rep_options *options,
               FILE *out)
 {

@@ -86,6 +86,7 @@ static int text_frame(void *ctx, const struct tui_model *model)
     return rc || fflush(text->out) ? TACHO_EIO : 0;
 }
 
+/* Without --glyphs text has braille where the locale allows it. */
 int tui_batch(const struct tui_source *source, const struct tui_options *options, FILE *out,
               struct tacho_error *err)
 {

@@ -408,6 +408,8 @@ static int write_parts(struct parts *parts, const struct an_result *result,
     return ok ? 0 : TACHO_ENOMEM;
 }
 
+/* Links to the sections and data of the charts are known only after the sections, but the links
+ * precede them on the page. */
 int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
     struct parts parts = {0};

@@ -87,6 +87,8 @@ static double letter_width(long code)
     return 8.7;
 }
 
+/* Adds up the widths of the letters. A text that does not fit ends at the last place where an
+ * ellipsis still fits. */
 int svg_letters(const char *text, double width)
 {
     double used = 0;
@@ -135,6 +137,8 @@ static void put_hundredths(FILE *out, long value)
         fprintf(out, ".%ld", rest / 10);
 }
 
+/* Each dash is placed relative to the end of the one before it: the shortest path data there is.
+ * A dash has at least a hundredth of a unit. */
 void svg_dash(struct page *page, struct svg_pen *pen, double x, double y, double width)
 {
     long from = lround(x * 100), across = lround(width * 100);

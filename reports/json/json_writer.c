@@ -134,6 +134,7 @@ int rep_writer_begin(struct rep_writer *writer, FILE *out)
     return 0;
 }
 
+/* The reasons were collected while the report was written; they become its last member. */
 int rep_writer_end(struct rep_writer *writer)
 {
     int rc = fclose(writer->absent) ? TACHO_ENOMEM : 0;
@@ -149,6 +150,8 @@ int rep_writer_end(struct rep_writer *writer)
     return rc;
 }
 
+/* The reason is written under the pointer of the element, at the same place in the code as the
+ * null itself. */
 void rep_put_null(struct rep_writer *writer, const char *key, const char *reason)
 {
     before(writer, key);
@@ -230,6 +233,7 @@ void rep_put_count(struct rep_writer *writer, const char *key, struct an_count c
         rep_put_null(writer, key, count.reason);
 }
 
+/* Three decimals of a microsecond hold every nanosecond, so no digit is lost to floating point. */
 void rep_put_us(struct rep_writer *writer, const char *key, int64_t ns)
 {
     uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;

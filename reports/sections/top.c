@@ -75,6 +75,7 @@ void rep_section_header(struct page *page, const struct an_result *result)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
+/* A gain without an interval is a ceiling, or is not claimed. */
 const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain)
 {
     if (gain->ceiling && gain->high.valid)
@@ -115,6 +116,7 @@ static const char *together_words(const struct an_result *result, char *buf, siz
     return buf;
 }
 
+/* Without findings, says what was looked for. */
 void rep_section_findings(struct page *page, const struct an_result *result)
 {
     char gain[200];

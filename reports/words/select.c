@@ -19,6 +19,7 @@ const char *rep_device_name(const struct an_result *result, const struct an_devi
     return "";
 }
 
+/* The first table is the one by operator. */
 const struct an_attribution *rep_attribution(const struct an_result *result, const char *by)
 {
     for (size_t i = 0; by && i < sizeof result->attribution / sizeof *result->attribution; i++)

@@ -546,6 +546,8 @@ int tui_data_fd(const struct tui_data *data)
     return data->event;
 }
 
+/* Reading the event first: a model that is published in between makes the descriptor readable
+ * again. */
 struct tui_model *tui_data_take(struct tui_data *data)
 {
     uint64_t news;
@@ -558,6 +560,7 @@ struct tui_model *tui_data_take(struct tui_data *data)
     return model;
 }
 
+/* A key that repeats must not pile up wishes without end. */
 void tui_data_move(struct tui_data *data, int parts)
 {
     pthread_mutex_lock(&data->lock);

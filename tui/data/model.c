@@ -67,6 +67,8 @@ const char *tui_model_text(char **end, const char *text)
     return copy;
 }
 
+/* Only the newer half of the steps counts, since the first ones are slow. The times between
+ * steps are part of the pace. */
 double tui_model_left_s(const struct tui_model *model)
 {
     size_t count = 0;

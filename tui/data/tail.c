@@ -122,6 +122,7 @@ static void join_steps(struct an_step_point *row, const struct an_step_point *ad
     row->steps += added->steps;
 }
 
+/* A process without a rank is shown as rank 0: most programs have one process. */
 static int64_t rank_of(const struct process *process)
 {
     return process->rank == STORE_ABSENT ? 0 : process->rank;

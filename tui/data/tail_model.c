@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For the median. */
 static int number_order(const void *left, const void *right)
 {
     const double *first = left, *second = right;
@@ -86,6 +87,7 @@ static int series_order(const void *left, const void *right)
     return strcmp(first->device, second->device);
 }
 
+/* Is it a counter with values? Other tracks are known for their ids only. */
 static bool is_curve(const struct track *track)
 {
     return track->counter && track->count;

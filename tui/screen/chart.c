@@ -327,6 +327,7 @@ static void trend_columns(struct tui_cells *cells, struct tui_rect area,
     }
 }
 
+/* Dots need height to show anything; in a few rows filled columns show more. */
 void tui_trend(struct tui_cells *cells, struct tui_rect area, const struct tui_samples *samples,
                struct tui_range range, enum tui_style style)
 {

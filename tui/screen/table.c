@@ -190,6 +190,8 @@ static void draw_status(struct tui_cells *cells, struct tui_rect area, const str
     tui_text(cells, area, 0, 0, TUI_DIM, text);
 }
 
+/* The order is: filter and sort, then search, then limit the state to the rows that are left,
+ * then draw. */
 const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
                            const struct tui_list *list, struct tui_view_state *state)
 {
