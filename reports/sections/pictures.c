@@ -234,11 +234,9 @@ static void flame(struct page *page, const struct an_flame *flame, const char *t
                                     .name = name_path,
                                     .name_least = 50,
                                     REP_COLUMNS(of_flame),
-                                    .rows = rows + 1,
-                                    .size = sizeof *rows,
-                                    .count =
-                                        count > 1 && flame->row[0].total_ns > 0 ? count - 1 : 0};
-    rep_table_write(page, &table);
+                                    REP_ROWS_OF(rows + 1, count - 1)};
+    if (count > 1 && flame->row[0].total_ns > 0)
+        rep_table_write(page, &table);
     free(rows);
 }
 

@@ -327,14 +327,12 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
     tui_text_right(cells, area, area.rows - 1, TUI_DIM, more);
     for (const char *line = text; *line; index++) {
         size_t length = strcspn(line, "\n");
-        if (index >= state->top &&
-            index - state->top <
-                area.rows) /* the last row leaves room for the note that there are more */
-            draw_line(cells,
-                      index - state->top == area.rows - 1
-                          ? tui_left(area, area.columns - tui_width(cells, more))
-                          : area,
-                      index - state->top, line, length, &bold);
+        int row = index - state->top;
+        struct tui_rect part = area;
+        if (row == area.rows - 1) /* leaves room for the note */
+            part = tui_left(area, area.columns - tui_width(cells, more));
+        if (row >= 0 && row < area.rows)
+            draw_line(cells, part, row, line, length, &bold);
         line += length + (line[length] == '\n');
     }
     free(text);

@@ -14,11 +14,6 @@
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
 
-static const struct an_result *r_of(const struct tui_model *model)
-{
-    return model->result;
-}
-
 /* ---- loader ---------------------------------------------------------------------------------- */
 
 static bool has_loader(const struct tui_model *model)
@@ -30,7 +25,7 @@ static bool has_loader(const struct tui_model *model)
 /* Waits, workers, the depth of the queue as a curve, and the time of each stage. */
 static void loader_items(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_loader *loader = &r_of(model)->loader;
+    const struct an_loader *loader = &model->result->loader;
     size_t queues;
     const struct tui_series *series = tui_lowest_series(model, "queue_depth", 0, &queues);
     if (loader->wait_ms_per_step.valid)
@@ -72,7 +67,7 @@ static bool has_communication(const struct tui_model *model)
  * wait for, bytes, and the part that compute hides. */
 static void communication_items(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_communication *communication = &r_of(model)->communication;
+    const struct an_communication *communication = &model->result->communication;
     const struct an_comm_rank *last = NULL;
     if (communication->exposed_ms.valid)
         tui_item(line, TUI_NORMAL, "exposed %s a step",
@@ -129,7 +124,7 @@ static double work_ns(const struct an_result *result, bool *only_work)
 /* The operations with most time and their shares. */
 static void op_items(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_result *result = r_of(model);
+    const struct an_result *result = model->result;
     bool only_work;
     double all = work_ns(result, &only_work), rest = 0;
     int shown = 0;
@@ -164,7 +159,7 @@ static bool has_gpus(const struct tui_model *model)
 /* Activity, power and what holds the clock back, of the first GPU. */
 static void gpu_items(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_result *result = r_of(model);
+    const struct an_result *result = model->result;
     const struct an_gpu_hardware *hardware = result->hardware_gpus;
     if (result->hardware_gpu_count > 1)
         tui_item(line, TUI_NORMAL, "%zu, gpu:%" PRId64, result->hardware_gpu_count, hardware->gpu);
@@ -298,7 +293,7 @@ static bool has_speed(const struct tui_model *model)
 /* Throughput, and FLOP/s compared with the peak. */
 static void speed_items(struct tui_line *line, const struct tui_model *model)
 {
-    const struct an_result *result = r_of(model);
+    const struct an_result *result = model->result;
     const struct an_utilization *utilization = &result->utilization;
     if (result->steps.tokens_per_s.valid)
         tui_item(line, TUI_NORMAL, "%s tokens/s", NUMBER_TEXT(result->steps.tokens_per_s.value));
