@@ -123,12 +123,6 @@ struct agent_thread *agent_thread_open(void);
 char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_loss_reason *reason);
 /* Names thread `tid` (an arena id), be it alive already or not. */
 void agent_thread_name(uint32_t tid, uint32_t name);
-/* Adds what a pause skipped on this thread to the loss table. */
-void agent_thread_flush_skipped(struct agent_thread *thread);
-void agent_thread_flush_all(void);
-/* Sets common_end, of the calling thread; of all threads, when a pause begins. */
-void agent_thread_refresh(struct agent_thread *thread);
-void agent_thread_stop_common(void);
 int agent_thread_start(void);
 /* Around fork, for one from a signal handler that interrupted the recorder: the child will finish
  * what was interrupted. */
@@ -173,7 +167,7 @@ extern struct agent_process *agent_process;
 /* Recording is paused for a step. Not on wiped pages: see agent_thread_open. Threads see it by
  * their common_end, too. */
 extern _Atomic uint32_t agent_pause_flag;
-/* Somebody wants to see the pushes and pops of a thread (agent_cuda_range), so nothing takes the
+/* Somebody wants to see the pushes and pops of a thread (agent_device.range), so nothing takes the
  * common case. Likewise. */
 extern _Atomic uint32_t agent_watch_flag;
 
@@ -188,8 +182,12 @@ void agent_quiet_end(const struct agent_quiet *quiet);
 void agent_lock(void);
 void agent_unlock(void);
 
-/* Counts `n` losses. Safe anywhere, signal handlers included. */
-void agent_lose(enum wire_loss_reason reason, uint64_t n);
+/* Counts losses. Safe anywhere, signal handlers included. */
+void agent_lose(enum wire_loss_reason reason, uint64_t count);
+
+/* Starts a thread of the agent that gets no signals and is detached: it may be inside of CUPTI when
+ * the process ends. `stack`: bytes. */
+bool agent_background(void *(*run)(void *), size_t stack);
 
 /* ---- pool (agent_process.lock held) ---- */
 
@@ -226,8 +224,10 @@ const struct wire_text *agent_name_text(uint32_t id);
  * outside a table. */
 #define AGENT_DOMAIN_TAG ((uintptr_t)0x7ac40000)
 nvtxDomainHandle_t agent_domain_create(uint32_t name);
+/* pool.c: the table of domains, and its next entry (lock held). */
 uint32_t agent_domain_count(void);
 uint32_t agent_domain_name(uint32_t index);
+void agent_domain_add(uint32_t index, uint32_t name);
 
 static inline uint32_t agent_domain_index(nvtxDomainHandle_t domain)
 {
@@ -304,27 +304,43 @@ void agent_pause_begin(struct agent_thread *thread, bool recorded);
 bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t depth);
 /* Ends the pause of a thread that goes away. */
 void agent_pause_abandon(struct agent_thread *thread);
+/* Adds what a pause skipped on this thread, or on all, to the loss table. */
+void agent_thread_flush_skipped(struct agent_thread *thread);
+void agent_thread_flush_all(void);
+/* Lets the thread take the common case again (sets its common_end), unless recording is paused or
+ * watched. */
+void agent_thread_refresh(struct agent_thread *thread);
+/* Clears common_end of all threads: a pause or a watch begins. */
+void agent_thread_stop_common(void);
 
-/* ---- device work: cuda.c, cupti.c, cupti_buffer.c; collectives: nccl.c ---- */
+/* ---- device work ---- */
 
-/* Where NVTX or NCCL call us for the first time in an object: starts recording device work if CUDA
- * is up and its own injection has not reached us. Never initialises CUDA. */
-void agent_cuda_look(void);
-/* Does this process record device work? */
+/* What core/ asks of gpu/. gpu/cuda.c registers it when the library is loaded; slow paths only. */
+struct agent_device {
+    /* NVTX or NCCL call the agent for the first time in an object: starts recording device work if
+     * CUDA is up and its own injection has not come here. Never initialises CUDA. */
+    void (*look)(void);
+    /* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step
+     * that is paused. Only where agent_cuda_live(). */
+    void (*step)(uint64_t index, bool paused);
+    /* The paused step is over. Only where agent_cuda_live(). */
+    void (*resume)(void);
+    /* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name:
+     * of a push. */
+    void (*range)(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name);
+};
+extern const struct agent_device *agent_device;
+
+static inline void agent_device_look(void)
+{
+    if (agent_device)
+        agent_device->look();
+}
+/* Whether this process records device work. */
 static inline bool agent_cuda_live(void)
 {
     return atomic_load_explicit(&agent_process->cuda_live, memory_order_acquire) != 0;
 }
-/* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that
- * is paused. */
-void agent_cuda_step(uint64_t index, bool paused);
-/* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name: of
- * a push. */
-void agent_cuda_range(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name);
-void agent_cuda_resume(void);
-/* A window of some steps or seconds opens or closes: collectives are followed to their true end
- * inside it. */
-void agent_nccl_detail(bool on);
 
 /* ---- NVTX ---- */
 

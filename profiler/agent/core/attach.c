@@ -1,11 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The three symbols that the loaders in NVTX look for, each to put our callbacks into the tables it
- * is given.
+ * The top of the agent: how it starts and ends with the process, what a fork does, and the three
+ * symbols that the loaders in NVTX look for. Each of them puts the agent's callbacks into the
+ * tables that it is given.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
 #include "profiler/agent/core/agent.h"
 
 #define AGENT_EXPORT __attribute__((visibility("default"), used))
+
+/* ---- the life of the process ---- */
+
+static pthread_once_t start_once = PTHREAD_ONCE_INIT;
+static bool start_ok;
+
+/* Kernels before 4.14 cannot wipe pages at fork. There the fork handler does it, which does not
+ * cover children made by a raw clone. */
+static bool wipe_by_hand;
+
+static void in_child(void)
+{
+    if (wipe_by_hand) {
+        memset(agent_process, 0, sizeof *agent_process);
+        if (agent_tls)
+            memset(agent_tls, 0, sizeof *agent_tls);
+    }
+    agent_thread_in_child();
+}
+
+static bool process_page_map(void)
+{
+    void *page = mmap(NULL, sizeof *agent_process, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    agent_process = page;
+    wipe_by_hand = madvise(page, sizeof *agent_process, MADV_WIPEONFORK) != 0;
+    return pthread_atfork(agent_thread_before_fork, NULL, in_child) == 0;
+}
+
+/* Reads what `tacho record` put into the environment. */
+static void setup_read(const char *folder)
+{
+    const char *mib = getenv(WIRE_ENV_POOL_MIB), *pause = getenv(WIRE_ENV_PAUSE);
+    memcpy(agent_setup.folder, folder, strlen(folder) + 1);
+    agent_setup.clock = agent_clock_choose();
+    agent_setup.tick_ms = agent_setup.clock == WIRE_CLOCK_TSC ? 3000000 : 1000000;
+    unsigned long long cap = WIRE_SEGMENT_CAP;
+    if (mib) {
+        cap = strtoull(mib, NULL, 10) * ((1u << 20) / WIRE_SEGMENT_BYTES);
+        if (cap < WIRE_GROW)
+            cap = WIRE_GROW;
+        else if (cap > 1u << 20)
+            cap = 1u << 20;
+    }
+    agent_setup.segment_cap = (uint32_t)cap;
+    double share = pause ? strtod(pause, NULL) : 0;
+    if (share >= 1)
+        agent_setup.pause_below = UINT64_MAX;
+    else if (share > 0)
+        agent_setup.pause_below = (uint64_t)(share * 18446744073709549568.0);
+}
+
+/* Runs once a process, and not again in forked children: their setup and pages are inherited. */
+static void start(void)
+{
+    const char *folder = getenv(WIRE_ENV_SEGMENTS);
+    int saved = errno;
+    if (!folder || folder[0] != '/' || strlen(folder) >= sizeof agent_setup.folder)
+        return;
+    setup_read(folder);
+    start_ok = process_page_map() && agent_thread_start() == 0;
+    errno = saved;
+}
+
+bool agent_start(void)
+{
+    pthread_once(&start_once, start);
+    return start_ok;
+}
+
+/* Runs with the exit handlers of the process. Other threads may still record, so nothing that they
+ * use is released. */
+__attribute__((destructor)) static void process_finish(void)
+{
+    if (!start_ok)
+        return;
+    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
+    if (!pool) {
+        uint64_t lost =
+            atomic_load_explicit(&agent_process->early[WIRE_LOSS_NO_SPACE], memory_order_relaxed);
+        if (lost)
+            agent_pool_never(lost);
+        return;
+    }
+    agent_thread_flush_all();
+    atomic_store_explicit(&pool->finished, 1, memory_order_release);
+}
+
+/* ---- NVTX ---- */
 
 static bool attach_table(const NvtxExportTableCallbacks *tables, NvtxCallbackModule module,
                          const struct agent_slot *slot)
@@ -36,7 +133,7 @@ static int attach(NvtxGetExportTableFunc_t get)
     if (!tables || tables->struct_size < sizeof *tables || !tables->GetModuleFunctionTable ||
         !agent_start())
         return 0;
-    agent_cuda_look();
+    agent_device_look();
     bool ok = attach_table(tables, NVTX_CB_MODULE_CORE, agent_core);
     attach_table(tables, NVTX_CB_MODULE_CORE2, agent_core2); /* version 1 has none */
     return ok;

@@ -29,9 +29,6 @@ static struct {
 } map[MAP_SLOTS];
 static uint32_t map_used;
 
-static _Atomic uint32_t domain_name[WIRE_DOMAINS];
-static _Atomic uint32_t domain_count = 1;
-
 /* ---- arena ---- */
 
 static uint64_t hash_text(uint32_t type, const char *s, size_t n)
@@ -216,20 +213,9 @@ uint32_t agent_name_wide(const wchar_t *text, bool keep)
 
 /* ---- domains ---- */
 
-uint32_t agent_domain_count(void)
-{
-    return atomic_load_explicit(&domain_count, memory_order_acquire);
-}
-
-uint32_t agent_domain_name(uint32_t index)
-{
-    return atomic_load_explicit(&domain_name[index], memory_order_relaxed);
-}
-
 /* Lock held. Domains of one name are one domain: two libraries may both create it. */
 static uint32_t domain_find(uint32_t name, uint32_t other)
 {
-    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
     uint32_t count = agent_domain_count(), i = 1;
     while (i < count && agent_domain_name(i) != name)
         i++;
@@ -240,14 +226,8 @@ static uint32_t domain_find(uint32_t name, uint32_t other)
         i = WIRE_DOMAINS - 1;
         name = other;
     }
-    if (i >= count) {
-        atomic_store_explicit(&domain_name[i], name, memory_order_relaxed);
-        atomic_store_explicit(&domain_count, i + 1, memory_order_release);
-        if (pool) {
-            atomic_store_explicit(&pool->domain_name[i], name, memory_order_relaxed);
-            atomic_store_explicit(&pool->domains, i + 1, memory_order_release);
-        }
-    }
+    if (i >= count)
+        agent_domain_add(i, name);
     return i;
 }
 

@@ -8,6 +8,54 @@
 
 #define PAUSE_WARM_UP 10u /* steps at the start that are never paused */
 
+/* ---- what a pause does to threads ---- */
+
+/* Looks at the flags after the store, and who sets one clears common_end after that: one of the two
+ * sees the other. */
+void agent_thread_refresh(struct agent_thread *thread)
+{
+    if (!thread->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
+        atomic_load_explicit(&agent_watch_flag, memory_order_relaxed))
+        return;
+    atomic_store(&thread->common_end, thread->end - WIRE_RECORD_MAX);
+    if (atomic_load(&agent_pause_flag) || atomic_load(&agent_watch_flag))
+        atomic_store(&thread->common_end, NULL);
+}
+
+void agent_thread_stop_common(void)
+{
+    struct agent_quiet quiet;
+    agent_quiet_begin(&quiet);
+    agent_lock();
+    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
+        atomic_store(&thread->common_end, NULL);
+    agent_unlock();
+    agent_quiet_end(&quiet);
+}
+
+void agent_thread_flush_skipped(struct agent_thread *thread)
+{
+    /* The owner and a finishing process may both come here: what is added is the difference to what
+     * the other one added. */
+    uint64_t total = atomic_load_explicit(&thread->skipped, memory_order_relaxed);
+    uint64_t before = atomic_exchange_explicit(&thread->counted, total, memory_order_relaxed);
+    if (total != before)
+        agent_lose(WIRE_LOSS_PAUSED, total - before);
+}
+
+void agent_thread_flush_all(void)
+{
+    struct agent_quiet quiet;
+    agent_quiet_begin(&quiet);
+    agent_lock();
+    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
+        agent_thread_flush_skipped(thread);
+    agent_unlock();
+    agent_quiet_end(&quiet);
+}
+
+/* ---- deciding, beginning and ending ---- */
+
 static uint64_t pause_random(struct agent_process *self)
 {
     uint64_t x = self->random;

@@ -34,6 +34,31 @@
 static struct wire_pool *inherited;
 static uint32_t inherited_epoch;
 
+/* Private memory: a child keeps the domains, and enters them in its own pool. */
+static _Atomic uint32_t domain_name[WIRE_DOMAINS];
+static _Atomic uint32_t domain_count = 1;
+
+uint32_t agent_domain_count(void)
+{
+    return atomic_load_explicit(&domain_count, memory_order_acquire);
+}
+
+uint32_t agent_domain_name(uint32_t index)
+{
+    return atomic_load_explicit(&domain_name[index], memory_order_relaxed);
+}
+
+void agent_domain_add(uint32_t index, uint32_t name)
+{
+    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
+    atomic_store_explicit(&domain_name[index], name, memory_order_relaxed);
+    atomic_store_explicit(&domain_count, index + 1, memory_order_release);
+    if (pool) {
+        atomic_store_explicit(&pool->domain_name[index], name, memory_order_relaxed);
+        atomic_store_explicit(&pool->domains, index + 1, memory_order_release);
+    }
+}
+
 static uint64_t page_up(uint64_t n)
 {
     return (n + 4095) & ~(uint64_t)4095;
@@ -425,6 +450,5 @@ bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason)
     thread->base = agent_process->segments + (uint64_t)i * WIRE_SEGMENT_BYTES;
     thread->pos = thread->base;
     thread->end = thread->base + WIRE_SEGMENT_BYTES;
-    agent_thread_refresh(thread);
     return true;
 }

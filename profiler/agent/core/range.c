@@ -113,7 +113,7 @@ static int push_step(struct agent_thread *thread, uint32_t domain, struct agent_
     bool pause = agent_pause_decide(thread, domain, depth);
     uint64_t index;
     if (agent_cuda_live() && step_index(event, &index))
-        agent_cuda_step(index, pause); /* before the step begins: what it costs lies outside */
+        agent_device->step(index, pause); /* before the step begins: what it costs lies outside */
     bool done = !level->deep && agent_append(thread, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain,
                                              depth, 0, event, &reason);
     if (pause)
@@ -134,8 +134,8 @@ static int push(struct agent_thread *thread, uint32_t domain, struct agent_level
     if (event->step)
         return push_step(thread, domain, level, event);
     if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
-        agent_cuda_range(thread, true, domain,
-                         event->name); /* before the range begins: what it costs lies outside */
+        agent_device->range(thread, true, domain,
+                            event->name); /* before the range begins: what it costs lies outside */
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
     if (agent_paused()) {
@@ -163,7 +163,7 @@ static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level 
     }
     level_move(level, domain, --depth);
     if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
-        agent_cuda_range(thread, false, domain, 0); /* it ended at `time` */
+        agent_device->range(thread, false, domain, 0); /* it ended at `time` */
     if (level_was_dropped(level, depth, &reason)) {
         if (reason == WIRE_LOSS_PAUSED)
             agent_skip(thread);
@@ -175,8 +175,8 @@ static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level 
      * than one record. */
     if (!agent_append(thread, WIRE_POP, domain, depth, time, event, &reason))
         agent_lose(reason, 1);
-    if (agent_paused() && agent_pause_end(thread, domain, depth))
-        agent_cuda_resume();
+    if (agent_paused() && agent_pause_end(thread, domain, depth) && agent_cuda_live())
+        agent_device->resume();
     return (int)depth;
 }
 

@@ -235,6 +235,8 @@ char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_los
         if (first)
             thread_join(thread);
         taken = agent_pool_take(thread, reason);
+        if (taken)
+            agent_thread_refresh(thread);
     } else {
         *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
     }
@@ -269,52 +271,6 @@ void agent_thread_name(uint32_t tid, uint32_t name)
             self->tid_names += i == self->tid_names;
         }
     }
-    agent_unlock();
-    agent_quiet_end(&quiet);
-}
-
-/* ---- pauses ---- */
-
-/* Looks at the flags after the store, and who sets one clears common_end after that: one of the two
- * sees the other. */
-void agent_thread_refresh(struct agent_thread *thread)
-{
-    if (!thread->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
-        atomic_load_explicit(&agent_watch_flag, memory_order_relaxed))
-        return;
-    atomic_store(&thread->common_end, thread->end - WIRE_RECORD_MAX);
-    if (atomic_load(&agent_pause_flag) || atomic_load(&agent_watch_flag))
-        atomic_store(&thread->common_end, NULL);
-}
-
-void agent_thread_stop_common(void)
-{
-    struct agent_quiet quiet;
-    agent_quiet_begin(&quiet);
-    agent_lock();
-    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
-        atomic_store(&thread->common_end, NULL);
-    agent_unlock();
-    agent_quiet_end(&quiet);
-}
-
-void agent_thread_flush_skipped(struct agent_thread *thread)
-{
-    /* The owner and a finishing process may both come here: what is added is the difference to what
-     * the other one added. */
-    uint64_t total = atomic_load_explicit(&thread->skipped, memory_order_relaxed);
-    uint64_t before = atomic_exchange_explicit(&thread->counted, total, memory_order_relaxed);
-    if (total != before)
-        agent_lose(WIRE_LOSS_PAUSED, total - before);
-}
-
-void agent_thread_flush_all(void)
-{
-    struct agent_quiet quiet;
-    agent_quiet_begin(&quiet);
-    agent_lock();
-    for (struct agent_thread *thread = agent_process->live; thread; thread = thread->next)
-        agent_thread_flush_skipped(thread);
     agent_unlock();
     agent_quiet_end(&quiet);
 }

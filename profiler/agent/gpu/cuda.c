@@ -106,7 +106,7 @@ void tacho_device_profiler(int active)
     agent_cupti_foreign(active != 0);
 }
 
-void agent_cuda_look(void)
+static void device_look(void)
 {
     if (!agent_process || atomic_load_explicit(&agent_process->cuda_once, memory_order_relaxed) ||
         asked_off())
@@ -123,11 +123,10 @@ void agent_cuda_look(void)
     errno = saved;
 }
 
-void agent_cuda_step(uint64_t index, bool paused)
+static void device_step(uint64_t index, bool paused)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    if (!agent_cuda_live() ||
-        atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
+    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
         return;
     atomic_store_explicit(&gpu->step_time, agent_clock_monotonic(), memory_order_relaxed);
     atomic_store_explicit(&gpu->step, index + 1, memory_order_release);
@@ -140,16 +139,24 @@ void agent_cuda_step(uint64_t index, bool paused)
         agent_cupti_window((int64_t)(index & INT64_MAX));
 }
 
-void agent_cuda_range(const struct agent_thread *thread, bool push, uint32_t domain, uint32_t name)
+static void device_resume(void)
+{
+    if (atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
+        !gpu_range_busy())
+        agent_cupti_pause(false);
+}
+
+/* A child may still see its parent's agent_watch_flag, so this asks whether the process is live. */
+static void device_range(const struct agent_thread *thread, bool push, uint32_t domain,
+                         uint32_t name)
 {
     if (agent_cuda_live())
         gpu_range_cut(thread, push, domain, name);
 }
 
-void agent_cuda_resume(void)
+__attribute__((constructor)) static void device_register(void)
 {
-    if (agent_cuda_live() &&
-        atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
-        !gpu_range_busy())
-        agent_cupti_pause(false);
+    static const struct agent_device device = {
+        .look = device_look, .step = device_step, .resume = device_resume, .range = device_range};
+    agent_device = &device;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: recording of device work. cuda.c the doors (injection, lazily),
- * cupti_find.c which libcupti, cupti.c subscription, kinds, the flush thread, cupti_buffer.c the
- * file of buffers.
+ * Private to profiler/agent/gpu/: recording of device work. From the bottom up: cupti_buffer.c has
+ * the file of buffers and the state, cupti_find.c finds libcupti, cupti_capture.c decides what is
+ * recorded and when, cupti.c has the subscription and the flush thread, cuda.c is how all of this
+ * starts (injection, or the first call of NVTX or NCCL).
  *
  * All of this belongs to the process that started it. agent_process->cuda_live is 0 in every child,
- * however it was made: there nothing of CUPTI is ever called, because CUPTI hangs in forked
+ * however it was made: nothing of CUPTI is ever called there, because CUPTI hangs in forked
  * children.
  */
 #ifndef TACHO_AGENT_CUDA_H
@@ -27,6 +28,7 @@ struct agent_cuda {
     _Atomic uint32_t wake; /* futex: the flush thread has something to do, or must stop */
     _Atomic uint32_t stop;
     _Atomic uint32_t want_buffers;
+    _Atomic uint32_t taken;                          /* another profiler has the records */
     _Atomic uint64_t requests, completions, records; /* ever */
     _Atomic uint32_t epoch;                          /* of loaded modules, from 1 */
 };
@@ -43,10 +45,16 @@ bool agent_cupti_start(void);
 void agent_cupti_foreign(bool active);
 /* The process ends in an orderly way: the last flush. */
 void agent_cupti_end(void);
-/* A thread that gets no signals, detached: it may be inside of CUPTI when the process ends.
- * `stack`: bytes. */
-bool agent_cuda_thread(void *(*run)(void *), size_t stack);
-/* Reads the control word and opens or closes the window. index: of the tacho.step that begins, -1 =
+
+/* cupti_capture.c. Chooses the kinds and maps the control file. */
+void agent_capture_open(void);
+/* Enables the kinds if a window is open. 0 or CUPTI's result. */
+int agent_capture_begin(void);
+void agent_capture_end(void);
+bool agent_capture_enabled(void);
+/* Takes the records back from another profiler. */
+void agent_capture_restart(void);
+/* Reads the control file and opens or closes the window. index: of the tacho.step that begins, -1 =
  * no step. */
 void agent_cupti_window(int64_t index);
 /* Is `word` one of those in $TACHO_GPU? */
@@ -55,6 +63,10 @@ bool agent_cupti_option(const char *word);
 bool agent_cupti_wanted(uint64_t index);
 /* While a step runs unrecorded, so that what recording costs can be measured. */
 void agent_cupti_pause(bool paused);
+
+/* nccl.c. A window of some steps or seconds opens or closes: collectives are followed to their true
+ * end inside it. */
+void agent_nccl_detail(bool on);
 
 /* cupti_buffer.c. Makes gpu.PID.N; the pool of the process exists. */
 bool agent_buffer_open(int driver_version);

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Subscription, kinds, capture windows, the flush thread, and noticing that another profiler took
- * the records.
+ * Recording of device work from start to end: the subscription to CUPTI, the flush thread, and
+ * noticing that another profiler took the records.
  *
- * Taken over: CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler
- * replaces it without an error. So when nothing has come for two seconds, launches are counted by
- * callback for a second; if there were some, and yet CUPTI neither called us nor wrote into any
- * buffer of ours, then it is another's. The gap ends when its profiler says so
- * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external
- * ids that Kineto puts on them.
+ * CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler replaces it
+ * without an error. When no record has come for two seconds, launches are therefore counted by
+ * callback for one second. If there were launches and CUPTI neither called the agent nor wrote into
+ * one of its buffers, another profiler has the records. The gap ends when that profiler reports its
+ * end (tacho_device_profiler, called by the Python hook), or when launches no longer carry the
+ * external ids that Kineto puts on them.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,226 +29,13 @@
 
 static struct {
     void *subscriber;
-    pthread_mutex_t flush;  /* one flush at a time */
-    pthread_mutex_t window; /* enabling and disabling kinds */
-    bool chosen[WIRE_GPU_KINDS];
-    _Atomic bool enabled, paused;
+    pthread_mutex_t flush;                  /* one flush at a time */
     _Atomic uint32_t launches, foreign_ids; /* counted while probing */
-    _Atomic uint32_t probing, taken, told;  /* told: by tacho_device_profiler */
+    _Atomic uint32_t probing, told;         /* told: by tacho_device_profiler */
     uint32_t silent, quiet;
     uint64_t seen_requests, seen_completions;
     int64_t alive_at; /* CLOCK_MONOTONIC ns */
-} state = {.flush = PTHREAD_MUTEX_INITIALIZER, .window = PTHREAD_MUTEX_INITIALIZER};
-
-static const struct {
-    int kind, on;
-} kind_table[] = {
-#define KIND_ROW(name, value, on) {value, on},
-    CUPTI_KIND_MAP(KIND_ROW)
-#undef KIND_ROW
-};
-#define KINDS (sizeof kind_table / sizeof *kind_table)
-
-static bool bounded(void);
-
-/* ---- kinds ---- */
-
-bool agent_cupti_option(const char *word)
-{
-    const char *text = getenv(WIRE_ENV_GPU), *at = text ? strstr(text, word) : NULL;
-    size_t n = strlen(word);
-    return at && (at == text || at[-1] == ',') && (!at[n] || at[n] == ',');
-}
-
-static void choose_kinds(void)
-{
-    for (size_t i = 0; i < KINDS; i++)
-        state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
-    /* a list of kinds, to measure what each costs */
-    const char *list = getenv(WIRE_ENV_GPU_KINDS);
-    for (size_t i = 0; list && *list && i < KINDS; i++)
-        state.chosen[kind_table[i].kind] = false;
-    while (list && *list) {
-        char *end;
-        unsigned long kind = strtoul(list, &end, 10);
-        if (end == list)
-            break;
-        for (size_t i = 0; i < KINDS; i++)
-            state.chosen[kind_table[i].kind] |= (unsigned long)kind_table[i].kind == kind;
-        list = *end == ',' ? end + 1 : end;
-    }
-    state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
-    state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
-    agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
-}
-
-static void apply_apis(uint8_t enable)
-{
-    static const uint32_t muted[] = {
-#define CBID(name, id) id,
-        CUPTI_RUNTIME_MUTED_MAP(CBID)};
-    static const uint32_t driver[] = {CUPTI_DRIVER_LAUNCH_MAP(CBID) CUPTI_DRIVER_WORK_MAP(CBID)
-#undef CBID
-    };
-    const struct cupti *cupti = &agent_cuda.cupti;
-    for (size_t i = 0;
-         enable && cupti->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
-        cupti->ActivityEnableRuntimeApi(muted[i], 0);
-    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && cupti->ActivityEnableDriverApi &&
-                       i < sizeof driver / sizeof *driver;
-         i++)
-        cupti->ActivityEnableDriverApi(driver[i], enable);
-}
-
-/* Returns what enabling kernels gave: without them there is nothing to see. */
-static int enable_kinds(void)
-{
-    agent_nccl_detail(bounded());
-    int kernels = 0;
-    for (size_t i = 0; i < KINDS; i++) {
-        int kind = kind_table[i].kind;
-        if (!state.chosen[kind])
-            continue;
-        int rc = agent_cuda.cupti.ActivityEnable(kind);
-        atomic_store_explicit(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc,
-                              memory_order_relaxed);
-        if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
-            kernels = rc;
-    }
-    if (kernels)
-        return kernels;
-    apply_apis(1);
-    state.enabled = true;
-    atomic_store_explicit(&agent_cuda.gpu->recording, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&agent_cuda.gpu->windows, 1, memory_order_relaxed);
-    return 0;
-}
-
-static void disable_kinds(void)
-{
-    agent_nccl_detail(false);
-    apply_apis(0);
-    for (size_t i = 0; i < KINDS; i++)
-        if (state.chosen[kind_table[i].kind])
-            agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
-    state.enabled = false;
-    atomic_store_explicit(&agent_cuda.gpu->recording, 0, memory_order_relaxed);
-}
-
-/* ---- capture windows ---- */
-
-static bool control_read(struct wire_control *copy)
-{
-    const struct wire_control *control = agent_cuda.control;
-    if (!control)
-        return false;
-    for (int i = 0; i < 100; i++) {
-        uint32_t before = atomic_load_explicit(&control->sequence, memory_order_acquire);
-        atomic_store_explicit(&copy->mode,
-                              atomic_load_explicit(&control->mode, memory_order_relaxed),
-                              memory_order_relaxed);
-        copy->from = atomic_load_explicit(&control->from, memory_order_relaxed);
-        copy->to = atomic_load_explicit(&control->to, memory_order_relaxed);
-        copy->every = atomic_load_explicit(&control->every, memory_order_relaxed);
-        copy->until = atomic_load_explicit(&control->until, memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-        if (!(before & 1) &&
-            atomic_load_explicit(&control->sequence, memory_order_relaxed) == before)
-            return true;
-    }
-    return false;
-}
-
-/* Is a window of some steps or seconds asked for? */
-static bool bounded(void)
-{
-    struct wire_control control;
-    return control_read(&control) &&
-           (control.mode == WIRE_CAPTURE_STEPS || control.mode == WIRE_CAPTURE_UNTIL);
-}
-
-/* 1 in a window, 0 not, -1 as it is (between steps). */
-static int wanted(int64_t index)
-{
-    struct wire_control control;
-    if (!control_read(&control))
-        return agent_cuda.control ? -1 : 1;
-    switch ((enum wire_capture)control.mode) {
-    case WIRE_CAPTURE_NONE:
-        return 0;
-    case WIRE_CAPTURE_UNTIL:
-        return (int64_t)agent_clock_monotonic() < control.until;
-    case WIRE_CAPTURE_STEPS:
-        if (index <
-            0) /* before the first step there is no window; between steps it stays as it is */
-            return atomic_load_explicit(&agent_cuda.gpu->step, memory_order_relaxed) ? -1 : 0;
-        return index >= control.from && index <= control.to &&
-               (control.every <= 1 || (index - control.from) % control.every == 0);
-    case WIRE_CAPTURE_ALL:
-        break;
-    }
-    return 1;
-}
-
-bool agent_cupti_wanted(uint64_t index)
-{
-    return wanted((int64_t)(index & INT64_MAX)) == 1;
-}
-
-void agent_cupti_window(int64_t index)
-{
-    int want = wanted(index);
-    if (want < 0 || want == (int)state.enabled || state.paused)
-        return;
-    pthread_mutex_lock(&state.window);
-    if (!atomic_load_explicit(&state.taken, memory_order_relaxed) && !state.paused) {
-        if (want && !state.enabled)
-            enable_kinds();
-        else if (!want && state.enabled)
-            disable_kinds();
-    }
-    pthread_mutex_unlock(&state.window);
-}
-
-void agent_cupti_pause(bool paused)
-{
-    static bool reopen; /* with the lock */
-    if (paused == state.paused)
-        return;
-    pthread_mutex_lock(&state.window);
-    state.paused = paused;
-    if (atomic_load_explicit(&state.taken, memory_order_relaxed))
-        reopen = false;
-    else if (!paused && reopen && !state.enabled)
-        enable_kinds();
-    else if (paused) {
-        reopen = state.enabled;
-        if (reopen)
-            disable_kinds();
-    }
-    pthread_mutex_unlock(&state.window);
-}
-
-static void control_map(void)
-{
-    char path[4096];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/" WIRE_CONTROL, agent_setup.folder);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return;
-    void *map = fstat(fd, &st) || (size_t)st.st_size < sizeof(struct wire_control)
-                    ? MAP_FAILED
-                    : mmap(NULL, sizeof(struct wire_control), PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    if (map == MAP_FAILED)
-        return;
-    const struct wire_control *control = map;
-    if (control->magic == WIRE_CONTROL_MAGIC)
-        agent_cuda.control = control;
-    else
-        munmap(map, sizeof(struct wire_control));
-}
+} state = {.flush = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- another profiler ---- */
 
@@ -310,7 +92,7 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
     if (!call || call->site != CUPTI_SITE_ENTER)
         return;
     atomic_fetch_add_explicit(&state.launches, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&state.taken, memory_order_relaxed) && foreign_id())
+    if (atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed) && foreign_id())
         atomic_fetch_add_explicit(&state.foreign_ids, 1, memory_order_relaxed);
 }
 
@@ -322,20 +104,14 @@ static void gap_begin(int64_t from)
     atomic_store_explicit(&gap->t1, 0, memory_order_relaxed);
     atomic_store_explicit(&gap->t0, from, memory_order_relaxed);
     atomic_store_explicit(&gpu->gaps, n + 1, memory_order_release);
-    atomic_store_explicit(&state.taken, 1, memory_order_release);
+    atomic_store_explicit(&agent_cuda.taken, 1, memory_order_release);
 }
 
 static void take_back(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
     uint32_t n = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
-    pthread_mutex_lock(&state.window);
-    agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
-    state.enabled = false;
-    atomic_store_explicit(&state.taken, 0, memory_order_release);
-    if (wanted(-1) != 0)
-        enable_kinds();
-    pthread_mutex_unlock(&state.window);
+    agent_capture_restart();
     atomic_store_explicit(&gpu->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(),
                           memory_order_release);
     state.silent = state.quiet = 0;
@@ -380,13 +156,13 @@ static void watch_taken(void)
 
 static void watch(void)
 {
-    if (atomic_load_explicit(&state.taken, memory_order_acquire)) {
+    if (atomic_load_explicit(&agent_cuda.taken, memory_order_acquire)) {
         watch_taken();
         return;
     }
     int64_t now = (int64_t)agent_clock_monotonic();
     bool written = agent_buffer_written();
-    if (called() || written || !state.enabled) {
+    if (called() || written || !agent_capture_enabled()) {
         state.silent = 0;
         state.alive_at = now;
         probe(false);
@@ -412,7 +188,7 @@ void agent_cupti_foreign(bool active)
     if (active) {
         atomic_store_explicit(&state.told, 1, memory_order_release);
         flush(0);
-        if (!atomic_load_explicit(&state.taken, memory_order_relaxed))
+        if (!atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed))
             gap_begin((int64_t)agent_clock_monotonic());
     } else if (atomic_exchange_explicit(&state.told, 0, memory_order_acq_rel)) {
         take_back();
@@ -436,30 +212,12 @@ static void *flush_main(void *arg)
             agent_buffer_grow();
         if (tick % FLUSH_TICKS)
             continue;
-        if (!atomic_load_explicit(&state.taken, memory_order_acquire))
+        if (!atomic_load_explicit(&agent_cuda.taken, memory_order_acquire))
             flush(0);
         agent_buffer_anchor();
         watch();
     }
     return NULL;
-}
-
-bool agent_cuda_thread(void *(*run)(void *), size_t stack)
-{
-    sigset_t all, old;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = pthread_attr_init(&attr) == 0;
-    if (ok) {
-        pthread_attr_setstacksize(&attr, stack);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        ok = pthread_create(&thread, &attr, run, NULL) == 0;
-        pthread_attr_destroy(&attr);
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return ok;
 }
 
 /* ---- start and end ---- */
@@ -528,19 +286,18 @@ bool agent_cupti_start(void)
     int rc = subscribe();
     if (rc)
         return refuse(WIRE_GPU_STAGE_SUBSCRIBE, rc);
-    choose_kinds();
+    agent_capture_open();
     configure();
     agent_buffer_anchor();
     if ((rc = self->cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete)) !=
         0)
         stage = WIRE_GPU_STAGE_REGISTER;
-    control_map();
-    if (!rc && wanted(-1) == 1 && (rc = enable_kinds()) != 0)
+    if (!rc && (rc = agent_capture_begin()) != 0)
         stage = WIRE_GPU_STAGE_ENABLE;
-    if (!rc && !agent_cuda_thread(flush_main, 256u << 10)) {
+    if (!rc && !agent_background(flush_main, 256u << 10)) {
         stage = WIRE_GPU_STAGE_THREAD;
         rc = errno;
-        disable_kinds();
+        agent_capture_end();
     }
     if (rc) {
         if (state.subscriber && self->cupti.Unsubscribe)
@@ -567,7 +324,7 @@ void agent_cupti_end(void)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += END_WAIT_S;
     if (pthread_mutex_timedlock(&state.flush, &until) == 0) {
-        if (!atomic_load_explicit(&state.taken, memory_order_acquire))
+        if (!atomic_load_explicit(&agent_cuda.taken, memory_order_acquire))
             agent_cuda.cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
         pthread_mutex_unlock(&state.flush);
         agent_buffer_anchor();

@@ -9,7 +9,7 @@
  * Both need a permission that `tacho doctor` explains. Values become counters of the process, those
  * of ranges marks (docs/gpu.md).
  *
- * gpu_counters.c has the thread, gpu_pm.c and gpu_range.c what is done on it.
+ * gpu_counters.c has what both share, gpu_counters_thread.c the thread that runs them.
  */
 #ifndef TACHO_AGENT_GPU_COUNTERS_H
 #define TACHO_AGENT_GPU_COUNTERS_H
@@ -33,12 +33,15 @@ struct gpu_driver {
 extern struct gpu_driver gpu_driver;
 extern struct profiler_functions gpu_functions;
 
-/* Starts the thread if anything was asked for. CUPTI was found; CUDA may be in the middle of its
- * initialisation. */
+/* gpu_counters_thread.c. Starts the thread if anything was asked for. CUPTI was found; CUDA may be
+ * in the middle of its initialisation. */
 void agent_counters_start(void);
 /* The process ends: the last samples. Waits for the thread, a second at most. */
 void agent_counters_end(void);
 
+/* gpu_counters.c. Looks up the driver's functions; the clocks of gpu_counters_time start here. */
+void gpu_counters_open(void);
+/* Reports to the collector that counting of this kind failed, and where. */
 void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage, int error);
 /* What comes first on a device: begins CUPTI's profiler and asks for the chip's name, which goes to
  * the collector too; it is CUPTI's. 0 or CUPTI's result. */

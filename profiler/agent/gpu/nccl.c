@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "profiler/agent/core/record.h"
+#include "profiler/agent/gpu/cuda.h"
 
 #define SLOTS       4096u
 #define COMMS       256u
@@ -374,7 +375,7 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
         *mask = 0;
     if (!agent_start() || !prepare())
         return 0;
-    agent_cuda_look();
+    agent_device_look();
     uint32_t n = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
     struct comm *comm = n < COMMS ? &comms[n] : &others;
     if (n < COMMS)

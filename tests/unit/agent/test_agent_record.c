@@ -621,7 +621,7 @@ int main(void)
     if (n < 0 || !mkdtemp(folder))
         return 1;
     library[n] = 0;
-    for (int up = 0; up < 3; up++) /* BUILD/tests/unit/test_agent_record */
+    for (int up = 0; up < 4; up++) /* BUILD/tests/unit/agent/test_agent_record */
         *strrchr(library, '/') = 0;
     strcat(library, "/libtacho.so");
     setenv("NVTX_INJECTION64_PATH", library, 1);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is recorded of the device, and when: the kinds of activity, the capture windows that the
+ * collector asks for in its control file, and steps that run unrecorded so that the cost of
+ * recording can be measured.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/agent/gpu/cuda.h"
+
+static struct {
+    pthread_mutex_t window; /* enabling and disabling kinds */
+    bool chosen[WIRE_GPU_KINDS];
+    _Atomic bool enabled, paused;
+} state = {.window = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct {
+    int kind, on;
+} kind_table[] = {
+#define KIND_ROW(name, value, on) {value, on},
+    CUPTI_KIND_MAP(KIND_ROW)
+#undef KIND_ROW
+};
+#define KINDS (sizeof kind_table / sizeof *kind_table)
+
+bool agent_cupti_option(const char *word)
+{
+    const char *text = getenv(WIRE_ENV_GPU), *at = text ? strstr(text, word) : NULL;
+    size_t n = strlen(word);
+    return at && (at == text || at[-1] == ',') && (!at[n] || at[n] == ',');
+}
+
+/* ---- the control file ---- */
+
+static void control_map(void)
+{
+    char path[4096];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/" WIRE_CONTROL, agent_setup.folder);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    void *map = fstat(fd, &st) || (size_t)st.st_size < sizeof(struct wire_control)
+                    ? MAP_FAILED
+                    : mmap(NULL, sizeof(struct wire_control), PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED)
+        return;
+    const struct wire_control *control = map;
+    if (control->magic == WIRE_CONTROL_MAGIC)
+        agent_cuda.control = control;
+    else
+        munmap(map, sizeof(struct wire_control));
+}
+
+static bool control_read(struct wire_control *copy)
+{
+    const struct wire_control *control = agent_cuda.control;
+    if (!control)
+        return false;
+    for (int i = 0; i < 100; i++) {
+        uint32_t before = atomic_load_explicit(&control->sequence, memory_order_acquire);
+        atomic_store_explicit(&copy->mode,
+                              atomic_load_explicit(&control->mode, memory_order_relaxed),
+                              memory_order_relaxed);
+        copy->from = atomic_load_explicit(&control->from, memory_order_relaxed);
+        copy->to = atomic_load_explicit(&control->to, memory_order_relaxed);
+        copy->every = atomic_load_explicit(&control->every, memory_order_relaxed);
+        copy->until = atomic_load_explicit(&control->until, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (!(before & 1) &&
+            atomic_load_explicit(&control->sequence, memory_order_relaxed) == before)
+            return true;
+    }
+    return false;
+}
+
+/* Is a window of some steps or seconds asked for? */
+static bool bounded(void)
+{
+    struct wire_control control;
+    return control_read(&control) &&
+           (control.mode == WIRE_CAPTURE_STEPS || control.mode == WIRE_CAPTURE_UNTIL);
+}
+
+/* ---- kinds ---- */
+
+/* Fills state.chosen: the kinds of the table, or those that $TACHO_GPU_KINDS lists, and the
+ * options. */
+static void choose_kinds(void)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
+    /* a list of kinds serves to measure the cost of each */
+    const char *list = getenv(WIRE_ENV_GPU_KINDS);
+    for (size_t i = 0; list && *list && i < KINDS; i++)
+        state.chosen[kind_table[i].kind] = false;
+    while (list && *list) {
+        char *end;
+        unsigned long kind = strtoul(list, &end, 10);
+        if (end == list)
+            break;
+        for (size_t i = 0; i < KINDS; i++)
+            state.chosen[kind_table[i].kind] |= (unsigned long)kind_table[i].kind == kind;
+        list = *end == ',' ? end + 1 : end;
+    }
+    state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
+    state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
+    agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
+}
+
+static void apply_apis(uint8_t enable)
+{
+    static const uint32_t muted[] = {
+#define CBID(name, id) id,
+        CUPTI_RUNTIME_MUTED_MAP(CBID)};
+    static const uint32_t driver[] = {CUPTI_DRIVER_LAUNCH_MAP(CBID) CUPTI_DRIVER_WORK_MAP(CBID)
+#undef CBID
+    };
+    const struct cupti *cupti = &agent_cuda.cupti;
+    for (size_t i = 0;
+         enable && cupti->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
+        cupti->ActivityEnableRuntimeApi(muted[i], 0);
+    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && cupti->ActivityEnableDriverApi &&
+                       i < sizeof driver / sizeof *driver;
+         i++)
+        cupti->ActivityEnableDriverApi(driver[i], enable);
+}
+
+/* Returns what enabling kernels gave: without them there is nothing to see. */
+static int enable_kinds(void)
+{
+    agent_nccl_detail(bounded());
+    int kernels = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        int kind = kind_table[i].kind;
+        if (!state.chosen[kind])
+            continue;
+        int rc = agent_cuda.cupti.ActivityEnable(kind);
+        atomic_store_explicit(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc,
+                              memory_order_relaxed);
+        if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
+            kernels = rc;
+    }
+    if (kernels)
+        return kernels;
+    apply_apis(1);
+    state.enabled = true;
+    atomic_store_explicit(&agent_cuda.gpu->recording, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&agent_cuda.gpu->windows, 1, memory_order_relaxed);
+    return 0;
+}
+
+static void disable_kinds(void)
+{
+    agent_nccl_detail(false);
+    apply_apis(0);
+    for (size_t i = 0; i < KINDS; i++)
+        if (state.chosen[kind_table[i].kind])
+            agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
+    state.enabled = false;
+    atomic_store_explicit(&agent_cuda.gpu->recording, 0, memory_order_relaxed);
+}
+
+/* ---- capture windows ---- */
+
+/* 1 in a window, 0 not, -1 as it is (between steps). */
+static int wanted(int64_t index)
+{
+    struct wire_control control;
+    if (!control_read(&control))
+        return agent_cuda.control ? -1 : 1;
+    switch ((enum wire_capture)control.mode) {
+    case WIRE_CAPTURE_NONE:
+        return 0;
+    case WIRE_CAPTURE_UNTIL:
+        return (int64_t)agent_clock_monotonic() < control.until;
+    case WIRE_CAPTURE_STEPS:
+        if (index <
+            0) /* before the first step there is no window; between steps it stays as it is */
+            return atomic_load_explicit(&agent_cuda.gpu->step, memory_order_relaxed) ? -1 : 0;
+        return index >= control.from && index <= control.to &&
+               (control.every <= 1 || (index - control.from) % control.every == 0);
+    case WIRE_CAPTURE_ALL:
+        break;
+    }
+    return 1;
+}
+
+bool agent_cupti_wanted(uint64_t index)
+{
+    return wanted((int64_t)(index & INT64_MAX)) == 1;
+}
+
+void agent_cupti_window(int64_t index)
+{
+    int want = wanted(index);
+    if (want < 0 || want == (int)state.enabled || state.paused)
+        return;
+    pthread_mutex_lock(&state.window);
+    if (!atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed) && !state.paused) {
+        if (want && !state.enabled)
+            enable_kinds();
+        else if (!want && state.enabled)
+            disable_kinds();
+    }
+    pthread_mutex_unlock(&state.window);
+}
+
+void agent_cupti_pause(bool paused)
+{
+    static bool reopen; /* with the lock */
+    if (paused == state.paused)
+        return;
+    pthread_mutex_lock(&state.window);
+    state.paused = paused;
+    if (atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed))
+        reopen = false;
+    else if (!paused && reopen && !state.enabled)
+        enable_kinds();
+    else if (paused) {
+        reopen = state.enabled;
+        if (reopen)
+            disable_kinds();
+    }
+    pthread_mutex_unlock(&state.window);
+}
+
+/* ---- start, end, and after another profiler ---- */
+
+void agent_capture_open(void)
+{
+    choose_kinds();
+    control_map();
+}
+
+int agent_capture_begin(void)
+{
+    return wanted(-1) == 1 ? enable_kinds() : 0;
+}
+
+void agent_capture_end(void)
+{
+    disable_kinds();
+}
+
+bool agent_capture_enabled(void)
+{
+    return state.enabled;
+}
+
+void agent_capture_restart(void)
+{
+    pthread_mutex_lock(&state.window);
+    agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
+    state.enabled = false;
+    atomic_store_explicit(&agent_cuda.taken, 0, memory_order_release);
+    if (wanted(-1) != 0)
+        enable_kinds();
+    pthread_mutex_unlock(&state.window);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread of hardware counters: starts sampling on each device that the program begins to use,
+ * and hands the values of gpu_pm.c and gpu_range.c over ten times a second.
+ */
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profiler/agent/gpu/gpu_counters.h"
+
+#define TICK_NS 100000000
+
+static struct {
+    _Atomic uint32_t stop, done; /* futexes */
+    bool started;
+} state;
+
+static bool asked(enum wire_counters which)
+{
+    return atomic_load_explicit(&agent_cuda.gpu->counters[which].state, memory_order_relaxed) !=
+           WIRE_COUNTERS_OFF;
+}
+
+/* Devices that the process has begun to use since the last look. A look never makes a context. */
+static void look_for_devices(bool *seen)
+{
+    int devices = 0;
+    if (!gpu_driver.count || !gpu_driver.device || !gpu_driver.primary ||
+        gpu_driver.count(&devices))
+        return;
+    for (int i = 0; i < devices && i < GPU_DEVICES; i++) {
+        int device, active = 0;
+        unsigned flags;
+        if (!seen[i] && gpu_driver.device(&device, i) == 0 &&
+            gpu_driver.primary(device, &flags, &active) == 0 && active)
+            seen[i] = gpu_pm_look(i) || true;
+    }
+}
+
+static void *counters_main(void *arg)
+{
+    bool seen[GPU_DEVICES] = {false};
+    (void)arg;
+    prctl(PR_SET_NAME, "tacho-counters");
+    while (!atomic_load_explicit(&state.stop, memory_order_acquire)) {
+        struct timespec pause = {.tv_nsec = TICK_NS};
+        syscall(SYS_futex, &state.stop, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+        if (asked(WIRE_COUNTERS_PM)) {
+            look_for_devices(seen);
+            gpu_pm_read();
+        }
+        if (asked(WIRE_COUNTERS_RANGE))
+            gpu_range_read();
+    }
+    gpu_pm_stop();
+    gpu_range_stop();
+    atomic_store_explicit(&state.done, 1, memory_order_release);
+    syscall(SYS_futex, &state.done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return NULL;
+}
+
+static void begin(enum wire_counters which, const char *word)
+{
+    if (agent_cupti_option(word))
+        atomic_store_explicit(&agent_cuda.gpu->counters[which].state, WIRE_COUNTERS_WAITING,
+                              memory_order_relaxed);
+}
+
+void agent_counters_start(void)
+{
+    begin(WIRE_COUNTERS_PM, "pm");
+    begin(WIRE_COUNTERS_RANGE, "range");
+    if (!asked(WIRE_COUNTERS_PM) && !asked(WIRE_COUNTERS_RANGE))
+        return;
+    if (!gpu_host_functions(&gpu_functions, agent_cuda.cupti.library)) {
+        for (int i = 0; i < WIRE_COUNTERS; i++)
+            if (asked((enum wire_counters)i))
+                gpu_counters_fail((enum wire_counters)i, WIRE_COUNTERS_STAGE_LIBRARY, 0);
+        return;
+    }
+    gpu_counters_open();
+    state.started = agent_background(counters_main, 1u << 20);
+}
+
+void agent_counters_end(void)
+{
+    struct timespec second = {.tv_sec = 1};
+    if (!state.started)
+        return;
+    atomic_store_explicit(&state.stop, 1, memory_order_release);
+    syscall(SYS_futex, &state.stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (!atomic_load_explicit(&state.done, memory_order_acquire))
+        syscall(SYS_futex, &state.done, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+}
