@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/speak/trace.h"
+
 /* The number of a rank at the beginning of a text; -1: none is there. *end: what follows it. */
 static int rank_in(const char *text, const char **end)
 {

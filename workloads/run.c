@@ -5,6 +5,7 @@
 
 #include "libtrain/base/output.h"
 #include "libtrain/ops/gemm.h"
+#include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
 #include "workloads/input.h"
 #include "workloads/parallel.h"

@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tacho_nvtx.h"
-
 /* id, name, bytes, enum tacho_dtype */
 #define LT_DTYPE_MAP(X) X(FP32, "fp32", 4, FP32) X(BF16, "bf16", 2, BF16)
 

@@ -101,7 +101,7 @@ void lt_calibration_clear(struct lt_calibration *calibration);
 /* One JSON object, schema libtrain-calibration/1 (docs/calibrate.md). 0 or TACHO_EIO. */
 int lt_calibration_write(const struct lt_calibration *calibration, FILE *to);
 
-/* ---- between the files calibrate*.c ------------------------------------------------------------------------------------------ */
+/* ---- for the measurements: calibration.c ------------------------------------------------------------------------------------- */
 
 struct lt_repeats {
     int count;      /* 3..LT_CALIBRATE_REPEATS */
@@ -111,19 +111,19 @@ struct lt_repeats lt_calibrate_repeats(const struct lt_calibrate_options *option
 
 double lt_seconds(void); /* CLOCK_MONOTONIC */
 
-/* The median of n >= 1 values; sorts them, lowest first. */
-double lt_median(double *values, int n);
+/* The median of at least one value; sorts them, lowest first. */
+double lt_median(double *values, int count);
 
 /* Numbers from 1/16 to 1/8, read as fp32 and as bf16 alike: no product of them overflows,
  * underflows or is a power of two. */
 void lt_calibrate_fill(void *to, size_t bytes);
 
-/* A row with value, or one that is absent: the text follows as printf's. 0 or TACHO_ENOMEM.
+/* Adds a row with a value, or one that is absent, with a text as of printf. 0 or TACHO_ENOMEM.
  * `seconds` of `work` units each (FLOPs, bytes); work == 0: the row is the numbers themselves, and
  * the smallest is the best. Sorts them. */
 __attribute__((format(printf, 7, 8))) int
 lt_calibration_add(struct lt_calibration *calibration, enum lt_ceiling_id id, const char *dtype,
-                   double work, double *seconds, int n, const char *how, ...);
+                   double work, double *seconds, int count, const char *how, ...);
 __attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibration *calibration,
                                                                 enum lt_ceiling_id id,
                                                                 const char *dtype, const char *fix,

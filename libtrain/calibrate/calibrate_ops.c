@@ -14,6 +14,7 @@
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/ops.h"
+#include "tacho_nvtx.h"
 
 #define CHANNELS 768
 #define HEADS    12

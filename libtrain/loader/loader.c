@@ -10,6 +10,7 @@
 
 #include "libtrain/loader/loader_crew.h"
 #include "libtrain/loader/loader_ring.h"
+#include "libtrain/speak/trace.h"
 
 #define STAGED 2 /* batches in locked memory: the consumer's, and one that is filled meanwhile */
 

@@ -22,7 +22,8 @@
 
 #include "libtrain/data/source.h"
 #include "libtrain/loader/batch.h"
-#include "libtrain/speak/trace.h"
+
+struct lt_trace;
 
 enum lt_loader_stage { LT_STAGE_READ, LT_STAGE_DECODE, LT_STAGE_COLLATE, LT_STAGE_COUNT };
 

@@ -15,6 +15,7 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/base/memory.h"
 #include "libtrain/ops/random.h"
+#include "libtrain/speak/trace.h"
 
 #define END_MS \
     5000 /* a worker process that has not ended so long after it was told to is killed \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libtrain/base/memory.h"
+#include "libtrain/speak/trace.h"
 
 #define LINE     64        /* arrays start on cache lines */
 #define CHECK_NS 100000000 /* between two looks at whether a batch will come at all */

@@ -13,7 +13,8 @@
 #define LT_LOADER_RING_H
 
 #include "libtrain/data/source.h"
-#include "libtrain/speak/trace.h"
+
+struct lt_trace;
 
 struct lt_slot {
     struct lt_rows rows;

@@ -12,6 +12,7 @@
 
 #include "libtrain/loader/batch.h"
 #include "libtrain/ops/ops.h"
+#include "tacho_error.h"
 
 /* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the
  * rounded copy of the values that its products read (the optimizer keeps it up to date). The first
@@ -60,6 +61,13 @@ struct lt_model {
         vocab; /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
 };
+
+/* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing
+ * without a shadow. */
+static inline void lt_parameters_refresh(const struct lt_parameters *parameters)
+{
+    lt_shadow_refresh(parameters->shadow, parameters->value, (int64_t)parameters->count);
+}
 
 /* For backward: the gradients from[0, count) will not change any more in this step. */
 static inline void lt_model_ready(const struct lt_model *model, const struct lt_context *context,

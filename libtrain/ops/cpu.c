@@ -17,11 +17,6 @@ void lt_threads_limit(int threads)
     omp_set_num_threads(threads);
 }
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* 0.5 x (1 + tanh u) = x / (1 + exp(-2 u)) */
 static inline float gelu_gate(float x)
 {

@@ -5,11 +5,6 @@
 #include "libtrain/ops/typed.h"
 #include "libtrain/ops/vector.h"
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Floats up to the next cache line. */
 static int64_t rounded(int64_t n)
 {
@@ -22,7 +17,7 @@ uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t)
     if (backend == LT_BACKEND_REFERENCE)
         return (uint64_t)t * (uint64_t)(t + 1) / 2;
     for (int64_t from = 0; from < t; from += LT_ATTENTION_BLOCK) {
-        int64_t end = min64(from + LT_ATTENTION_BLOCK, t);
+        int64_t end = lt_min64(from + LT_ATTENTION_BLOCK, t);
         pairs += (uint64_t)(end - from) * (uint64_t)end;
     }
     return pairs;

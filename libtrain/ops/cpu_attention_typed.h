@@ -111,7 +111,7 @@ static float TYPED(softmax_row)(float *s, ELEMENT *p, float scale, int64_t keys,
 static void TYPED(head_forward)(const struct TYPED(head) * h)
 {
     for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
-        int64_t end = min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
+        int64_t end = lt_min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
         TYPED(product)
         (rows, end, h->d, TYPED(plain)(h->q + from * h->row, h->row), TYPED(turned)(h->k, h->row),
          h->s, 0);
@@ -171,7 +171,7 @@ static void TYPED(head_backward)(const struct TYPED(head) * h)
     int add = 0;
     for (int64_t from = (h->t - 1) / LT_ATTENTION_BLOCK * LT_ATTENTION_BLOCK; from >= 0;
          from -= LT_ATTENTION_BLOCK) {
-        int64_t end = min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
+        int64_t end = lt_min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
         const ELEMENT *q = h->q + from * h->row, *dout = h->dout + from * h->c;
         TYPED(product)
         (rows, end, h->d, TYPED(plain)(q, h->row), TYPED(turned)(h->k, h->row), h->s, 0);

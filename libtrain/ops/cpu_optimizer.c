@@ -11,11 +11,6 @@
 
 #define BLOCK ((int64_t)16384) /* elements a thread updates at a time */
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 size_t lt_norm_partials(int64_t count)
 {
     return (size_t)((count + LT_NORM_BLOCK - 1) / LT_NORM_BLOCK);
@@ -28,11 +23,11 @@ void lt_cpu_norm(const union lt_args *args)
 #pragma omp parallel for schedule(static)
     for (int64_t b = 0; b < blocks; b++) {
         const float *x = norm->x + b * LT_NORM_BLOCK;
-        int64_t n = min64(LT_NORM_BLOCK, norm->count - b * LT_NORM_BLOCK);
+        int64_t n = lt_min64(LT_NORM_BLOCK, norm->count - b * LT_NORM_BLOCK);
         double block = 0;
         for (int64_t i = 0; i < n;
              i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
-            int64_t end = min64(i + 1024, n);
+            int64_t end = lt_min64(i + 1024, n);
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t j = i; j < end; j++)
@@ -58,10 +53,17 @@ static void shadow_range(uint16_t *restrict shadow, const float *restrict param,
         shadow[i] = lt_bf16_round(param[i]);
 }
 
+void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < count; at += BLOCK)
+        shadow_range(shadow, param, at, lt_min64(at + BLOCK, count));
+}
+
 /* Where a block [at, end) stops to decay. */
 static int64_t split_of(int64_t at, int64_t end, int64_t decayed)
 {
-    return decayed < at ? at : min64(decayed, end);
+    return decayed < at ? at : lt_min64(decayed, end);
 }
 
 static void adamw_range(const struct lt_adamw *adamw, int64_t from, int64_t to, float weight_decay)
@@ -87,7 +89,7 @@ void lt_cpu_adamw(const union lt_args *args)
     const struct lt_adamw *adamw = &args->adamw;
 #pragma omp parallel for schedule(static)
     for (int64_t at = 0; at < adamw->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, adamw->count), split = split_of(at, end, adamw->decayed);
+        int64_t end = lt_min64(at + BLOCK, adamw->count), split = split_of(at, end, adamw->decayed);
         adamw_range(adamw, at, split, adamw->weight_decay);
         adamw_range(adamw, split, end, 0.0f);
         shadow_range(adamw->shadow, adamw->param, at, end);
@@ -114,7 +116,7 @@ void lt_cpu_momentum(const union lt_args *args)
     const struct lt_momentum *momentum = &args->momentum;
 #pragma omp parallel for schedule(static)
     for (int64_t at = 0; at < momentum->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, momentum->count),
+        int64_t end = lt_min64(at + BLOCK, momentum->count),
                 split = split_of(at, end, momentum->decayed);
         momentum_range(momentum, at, split, momentum->weight_decay);
         momentum_range(momentum, split, end, 0.0f);
@@ -137,7 +139,7 @@ void lt_cpu_sgd(const union lt_args *args)
     const struct lt_sgd *sgd = &args->sgd;
 #pragma omp parallel for schedule(static)
     for (int64_t at = 0; at < sgd->count; at += BLOCK) {
-        int64_t end = min64(at + BLOCK, sgd->count), split = split_of(at, end, sgd->decayed);
+        int64_t end = lt_min64(at + BLOCK, sgd->count), split = split_of(at, end, sgd->decayed);
         sgd_range(sgd, at, split, sgd->weight_decay);
         sgd_range(sgd, split, end, 0.0f);
         shadow_range(sgd->shadow, sgd->param, at, end);
@@ -150,5 +152,5 @@ void lt_cpu_zero(const union lt_args *args)
     const int64_t block = 65536;
 #pragma omp parallel for schedule(static)
     for (int64_t at = 0; at < zero->count; at += block)
-        memset(zero->x + at, 0, (size_t)min64(block, zero->count - at) * sizeof(float));
+        memset(zero->x + at, 0, (size_t)lt_min64(block, zero->count - at) * sizeof(float));
 }

@@ -27,7 +27,7 @@ void TYPED(lt_cpu_embedding_backward)(const union lt_args *args)
     const struct lt_embedding *a = &args->embedding_backward;
 #pragma omp parallel for schedule(static)
     for (int64_t c0 = 0; c0 < a->c; c0 += COLUMNS) {
-        int64_t n = min64(COLUMNS, a->c - c0);
+        int64_t n = lt_min64(COLUMNS, a->c - c0);
         for (int64_t i = 0; i < a->b * a->t; i++) {
             const ELEMENT *dout = (const ELEMENT *)a->dout + i * a->c + c0;
             float *word = a->dword + a->tokens[i] * a->c + c0,
@@ -209,7 +209,7 @@ void TYPED(lt_cpu_classifier)(const union lt_args *args)
 static void TYPED(bias_columns)(const struct lt_matmul *a, int64_t n0)
 {
     float sum[COLUMNS] = {0};
-    int64_t count = min64(COLUMNS, a->n - n0);
+    int64_t count = lt_min64(COLUMNS, a->n - n0);
     for (int64_t r = 0; r < a->rows; r++) {
         const ELEMENT *dout = (const ELEMENT *)a->dout + r * a->n + n0;
 #pragma omp simd

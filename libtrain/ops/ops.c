@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "libtrain/ops/kernels.h"
+#include "libtrain/speak/trace.h"
+#include "tacho_nvtx.h"
 
 typedef void (*kernel)(const union lt_args *args);
 

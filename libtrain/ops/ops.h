@@ -24,10 +24,13 @@
 #ifndef LT_OPS_H
 #define LT_OPS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "libtrain/base/dtype.h"
-#include "libtrain/speak/trace.h"
+
+struct lt_trace;
+struct tacho_work;
 
 /* Who computes. REFERENCE is plain scalar C, the truth for tests; CPU is OpenMP and vectors, with
  * the matrix products of a library (gemm.h). */
@@ -243,6 +246,9 @@ const char *lt_backend_name(enum lt_backend backend);
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
 size_t lt_norm_partials(int64_t count);
+
+/* The bf16 copy of parameters, as the optimizers write it, without an update. NULL: nothing. */
+void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count);
 
 /* Threads that the cpu backend uses: the cores this process may run on, or $OMP_NUM_THREADS. */
 int lt_threads(void);

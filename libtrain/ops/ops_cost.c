@@ -9,6 +9,7 @@
  * once, at its size; what stays inside the operation is not traffic.
  */
 #include "libtrain/ops/kernels.h"
+#include "tacho_nvtx.h"
 
 static uint64_t u(int64_t n)
 {
@@ -48,7 +49,6 @@ void lt_cost_embedding_forward(const struct lt_context *context, const union lt_
 {
     const struct lt_embedding *embedding = &args->embedding_forward;
     uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c);
-    (void)context;
     work_of(work, context, n, (struct traffic){n + u(embedding->t * embedding->c), tokens},
             (struct traffic){n, 0});
 }
@@ -59,7 +59,6 @@ void lt_cost_embedding_backward(const struct lt_context *context, const union lt
     const struct lt_embedding *embedding = &args->embedding_backward;
     uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c),
              p = u(embedding->t * embedding->c);
-    (void)context;
     work_of(work, context, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
 }
 
@@ -68,7 +67,6 @@ void lt_cost_layernorm_forward(const struct lt_context *context, const union lt_
 {
     const struct lt_layernorm *layernorm = &args->layernorm_forward;
     uint64_t n = u(layernorm->rows * layernorm->c);
-    (void)context;
     /* mean 1, variance 3, normalise 2, scale and shift 2 */
     work_of(work, context, 8 * n, (struct traffic){n, 2 * u(layernorm->c)},
             (struct traffic){n, 2 * u(layernorm->rows)});
@@ -79,7 +77,6 @@ void lt_cost_layernorm_backward(const struct lt_context *context, const union lt
 {
     const struct lt_layernorm *layernorm = &args->layernorm_backward;
     uint64_t n = u(layernorm->rows * layernorm->c);
-    (void)context;
     /* normalised value 2, its gradient 1, two sums 3, input gradient 4 and its addition 1, dweight
      * 2, dbias 1 */
     work_of(work, context, 14 * n,
@@ -92,7 +89,6 @@ void lt_cost_matmul_forward(const struct lt_context *context, const union lt_arg
 {
     const struct lt_matmul *matmul = &args->matmul_forward;
     uint64_t flops = 2 * u(matmul->rows) * u(matmul->n) * u(matmul->k);
-    (void)context;
     work_of(work, context, flops,
             (struct traffic){u(matmul->rows * matmul->k) + u(matmul->n * matmul->k),
                              matmul->bias ? u(matmul->n) : 0},
@@ -108,7 +104,6 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
              gradients = u(matmul->n * matmul->k) + (matmul->dbias ? u(matmul->n) : 0);
     uint64_t flops = 2 * products * u(matmul->rows) * u(matmul->n) * u(matmul->k),
              weight = matmul->din ? u(matmul->n * matmul->k) : 0;
-    (void)context;
     work_of(work, context, flops,
             (struct traffic){u(matmul->rows * matmul->n) + u(matmul->rows * matmul->k) + weight,
                              matmul->accumulate ? gradients : 0},
@@ -150,7 +145,6 @@ void lt_cost_gelu_forward(const struct lt_context *context, const union lt_args 
                           struct tacho_work *work)
 {
     uint64_t n = u(args->gelu_forward.count);
-    (void)context;
     work_of(work, context, 9 * n, (struct traffic){n, 0}, (struct traffic){n, 0});
 }
 
@@ -158,7 +152,6 @@ void lt_cost_gelu_backward(const struct lt_context *context, const union lt_args
                            struct tacho_work *work)
 {
     uint64_t n = u(args->gelu_backward.count);
-    (void)context;
     work_of(work, context, 19 * n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
 }
 
@@ -166,7 +159,6 @@ void lt_cost_residual_forward(const struct lt_context *context, const union lt_a
                               struct tacho_work *work)
 {
     uint64_t n = u(args->residual_forward.count);
-    (void)context;
     work_of(work, context, n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
 }
 
@@ -175,7 +167,6 @@ void lt_cost_classifier(const struct lt_context *context, const union lt_args *a
 {
     const struct lt_classifier *classifier = &args->classifier;
     uint64_t n = u(classifier->rows * classifier->v), rows = u(classifier->rows);
-    (void)context;
     /* maximum 1, subtract, exp, sum 3; log, subtract and add a row; gradient: subtract, exp, scale
      * 3, one correction a row */
     work_of(work, context, 4 * n + 3 * rows + (classifier->backward ? 3 * n + rows : 0),

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libtrain/base/memory.h"
+#include "tacho_nvtx.h"
 
 #define DEPTH 16 /* ranges open at a time on one thread; the engine's own nesting is 5 deep */
 

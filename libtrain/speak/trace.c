@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libtrain/speak/timers.h"
+#include "tacho_nvtx.h"
 
 struct lt_trace {
     struct tacho_nvtx nvtx;

@@ -11,10 +11,14 @@
 #ifndef LT_TRACE_H
 #define LT_TRACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tacho_error.h"
-#include "tacho_nvtx.h"
+
+struct tacho_work;
+struct tacho_step;
+struct tacho_comm;
 
 /* Ranges other than ops. id, name, role */
 #define LT_RANGE_MAP(X) \

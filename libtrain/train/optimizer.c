@@ -113,15 +113,6 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
     }
 }
 
-void lt_parameters_refresh(const struct lt_parameters *parameters)
-{
-    uint16_t *shadow = parameters->shadow;
-    const float *value = parameters->value;
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < (shadow ? parameters->count : 0); i++)
-        shadow[i] = lt_bf16_round(value[i]);
-}
-
 int lt_optimizer_states(enum lt_optimizer_kind kind)
 {
     return kinds[kind].states;

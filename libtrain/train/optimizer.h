@@ -46,10 +46,6 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale);
 
-/* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing
- * without a shadow. */
-void lt_parameters_refresh(const struct lt_parameters *parameters);
-
 /* Arrays of state that a kind keeps. Their bytes: 4 * states * parameters. */
 int lt_optimizer_states(enum lt_optimizer_kind kind);
 

@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include "libtrain/base/memory.h"
+#include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/parallel_buckets.h"
+#include "tacho_nvtx.h"
 
 struct lt_parallel {
     struct lt_mpi_place place;

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "libtrain/loader/loader.h"
+#include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
+#include "tacho_nvtx.h"
 
 struct run {
     struct lt_model *model;

@@ -22,6 +22,8 @@
 #include "libtrain/models/model.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/ops/random.h"
+#include "libtrain/speak/trace.h"
+#include "tacho_nvtx.h"
 
 /* The thread sanitizer does not know libgomp's barriers and reports races that are none: there,
  * OpenMP gets one thread. The loader's threads are watched all the same. */
