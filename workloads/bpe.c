@@ -42,18 +42,18 @@ struct shard {
     int failed; /* errno */
 };
 
-static int write_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
+static int write_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                       struct tacho_error *err)
 {
     struct shard *shard = arg;
     int32_t tokens[LT_BPE_WORD];
     unsigned char bytes[2 * LT_BPE_WORD];
-    size_t count = n;
-    (void)at;
-    for (size_t i = 0; i < n; i++)
+    size_t count = length;
+    (void)offset;
+    for (size_t i = 0; i < length; i++)
         tokens[i] = word[i];
     if (shard->bpe)
-        count = lt_bpe_encode_word(shard->bpe, word, n, tokens);
+        count = lt_bpe_encode_word(shard->bpe, word, length, tokens);
     for (size_t i = 0; i < count; i++) {
         bytes[2 * i] = (unsigned char)(tokens[i] & 255);
         bytes[2 * i + 1] = (unsigned char)(tokens[i] >> 8);

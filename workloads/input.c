@@ -35,8 +35,8 @@ static int has_shards(const struct lt_dataset *data)
            lt_format_is_shard(head, sizeof head);
 }
 
-static int open_tokens(struct input *in, const struct options *options, int64_t seq, int64_t vocab,
-                       struct tacho_error *err)
+static int open_tokens(struct input *input, const struct options *options, int64_t seq,
+                       int64_t vocab, struct tacho_error *err)
 {
     struct lt_dataset *data = NULL;
     int rc = input_open_dataset(&data, options, err);
@@ -49,13 +49,14 @@ static int open_tokens(struct input *in, const struct options *options, int64_t 
         return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer",
                           "--tokenizer %s: shards hold tokens already", options->tokenizer);
     }
-    rc = shards               ? lt_source_open_tokens(&in->source, data, seq, vocab, err)
-         : options->tokenizer ? lt_source_open_bpe(&in->source, data, options->tokenizer, seq, err)
-                              : lt_source_open_text(&in->source, data, seq, err);
-    if (rc == 0 && in->source->classes > vocab)
+    rc = shards ? lt_source_open_tokens(&input->source, data, seq, vocab, err)
+         : options->tokenizer
+             ? lt_source_open_bpe(&input->source, data, options->tokenizer, seq, err)
+             : lt_source_open_text(&input->source, data, seq, err);
+    if (rc == 0 && input->source->classes > vocab)
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
                         "the data has %lld different tokens, the model %lld words",
-                        (long long)in->source->classes, (long long)vocab);
+                        (long long)input->source->classes, (long long)vocab);
     return rc;
 }
 
@@ -82,28 +83,30 @@ static int check_format(const struct options *options, int64_t seq, struct tacho
                       "--format %s: unknown", options->format);
 }
 
-int input_open(struct input *in, const struct options *options, int64_t seq, int64_t vocab,
+int input_open(struct input *input, const struct options *options, int64_t seq, int64_t vocab,
                struct tacho_error *err)
 {
-    *in = (struct input){0};
+    *input = (struct input){0};
     int rc = check_format(options, seq, err);
     if (rc == 0)
-        rc = seq ? open_tokens(in, options, seq, vocab, err) : input_open_images(in, options, err);
+        rc = seq ? open_tokens(input, options, seq, vocab, err)
+                 : input_open_images(input, options, err);
     if (rc)
         return rc;
-    in->train = lt_source_whole(in->source);
-    in->has_held_out = options->eval_every > 0;
-    if (in->held_source)
-        in->held_out = lt_source_whole(in->held_source);
-    else if (in->has_held_out)
-        rc = lt_source_split(in->source, options->eval_share, &in->train, &in->held_out, err);
+    input->train = lt_source_whole(input->source);
+    input->has_held_out = options->eval_every > 0;
+    if (input->held_source)
+        input->held_out = lt_source_whole(input->held_source);
+    else if (input->has_held_out)
+        rc = lt_source_split(input->source, options->eval_share, &input->train, &input->held_out,
+                             err);
     return rc;
 }
 
-void input_close(struct input *in)
+void input_close(struct input *input)
 {
-    lt_source_close(in->source);
-    lt_source_close(in->held_source);
+    lt_source_close(input->source);
+    lt_source_close(input->held_source);
 }
 
 /* "decode=0.02": adds to the delay of that stage. */

@@ -17,17 +17,17 @@ struct input {
 
 /* `seq`: tokens a sample, of which the model knows `vocab`; 0: images. 0, or a negative code with
  * words in *err. Closed with input_close, also after an error. */
-int input_open(struct input *in, const struct options *options, int64_t seq, int64_t vocab,
+int input_open(struct input *input, const struct options *options, int64_t seq, int64_t vocab,
                struct tacho_error *err);
 
 /* Private to input.c: the same for images, without the parts. */
-int input_open_images(struct input *in, const struct options *options, struct tacho_error *err);
+int input_open_images(struct input *input, const struct options *options, struct tacho_error *err);
 
 /* --data as text, or the licences that every Debian has. */
 int input_open_dataset(struct lt_dataset **data, const struct options *options,
                        struct tacho_error *err);
 
-void input_close(struct input *in);
+void input_close(struct input *input);
 
 /* How the loader works, from the options. TACHO_EUSAGE with words in *err. */
 int input_loader(struct lt_loader_options *out, const struct options *options,

@@ -17,8 +17,8 @@
 
 static int is_folder(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 static int visible(const struct dirent *entry)
@@ -31,14 +31,14 @@ static int visible(const struct dirent *entry)
 static int list_classes(const char *path, char ***out, struct tacho_error *err)
 {
     struct dirent **names = NULL;
-    int n = scandir(path, &names, visible, alphasort), count = 0;
-    if (n < 0) {
+    int entries = scandir(path, &names, visible, alphasort), count = 0;
+    if (entries < 0) {
         tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
                    "give --data a folder you may read", "%s: %s", path, strerror(errno));
         return -1;
     }
-    char **folders = calloc(n ? (size_t)n : 1, sizeof *folders);
-    for (int i = 0; i < n; i++) {
+    char **folders = calloc(entries ? (size_t)entries : 1, sizeof *folders);
+    for (int i = 0; i < entries; i++) {
         char name[PATH_MAX];
         int length = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
         if (folders && length > 0 && (size_t)length < sizeof name && is_folder(name) &&
@@ -57,16 +57,16 @@ static int open_folders(struct lt_source **out, const char *path, struct tacho_e
 {
     char **folders = NULL;
     struct lt_dataset *data = NULL;
-    int n = list_classes(path, &folders, err), rc = n < 0 ? err->code : 0;
-    if (n >= 0 && (n < 2 || n > CLASS_CAP))
+    int classes = list_classes(path, &folders, err), rc = classes < 0 ? err->code : 0;
+    if (classes >= 0 && (classes < 2 || classes > CLASS_CAP))
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give --data a folder that has a folder of images for each class",
-                        "%s: %d folders in it, from 2 to %d are needed", path, n, CLASS_CAP);
+                        "%s: %d folders in it, from 2 to %d are needed", path, classes, CLASS_CAP);
     if (rc == 0)
-        rc = lt_dataset_open(&data, (const char *const *)folders, (size_t)n, err);
+        rc = lt_dataset_open(&data, (const char *const *)folders, (size_t)classes, err);
     if (rc == 0)
-        rc = lt_source_open_images(out, data, (const char *const *)folders, (size_t)n, err);
-    for (int i = 0; i < n; i++)
+        rc = lt_source_open_images(out, data, (const char *const *)folders, (size_t)classes, err);
+    for (int i = 0; i < classes; i++)
         free(folders[i]);
     free(folders);
     return rc;
@@ -91,7 +91,7 @@ static int is_test(const char *path)
 }
 
 /* The IDX files there are, by name: those of the test set are held out. */
-static int open_idx(struct input *in, const struct options *options, int mapped,
+static int open_idx(struct input *input, const struct options *options, int mapped,
                     struct tacho_error *err)
 {
     struct lt_dataset *all = NULL;
@@ -114,12 +114,12 @@ static int open_idx(struct input *in, const struct options *options, int mapped,
                         "%s: %zu files to learn from and %zu of a test set, two each are needed",
                         options->data.text[0], count[0], count[1]);
     if (rc == 0)
-        rc = open_pair(&in->source, pair[0], mapped, err);
+        rc = open_pair(&input->source, pair[0], mapped, err);
     if (rc == 0 && count[1] && options->eval_every > 0)
-        rc = open_pair(&in->held_source, pair[1], mapped, err);
-    if (rc == 0 && in->held_source &&
-        (in->held_source->width != in->source->width ||
-         in->held_source->classes > in->source->classes))
+        rc = open_pair(&input->held_source, pair[1], mapped, err);
+    if (rc == 0 && input->held_source &&
+        (input->held_source->width != input->source->width ||
+         input->held_source->classes > input->source->classes))
         rc = tacho_fail(err, TACHO_EFORMAT, "give files that belong together",
                         "%s: images or labels of another kind than in %s", pair[1][0], pair[0][0]);
     lt_dataset_close(all);
@@ -127,7 +127,7 @@ static int open_idx(struct input *in, const struct options *options, int mapped,
 }
 
 /* Without --data: digits that are drawn once and kept. */
-static int open_digits(struct input *in, const struct options *options, struct tacho_error *err)
+static int open_digits(struct input *input, const struct options *options, struct tacho_error *err)
 {
     char path[PATH_MAX];
     struct options drawn = *options;
@@ -135,10 +135,10 @@ static int open_digits(struct input *in, const struct options *options, struct t
     if (rc)
         return rc;
     drawn.data = (struct options_list){.text = {path}, .count = 1};
-    return open_idx(in, &drawn, strcmp(options->io, "mapped") == 0, err);
+    return open_idx(input, &drawn, strcmp(options->io, "mapped") == 0, err);
 }
 
-int input_open_images(struct input *in, const struct options *options, struct tacho_error *err)
+int input_open_images(struct input *input, const struct options *options, struct tacho_error *err)
 {
     int folders = strcmp(options->format, "images") == 0;
     char **names = NULL;
@@ -147,18 +147,18 @@ int input_open_images(struct input *in, const struct options *options, struct ta
                           "give --data a folder that has a folder for each class",
                           "--format images: no --data");
     if (options->data.count == 0)
-        return open_digits(in, options, err);
+        return open_digits(input, options, err);
     if (strcmp(options->format, "auto") == 0 && options->data.count == 1 &&
         is_folder(options->data.text[0])) {
-        int n = list_classes(options->data.text[0], &names, err);
-        for (int i = 0; i < n; i++)
+        int classes = list_classes(options->data.text[0], &names, err);
+        for (int i = 0; i < classes; i++)
             free(names[i]);
         free(names);
-        folders = n > 0;
+        folders = classes > 0;
     }
     if (folders && options->data.count != 1)
         return tacho_fail(err, TACHO_EUSAGE, "give one folder that has a folder for each class",
                           "--format images: %zu times --data", options->data.count);
-    return folders ? open_folders(&in->source, options->data.text[0], err)
-                   : open_idx(in, options, strcmp(options->io, "mapped") == 0, err);
+    return folders ? open_folders(&input->source, options->data.text[0], err)
+                   : open_idx(input, options, strcmp(options->io, "mapped") == 0, err);
 }

@@ -57,10 +57,10 @@ static void wait_passively(char **argv)
     char self[PATH_MAX];
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
         return;
-    self[n] = '\0';
+    self[length] = '\0';
     setenv("OMP_WAIT_POLICY", "passive", 1);
     setenv("GOMP_SPINCOUNT", "2000", 1);
     execv(self, argv);
@@ -72,8 +72,8 @@ static void print_help(void)
            "Trains a model on the CPU with the reference engine.\n\nrecipes\n");
     const char *name, *help;
     char defaults[80];
-    for (size_t r = 0; r < RECIPES; r++)
-        for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+    for (size_t family = 0; family < RECIPES; family++)
+        for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++)
             printf("  %-24s%s\n  %-24s%s\n", name, help, "", defaults);
     printf("\ncommands (--help after one lists its options)\n");
     for (size_t i = 0; i < COMMANDS; i++)
@@ -90,10 +90,10 @@ static const struct recipe *find_recipe(const char *wanted)
 {
     const char *name, *help;
     char defaults[80];
-    for (size_t r = 0; r < RECIPES; r++)
-        for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+    for (size_t family = 0; family < RECIPES; family++)
+        for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++)
             if (strcmp(name, wanted) == 0)
-                return recipes[r];
+                return recipes[family];
     return NULL;
 }
 
@@ -113,10 +113,10 @@ int main(int argc, char **argv)
     struct tacho_error err = {0};
     const char *name, *help;
     char defaults[80];
-    int at = argc > 2 && !strcmp(argv[1], "--check") ? 2 : 1;
+    int first = argc > 2 && !strcmp(argv[1], "--check") ? 2 : 1;
     for (size_t i = 0; i < COMMANDS; i++)
-        if (argc > at && !strcmp(argv[at], commands[i].name)) {
-            if (at == 2) /* it looks at its options itself, before it does anything */
+        if (argc > first && !strcmp(argv[first], commands[i].name)) {
+            if (first == 2) /* it looks at its options itself, before it does anything */
                 return 0;
             wait_passively(argv); /* as a training run's threads do */
             return commands[i].run(argc - 1, argv + 1, &err) ? fail(&err) : 0;
@@ -134,8 +134,9 @@ int main(int argc, char **argv)
     const struct recipe *recipe = options.recipe ? find_recipe(options.recipe) : NULL;
     if (!recipe) {
         char hint[sizeof err.hint] = "train --help says more of";
-        for (size_t r = 0; r < RECIPES; r++)
-            for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+        for (size_t family = 0; family < RECIPES; family++)
+            for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults);
+                 i++)
                 snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
         tacho_fail(&err, TACHO_EUSAGE, hint,
                    options.recipe ? "%s: no such recipe" : "no recipe named%s",

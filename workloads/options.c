@@ -157,12 +157,12 @@ static int set(struct options *options, const struct row *row, const char *text,
 
 static void long_options(struct option *table)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].type != TITLE)
-            table[n++] = (struct option){
+            table[count++] = (struct option){
                 .name = rows[i].name, .has_arg = rows[i].type != FLAG, .val = 256 + (int)i};
-    table[n] = (struct option){0};
+    table[count] = (struct option){0};
 }
 
 int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err)
@@ -197,18 +197,18 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
     return 0;
 }
 
-void options_print(FILE *to)
+void options_print(FILE *file)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
         char left[64];
         if (row->type == TITLE) {
-            fprintf(to, "\n%s\n", row->help);
+            fprintf(file, "\n%s\n", row->help);
             continue;
         }
         snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
                  row->value ? row->value : "");
-        fprintf(to, "  %-26s %s", left, row->help);
-        fprintf(to, row->standard ? " (default %s)\n" : "\n", row->standard);
+        fprintf(file, "  %-26s %s", left, row->help);
+        fprintf(file, row->standard ? " (default %s)\n" : "\n", row->standard);
     }
 }

@@ -40,6 +40,6 @@ struct options {
 int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err);
 
 /* The list of options with their defaults, for --help. */
-void options_print(FILE *to);
+void options_print(FILE *file);
 
 #endif

@@ -29,24 +29,24 @@ static const char *slow_stage(struct lt_parallel_config *config, const char *tex
         LT_SLOW_STAGE_MAP(SLOW_STAGE_KEY)
 #undef SLOW_STAGE_KEY
     };
-    size_t n = *text == ':' ? strcspn(++text, "=") : 0;
-    for (int k = 0; text[n] == '=' && k < LT_SLOW_STAGE_COUNT; k++)
-        if (strlen(keys[k]) == n && !strncmp(keys[k], text, n)) {
-            config->slow_stage = (enum lt_slow_stage)k;
-            return text + n + 1;
+    size_t length = *text == ':' ? strcspn(++text, "=") : 0;
+    for (int i = 0; text[length] == '=' && i < LT_SLOW_STAGE_COUNT; i++)
+        if (strlen(keys[i]) == length && !strncmp(keys[i], text, length)) {
+            config->slow_stage = (enum lt_slow_stage)i;
+            return text + length + 1;
         }
     return NULL;
 }
 
 static int slow_rank(struct lt_parallel_config *config, const char *text, struct tacho_error *err)
 {
-    const char *at = NULL;
+    const char *rest = NULL;
     char *end = NULL;
     config->slow_rank = -1;
     if (!text)
         return 0;
-    int rank = rank_in(text, &at);
-    const char *number = rank >= 0 ? slow_stage(config, at) : NULL;
+    int rank = rank_in(text, &rest);
+    const char *number = rank >= 0 ? slow_stage(config, rest) : NULL;
     double seconds = number ? strtod(number, &end) : 0;
     if (number && end != number && !*end && isfinite(seconds) && seconds >= 0 && seconds <= 3600) {
         config->slow_rank = rank;
@@ -63,16 +63,16 @@ static int slow_rank(struct lt_parallel_config *config, const char *text, struct
 int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
                          int *own, int64_t *all, struct tacho_error *err)
 {
-    const char *at = NULL;
+    const char *rest = NULL;
     char *end = NULL;
     int ranks = lt_parallel_ranks(parallel);
     *own = (int)options->accumulate;
     *all = options->accumulate * ranks;
     if (!options->uneven)
         return 0;
-    int rank = rank_in(options->uneven, &at);
-    long more = rank >= 0 && *at == '=' ? strtol(at + 1, &end, 10) : 0;
-    if (rank < 0 || *at != '=' || end == at + 1 || *end || more < 1 || more > 1000)
+    int rank = rank_in(options->uneven, &rest);
+    long more = rank >= 0 && *rest == '=' ? strtol(rest + 1, &end, 10) : 0;
+    if (rank < 0 || *rest != '=' || end == rest + 1 || *end || more < 1 || more > 1000)
         return tacho_fail(err, TACHO_EUSAGE, "RANK=N, for instance 1=2; N from 1 to 1000",
                           "--uneven %s: not understood", options->uneven);
     if (rank >= ranks)

@@ -100,18 +100,18 @@ static int make_context(struct lt_context *context, const struct options *option
  * evaluations have a loader of their own beside it. */
 static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan,
                         const struct lt_train_config *config, const struct lt_context *context,
-                        const struct input *in)
+                        const struct input *input)
 {
     struct lt_loader_config learn = {.options = config->loader, .b = plan->batch},
                             look = {.options = {.in_order = 1}, .b = plan->batch};
     *out = (struct lt_memory_plan){0};
-    plan->memory(plan->arg, in->source, out);
+    plan->memory(plan->arg, input->source, out);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
     out->tag[LT_MEMORY_OPTIMIZER] =
         (uint64_t)lt_optimizer_states(config->optimizer.kind) * gradients;
-    out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&in->train, &learn);
-    if (in->has_held_out)
-        out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&in->held_out, &look);
+    out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&input->train, &learn);
+    if (input->has_held_out)
+        out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] +=
         lt_parallel_buffer_bytes(config->parallel, gradients / 4, context->dtype);
 }
@@ -202,7 +202,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     struct lt_train_config config;
     struct lt_train_hooks hooks = {.progress = print_progress, .arg = &config, .stop = plan->stop};
     struct lt_context context = {0};
-    struct input in = {0};
+    struct input input = {0};
     struct lt_model *model = NULL;
     struct lt_parallel *parallel = NULL;
     struct lt_memory_plan memory;
@@ -223,16 +223,16 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0)
         rc = input_loader(&config.loader, options, err);
     if (rc == 0)
-        rc = input_open(&in, options, plan->seq, plan->vocab, err);
+        rc = input_open(&input, options, plan->seq, plan->vocab, err);
     if (rc == 0) {
-        plan_memory(&memory, plan, &config, &context, &in);
+        plan_memory(&memory, plan, &config, &context, &input);
         rc = check_memory(&memory, parallel, err);
     }
     rc = lt_parallel_agree(parallel, rc, err); /* all have looked before one takes memory */
     if (rc == 0) {
         if (lt_memory_resident(&before))
             before.peak = 0;
-        rc = plan->create(plan->arg, in.source, &context, &model, err);
+        rc = plan->create(plan->arg, input.source, &context, &model, err);
         if (rc == 0 &&
             lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, options->timers != NULL))
             rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
@@ -248,8 +248,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
             print_memory(&memory);
             fflush(stdout);
         }
-        rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config,
-                      &hooks, err);
+        rc = lt_train(model, &input.train, input.has_held_out ? &input.held_out : NULL, &context,
+                      &config, &hooks, err);
     }
     if (rc == 0 && lt_parallel_rank(parallel) == 0)
         print_peak(&memory, &before);
@@ -257,7 +257,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         rc = parallel_timers(parallel, context.trace, options->timers, err);
     lt_trace_destroy(context.trace);
     lt_model_destroy(model);
-    input_close(&in);
+    input_close(&input);
     lt_parallel_close(parallel);
     return rc;
 }

@@ -47,9 +47,10 @@ static void touch(float *base, size_t count)
     int64_t pages = (int64_t)((count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < pages; i++) {
-        size_t at = (size_t)i * (HUGE_PAGE / sizeof(float));
-        size_t n = count - at < HUGE_PAGE / sizeof(float) ? count - at : HUGE_PAGE / sizeof(float);
-        memset(base + at, 0, n * sizeof(float));
+        size_t first = (size_t)i * (HUGE_PAGE / sizeof(float));
+        size_t floats =
+            count - first < HUGE_PAGE / sizeof(float) ? count - first : HUGE_PAGE / sizeof(float);
+        memset(base + first, 0, floats * sizeof(float));
     }
 }
 
@@ -82,10 +83,10 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
     lt_memory_add(tag, (int64_t)bytes);
     list_replace(NULL, base, bytes);
     touch(arena->base, count);
-    float *at = arena->base;
+    float *next = arena->base;
     for (size_t i = 0; i < tensors; i++) {
-        *table[i].slot = at;
-        at += lt_arena_padded(table[i].count);
+        *table[i].slot = next;
+        next += lt_arena_padded(table[i].count);
     }
     return 0;
 }

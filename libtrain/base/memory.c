@@ -64,13 +64,13 @@ static int64_t field(const char *path, const char *name)
 {
     char line[256];
     long long kib = -1;
-    size_t n = strlen(name);
+    size_t length = strlen(name);
     FILE *file = fopen(path, "re");
     if (!file)
         return -1;
     while (kib < 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, name, n) != 0 || line[n] != ':' ||
-            sscanf(line + n + 1, "%lld", &kib) != 1)
+        if (strncmp(line, name, length) != 0 || line[length] != ':' ||
+            sscanf(line + length + 1, "%lld", &kib) != 1)
             kib = -1;
     fclose(file);
     return kib < 0 ? -1 : kib * 1024;

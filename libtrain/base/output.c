@@ -25,18 +25,18 @@ static int failed_open(const char *name, const char *option, struct tacho_error 
 int lt_output_check(const char *path, const char *option, struct tacho_error *err)
 {
     char copy[PATH_MAX];
-    struct stat st;
+    struct stat status;
     if (!*path)
         return tacho_fail(err, TACHO_EUSAGE, "name a file", "%s: an empty name", option);
     if ((size_t)snprintf(copy, sizeof copy, "%s.tmp", path) >= sizeof copy)
         return tacho_fail(err, TACHO_EIO, "choose a shorter one", "%s: name too long", path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         errno = EISDIR;
         return failed_open(path, option, err);
     }
     snprintf(copy, sizeof copy, "%s", path);
     const char *folder = dirname(copy);
-    if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    if (stat(folder, &status) == 0 && !S_ISDIR(status.st_mode)) {
         errno = ENOTDIR;
         return failed_open(path, option, err);
     }

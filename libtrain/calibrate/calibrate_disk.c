@@ -42,8 +42,8 @@ struct reading {
 static void *reader(void *arg)
 {
     struct reading *reading = arg;
-    void *to = NULL;
-    if (posix_memalign(&to, SMALL, (size_t)reading->size)) {
+    void *buffer = NULL;
+    if (posix_memalign(&buffer, SMALL, (size_t)reading->size)) {
         atomic_store(&reading->error, ENOMEM);
         return NULL;
     }
@@ -56,11 +56,12 @@ static void *reader(void *arg)
             reading->random
                 ? (int64_t)(lt_random_bits(reading->seed, (uint64_t)i) % (uint64_t)places)
                 : i % places;
-        ssize_t n = pread(reading->disk->file, to, (size_t)reading->size, place * reading->size);
-        if (n != reading->size)
-            atomic_store(&reading->error, n < 0 ? errno : EIO);
+        ssize_t got =
+            pread(reading->disk->file, buffer, (size_t)reading->size, place * reading->size);
+        if (got != reading->size)
+            atomic_store(&reading->error, got < 0 ? errno : EIO);
     }
-    free(to);
+    free(buffer);
     return NULL;
 }
 
@@ -127,11 +128,11 @@ static int fill(const struct disk *disk)
 {
     uint64_t *block = NULL;
     int rc = posix_memalign((void **)&block, SMALL, BLOCK);
-    for (int64_t at = 0; at < disk->bytes && rc == 0; at += BLOCK) {
+    for (int64_t offset = 0; offset < disk->bytes && rc == 0; offset += BLOCK) {
         for (size_t i = 0; i < BLOCK / sizeof *block; i++)
-            block[i] = lt_random_bits((uint64_t)at, i);
-        ssize_t n = pwrite(disk->file, block, BLOCK, at);
-        rc = n == BLOCK ? 0 : n < 0 ? errno : ENOSPC;
+            block[i] = lt_random_bits((uint64_t)offset, i);
+        ssize_t written = pwrite(disk->file, block, BLOCK, offset);
+        rc = written == BLOCK ? 0 : written < 0 ? errno : ENOSPC;
     }
     free(block);
     return rc ? rc : fsync(disk->file) ? errno : 0;
@@ -141,13 +142,13 @@ static int fill(const struct disk *disk)
 static int open_disk(struct disk *disk, const char *folder)
 {
     char path[4096];
-    struct statfs fs;
+    struct statfs filesystem;
     struct statvfs room;
-    if (statfs(folder, &fs) || statvfs(folder, &room)) {
+    if (statfs(folder, &filesystem) || statvfs(folder, &room)) {
         snprintf(disk->reason, sizeof disk->reason, "%.100s: %s", folder, strerror(errno));
         return -1;
     }
-    if (fs.f_type == TMPFS_MAGIC) {
+    if (filesystem.f_type == TMPFS_MAGIC) {
         snprintf(disk->reason, sizeof disk->reason,
                  "%.100s is in memory (tmpfs): there is no disk to read", folder);
         return -1;

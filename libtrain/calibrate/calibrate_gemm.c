@@ -41,13 +41,14 @@ struct lt_gemm_trial {
 static int make_operands(struct lt_gemm_trial *trial)
 {
     const struct lt_gemm_case *product = &trial->product;
-    size_t a = (size_t)(product->m * product->k), b = (size_t)(product->k * product->n),
-           c = (size_t)(product->m * product->n);
-    struct lt_tensor table[] = {{"a", a, &trial->a}, {"b", b, &trial->b}, {"c", c, &trial->c}};
+    size_t a_count = (size_t)(product->m * product->k), b_count = (size_t)(product->k * product->n),
+           c_count = (size_t)(product->m * product->n);
+    struct lt_tensor table[] = {
+        {"a", a_count, &trial->a}, {"b", b_count, &trial->b}, {"c", c_count, &trial->c}};
     int rc = lt_arena_create(&trial->arena, LT_MEMORY_WORKSPACE, table, 3);
     if (rc == 0) {
-        lt_calibrate_fill(trial->a, a * sizeof(float));
-        lt_calibrate_fill(trial->b, b * sizeof(float));
+        lt_calibrate_fill(trial->a, a_count * sizeof(float));
+        lt_calibrate_fill(trial->b, b_count * sizeof(float));
     }
     return rc;
 }
@@ -93,34 +94,37 @@ static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
 /* Where the library chose the layout it also gets the memory. */
 static int make_memory(struct lt_gemm_trial *trial, int i, descriptor md, int any)
 {
-    float *const at[] = {trial->a, trial->b, trial->c};
+    float *const operand[] = {trial->a, trial->b, trial->c};
     int rc = (int)dnnl_memory_create(&trial->memory[i], md, trial->engine,
-                                     any ? DNNL_MEMORY_ALLOCATE : at[i]);
+                                     any ? DNNL_MEMORY_ALLOCATE : operand[i]);
     void *data = NULL;
     if (rc == 0 && any && dnnl_memory_get_data_handle(trial->memory[i], &data) == 0)
         lt_calibrate_fill(data, dnnl_memory_desc_get_size(md));
     return rc;
 }
 
-static int open_matmul(struct lt_gemm_trial *r)
+static int open_matmul(struct lt_gemm_trial *trial)
 {
     static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md,
                                            dnnl_query_dst_md};
-    const struct lt_gemm_case *p = &r->product;
-    int packed = r->way == LT_GEMM_WAY_PACKED,
-        any[3] = {0, packed && !p->a_turned, packed && p->a_turned};
-    dnnl_data_type_t type = p->dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+    const struct lt_gemm_case *product = &trial->product;
+    int packed = trial->way == LT_GEMM_WAY_PACKED,
+        any[3] = {0, packed && !product->a_turned, packed && product->a_turned};
+    dnnl_data_type_t type = product->dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
     dnnl_memory_desc_t md[3] = {0};
     dnnl_primitive_desc_t pd = NULL;
-    int rc = (int)dnnl_engine_create(&r->engine, dnnl_cpu, 0);
-    rc = rc ? rc : (int)dnnl_stream_create(&r->stream, r->engine, dnnl_stream_default_flags);
-    rc = rc ? rc : describe(&md[0], p->m, p->k, p->a_turned, any[0], type);
-    rc = rc ? rc : describe(&md[1], p->k, p->n, p->b_turned, any[1], type);
-    rc = rc ? rc : describe(&md[2], p->m, p->n, 0, any[2], p->c_fp32 ? dnnl_f32 : type);
-    rc = rc ? rc : make_primitive_desc(&pd, r->engine, md);
-    rc = rc ? rc : (int)dnnl_primitive_create(&r->primitive, pd);
+    int rc = (int)dnnl_engine_create(&trial->engine, dnnl_cpu, 0);
+    rc =
+        rc ? rc : (int)dnnl_stream_create(&trial->stream, trial->engine, dnnl_stream_default_flags);
+    rc = rc ? rc : describe(&md[0], product->m, product->k, product->a_turned, any[0], type);
+    rc = rc ? rc : describe(&md[1], product->k, product->n, product->b_turned, any[1], type);
+    rc =
+        rc ? rc
+           : describe(&md[2], product->m, product->n, 0, any[2], product->c_fp32 ? dnnl_f32 : type);
+    rc = rc ? rc : make_primitive_desc(&pd, trial->engine, md);
+    rc = rc ? rc : (int)dnnl_primitive_create(&trial->primitive, pd);
     for (int i = 0; i < 3 && rc == 0; i++)
-        rc = make_memory(r, i, dnnl_primitive_desc_query_md(pd, queries[i], 0), any[i]);
+        rc = make_memory(trial, i, dnnl_primitive_desc_query_md(pd, queries[i], 0), any[i]);
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     for (int i = 0; i < 3; i++)
@@ -128,63 +132,65 @@ static int open_matmul(struct lt_gemm_trial *r)
     return rc ? TACHO_ENOTSUP : 0;
 }
 
-static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
+static int supported(const struct lt_gemm_case *product, enum lt_gemm_way way)
 {
     return way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED ||
-           (way == LT_GEMM_WAY_SGEMM && p->dtype == LT_DTYPE_FP32);
+           (way == LT_GEMM_WAY_SGEMM && product->dtype == LT_DTYPE_FP32);
 }
 
-static void execute(struct lt_gemm_trial *r)
+static void execute(struct lt_gemm_trial *trial)
 {
-    if (r->way == LT_GEMM_WAY_SGEMM) {
-        const struct lt_gemm_case *p = &r->product;
-        dnnl_sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->m, p->n, p->k, 1.0f, r->a,
-                   p->a_turned ? p->m : p->k, r->b, p->b_turned ? p->k : p->n, 0.0f, r->c, p->n);
+    if (trial->way == LT_GEMM_WAY_SGEMM) {
+        const struct lt_gemm_case *product = &trial->product;
+        dnnl_sgemm(product->a_turned ? 'T' : 'N', product->b_turned ? 'T' : 'N', product->m,
+                   product->n, product->k, 1.0f, trial->a,
+                   product->a_turned ? product->m : product->k, trial->b,
+                   product->b_turned ? product->k : product->n, 0.0f, trial->c, product->n);
         return;
     }
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, r->memory[0]},
-                              {DNNL_ARG_WEIGHTS, r->memory[1]},
-                              {DNNL_ARG_DST, r->memory[2]}};
-    dnnl_primitive_execute(r->primitive, r->stream, 3, args);
-    dnnl_stream_wait(r->stream);
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, trial->memory[0]},
+                              {DNNL_ARG_WEIGHTS, trial->memory[1]},
+                              {DNNL_ARG_DST, trial->memory[2]}};
+    dnnl_primitive_execute(trial->primitive, trial->stream, 3, args);
+    dnnl_stream_wait(trial->stream);
 }
 
-static void close_matmul(struct lt_gemm_trial *r)
+static void close_matmul(struct lt_gemm_trial *trial)
 {
     for (int i = 0; i < 3; i++)
-        if (r->memory[i])
-            dnnl_memory_destroy(r->memory[i]);
-    if (r->primitive)
-        dnnl_primitive_destroy(r->primitive);
-    if (r->stream)
-        dnnl_stream_destroy(r->stream);
-    if (r->engine)
-        dnnl_engine_destroy(r->engine);
+        if (trial->memory[i])
+            dnnl_memory_destroy(trial->memory[i]);
+    if (trial->primitive)
+        dnnl_primitive_destroy(trial->primitive);
+    if (trial->stream)
+        dnnl_stream_destroy(trial->stream);
+    if (trial->engine)
+        dnnl_engine_destroy(trial->engine);
 }
 
 #else
 
-static int open_matmul(struct lt_gemm_trial *r)
+static int open_matmul(struct lt_gemm_trial *trial)
 {
-    (void)r;
+    (void)trial;
     return 0;
 }
 
-static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
+static int supported(const struct lt_gemm_case *product, enum lt_gemm_way way)
 {
-    (void)p;
+    (void)product;
     (void)way;
     return 0;
 }
 
-static void execute(struct lt_gemm_trial *r)
+static void execute(struct lt_gemm_trial *trial)
 {
-    (void)r;
+    (void)trial;
 }
 
-static void close_matmul(struct lt_gemm_trial *r)
+static void close_matmul(struct lt_gemm_trial *trial)
 {
-    (void)r;
+    (void)trial;
 }
 
 #endif
@@ -240,9 +246,10 @@ double lt_gemm_trial_time(struct lt_gemm_trial *run, int calls)
     return (lt_seconds() - begin) / calls;
 }
 
-static double element(const void *x, int64_t at, int bf16)
+static double element(const void *values, int64_t index, int bf16)
 {
-    uint32_t bits = bf16 ? (uint32_t)((const uint16_t *)x)[at] << 16 : ((const uint32_t *)x)[at];
+    uint32_t bits = bf16 ? (uint32_t)((const uint16_t *)values)[index] << 16
+                         : ((const uint32_t *)values)[index];
     float value;
     memcpy(&value, &bits, sizeof value);
     return (double)value;
@@ -317,20 +324,21 @@ static int look(struct roof *best, const struct lt_gemm_case *product, enum lt_g
 static int find(struct roof *best, enum lt_dtype dtype, int count, double seconds)
 {
     double begin = lt_seconds();
-    int rc = 0, s;
-    for (s = 0; s < count && rc == 0 && (s == 0 || lt_seconds() - begin < seconds); s++)
-        for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
+    int rc = 0, shape;
+    for (shape = 0; shape < count && rc == 0 && (shape == 0 || lt_seconds() - begin < seconds);
+         shape++)
+        for (size_t layout = 0; layout < sizeof layouts / sizeof *layouts; layout++)
             for (int way = 0; way < LT_GEMM_WAY_COUNT && rc == 0; way++) {
-                struct lt_gemm_case product = {shapes[s][0],
-                                               shapes[s][1],
-                                               shapes[s][2],
-                                               layouts[l].a_turned,
-                                               layouts[l].b_turned,
+                struct lt_gemm_case product = {shapes[shape][0],
+                                               shapes[shape][1],
+                                               shapes[shape][2],
+                                               layouts[layout].a_turned,
+                                               layouts[layout].b_turned,
                                                dtype,
                                                0};
-                rc = look(best, &product, (enum lt_gemm_way)way, layouts[l].name);
+                rc = look(best, &product, (enum lt_gemm_way)way, layouts[layout].name);
             }
-    return rc ? rc : s;
+    return rc ? rc : shape;
 }
 
 static int roof(struct lt_calibration *calibration, const struct lt_calibrate_options *options,

@@ -73,15 +73,15 @@ static void update(const struct operands *operands, double s)
 static void read_all(const struct operands *operands, double s)
 {
     const vector *restrict a = operands->a;
-    vector x[UNROLL] = {{s}, {s}, {s}, {s}};
+    vector sums[UNROLL] = {{s}, {s}, {s}, {s}};
     for (size_t i = 0; i < operands->n; i += UNROLL) {
-        x[0] += a[i];
-        x[1] += a[i + 1];
-        x[2] += a[i + 2];
-        x[3] += a[i + 3];
+        sums[0] += a[i];
+        sums[1] += a[i + 1];
+        sums[2] += a[i + 2];
+        sums[3] += a[i + 3];
     }
-    x[0] += x[1] + x[2] + x[3];
-    __asm__ volatile("" : : "m"(x[0]));
+    sums[0] += sums[1] + sums[2] + sums[3];
+    __asm__ volatile("" : : "m"(sums[0]));
 }
 
 static void write_all(const struct operands *operands, double s)
@@ -95,13 +95,13 @@ static void write_all(const struct operands *operands, double s)
 
 #if defined(__x86_64__)
 /* A whole line, past the caches. */
-static inline void stream(vector *to, const vector *from)
+static inline void stream(vector *target, const vector *from)
 {
 #if defined(__AVX512F__)
-    _mm512_stream_pd((double *)to, *(const __m512d *)from);
+    _mm512_stream_pd((double *)target, *(const __m512d *)from);
 #else
     for (int i = 0; i < LANES; i += 2)
-        _mm_stream_pd((double *)to + i, _mm_load_pd((const double *)from + i));
+        _mm_stream_pd((double *)target + i, _mm_load_pd((const double *)from + i));
 #endif
 }
 
@@ -110,8 +110,8 @@ static void triad_stream(const struct operands *operands, double s)
     vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
     const vector *restrict b = operands->b, *restrict c = operands->c;
     for (size_t i = 0; i < operands->n; i++) {
-        vector x = b[i] + k * c[i];
-        stream(&a[i], &x);
+        vector result = b[i] + k * c[i];
+        stream(&a[i], &result);
     }
     _mm_sfence();
 }
@@ -151,10 +151,10 @@ static int64_t read_number(const char *path, char *unit)
 {
     char text[64];
     FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
     if (file)
         fclose(file);
-    text[n] = 0;
+    text[bytes] = 0;
     char *end;
     long long value = strtoll(text, &end, 10);
     *unit = *end;
@@ -164,17 +164,18 @@ static int64_t read_number(const char *path, char *unit)
 /* Cores of a list as "0-3,8". */
 static int count_list(const char *path)
 {
-    char text[1024], *at = text;
+    char text[1024], *cursor = text;
     FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
     int count = 0;
     if (file)
         fclose(file);
-    text[n] = 0;
-    while (*at >= '0' && *at <= '9') {
-        long from = strtol(at, &at, 10), to = *at == '-' ? strtol(at + 1, &at, 10) : from;
-        count += (int)(to - from + 1);
-        at += *at == ',';
+    text[bytes] = 0;
+    while (*cursor >= '0' && *cursor <= '9') {
+        long first = strtol(cursor, &cursor, 10),
+             last = *cursor == '-' ? strtol(cursor + 1, &cursor, 10) : first;
+        count += (int)(last - first + 1);
+        cursor += *cursor == ',';
     }
     return count;
 }
@@ -255,8 +256,8 @@ static int64_t enough_passes(const struct buffers *buffers, loop body, double se
 {
     int64_t passes = 1;
     for (;;) {
-        double x = run(buffers, body, passes), y = run(buffers, body, passes),
-               least = x < y ? x : y;
+        double once = run(buffers, body, passes), again = run(buffers, body, passes),
+               least = once < again ? once : again;
         if (least >= 0.5 * seconds)
             return passes;
         double more = least > 0 ? 0.8 * seconds / least : 16;

@@ -65,7 +65,7 @@ static int measure(struct lt_calibration *calibration, const struct lt_calibrate
                     MOST >> 20, name);
 }
 
-int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options,
+int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_options *options,
                      int *root)
 {
     int rank = 0, ranks = 1, rc;
@@ -74,13 +74,13 @@ int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     *root = rank == 0;
     if (ranks == 2)
-        rc = measure(c, options, rank);
+        rc = measure(out, options, rank);
     else {
         static const char fix[] = "start it with: mpirun -np 2 train calibrate --mpi";
-        rc = lt_calibration_absent(c, LT_CEILING_MPI_LATENCY, "", fix, "%d rank%s, not 2", ranks,
+        rc = lt_calibration_absent(out, LT_CEILING_MPI_LATENCY, "", fix, "%d rank%s, not 2", ranks,
                                    ranks == 1 ? "" : "s");
         if (rc == 0)
-            rc = lt_calibration_absent(c, LT_CEILING_MPI_BANDWIDTH, "", fix, "%d rank%s, not 2",
+            rc = lt_calibration_absent(out, LT_CEILING_MPI_BANDWIDTH, "", fix, "%d rank%s, not 2",
                                        ranks, ranks == 1 ? "" : "s");
     }
     MPI_Finalize();
@@ -89,15 +89,15 @@ int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options
 
 #else
 
-int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options,
+int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_options *options,
                      int *root)
 {
     static const char fix[] = "install libopenmpi-dev and openmpi-bin, then 'make' again",
                       why[] = "built without MPI";
     (void)options;
     *root = 1;
-    int rc = lt_calibration_absent(c, LT_CEILING_MPI_LATENCY, "", fix, "%s", why);
-    return rc ? rc : lt_calibration_absent(c, LT_CEILING_MPI_BANDWIDTH, "", fix, "%s", why);
+    int rc = lt_calibration_absent(out, LT_CEILING_MPI_LATENCY, "", fix, "%s", why);
+    return rc ? rc : lt_calibration_absent(out, LT_CEILING_MPI_BANDWIDTH, "", fix, "%s", why);
 }
 
 #endif

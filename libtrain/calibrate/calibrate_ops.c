@@ -29,18 +29,18 @@ struct carver {
 
 static void *take(struct carver *carver, int64_t count, size_t size)
 {
-    void *at = carver->base ? carver->base + carver->used : NULL;
+    void *place = carver->base ? carver->base + carver->used : NULL;
     carver->used += ((size_t)count * size + 63) / 64 * 64;
-    return at;
+    return place;
 }
 
 /* Words that look drawn at random. */
 static int32_t *take_words(struct carver *carver, int64_t count)
 {
-    int32_t *x = take(carver, count, sizeof *x);
-    for (int64_t i = 0; x && i < count; i++)
-        x[i] = (int32_t)((uint64_t)i * 2654435761u % WORDS);
-    return x;
+    int32_t *words = take(carver, count, sizeof *words);
+    for (int64_t i = 0; words && i < count; i++)
+        words[i] = (int32_t)((uint64_t)i * 2654435761u % WORDS);
+    return words;
 }
 
 /* ---- makers: fill the arguments of the i-th shape, return 0 behind the last ---------------------------------------------------- */
@@ -63,10 +63,10 @@ static int make_embedding(void *args, int i, struct making *making)
     struct lt_embedding *embedding = args;
     if (i >= SHAPES)
         return 0;
-    int64_t t = tokens[i], n = BATCH * t * CHANNELS;
+    int64_t t = tokens[i], count = BATCH * t * CHANNELS;
     *embedding = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
-    embedding->out = take(&making->carver, n, making->element);
-    embedding->dout = take(&making->carver, n, making->element);
+    embedding->out = take(&making->carver, count, making->element);
+    embedding->dout = take(&making->carver, count, making->element);
     embedding->word = take(&making->carver, (int64_t)WORDS * CHANNELS, making->element);
     embedding->position = take(&making->carver, t * CHANNELS, making->element);
     embedding->dword = take(&making->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
@@ -82,12 +82,12 @@ static int make_layernorm(void *args, int i, struct making *making)
     struct lt_layernorm *layernorm = args;
     if (i >= SHAPES)
         return 0;
-    int64_t rows = BATCH * tokens[i], n = rows * CHANNELS;
+    int64_t rows = BATCH * tokens[i], count = rows * CHANNELS;
     *layernorm = (struct lt_layernorm){.rows = rows, .c = CHANNELS};
-    layernorm->out = take(&making->carver, n, making->element);
-    layernorm->in = take(&making->carver, n, making->element);
-    layernorm->dout = take(&making->carver, n, making->element);
-    layernorm->din = take(&making->carver, n, making->element);
+    layernorm->out = take(&making->carver, count, making->element);
+    layernorm->in = take(&making->carver, count, making->element);
+    layernorm->dout = take(&making->carver, count, making->element);
+    layernorm->din = take(&making->carver, count, making->element);
     layernorm->mean = take(&making->carver, rows, sizeof(float));
     layernorm->rstd = take(&making->carver, rows, sizeof(float));
     layernorm->weight = take(&making->carver, CHANNELS, sizeof(float));
@@ -129,13 +129,13 @@ static int make_attention(void *args, int i, struct making *making)
     struct lt_attention *attention = args;
     if (i >= SHAPES)
         return 0;
-    int64_t t = tokens[i], n = BATCH * t * CHANNELS;
+    int64_t t = tokens[i], count = BATCH * t * CHANNELS;
     *attention =
         (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
-    attention->out = take(&making->carver, n, making->element);
-    attention->qkv = take(&making->carver, 3 * n, making->element);
-    attention->dout = take(&making->carver, n, making->element);
-    attention->dqkv = take(&making->carver, 3 * n, making->element);
+    attention->out = take(&making->carver, count, making->element);
+    attention->qkv = take(&making->carver, 3 * count, making->element);
+    attention->dout = take(&making->carver, count, making->element);
+    attention->dqkv = take(&making->carver, 3 * count, making->element);
     attention->lse = take(&making->carver, BATCH * HEADS * t, sizeof(float));
     attention->scratch =
         take(&making->carver,
@@ -225,9 +225,9 @@ static uint16_t *take_shadow(struct making *making, int64_t count)
 static int make_adamw(void *args, int i, struct making *making)
 {
     struct lt_adamw *adamw = args;
-    int64_t n = parameters(i, making);
-    *adamw = (struct lt_adamw){.count = n,
-                               .decayed = n,
+    int64_t count = parameters(i, making);
+    *adamw = (struct lt_adamw){.count = count,
+                               .decayed = count,
                                .lr = 1e-6f,
                                .beta1 = 0.9f,
                                .beta2 = 0.95f,
@@ -236,41 +236,41 @@ static int make_adamw(void *args, int i, struct making *making)
                                .correction1 = 1.0f,
                                .correction2 = 1.0f,
                                .grad_scale = 1.0f};
-    adamw->param = take(&making->carver, n, sizeof(float));
-    adamw->m = take(&making->carver, n, sizeof(float));
-    adamw->v = take(&making->carver, n, sizeof(float));
-    adamw->grad = take(&making->carver, n, sizeof(float));
-    adamw->shadow = take_shadow(making, n);
-    return n > 0;
+    adamw->param = take(&making->carver, count, sizeof(float));
+    adamw->m = take(&making->carver, count, sizeof(float));
+    adamw->v = take(&making->carver, count, sizeof(float));
+    adamw->grad = take(&making->carver, count, sizeof(float));
+    adamw->shadow = take_shadow(making, count);
+    return count > 0;
 }
 
 static int make_momentum(void *args, int i, struct making *making)
 {
     struct lt_momentum *momentum = args;
-    int64_t n = parameters(i, making);
-    *momentum = (struct lt_momentum){.count = n,
-                                     .decayed = n,
+    int64_t count = parameters(i, making);
+    *momentum = (struct lt_momentum){.count = count,
+                                     .decayed = count,
                                      .lr = 1e-6f,
                                      .momentum = 0.9f,
                                      .weight_decay = 0.1f,
                                      .grad_scale = 1.0f};
-    momentum->param = take(&making->carver, n, sizeof(float));
-    momentum->velocity = take(&making->carver, n, sizeof(float));
-    momentum->grad = take(&making->carver, n, sizeof(float));
-    momentum->shadow = take_shadow(making, n);
-    return n > 0;
+    momentum->param = take(&making->carver, count, sizeof(float));
+    momentum->velocity = take(&making->carver, count, sizeof(float));
+    momentum->grad = take(&making->carver, count, sizeof(float));
+    momentum->shadow = take_shadow(making, count);
+    return count > 0;
 }
 
 static int make_sgd(void *args, int i, struct making *making)
 {
     struct lt_sgd *sgd = args;
-    int64_t n = parameters(i, making);
+    int64_t count = parameters(i, making);
     *sgd = (struct lt_sgd){
-        .count = n, .decayed = n, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
-    sgd->param = take(&making->carver, n, sizeof(float));
-    sgd->grad = take(&making->carver, n, sizeof(float));
-    sgd->shadow = take_shadow(making, n);
-    return n > 0;
+        .count = count, .decayed = count, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
+    sgd->param = take(&making->carver, count, sizeof(float));
+    sgd->grad = take(&making->carver, count, sizeof(float));
+    sgd->shadow = take_shadow(making, count);
+    return count > 0;
 }
 
 /* By the type of an operation's arguments. */
@@ -313,7 +313,7 @@ struct subject {
 static double time_calls(const struct subject *subject, int sets, int64_t rounds)
 {
     double begin = lt_seconds();
-    for (int64_t r = 0; r < rounds; r++)
+    for (int64_t round = 0; round < rounds; round++)
         for (int i = 0; i < sets; i++)
             lt_op(&subject->context, subject->op, &subject->set[i]);
     return (lt_seconds() - begin) / (double)(rounds * sets);
@@ -431,9 +431,9 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
     rc = lt_arena_create(&arena, LT_MEMORY_WORKSPACE, tensors, 1);
     if (rc == 0) {
         lt_calibrate_fill(base, (size_t)subject.sets * size);
-        for (int k = 0; k < subject.sets; k++) {
-            making.carver = (struct carver){(char *)base + (size_t)k * size, 0};
-            table[op].make(&subject.set[k], i, &making);
+        for (int set = 0; set < subject.sets; set++) {
+            making.carver = (struct carver){(char *)base + (size_t)set * size, 0};
+            table[op].make(&subject.set[set], i, &making);
         }
         if (cold)
             rc = add_row(calibration, &subject, &making, 1, options);

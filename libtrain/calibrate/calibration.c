@@ -131,50 +131,50 @@ void lt_calibration_clear(struct lt_calibration *calibration)
 
 /* Most texts are the engine's own. A folder's name and the system's words may hold any bytes: those
  * outside of printable ASCII become '?'. */
-static void put_text(FILE *to, const char *key, const char *text)
+static void put_text(FILE *file, const char *key, const char *text)
 {
-    fprintf(to, "\"%s\":\"", key);
+    fprintf(file, "\"%s\":\"", key);
     for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
         if (*byte == '"' || *byte == '\\')
-            fputc('\\', to);
-        fputc(*byte < 0x20 || *byte >= 0x7f ? '?' : *byte, to);
+            fputc('\\', file);
+        fputc(*byte < 0x20 || *byte >= 0x7f ? '?' : *byte, file);
     }
-    fputc('"', to);
+    fputc('"', file);
 }
 
-static void put_row(FILE *to, const struct lt_ceiling *ceiling)
+static void put_row(FILE *file, const struct lt_ceiling *ceiling)
 {
-    fprintf(to, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
+    fprintf(file, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
             lt_ceiling_name(ceiling->id), ceiling->dtype, lt_ceiling_unit(ceiling->id));
     if (isnan(ceiling->value)) {
-        fputs("\"value\":null,", to);
-        put_text(to, "reason", ceiling->how);
-        fputc(',', to);
-        put_text(to, "fix", ceiling->fix);
+        fputs("\"value\":null,", file);
+        put_text(file, "reason", ceiling->how);
+        fputc(',', file);
+        put_text(file, "fix", ceiling->fix);
     } else {
-        fprintf(to, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,", ceiling->value,
-                ceiling->median, ceiling->worst, ceiling->repeats);
-        put_text(to, "how", ceiling->how);
+        fprintf(file, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,",
+                ceiling->value, ceiling->median, ceiling->worst, ceiling->repeats);
+        put_text(file, "how", ceiling->how);
     }
-    fputc('}', to);
+    fputc('}', file);
 }
 
-static void put_op(FILE *to, const struct lt_op_time *op_time)
+static void put_op(FILE *file, const struct lt_op_time *op_time)
 {
-    fprintf(to,
+    fprintf(file,
             "{\"op\":\"%s\",\"pass\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\","
             "\"state\":\"%s\",",
             op_time->op, op_time->pass, op_time->kind, op_time->dtype, op_time->shape,
             op_time->cold ? "cold" : "hot");
     if (op_time->repeats)
-        fprintf(to, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", op_time->seconds,
+        fprintf(file, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", op_time->seconds,
                 op_time->best, op_time->repeats);
     else {
-        fputs("\"seconds\":null,", to);
-        put_text(to, "reason", op_time->reason);
-        fputc(',', to);
+        fputs("\"seconds\":null,", file);
+        put_text(file, "reason", op_time->reason);
+        fputc(',', file);
     }
-    fprintf(to, "\"flops\":%llu,\"bytes_read\":%llu,\"bytes_written\":%llu}",
+    fprintf(file, "\"flops\":%llu,\"bytes_read\":%llu,\"bytes_written\":%llu}",
             (unsigned long long)op_time->flops, (unsigned long long)op_time->bytes_read,
             (unsigned long long)op_time->bytes_written);
 }

@@ -25,31 +25,32 @@ struct lt_bpe {
 
 enum sign { BLANK, LETTER, DIGIT, OTHER };
 
-static enum sign sign_of(unsigned char c)
+static enum sign sign_of(unsigned char byte)
 {
-    if (c == ' ' || (c >= '\t' && c <= '\r'))
+    if (byte == ' ' || (byte >= '\t' && byte <= '\r'))
         return BLANK;
-    if (c >= '0' && c <= '9')
+    if (byte >= '0' && byte <= '9')
         return DIGIT;
-    return c > 127 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ? LETTER : OTHER;
+    return byte > 127 || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ? LETTER
+                                                                                      : OTHER;
 }
 
 /* How long the run of signs of one kind is that starts at `at`; ends at `end`. */
-static size_t run_end(const unsigned char *text, size_t at, size_t end)
+static size_t run_end(const unsigned char *text, size_t position, size_t end)
 {
-    enum sign kind = sign_of(text[at]);
-    while (at < end && sign_of(text[at]) == kind)
-        at++;
-    return at;
+    enum sign kind = sign_of(text[position]);
+    while (position < end && sign_of(text[position]) == kind)
+        position++;
+    return position;
 }
 
-size_t lt_bpe_word(const unsigned char *text, size_t n)
+size_t lt_bpe_word(const unsigned char *text, size_t bytes)
 {
-    size_t end = n < LT_BPE_WORD ? n : LT_BPE_WORD;
+    size_t end = bytes < LT_BPE_WORD ? bytes : LT_BPE_WORD;
     if (sign_of(text[0]) != BLANK)
         return run_end(text, 0, end);
     size_t blanks = run_end(text, 0, end);
-    if (blanks == n || blanks == LT_BPE_WORD || text[blanks - 1] != ' ')
+    if (blanks == bytes || blanks == LT_BPE_WORD || text[blanks - 1] != ' ')
         return blanks; /* nothing follows, or the last blank is no space: it does not belong to the
                           next word */
     return blanks == 1 ? run_end(text, 1, end) : blanks - 1;
@@ -58,18 +59,18 @@ size_t lt_bpe_word(const unsigned char *text, size_t n)
 int lt_bpe_words(const struct lt_dataset *data, lt_bpe_each *word, void *arg,
                  struct tacho_error *err)
 {
-    uint64_t total = lt_dataset_bytes(data), at = 0;
+    uint64_t total = lt_dataset_bytes(data), offset = 0;
     unsigned char *window = malloc(WINDOW);
     int rc = window ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    while (rc == 0 && at < total) {
-        size_t n = total - at < WINDOW ? (size_t)(total - at) : WINDOW, i = 0;
-        rc = lt_dataset_read(data, at, window, n, err);
-        while (rc == 0 && i < n && (n - i > LT_BPE_WORD || at + n == total)) {
-            size_t length = lt_bpe_word(window + i, n - i);
-            rc = word(arg, at + i, window + i, length, err);
+    while (rc == 0 && offset < total) {
+        size_t filled = total - offset < WINDOW ? (size_t)(total - offset) : WINDOW, i = 0;
+        rc = lt_dataset_read(data, offset, window, filled, err);
+        while (rc == 0 && i < filled && (filled - i > LT_BPE_WORD || offset + filled == total)) {
+            size_t length = lt_bpe_word(window + i, filled - i);
+            rc = word(arg, offset + i, window + i, length, err);
             i += length;
         }
-        at += i;
+        offset += i;
     }
     free(window);
     return rc;
@@ -107,7 +108,7 @@ static int add_merge(struct lt_bpe *bpe, int32_t i, int32_t left, int32_t right,
                           "merge %ld of %ld and %ld names a token that is not there yet", (long)i,
                           (long)left, (long)right);
     size_t first = token_length(bpe, left), second = token_length(bpe, right),
-           at = bpe->start[token];
+           start = bpe->start[token];
     if (first + second > LT_BPE_WORD)
         return tacho_fail(err, TACHO_ECORRUPT, NULL,
                           "merge %ld makes a token of %zu bytes, longer than a word", (long)i,
@@ -118,9 +119,9 @@ static int add_merge(struct lt_bpe *bpe, int32_t i, int32_t left, int32_t right,
                           (long)*place - 1);
     bpe->merge[i] = (struct merge){left, right};
     *place = i + 1;
-    memcpy(bpe->bytes + at, bpe->bytes + bpe->start[left], first);
-    memcpy(bpe->bytes + at + first, bpe->bytes + bpe->start[right], second);
-    bpe->start[token + 1] = at + first + second;
+    memcpy(bpe->bytes + start, bpe->bytes + bpe->start[left], first);
+    memcpy(bpe->bytes + start + first, bpe->bytes + bpe->start[right], second);
+    bpe->start[token + 1] = start + first + second;
     return 0;
 }
 
@@ -197,43 +198,44 @@ const unsigned char *lt_bpe_bytes(const struct lt_bpe *bpe, int32_t token, size_
 /* ---- encoding ------------------------------------------------------------------------------------------------------------ */
 
 /* The earliest merge first, as training made them; of equal ones the leftmost. */
-size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t n,
+size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t length,
                           int32_t tokens[LT_BPE_WORD])
 {
     int32_t next[LT_BPE_WORD]; /* merge + 1 of each token with the one after it; 0: none */
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         tokens[i] = word[i];
-    for (size_t i = 0; i + 1 < n; i++)
+    for (size_t i = 0; i + 1 < length; i++)
         next[i] = *find(bpe, tokens[i], tokens[i + 1]);
     for (;;) {
-        size_t best = n;
-        for (size_t i = 0; i + 1 < n; i++)
-            if (next[i] && (best == n || next[i] < next[best]))
+        size_t best = length;
+        for (size_t i = 0; i + 1 < length; i++)
+            if (next[i] && (best == length || next[i] < next[best]))
                 best = i;
-        if (best == n)
-            return n;
+        if (best == length)
+            return length;
         tokens[best] = LT_BPE_BYTES + next[best] - 1;
-        n--;
-        memmove(tokens + best + 1, tokens + best + 2, (n - best - 1) * sizeof *tokens);
-        memmove(next + best, next + best + 1, (n - best - 1) * sizeof *next);
+        length--;
+        memmove(tokens + best + 1, tokens + best + 2, (length - best - 1) * sizeof *tokens);
+        memmove(next + best, next + best + 1, (length - best - 1) * sizeof *next);
         if (best > 0)
             next[best - 1] = *find(bpe, tokens[best - 1], tokens[best]);
-        if (best + 1 < n)
+        if (best + 1 < length)
             next[best] = *find(bpe, tokens[best], tokens[best + 1]);
     }
 }
 
-size_t lt_bpe_encode(const struct lt_bpe *bpe, const void *text, size_t n, int32_t *tokens)
+size_t lt_bpe_encode(const struct lt_bpe *bpe, const void *text, size_t bytes, int32_t *tokens)
 {
-    const unsigned char *at = text;
+    const unsigned char *cursor = text;
     int32_t word[LT_BPE_WORD];
     size_t count = 0;
-    while (n > 0) {
-        size_t length = lt_bpe_word(at, n), got = lt_bpe_encode_word(bpe, at, length, word);
+    while (bytes > 0) {
+        size_t length = lt_bpe_word(cursor, bytes),
+               got = lt_bpe_encode_word(bpe, cursor, length, word);
         memcpy(tokens + count, word, got * sizeof *tokens);
         count += got;
-        at += length;
-        n -= length;
+        cursor += length;
+        bytes -= length;
     }
     return count;
 }

@@ -58,14 +58,14 @@ uint64_t lt_bpe_identity(const struct lt_bpe *bpe);
 /* Length of the word at `text`, from n > 0 bytes. It is that of the whole text if n > LT_BPE_WORD,
  * or if the text ends there.
  */
-size_t lt_bpe_word(const unsigned char *text, size_t n);
+size_t lt_bpe_word(const unsigned char *text, size_t bytes);
 
 /* Tokens of one word, at most n. n <= LT_BPE_WORD. Thread-safe. */
-size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t n,
+size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t length,
                           int32_t tokens[LT_BPE_WORD]);
 
 /* Tokens of n bytes; `tokens` has room for n. Returns how many. Thread-safe. */
-size_t lt_bpe_encode(const struct lt_bpe *bpe, const void *text, size_t n, int32_t *tokens);
+size_t lt_bpe_encode(const struct lt_bpe *bpe, const void *text, size_t bytes, int32_t *tokens);
 
 /* The bytes of a token; NULL when there is no such token. Owned by the tokenizer. */
 const unsigned char *lt_bpe_bytes(const struct lt_bpe *bpe, int32_t token, size_t *length);

@@ -36,48 +36,48 @@ int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *
 }
 
 /* The next number of the text, behind blanks; -1 when there is none. */
-static long number(const char **at)
+static long number(const char **cursor)
 {
     char *end;
-    if (**at < '0' || **at > '9')
+    if (**cursor < '0' || **cursor > '9')
         return -1;
     errno = 0;
-    long value = strtol(*at, &end, 10);
-    *at = end;
+    long value = strtol(*cursor, &end, 10);
+    *cursor = end;
     return errno ? -1 : value;
 }
 
-static int is(const char **at, const char *text)
+static int is(const char **cursor, const char *text)
 {
-    size_t n = strlen(text);
-    if (strncmp(*at, text, n) != 0)
+    size_t length = strlen(text);
+    if (strncmp(*cursor, text, length) != 0)
         return 0;
-    *at += n;
+    *cursor += length;
     return 1;
 }
 
 static int parse(struct lt_bpe **out, const char *path, const char *text, struct tacho_error *err)
 {
     static const char hint[] = "write it anew with train bpe";
-    const char *at = text;
+    const char *cursor = text;
     long version, merges, i;
-    if (!is(&at, "tacho-bpe "))
+    if (!is(&cursor, "tacho-bpe "))
         return tacho_fail(err, TACHO_EFORMAT, "give --tokenizer a file that train bpe wrote",
                           "%s: not a tokenizer", path);
-    version = number(&at);
+    version = number(&cursor);
     if (version > 1)
         return tacho_fail(err, TACHO_EVERSION, "use the newer train",
                           "%s: tokenizer of version %ld", path, version);
-    if (version != 1 || !is(&at, " ") || (merges = number(&at)) < 0 ||
-        merges > LT_BPE_VOCAB - LT_BPE_BYTES || !is(&at, "\n"))
+    if (version != 1 || !is(&cursor, " ") || (merges = number(&cursor)) < 0 ||
+        merges > LT_BPE_VOCAB - LT_BPE_BYTES || !is(&cursor, "\n"))
         return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged first line", path);
     int32_t *pairs = calloc(merges ? 2 * (size_t)merges : 1, sizeof *pairs);
     if (!pairs)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     for (i = 0; i < merges; i++) {
-        long left = number(&at), right = is(&at, " ") ? number(&at) : -1;
+        long left = number(&cursor), right = is(&cursor, " ") ? number(&cursor) : -1;
         if (left < 0 || right < 0 || left >= LT_BPE_VOCAB || right >= LT_BPE_VOCAB ||
-            !is(&at, "\n"))
+            !is(&cursor, "\n"))
             break;
         pairs[2 * i] = (int32_t)left;
         pairs[2 * i + 1] = (int32_t)right;
@@ -91,7 +91,7 @@ static int parse(struct lt_bpe **out, const char *path, const char *text, struct
     if (rc)
         return tacho_fail(err, rc, rc == TACHO_ECORRUPT ? hint : NULL, "%s: %s", path, why.what);
     snprintf(sum, sizeof sum, "sum %016" PRIx64 "\n", lt_bpe_identity(*out));
-    if (is(&at, sum) && *at == '\0')
+    if (is(&cursor, sum) && *cursor == '\0')
         return 0;
     lt_bpe_destroy(*out);
     *out = NULL;
@@ -108,13 +108,13 @@ int lt_bpe_load(struct lt_bpe **out, const char *path, struct tacho_error *err)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, hint, "%s: %s", path,
                           strerror(errno));
     char *text = malloc(FILE_CAP + 1);
-    size_t n = text ? fread(text, 1, FILE_CAP, file) : 0;
-    int failed = ferror(file) ? errno : 0, more = n == FILE_CAP;
+    size_t bytes = text ? fread(text, 1, FILE_CAP, file) : 0;
+    int failed = ferror(file) ? errno : 0, more = bytes == FILE_CAP;
     fclose(file);
     int rc;
     if (!text)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    text[n] = '\0';
+    text[bytes] = '\0';
     if (failed)
         rc = tacho_fail(err, TACHO_EIO, hint, "%s: %s", path, strerror(failed));
     else if (more)

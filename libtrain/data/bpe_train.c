@@ -70,11 +70,11 @@ static int rehash_words(struct trainer *trainer)
     uint32_t *table = calloc(slots, sizeof *table);
     if (!table)
         return TACHO_ENOMEM;
-    for (size_t w = 0; w < trainer->word_count; w++) {
-        size_t i = trainer->words[w].hash & (slots - 1);
-        while (table[i])
-            i = (i + 1) & (slots - 1);
-        table[i] = (uint32_t)w + 1;
+    for (size_t word = 0; word < trainer->word_count; word++) {
+        size_t slot = trainer->words[word].hash & (slots - 1);
+        while (table[slot])
+            slot = (slot + 1) & (slots - 1);
+        table[slot] = (uint32_t)word + 1;
     }
     free(trainer->word_table);
     trainer->word_table = table;
@@ -82,40 +82,42 @@ static int rehash_words(struct trainer *trainer)
     return 0;
 }
 
-static int new_word(struct trainer *trainer, const unsigned char *word, size_t n, uint64_t hash)
+static int new_word(struct trainer *trainer, const unsigned char *word, size_t length,
+                    uint64_t hash)
 {
     if (grow(&trainer->words, trainer->word_count, &trainer->word_cap, sizeof *trainer->words))
         return TACHO_ENOMEM;
-    while (trainer->text_used + n > trainer->text_cap)
+    while (trainer->text_used + length > trainer->text_cap)
         if (grow(&trainer->text, trainer->text_cap, &trainer->text_cap, 1))
             return TACHO_ENOMEM;
-    memcpy(trainer->text + trainer->text_used, word, n);
+    memcpy(trainer->text + trainer->text_used, word, length);
     trainer->words[trainer->word_count++] = (struct word){.at = trainer->text_used,
-                                                          .length = (uint32_t)n,
-                                                          .symbols = (uint32_t)n,
+                                                          .length = (uint32_t)length,
+                                                          .symbols = (uint32_t)length,
                                                           .count = 1,
                                                           .hash = hash};
-    trainer->text_used += n;
+    trainer->text_used += length;
     return 0;
 }
 
-static int count_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
+static int count_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                       struct tacho_error *err)
 {
     struct trainer *trainer = arg;
-    uint64_t hash = lt_source_hash(n, word, n);
-    (void)at;
+    uint64_t hash = lt_source_hash(length, word, length);
+    (void)offset;
     if (2 * (trainer->word_count + 1) > trainer->word_slots && rehash_words(trainer))
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     size_t i = hash & (trainer->word_slots - 1);
     for (; trainer->word_table[i]; i = (i + 1) & (trainer->word_slots - 1)) {
-        struct word *w = &trainer->words[trainer->word_table[i] - 1];
-        if (w->hash == hash && w->length == n && memcmp(trainer->text + w->at, word, n) == 0) {
-            w->count++;
+        struct word *known = &trainer->words[trainer->word_table[i] - 1];
+        if (known->hash == hash && known->length == length &&
+            memcmp(trainer->text + known->at, word, length) == 0) {
+            known->count++;
             return 0;
         }
     }
-    if (trainer->word_count >= UINT32_MAX - 1 || new_word(trainer, word, n, hash))
+    if (trainer->word_count >= UINT32_MAX - 1 || new_word(trainer, word, length, hash))
         return tacho_fail(err, TACHO_ENOMEM, "give less text", "out of memory");
     trainer->word_table[i] = (uint32_t)trainer->word_count;
     return 0;
@@ -145,9 +147,9 @@ static int rehash_pairs(struct trainer *trainer)
     free(trainer->pair_table);
     trainer->pair_table = table;
     trainer->pair_slots = slots;
-    for (size_t p = 0; p < trainer->pair_count; p++)
-        table[pair_place(trainer, trainer->pairs[p].left, trainer->pairs[p].right)] =
-            (uint32_t)p + 1;
+    for (size_t i = 0; i < trainer->pair_count; i++)
+        table[pair_place(trainer, trainer->pairs[i].left, trainer->pairs[i].right)] =
+            (uint32_t)i + 1;
     return 0;
 }
 
@@ -184,12 +186,15 @@ static void pair_remove(struct trainer *trainer, int32_t left, int32_t right, ui
 
 /* ---- heap ---------------------------------------------------------------------------------------------------------------- */
 
-static int before(const struct trainer *trainer, const struct entry *a, const struct entry *b)
+static int before(const struct trainer *trainer, const struct entry *left,
+                  const struct entry *right)
 {
-    const struct pair *p = &trainer->pairs[a->pair], *q = &trainer->pairs[b->pair];
-    if (a->count != b->count)
-        return a->count > b->count;
-    return p->left != q->left ? p->left < q->left : p->right < q->right;
+    const struct pair *left_pair = &trainer->pairs[left->pair],
+                      *right_pair = &trainer->pairs[right->pair];
+    if (left->count != right->count)
+        return left->count > right->count;
+    return left_pair->left != right_pair->left ? left_pair->left < right_pair->left
+                                               : left_pair->right < right_pair->right;
 }
 
 static int heap_push(struct trainer *trainer, uint32_t pair)
@@ -240,27 +245,27 @@ static int merge_word(struct trainer *trainer, uint32_t number, int32_t left, in
                       int32_t token)
 {
     struct word *word = &trainer->words[number];
-    int32_t *s = trainer->symbols + word->at;
-    uint32_t n = word->symbols, to = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (i + 1 == n || s[i] != left || s[i + 1] != right) {
-            s[to++] = s[i];
+    int32_t *symbols = trainer->symbols + word->at;
+    uint32_t count = word->symbols, kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + 1 == count || symbols[i] != left || symbols[i + 1] != right) {
+            symbols[kept++] = symbols[i];
             continue;
         }
-        if (to > 0) {
-            pair_remove(trainer, s[to - 1], left, number);
-            if (pair_add(trainer, s[to - 1], token, number))
+        if (kept > 0) {
+            pair_remove(trainer, symbols[kept - 1], left, number);
+            if (pair_add(trainer, symbols[kept - 1], token, number))
                 return TACHO_ENOMEM;
         }
-        if (i + 2 < n) {
-            pair_remove(trainer, right, s[i + 2], number);
-            if (pair_add(trainer, token, s[i + 2], number))
+        if (i + 2 < count) {
+            pair_remove(trainer, right, symbols[i + 2], number);
+            if (pair_add(trainer, token, symbols[i + 2], number))
                 return TACHO_ENOMEM;
         }
-        s[to++] = token;
+        symbols[kept++] = token;
         i++;
     }
-    word->symbols = to;
+    word->symbols = kept;
     return 0;
 }
 
@@ -289,10 +294,10 @@ static int learn(struct trainer *trainer, int32_t *merges, size_t cap, size_t *c
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trainer->text_used; i++)
         trainer->symbols[i] = trainer->text[i];
-    for (size_t w = 0; w < trainer->word_count; w++)
-        for (uint32_t i = 0; i + 1 < trainer->words[w].length && rc == 0; i++)
-            rc = pair_add(trainer, trainer->symbols[trainer->words[w].at + i],
-                          trainer->symbols[trainer->words[w].at + i + 1], (uint32_t)w);
+    for (size_t word = 0; word < trainer->word_count; word++)
+        for (uint32_t i = 0; i + 1 < trainer->words[word].length && rc == 0; i++)
+            rc = pair_add(trainer, trainer->symbols[trainer->words[word].at + i],
+                          trainer->symbols[trainer->words[word].at + i + 1], (uint32_t)word);
     for (size_t i = 0; i < trainer->pair_count && rc == 0; i++)
         rc = heap_push(trainer, (uint32_t)i);
     for (*count = 0; *count < cap && rc == 0; ++*count) {

@@ -92,8 +92,8 @@ static int add_folder(struct lt_dataset *dataset, const char *path, struct tacho
                           path, strerror(errno));
     for (int i = 0; i < count; i++) {
         char name[PATH_MAX];
-        int n = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
-        if (rc == 0 && n > 0 && (size_t)n < sizeof name)
+        int length = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
+        if (rc == 0 && length > 0 && (size_t)length < sizeof name)
             rc = add_path(dataset, name, 1, err);
         free(names[i]);
     }
@@ -106,11 +106,11 @@ static int add_folder(struct lt_dataset *dataset, const char *path, struct tacho
 static int add_path(struct lt_dataset *dataset, const char *path, int inside,
                     struct tacho_error *err)
 {
-    struct stat st;
+    struct stat status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (inside ? O_NOFOLLOW : 0));
     if (fd < 0 && inside && errno == ELOOP)
         return 0;
-    if (fd < 0 || fstat(fd, &st)) {
+    if (fd < 0 || fstat(fd, &status)) {
         int code = errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO;
         int rc = tacho_fail(err, code, "give --data a file or a folder to learn from", "%s: %s",
                             path, strerror(errno));
@@ -118,12 +118,12 @@ static int add_path(struct lt_dataset *dataset, const char *path, int inside,
             close(fd);
         return rc;
     }
-    if (S_ISREG(st.st_mode))
-        return add_file(dataset, path, fd, (uint64_t)st.st_size, err);
+    if (S_ISREG(status.st_mode))
+        return add_file(dataset, path, fd, (uint64_t)status.st_size, err);
     close(fd);
     if (inside)
         return 0;
-    if (S_ISDIR(st.st_mode))
+    if (S_ISDIR(status.st_mode))
         return add_folder(dataset, path, err);
     return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from",
                       "%s: neither a file nor a folder", path);
@@ -224,7 +224,7 @@ void lt_dataset_map(struct lt_dataset *data)
 }
 
 /* 0, or -1 when the pages are gone. */
-static int copy_mapped(void *to, const void *from, size_t count)
+static int copy_mapped(void *target, const void *from, size_t count)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0)) {
@@ -233,7 +233,7 @@ static int copy_mapped(void *to, const void *from, size_t count)
     }
     bus_guard = &here;
     atomic_signal_fence(memory_order_seq_cst);
-    memcpy(to, from, count);
+    memcpy(target, from, count);
     atomic_signal_fence(memory_order_seq_cst);
     bus_guard = NULL;
     return 0;
@@ -246,34 +246,34 @@ static int shorter(const struct file *file, struct tacho_error *err)
 }
 
 /* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
-static int read_map(const struct file *file, uint64_t at, char *buffer, size_t count,
+static int read_map(const struct file *file, uint64_t offset, char *buffer, size_t count,
                     struct tacho_error *err)
 {
-    struct stat st;
-    if (copy_mapped(buffer, file->map + at, count) || fstat(file->fd, &st) ||
-        (uint64_t)st.st_size < at + count)
+    struct stat status;
+    if (copy_mapped(buffer, file->map + offset, count) || fstat(file->fd, &status) ||
+        (uint64_t)status.st_size < offset + count)
         return shorter(file, err);
     return 0;
 }
 
-static int read_file(const struct file *file, uint64_t at, char *buffer, size_t count,
+static int read_file(const struct file *file, uint64_t offset, char *buffer, size_t count,
                      struct tacho_error *err)
 {
     if (file->map)
-        return read_map(file, at, buffer, count, err);
+        return read_map(file, offset, buffer, count, err);
     int fd = file->fd >= 0 ? file->fd : open(file->path, O_RDONLY | O_CLOEXEC);
     int rc = 0;
     while (fd >= 0 && count > 0) {
-        ssize_t n = pread(fd, buffer, count, (off_t)at);
-        if (n < 0 && errno == EINTR)
+        ssize_t got = pread(fd, buffer, count, (off_t)offset);
+        if (got < 0 && errno == EINTR)
             continue;
-        if (n == 0)
+        if (got == 0)
             rc = shorter(file, err);
-        if (n <= 0)
+        if (got <= 0)
             break;
-        buffer += n;
-        at += (uint64_t)n;
-        count -= (size_t)n;
+        buffer += got;
+        offset += (uint64_t)got;
+        count -= (size_t)got;
     }
     if (rc == 0 && count > 0)
         rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s",
@@ -300,20 +300,20 @@ static size_t find(const struct lt_dataset *dataset, uint64_t offset)
 int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer, size_t count,
                     struct tacho_error *err)
 {
-    char *to = buffer;
+    char *target = buffer;
     for (size_t i = find(data, offset); count > 0; i++) {
         if (i >= data->count)
             return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: read beyond the end",
                               data->files[data->count - 1].path);
         const struct file *file = &data->files[i];
         uint64_t left = file->bytes - (offset - file->start);
-        size_t n = count < left ? count : (size_t)left;
-        int rc = read_file(file, offset - file->start, to, n, err);
+        size_t part = count < left ? count : (size_t)left;
+        int rc = read_file(file, offset - file->start, target, part, err);
         if (rc)
             return rc;
-        to += n;
-        offset += n;
-        count -= n;
+        target += part;
+        offset += part;
+        count -= part;
     }
     return 0;
 }
@@ -325,12 +325,13 @@ int lt_dataset_identity(const struct lt_dataset *data, uint64_t *identity, struc
     uint64_t hash = lt_source_hash(0, &data->bytes, sizeof data->bytes);
     uint64_t stride =
         data->bytes / IDENTITY_BLOCKS > sizeof block ? data->bytes / IDENTITY_BLOCKS : sizeof block;
-    for (uint64_t at = 0; at < data->bytes; at += stride) {
-        size_t n = data->bytes - at < sizeof block ? (size_t)(data->bytes - at) : sizeof block;
-        int rc = lt_dataset_read(data, at, block, n, err);
+    for (uint64_t offset = 0; offset < data->bytes; offset += stride) {
+        size_t bytes =
+            data->bytes - offset < sizeof block ? (size_t)(data->bytes - offset) : sizeof block;
+        int rc = lt_dataset_read(data, offset, block, bytes, err);
         if (rc)
             return rc;
-        hash = lt_source_hash(hash, block, n);
+        hash = lt_source_hash(hash, block, bytes);
     }
     *identity = hash;
     return 0;

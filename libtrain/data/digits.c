@@ -63,15 +63,15 @@ struct pose {
 static struct pose throw_pose(struct dice *dice)
 {
     float angle = between(dice, -0.22f, 0.22f), slant = between(dice, -0.25f, 0.25f),
-          wide = between(dice, 15, 22), high = between(dice, 17, 23), x = between(dice, -2, 2),
-          y = between(dice, -2, 2);
-    float cs = cosf(angle), sn = sinf(angle);
-    struct pose pose = {.a = cs * wide,
-                        .b = (cs * slant - sn) * high,
-                        .d = sn * wide,
-                        .e = (sn * slant + cs) * high};
-    pose.c = 0.5f * SIDE + x - 0.5f * (pose.a + pose.b);
-    pose.f = 0.5f * SIDE + y - 0.5f * (pose.d + pose.e);
+          wide = between(dice, 15, 22), high = between(dice, 17, 23),
+          shift_x = between(dice, -2, 2), shift_y = between(dice, -2, 2);
+    float cosine = cosf(angle), sine = sinf(angle);
+    struct pose pose = {.a = cosine * wide,
+                        .b = (cosine * slant - sine) * high,
+                        .d = sine * wide,
+                        .e = (sine * slant + cosine) * high};
+    pose.c = 0.5f * SIDE + shift_x - 0.5f * (pose.a + pose.b);
+    pose.f = 0.5f * SIDE + shift_y - 0.5f * (pose.d + pose.e);
     return pose;
 }
 
@@ -100,11 +100,11 @@ static void ink(float *canvas, const float *from, const float *to, float radius)
 static void draw_stroke(float *canvas, const struct stroke *stroke, const struct pose *pose,
                         float radius, struct dice *dice)
 {
-    float at[2], last[2] = {0};
-    const float w = 0.035f;
-    float shift_x = between(dice, -w, w), shift_y = between(dice, -w, w),
+    float point[2], last[2] = {0};
+    const float wobble = 0.035f;
+    float shift_x = between(dice, -wobble, wobble), shift_y = between(dice, -wobble, wobble),
           grow_x = between(dice, 0.88f, 1.12f), grow_y = between(dice, 0.88f, 1.12f),
-          bend = between(dice, -w, w), turn = between(dice, -8, 8);
+          bend = between(dice, -wobble, wobble), turn = between(dice, -8, 8);
     int line = stroke->from == stroke->to, count = line ? 8 : POINTS;
     for (int i = 0; i < count; i++) {
         float part = (float)i / (float)(count - 1), x, y;
@@ -120,11 +120,11 @@ static void draw_stroke(float *canvas, const struct stroke *stroke, const struct
             x = stroke->x + shift_x + stroke->u * grow_x * cosf(angle);
             y = stroke->y + shift_y + stroke->v * grow_y * sinf(angle);
         }
-        at[0] = pose->a * x + pose->b * y + pose->c;
-        at[1] = pose->d * x + pose->e * y + pose->f;
+        point[0] = pose->a * x + pose->b * y + pose->c;
+        point[1] = pose->d * x + pose->e * y + pose->f;
         if (i)
-            ink(canvas, last, at, radius);
-        memcpy(last, at, sizeof last);
+            ink(canvas, last, point, radius);
+        memcpy(last, point, sizeof last);
     }
 }
 
@@ -160,12 +160,12 @@ static int put_images(FILE *file, uint64_t count, uint64_t key)
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
     int failed = !block || put_big_endian(file, 0x803) || put_big_endian(file, (uint32_t)count) ||
                  put_big_endian(file, SIDE) || put_big_endian(file, SIDE);
-    for (uint64_t at = 0; !failed && at < count; at += BLOCK) {
-        int64_t n = (int64_t)(count - at < BLOCK ? count - at : BLOCK);
+    for (uint64_t first = 0; !failed && first < count; first += BLOCK) {
+        int64_t images = (int64_t)(count - first < BLOCK ? count - first : BLOCK);
 #pragma omp parallel for schedule(static)
-        for (int64_t i = 0; i < n; i++)
-            lt_digits_draw(key, at + (uint64_t)i, block + i * PIXELS);
-        failed = fwrite(block, PIXELS, (size_t)n, file) != (size_t)n;
+        for (int64_t i = 0; i < images; i++)
+            lt_digits_draw(key, first + (uint64_t)i, block + i * PIXELS);
+        failed = fwrite(block, PIXELS, (size_t)images, file) != (size_t)images;
     }
     free(block);
     return failed ? -1 : 0;
@@ -222,7 +222,7 @@ static void remove_folder(const char *folder)
 int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error *err)
 {
     char folder[PATH_MAX - 128], temporary[PATH_MAX];
-    struct stat st;
+    struct stat status;
     int error = tacho_cache_folder("libtrain", folder, sizeof folder);
     if (error)
         return tacho_fail(err, TACHO_EIO,
@@ -231,7 +231,7 @@ int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error 
                           strerror(error));
     snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST,
              (unsigned long long)seed);
-    if (stat(path, &st) == 0)
+    if (stat(path, &status) == 0)
         return 0;
     snprintf(temporary, sizeof temporary, "%s/.digits-XXXXXX", folder);
     if (!mkdtemp(temporary))
@@ -241,7 +241,7 @@ int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error 
     int rc = lt_digits_write(temporary, TRAIN, TEST, seed, err);
     if (rc == 0 && rename(temporary, path) == 0)
         return 0;
-    if (rc == 0 && stat(path, &st)) /* not that another process was first */
+    if (rc == 0 && stat(path, &status)) /* not that another process was first */
         rc = tacho_fail(err, TACHO_EIO,
                         "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
                         "%s: %s", path, strerror(errno));

@@ -6,35 +6,37 @@
 #define SHARD_MAGIC_32 20240801 /* llm.c's shards of uint32 tokens */
 #define SIDE_CAP       (1u << 16)
 
-static uint32_t little(const unsigned char *p)
+static uint32_t little(const unsigned char *bytes)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
 }
 
-static uint32_t big(const unsigned char *p)
+static uint32_t big(const unsigned char *bytes)
 {
-    return (uint32_t)p[3] | (uint32_t)p[2] << 8 | (uint32_t)p[1] << 16 | (uint32_t)p[0] << 24;
+    return (uint32_t)bytes[3] | (uint32_t)bytes[2] << 8 | (uint32_t)bytes[1] << 16 |
+           (uint32_t)bytes[0] << 24;
 }
 
 /* ---- token shards -------------------------------------------------------------------------------------------------------- */
 
-int lt_format_is_shard(const unsigned char *head, size_t n)
+int lt_format_is_shard(const unsigned char *head, size_t head_bytes)
 {
-    return n >= 4 && (little(head) == LT_SHARD_MAGIC || little(head) == SHARD_MAGIC_32);
+    return head_bytes >= 4 && (little(head) == LT_SHARD_MAGIC || little(head) == SHARD_MAGIC_32);
 }
 
-int lt_format_shard(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_shard(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                     uint64_t *tokens, struct tacho_error *err)
 {
     static const char hint[] = "write it anew, for instance with train bpe --encode";
-    if (n >= 4 && little(head) == SHARD_MAGIC_32)
+    if (head_bytes >= 4 && little(head) == SHARD_MAGIC_32)
         return tacho_fail(err, TACHO_EFORMAT, "only uint16 shards (magic 20240520) are read",
                           "%s: a shard of 32-bit tokens (magic %d)", path, SHARD_MAGIC_32);
-    if (!lt_format_is_shard(head, n))
+    if (!lt_format_is_shard(head, head_bytes))
         return tacho_fail(
             err, TACHO_EFORMAT, "give --data shards as llm.c or train bpe --encode write them",
             "%s: not a token shard (it does not start with %d)", path, LT_SHARD_MAGIC);
-    if (bytes < LT_SHARD_HEADER || n < 12)
+    if (bytes < LT_SHARD_HEADER || head_bytes < 12)
         return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes",
                           path, (unsigned long long)bytes);
     if (little(head + 4) != LT_SHARD_VERSION)
@@ -61,19 +63,19 @@ void lt_format_shard_header(unsigned char *head, uint64_t tokens)
 
 /* ---- IDX ----------------------------------------------------------------------------------------------------------------- */
 
-int lt_format_is_idx(const unsigned char *head, size_t n)
+int lt_format_is_idx(const unsigned char *head, size_t head_bytes)
 {
-    return n >= 4 && head[0] == 0 && head[1] == 0 && head[2] >= 8 && head[2] <= 14 &&
+    return head_bytes >= 4 && head[0] == 0 && head[1] == 0 && head[2] >= 8 && head[2] <= 14 &&
            head[3] >= 1 && head[3] <= 8;
 }
 
-int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_idx(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                   struct lt_idx *out, struct tacho_error *err)
 {
     static const char hint[] = "fetch the file again";
-    if (n >= 2 && head[0] == 0x1f && head[1] == 0x8b)
+    if (head_bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b)
         return tacho_fail(err, TACHO_EFORMAT, "gunzip it first", "%s: compressed", path);
-    if (!lt_format_is_idx(head, n))
+    if (!lt_format_is_idx(head, head_bytes))
         return tacho_fail(err, TACHO_EFORMAT,
                           "give --data an images and a labels file in IDX format, as MNIST's",
                           "%s: not an IDX file", path);
@@ -81,7 +83,7 @@ int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_
         return tacho_fail(err, TACHO_EFORMAT, "only bytes (type 8) are read",
                           "%s: values of IDX type %d", path, head[2]);
     *out = (struct lt_idx){.dimensions = head[3], .each = 1, .offset = 4 + 4 * (size_t)head[3]};
-    if (n < out->offset)
+    if (head_bytes < out->offset)
         return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes",
                           path, (unsigned long long)bytes);
     out->count = big(head + 4);
@@ -104,43 +106,44 @@ int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_
 
 /* ---- PGM, PPM ------------------------------------------------------------------------------------------------------------ */
 
-int lt_format_is_pnm(const unsigned char *head, size_t n)
+int lt_format_is_pnm(const unsigned char *head, size_t head_bytes)
 {
-    return n >= 3 && head[0] == 'P' && (head[1] == '5' || head[1] == '6') &&
+    return head_bytes >= 3 && head[0] == 'P' && (head[1] == '5' || head[1] == '6') &&
            strchr(" \t\r\n#", head[2]) && head[2];
 }
 
 /* A number behind blanks and comments; 0 when there is none, or one that is too large. */
-static uint32_t number(const unsigned char *head, size_t n, size_t *at)
+static uint32_t number(const unsigned char *head, size_t head_bytes, size_t *cursor)
 {
     uint32_t value = 0;
-    while (*at < n && head[*at] && strchr(" \t\r\n\v\f#", head[*at])) {
-        if (head[*at] == '#')
-            while (*at < n && head[*at] != '\n')
-                ++*at;
-        *at += *at < n;
+    while (*cursor < head_bytes && head[*cursor] && strchr(" \t\r\n\v\f#", head[*cursor])) {
+        if (head[*cursor] == '#')
+            while (*cursor < head_bytes && head[*cursor] != '\n')
+                ++*cursor;
+        *cursor += *cursor < head_bytes;
     }
-    while (*at < n && head[*at] >= '0' && head[*at] <= '9' && value <= SIDE_CAP)
-        value = value * 10 + (uint32_t)(head[(*at)++] - '0');
+    while (*cursor < head_bytes && head[*cursor] >= '0' && head[*cursor] <= '9' &&
+           value <= SIDE_CAP)
+        value = value * 10 + (uint32_t)(head[(*cursor)++] - '0');
     return value <= SIDE_CAP ? value : 0;
 }
 
-int lt_format_pnm(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_pnm(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                   struct lt_pnm *out, struct tacho_error *err)
 {
     static const char hint[] = "convert the images to raw PGM (P5) or PPM (P6)";
-    size_t at = 2;
-    if (!lt_format_is_pnm(head, n))
+    size_t cursor = 2;
+    if (!lt_format_is_pnm(head, head_bytes))
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: not a raw PGM or PPM image", path);
     *out = (struct lt_pnm){.channels = head[1] == '6' ? 3 : 1};
-    out->width = number(head, n, &at);
-    out->height = number(head, n, &at);
-    out->highest = number(head, n, &at);
+    out->width = number(head, head_bytes, &cursor);
+    out->height = number(head, head_bytes, &cursor);
+    out->highest = number(head, head_bytes, &cursor);
     if (out->width == 0 || out->height == 0 || out->highest == 0 || out->highest > 65535 ||
-        at >= n || !strchr(" \t\r\n\v\f", head[at]) || !head[at])
+        cursor >= head_bytes || !strchr(" \t\r\n\v\f", head[cursor]) || !head[cursor])
         return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged header of a PGM or PPM image",
                           path);
-    out->offset = at + 1;
+    out->offset = cursor + 1;
     out->value_bytes = out->highest > 255 ? 2 : 1;
     uint64_t need =
         (uint64_t)out->width * out->height * (uint64_t)(out->channels * out->value_bytes);

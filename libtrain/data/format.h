@@ -22,7 +22,7 @@
 #define LT_SHARD_HEADER  1024
 
 /* *tokens: how many there are. */
-int lt_format_shard(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_shard(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                     uint64_t *tokens, struct tacho_error *err);
 
 /* Fills LT_SHARD_HEADER bytes. tokens <= INT32_MAX. */
@@ -36,7 +36,7 @@ struct lt_idx {
     size_t offset;        /* of the first value */
 };
 
-int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_idx(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                   struct lt_idx *out, struct tacho_error *err);
 
 /* Raw PGM (P5) and PPM (P6) images. Values above 255 are two bytes, the high one first. */
@@ -46,12 +46,12 @@ struct lt_pnm {
     size_t offset; /* of the first value */
 };
 
-int lt_format_pnm(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+int lt_format_pnm(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                   struct lt_pnm *out, struct tacho_error *err);
 
 /* Whether a file starts as one of these does. */
-int lt_format_is_shard(const unsigned char *head, size_t n);
-int lt_format_is_idx(const unsigned char *head, size_t n);
-int lt_format_is_pnm(const unsigned char *head, size_t n);
+int lt_format_is_shard(const unsigned char *head, size_t head_bytes);
+int lt_format_is_idx(const unsigned char *head, size_t head_bytes);
+int lt_format_is_pnm(const unsigned char *head, size_t head_bytes);
 
 #endif

@@ -52,14 +52,14 @@ void lt_source_collate_features(const struct lt_source *source, const void *item
 
 uint64_t lt_source_hash(uint64_t hash, const void *data, size_t bytes)
 {
-    const char *at = data;
+    const char *cursor = data;
     for (size_t left = bytes; left > 0;) {
         uint64_t word = 0;
-        size_t n = left < sizeof word ? left : sizeof word;
-        memcpy(&word, at, n);
+        size_t part = left < sizeof word ? left : sizeof word;
+        memcpy(&word, cursor, part);
         hash = lt_random_bits(hash ^ word, bytes);
-        at += n;
-        left -= n;
+        cursor += part;
+        left -= part;
     }
     return hash;
 }

@@ -43,19 +43,20 @@ static int encoded_decode(const struct lt_source *source, uint64_t sample, const
                           void *item, struct tacho_error *err)
 {
     const struct encoded *encoded = (const struct encoded *)source;
-    const unsigned char *at = raw;
+    const unsigned char *cursor = raw;
     size_t left = encoded_bytes(source, sample), skip = encoded->marks[sample].skip,
            need = (size_t)source->t + 1, have = 0;
-    int32_t word[LT_BPE_WORD], *to = item;
+    int32_t word[LT_BPE_WORD], *tokens = item;
     while (left > 0 && have < need) {
-        size_t n = lt_bpe_word(at, left), got = lt_bpe_encode_word(encoded->bpe, at, n, word);
+        size_t length = lt_bpe_word(cursor, left),
+               got = lt_bpe_encode_word(encoded->bpe, cursor, length, word);
         size_t from = skip < got ? skip : got,
                take = got - from < need - have ? got - from : need - have;
-        memcpy(to + have, word + from, take * sizeof *to);
+        memcpy(tokens + have, word + from, take * sizeof *tokens);
         have += take;
         skip -= from;
-        at += n;
-        left -= n;
+        cursor += length;
+        left -= length;
     }
     if (have < need)
         return tacho_fail(
@@ -93,17 +94,17 @@ static int add_mark(struct encoded *encoded, struct mark mark)
     return 0;
 }
 
-static int mark_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
+static int mark_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                      struct tacho_error *err)
 {
     struct encoded *encoded = arg;
     int32_t tokens[LT_BPE_WORD];
     uint64_t t = (uint64_t)encoded->base.t,
-             end = encoded->tokens + lt_bpe_encode_word(encoded->bpe, word, n, tokens);
+             end = encoded->tokens + lt_bpe_encode_word(encoded->bpe, word, length, tokens);
     for (uint64_t next = encoded->count * t; next < end; next += t)
-        if (add_mark(encoded, (struct mark){.word = at,
+        if (add_mark(encoded, (struct mark){.word = offset,
                                             .skip = (uint8_t)(next - encoded->tokens),
-                                            .length = (uint8_t)n}))
+                                            .length = (uint8_t)length}))
             return tacho_fail(err, TACHO_ENOMEM, "give less text, or shards", "out of memory");
     encoded->tokens = end;
     return 0;

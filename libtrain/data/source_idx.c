@@ -34,11 +34,11 @@ static int idx_decode(const struct lt_source *source, uint64_t sample, const voi
                       struct tacho_error *err)
 {
     const unsigned char *from = raw;
-    float *to = item;
+    float *features = item;
     int32_t label = from[source->width];
     for (int64_t i = 0; i < source->width; i++)
-        to[i] = (float)from[i] / 255.0f;
-    memcpy(to + source->width, &label, sizeof label);
+        features[i] = (float)from[i] / 255.0f;
+    memcpy(features + source->width, &label, sizeof label);
     if (label >= source->classes) /* the file was another one when it was opened */
         return tacho_fail(err, TACHO_ECORRUPT, "do not change the data while a run reads it",
                           "label %d of sample %llu is not below %lld", (int)label,
@@ -70,13 +70,14 @@ static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *idx,
 static int count_classes(struct idx *idx, struct tacho_error *err)
 {
     unsigned char block[4096];
-    for (uint64_t at = 0; at < idx->base.samples; at += sizeof block) {
-        size_t n =
-            idx->base.samples - at < sizeof block ? (size_t)(idx->base.samples - at) : sizeof block;
-        int rc = lt_dataset_read(idx->data, idx->labels + at, block, n, err);
+    for (uint64_t first = 0; first < idx->base.samples; first += sizeof block) {
+        size_t count = idx->base.samples - first < sizeof block
+                           ? (size_t)(idx->base.samples - first)
+                           : sizeof block;
+        int rc = lt_dataset_read(idx->data, idx->labels + first, block, count, err);
         if (rc)
             return rc;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             if (block[i] >= idx->base.classes)
                 idx->base.classes = block[i] + 1;
     }

@@ -39,7 +39,7 @@ static int images_decode(const struct lt_source *source, uint64_t sample, const 
     struct lt_dataset_file file = lt_dataset_file(images->data, sample);
     struct lt_pnm pnm = {.value_bytes = 1, .highest = 255};
     const unsigned char *from = raw;
-    float *to = item;
+    float *features = item;
     if (!images->bare) {
         size_t n = file.bytes < LT_FORMAT_HEAD ? (size_t)file.bytes : LT_FORMAT_HEAD;
         int rc = lt_format_pnm(file.path, from, n, file.bytes, &pnm, err);
@@ -55,9 +55,9 @@ static int images_decode(const struct lt_source *source, uint64_t sample, const 
         from += pnm.offset;
     }
     for (int64_t i = 0; i < source->width; i++)
-        to[i] = (float)(pnm.value_bytes == 1 ? from[i] : from[2 * i] << 8 | from[2 * i + 1]) /
-                (float)pnm.highest;
-    memcpy(to + source->width, &images->label[sample], sizeof *images->label);
+        features[i] = (float)(pnm.value_bytes == 1 ? from[i] : from[2 * i] << 8 | from[2 * i + 1]) /
+                      (float)pnm.highest;
+    memcpy(features + source->width, &images->label[sample], sizeof *images->label);
     return 0;
 }
 

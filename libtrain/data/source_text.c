@@ -28,10 +28,10 @@ static int text_decode(const struct lt_source *source, uint64_t sample, const vo
                        struct tacho_error *err)
 {
     const unsigned char *from = raw;
-    int32_t *to = item;
+    int32_t *tokens = item;
     (void)sample, (void)err;
     for (size_t i = 0; i < source->raw_bytes; i++)
-        to[i] = from[i];
+        tokens[i] = from[i];
     return 0;
 }
 

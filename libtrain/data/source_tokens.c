@@ -52,17 +52,17 @@ static int tokens_decode(const struct lt_source *source, uint64_t sample, const 
                          void *item, struct tacho_error *err)
 {
     const unsigned char *from = raw;
-    int32_t *to = item;
+    int32_t *tokens = item;
     for (int64_t i = 0; i <= source->t; i++) {
-        to[i] = from[2 * i] | from[2 * i + 1] << 8;
-        if (to[i] >= source->classes) {
+        tokens[i] = from[2 * i] | from[2 * i + 1] << 8;
+        if (tokens[i] >= source->classes) {
             const struct shard *shard = find((const struct tokens *)source, sample);
             return tacho_fail(err, TACHO_ECORRUPT,
                               "the shard is of another tokenizer: choose a larger --vocab",
                               "%s: token %llu is %ld, the model has %lld words", shard->path,
                               (unsigned long long)((sample - shard->first) * (uint64_t)source->t) +
                                   (unsigned long long)i,
-                              (long)to[i], (long long)source->classes);
+                              (long)tokens[i], (long long)source->classes);
         }
     }
     return 0;
@@ -78,13 +78,13 @@ static void tokens_close(struct lt_source *source)
 static const struct lt_source_ops tokens_ops = {
     "tokens", tokens_bytes, tokens_read, tokens_decode, lt_source_collate_tokens, tokens_close};
 
-static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
+static int add_shard(struct tokens *source, size_t i, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
-    struct lt_dataset_file file = lt_dataset_file(s->data, i);
+    struct lt_dataset_file file = lt_dataset_file(source->data, i);
     size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
-    uint64_t tokens, t = (uint64_t)s->base.t;
-    int rc = lt_dataset_read(s->data, file.start, head, n, err);
+    uint64_t tokens, t = (uint64_t)source->base.t;
+    int rc = lt_dataset_read(source->data, file.start, head, n, err);
     if (rc == 0)
         rc = lt_format_shard(file.path, head, n, file.bytes, &tokens, err);
     if (rc)
@@ -93,9 +93,9 @@ static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
         return tacho_fail(err, TACHO_EFORMAT, "choose a shorter --seq, or larger shards",
                           "%s: %llu tokens are too few for one sample of %llu", file.path,
                           (unsigned long long)tokens, (unsigned long long)t + 1);
-    s->shard[s->count++] = (struct shard){
-        .first = s->base.samples, .start = file.start + LT_SHARD_HEADER, .path = file.path};
-    s->base.samples += (tokens - 1) / t;
+    source->shard[source->count++] = (struct shard){
+        .first = source->base.samples, .start = file.start + LT_SHARD_HEADER, .path = file.path};
+    source->base.samples += (tokens - 1) / t;
     return 0;
 }
 

@@ -40,17 +40,17 @@ static int workers(const struct lt_loader *loader)
 static void stage_batch(struct lt_loader *loader, uint64_t batch)
 {
     const struct lt_slot *from = lt_ring_slot(loader->ring, batch);
-    struct lt_slot *to = lt_ring_slot(loader->stage, batch);
+    struct lt_slot *target = lt_ring_slot(loader->stage, batch);
     size_t bytes = lt_ring_slot_bytes(loader->ring);
-    to->code = from->code;
-    to->error = from->error;
+    target->code = from->code;
+    target->error = from->error;
     if (from->code)
         return;
     lt_trace_begin(loader->trace, LT_RANGE_PIN, bytes, (uint64_t)loader->config.b);
     if (from->rows.tokens)
-        memcpy(to->rows.tokens, from->rows.tokens, bytes);
+        memcpy(target->rows.tokens, from->rows.tokens, bytes);
     else
-        memcpy(to->rows.features, from->rows.features, bytes);
+        memcpy(target->rows.features, from->rows.features, bytes);
     lt_trace_end(loader->trace);
 }
 
@@ -61,14 +61,14 @@ static void *pin_thread(void *arg)
     lt_trace_thread(loader->trace, "pin-0");
     while (lt_ring_claim(loader->stage, &batch, NULL)) {
         struct tacho_error err = {0};
-        struct lt_slot *to = lt_ring_slot(loader->stage, batch);
+        struct lt_slot *slot = lt_ring_slot(loader->stage, batch);
         int rc = lt_ring_take(loader->ring, batch, lt_crew_check, loader->crew, NULL, &err);
         if (rc == 0) {
             stage_batch(loader, batch);
             lt_ring_release(loader->ring, batch + 1);
         } else {
-            to->code = rc;
-            to->error = err;
+            slot->code = rc;
+            slot->error = err;
         }
         lt_ring_publish(loader->stage, batch);
         if (rc)
@@ -226,11 +226,11 @@ uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_con
     const struct lt_loader_options *loader_options = &config->options;
     const struct lt_source *source = part->source;
     uint64_t row = (uint64_t)(source->t ? 2 * source->t : source->width + 1) * 4,
-             b = (uint64_t)config->b;
+             batch = (uint64_t)config->b;
     uint64_t benches = !loader_options->workers ? 1
                        : loader_options->kind == LT_WORKERS_PROCESSES
                            ? 0
                            : (uint64_t)loader_options->workers;
-    return b * (row * (uint64_t)(slots(loader_options) + (loader_options->pin ? STAGED : 0)) +
-                benches * (source->raw_bytes + source->item_bytes));
+    return batch * (row * (uint64_t)(slots(loader_options) + (loader_options->pin ? STAGED : 0)) +
+                    benches * (source->raw_bytes + source->item_bytes));
 }

@@ -49,11 +49,11 @@ struct lt_crew {
 static uint64_t sample_at(const struct lt_crew *crew, uint64_t batch, int64_t row)
 {
     const struct lt_loader_config *loader_config = &crew->config;
-    uint64_t n = loader_config->position +
-                 (batch * (uint64_t)loader_config->ranks + (uint64_t)loader_config->rank) *
-                     (uint64_t)loader_config->b +
-                 (uint64_t)row;
-    uint64_t epoch = n / crew->part.samples, i = n % crew->part.samples;
+    uint64_t number = loader_config->position +
+                      (batch * (uint64_t)loader_config->ranks + (uint64_t)loader_config->rank) *
+                          (uint64_t)loader_config->b +
+                      (uint64_t)row;
+    uint64_t epoch = number / crew->part.samples, i = number % crew->part.samples;
     if (!loader_config->options.in_order)
         i = lt_random_permute(lt_random_bits(loader_config->seed, epoch), i, crew->part.samples);
     return crew->part.first + i;
@@ -276,18 +276,18 @@ int lt_crew_create(struct lt_crew **out, const struct lt_part *part,
                    const struct lt_loader_config *config, struct lt_ring *ring,
                    struct lt_trace *trace)
 {
-    int n = config->options.workers ? config->options.workers : 1;
-    struct lt_crew *crew = calloc(1, sizeof *crew + (size_t)n * sizeof *crew->bench);
+    int benches = config->options.workers ? config->options.workers : 1;
+    struct lt_crew *crew = calloc(1, sizeof *crew + (size_t)benches * sizeof *crew->bench);
     if (!crew)
         return TACHO_ENOMEM;
     crew->part = *part;
     crew->config = *config;
     crew->ring = ring;
     crew->trace = trace;
-    crew->benches = n;
+    crew->benches = benches;
     lt_memory_add(LT_MEMORY_LOADER, bench_bytes(crew));
     crew->lane_bytes = is_processes(crew) ? lt_trace_lane_bytes(trace) : 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < benches; i++) {
         crew->bench[i] =
             (struct bench){.crew = crew,
                            .number = i,

@@ -46,12 +46,12 @@ static void wait_for(_Atomic uint32_t *counter, uint32_t seen, const struct time
 
 static struct timespec later(int64_t ns)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ns += ts.tv_nsec;
-    ts.tv_sec += ns / 1000000000;
-    ts.tv_nsec = ns % 1000000000;
-    return ts;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    ns += time.tv_nsec;
+    time.tv_sec += ns / 1000000000;
+    time.tv_nsec = ns % 1000000000;
+    return time;
 }
 
 /* A worker that dies between two batches leaves no gap: the taker asks now and then even if it need
@@ -59,8 +59,8 @@ static struct timespec later(int64_t ns)
 static int check_now_and_then(struct lt_ring *ring, lt_ring_check *check, void *arg,
                               struct tacho_error *err)
 {
-    struct timespec ts = later(0);
-    int64_t now = ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+    struct timespec time = later(0);
+    int64_t now = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
     if (!check || now - ring->checked < CHECK_NS)
         return 0;
     ring->checked = now;
@@ -103,40 +103,41 @@ static size_t padded(size_t bytes)
 
 static int lock_init(pthread_mutex_t *mutex)
 {
-    pthread_mutexattr_t a;
-    pthread_mutexattr_init(&a);
-    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
-    int rc = pthread_mutex_init(mutex, &a);
-    pthread_mutexattr_destroy(&a);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    int rc = pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     return rc;
 }
 
 int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t b, int slots,
                    size_t extra)
 {
-    size_t rows = (size_t)b, n = (size_t)slots;
+    size_t rows = (size_t)b, count = (size_t)slots;
     size_t tokens = padded(rows * (size_t)source->t * sizeof(int32_t));
     size_t features = padded(rows * (size_t)source->width * sizeof(float));
     size_t targets = padded(rows * (size_t)(source->t ? source->t : 1) * sizeof(int32_t));
     size_t slot = tokens + features + targets,
-           head = padded(sizeof(struct lt_ring) + n * sizeof(struct lt_slot));
-    if (slot > (SIZE_MAX / 2 - head - extra) / n)
+           head = padded(sizeof(struct lt_ring) + count * sizeof(struct lt_slot));
+    if (slot > (SIZE_MAX / 2 - head - extra) / count)
         return TACHO_ENOMEM;
-    size_t bytes = head + n * slot + extra;
+    size_t bytes = head + count * slot + extra;
     struct lt_ring *ring =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (ring == MAP_FAILED)
         return TACHO_ENOMEM;
-    char *at = (char *)ring + head;
+    char *arrays = (char *)ring + head;
     ring->slots = slots;
     ring->slot_bytes = slot;
     ring->bytes = bytes;
-    for (size_t i = 0; i < n; i++, at += slot)
-        ring->slot[i].rows = (struct lt_rows){.tokens = source->t ? (void *)at : NULL,
-                                              .features = source->t ? NULL : (void *)(at + tokens),
-                                              .targets = (void *)(at + tokens + features)};
-    ring->extra = at;
+    for (size_t i = 0; i < count; i++, arrays += slot)
+        ring->slot[i].rows =
+            (struct lt_rows){.tokens = source->t ? (void *)arrays : NULL,
+                             .features = source->t ? NULL : (void *)(arrays + tokens),
+                             .targets = (void *)(arrays + tokens + features)};
+    ring->extra = arrays;
     if (lock_init(&ring->lock)) {
         munmap(ring, bytes);
         return TACHO_ENOMEM;

@@ -133,41 +133,42 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
 /* The caller's context with the type that the model's memory was made for. */
 static struct lt_context own_context(const struct gpt2 *model, const struct lt_context *context)
 {
-    struct lt_context x = *context;
-    x.dtype = model->mode.dtype;
-    return x;
+    struct lt_context own = *context;
+    own.dtype = model->mode.dtype;
+    return own;
 }
 
 static double gpt2_forward(struct lt_model *model, const struct lt_context *context,
                            const struct lt_batch *batch, int parts)
 {
-    struct gpt2 *g = (struct gpt2 *)model;
-    struct lt_context own = own_context(g, context), *x = &own;
-    const struct parameters *parameters = &g->value;
-    const struct activations *activations = &g->act;
-    int64_t n = model->b * model->t, c = g->config.channels, l = g->config.layers, v = model->vocab;
+    struct gpt2 *gpt2 = (struct gpt2 *)model;
+    struct lt_context own = own_context(gpt2, context), *x = &own;
+    const struct parameters *parameters = &gpt2->value;
+    const struct activations *activations = &gpt2->act;
+    int64_t n = model->b * model->t, c = gpt2->config.channels, l = gpt2->config.layers,
+            v = model->vocab;
     lt_op(x, LT_OP_EMBEDDING_FORWARD,
           &(union lt_args){.embedding_forward = {.out = activations->stream,
-                                                 .word = weight(g, parameters->word, 0),
-                                                 .position = weight(g, parameters->position, 0),
+                                                 .word = weight(gpt2, parameters->word, 0),
+                                                 .position = weight(gpt2, parameters->position, 0),
                                                  .tokens = batch->tokens,
                                                  .b = model->b,
                                                  .t = model->t,
                                                  .c = c,
                                                  .v = v}});
     for (int64_t i = 0; i < l; i++)
-        block_forward(g, x, i);
+        block_forward(gpt2, x, i);
     layernorm(x, (struct lt_layernorm){.out = activations->final,
                                        .mean = activations->final_mean,
                                        .rstd = activations->final_rstd,
-                                       .in = at(g, activations->stream, l * n * c),
+                                       .in = at(gpt2, activations->stream, l * n * c),
                                        .weight = parameters->final_weight,
                                        .bias = parameters->final_bias,
                                        .rows = n,
                                        .c = c});
     matmul(x, (struct lt_matmul){.out = activations->logits,
                                  .in = activations->final,
-                                 .weight = weight(g, parameters->word, 0),
+                                 .weight = weight(gpt2, parameters->word, 0),
                                  .rows = n,
                                  .n = v,
                                  .k = c});
@@ -318,32 +319,33 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
 static void gpt2_backward(struct lt_model *model, const struct lt_context *context,
                           const struct lt_batch *batch, int first)
 {
-    struct gpt2 *g = (struct gpt2 *)model;
-    struct lt_context own = own_context(g, context), *x = &own;
-    const struct parameters *p = &g->value, *d = &g->grad;
-    const struct activations *activations = &g->act;
-    int64_t n = model->b * model->t, c = g->config.channels, l = g->config.layers, v = model->vocab;
+    struct gpt2 *gpt2 = (struct gpt2 *)model;
+    struct lt_context own = own_context(gpt2, context), *x = &own;
+    const struct parameters *p = &gpt2->value, *d = &gpt2->grad;
+    const struct activations *activations = &gpt2->act;
+    int64_t n = model->b * model->t, c = gpt2->config.channels, l = gpt2->config.layers,
+            v = model->vocab;
     if (first) {
-        zero(x, d->position, g->config.positions * c);
+        zero(x, d->position, gpt2->config.positions * c);
         zero(x, d->ln1_weight, (int64_t)(model->parameters.count - model->parameters.decayed));
     }
-    zero(x, activations->dstream, words(g, n * c));
+    zero(x, activations->dstream, words(gpt2, n * c));
     lt_op(x, LT_OP_MATMUL_BACKWARD,
           &(union lt_args){.matmul_backward = {.din = activations->dbranch,
                                                .dweight = d->word,
                                                .dout = activations->logits,
                                                .in = activations->final,
-                                               .weight = weight(g, p->word, 0),
+                                               .weight = weight(gpt2, p->word, 0),
                                                .rows = n,
                                                .n = v,
                                                .k = c,
                                                .accumulate = !first}});
-    layernorm_backward(g, x,
+    layernorm_backward(gpt2, x,
                        (struct lt_layernorm){.din = activations->dstream,
                                              .dweight = d->final_weight,
                                              .dbias = d->final_bias,
                                              .dout = activations->dbranch,
-                                             .in = at(g, activations->stream, l * n * c),
+                                             .in = at(gpt2, activations->stream, l * n * c),
                                              .weight = p->final_weight,
                                              .mean = activations->final_mean,
                                              .rstd = activations->final_rstd,
@@ -351,8 +353,8 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
                                              .c = c});
     for (int64_t i = l - 1; i >= 0; i--) {
         if (i < l - 1)
-            block_again(g, x, i);
-        block_backward(g, x, i, !first);
+            block_again(gpt2, x, i);
+        block_backward(gpt2, x, i, !first);
     }
     lt_op(x, LT_OP_EMBEDDING_BACKWARD,
           &(union lt_args){.embedding_backward = {.dout = activations->dstream,
@@ -363,7 +365,7 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
                                                   .t = model->t,
                                                   .c = c,
                                                   .v = v}});
-    lt_model_ready(model, x, d->position, (size_t)(g->config.positions * c));
+    lt_model_ready(model, x, d->position, (size_t)(gpt2->config.positions * c));
     lt_model_ready(
         model, x, d->word,
         (size_t)(v * c)); /* the LM head's product and the look-up have both added to it */
@@ -371,13 +373,13 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
 
 static void gpt2_destroy(struct lt_model *model)
 {
-    struct gpt2 *g = (struct gpt2 *)model;
-    lt_arena_destroy(&g->value_arena);
-    lt_arena_destroy(&g->grad_arena);
-    lt_arena_destroy(&g->shadow_arena);
-    lt_arena_destroy(&g->activation_arena);
-    lt_arena_destroy(&g->workspace_arena);
-    free(g);
+    struct gpt2 *gpt2 = (struct gpt2 *)model;
+    lt_arena_destroy(&gpt2->value_arena);
+    lt_arena_destroy(&gpt2->grad_arena);
+    lt_arena_destroy(&gpt2->shadow_arena);
+    lt_arena_destroy(&gpt2->activation_arena);
+    lt_arena_destroy(&gpt2->workspace_arena);
+    free(gpt2);
 }
 
 const struct lt_model_ops lt_gpt2_ops = {

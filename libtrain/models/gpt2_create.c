@@ -43,15 +43,15 @@ static int check(const struct lt_gpt2_config *gpt2_config, int64_t b, int64_t t,
     return 0;
 }
 
-static void fill(float *x, int64_t count, float deviation, float constant, uint64_t key)
+static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key)
 {
     if (deviation > 0) {
-        lt_random_fill(x, count, deviation, key);
+        lt_random_fill(values, count, deviation, key);
         return;
     }
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
-        x[i] = constant;
+        values[i] = constant;
 }
 
 static void initialise(struct gpt2 *model, uint64_t seed)

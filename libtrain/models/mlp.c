@@ -79,20 +79,20 @@ static struct lt_matmul layer_args(const struct mlp *model, int64_t i, const flo
 /* The caller's context with the type that the model's memory was made for. */
 static struct lt_context own_context(const struct lt_context *context)
 {
-    struct lt_context x = *context;
-    x.dtype = LT_DTYPE_FP32;
-    return x;
+    struct lt_context own = *context;
+    own.dtype = LT_DTYPE_FP32;
+    return own;
 }
 
 static double mlp_forward(struct lt_model *model, const struct lt_context *context,
                           const struct lt_batch *batch, int parts)
 {
-    struct mlp *m = (struct mlp *)model;
+    struct mlp *mlp = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
-    const struct activations *activations = &m->act;
-    int64_t b = model->b, width = b * m->config.hidden, layers = m->config.layers;
+    const struct activations *activations = &mlp->act;
+    int64_t b = model->b, width = b * mlp->config.hidden, layers = mlp->config.layers;
     for (int64_t i = 0; i <= layers; i++) {
-        struct lt_matmul args = layer_args(m, i, batch->features);
+        struct lt_matmul args = layer_args(mlp, i, batch->features);
         args.out = i < layers ? activations->linear + i * width : activations->logits;
         lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
         if (i < layers)
@@ -106,7 +106,7 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
                                           .losses = activations->losses,
                                           .targets = batch->targets,
                                           .rows = b,
-                                          .v = m->config.classes,
+                                          .v = mlp->config.classes,
                                           .scale = 1.0f / (float)(b * parts),
                                           .backward = !x->evaluation}});
     double sum = 0;
@@ -118,17 +118,17 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
 static void mlp_backward(struct lt_model *model, const struct lt_context *context,
                          const struct lt_batch *batch, int first)
 {
-    struct mlp *m = (struct mlp *)model;
+    struct mlp *mlp = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
-    const struct activations *activations = &m->act;
-    int64_t width = model->b * m->config.hidden, layers = m->config.layers;
+    const struct activations *activations = &mlp->act;
+    int64_t width = model->b * mlp->config.hidden, layers = mlp->config.layers;
     float *dout = activations->logits, *din = activations->below, *spare = activations->above;
     for (int64_t i = layers; i >= 0; i--) {
-        struct lt_matmul args = layer_args(m, i, batch->features);
+        struct lt_matmul args = layer_args(mlp, i, batch->features);
         args.dout = dout;
         args.din = i > 0 ? din : NULL;
-        args.dweight = layer_weight(m, &m->grad, i);
-        args.dbias = layer_bias(m, &m->grad, i);
+        args.dweight = layer_weight(mlp, &mlp->grad, i);
+        args.dbias = layer_bias(mlp, &mlp->grad, i);
         args.accumulate = !first;
         lt_op(x, LT_OP_MATMUL_BACKWARD, &(union lt_args){.matmul_backward = args});
         lt_model_ready(model, x, args.dweight, (size_t)(args.n * args.k));
@@ -148,12 +148,12 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
 
 static int64_t mlp_correct(const struct lt_model *model, const struct lt_batch *batch)
 {
-    const struct mlp *m = (const struct mlp *)model;
-    int64_t k = m->config.classes, correct = 0;
+    const struct mlp *mlp = (const struct mlp *)model;
+    int64_t classes = mlp->config.classes, correct = 0;
     for (int64_t i = 0; i < model->b; i++) {
-        const float *logits = m->act.logits + i * k;
+        const float *logits = mlp->act.logits + i * classes;
         int64_t best = 0;
-        for (int64_t j = 1; j < k; j++)
+        for (int64_t j = 1; j < classes; j++)
             if (logits[j] > logits[best])
                 best = j;
         correct += best == batch->targets[i];
@@ -165,11 +165,11 @@ static int64_t mlp_correct(const struct lt_model *model, const struct lt_batch *
 
 static void mlp_destroy(struct lt_model *model)
 {
-    struct mlp *m = (struct mlp *)model;
-    lt_arena_destroy(&m->value_arena);
-    lt_arena_destroy(&m->grad_arena);
-    lt_arena_destroy(&m->activation_arena);
-    free(m);
+    struct mlp *mlp = (struct mlp *)model;
+    lt_arena_destroy(&mlp->value_arena);
+    lt_arena_destroy(&mlp->grad_arena);
+    lt_arena_destroy(&mlp->activation_arena);
+    free(mlp);
 }
 
 static const struct lt_model_ops mlp_ops = {.name = "mlp",

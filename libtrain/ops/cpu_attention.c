@@ -6,9 +6,9 @@
 #include "libtrain/ops/vector.h"
 
 /* Floats up to the next cache line. */
-static int64_t rounded(int64_t n)
+static int64_t rounded(int64_t count)
 {
-    return (n + 15) / 16 * 16;
+    return (count + 15) / 16 * 16;
 }
 
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t)

@@ -21,24 +21,24 @@ void lt_cpu_norm(const union lt_args *args)
     const struct lt_norm *norm = &args->norm;
     int64_t blocks = (int64_t)lt_norm_partials(norm->count);
 #pragma omp parallel for schedule(static)
-    for (int64_t b = 0; b < blocks; b++) {
-        const float *x = norm->x + b * LT_NORM_BLOCK;
-        int64_t n = lt_min64(LT_NORM_BLOCK, norm->count - b * LT_NORM_BLOCK);
+    for (int64_t index = 0; index < blocks; index++) {
+        const float *x = norm->x + index * LT_NORM_BLOCK;
+        int64_t count = lt_min64(LT_NORM_BLOCK, norm->count - index * LT_NORM_BLOCK);
         double block = 0;
-        for (int64_t i = 0; i < n;
+        for (int64_t i = 0; i < count;
              i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
-            int64_t end = lt_min64(i + 1024, n);
+            int64_t end = lt_min64(i + 1024, count);
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t j = i; j < end; j++)
                 sum += x[j] * x[j];
             block += (double)sum;
         }
-        norm->partial[b] = block;
+        norm->partial[index] = block;
     }
     double sum = 0;
-    for (int64_t b = 0; b < blocks; b++)
-        sum += norm->partial[b];
+    for (int64_t i = 0; i < blocks; i++)
+        sum += norm->partial[i];
     *norm->sum = sum;
 }
 
@@ -61,9 +61,9 @@ void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count)
 }
 
 /* Where a block [at, end) stops to decay. */
-static int64_t split_of(int64_t at, int64_t end, int64_t decayed)
+static int64_t split_of(int64_t first, int64_t end, int64_t decayed)
 {
-    return decayed < at ? at : lt_min64(decayed, end);
+    return decayed < first ? first : lt_min64(decayed, end);
 }
 
 static void adamw_range(const struct lt_adamw *adamw, int64_t from, int64_t to, float weight_decay)
@@ -96,13 +96,13 @@ void lt_cpu_adamw(const union lt_args *args)
     }
 }
 
-static void momentum_range(const struct lt_momentum *a, int64_t from, int64_t to,
+static void momentum_range(const struct lt_momentum *momentum_args, int64_t from, int64_t to,
                            float weight_decay)
 {
-    float *restrict param = a->param, *restrict us = a->velocity;
-    const float *restrict grad = a->grad;
-    float momentum = a->momentum, scale = a->grad_scale, lr = a->lr,
-          shrink = 1.0f - a->lr * weight_decay;
+    float *restrict param = momentum_args->param, *restrict us = momentum_args->velocity;
+    const float *restrict grad = momentum_args->grad;
+    float momentum = momentum_args->momentum, scale = momentum_args->grad_scale,
+          lr = momentum_args->lr, shrink = 1.0f - momentum_args->lr * weight_decay;
 #pragma omp simd
     for (int64_t i = from; i < to; i++) {
         float u = lt_fma(momentum, us[i], grad[i] * scale);

@@ -20,18 +20,18 @@ static struct lt_matrix whole(struct lt_matrix matrix, int64_t rows, int64_t col
     return matrix;
 }
 
-static float load(const void *x, int64_t i, enum lt_dtype dtype)
+static float load(const void *values, int64_t i, enum lt_dtype dtype)
 {
-    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)x)[i])
-                                  : ((const lt_fp32 *)x)[i];
+    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)values)[i])
+                                  : ((const lt_fp32 *)values)[i];
 }
 
-static void store(void *x, int64_t i, enum lt_dtype dtype, float value)
+static void store(void *values, int64_t i, enum lt_dtype dtype, float value)
 {
     if (dtype == LT_DTYPE_BF16)
-        ((lt_bf16 *)x)[i] = lt_bf16_round(value);
+        ((lt_bf16 *)values)[i] = lt_bf16_round(value);
     else
-        ((lt_fp32 *)x)[i] = value;
+        ((lt_fp32 *)values)[i] = value;
 }
 
 /* One row of c in plain C. */
@@ -39,9 +39,9 @@ static void plain_row(const struct lt_product *product, int64_t i)
 {
     for (int64_t j = 0; j < product->n; j++) {
         float sum = 0;
-        for (int64_t q = 0; q < product->k; q++)
-            sum += load(product->a.at, i * product->a.row + q * product->a.column, product->in) *
-                   load(product->b.at, q * product->b.row + j * product->b.column, product->in);
+        for (int64_t k = 0; k < product->k; k++)
+            sum += load(product->a.at, i * product->a.row + k * product->a.column, product->in) *
+                   load(product->b.at, k * product->b.row + j * product->b.column, product->in);
         sum += product->bias ? product->bias[j] : 0.0f;
         sum += product->add ? load(product->c, i * product->c_row + j, product->out) : 0.0f;
         store(product->c, i * product->c_row + j, product->out, sum);
@@ -57,11 +57,11 @@ static void plain(const struct lt_product *product)
 
 void lt_gemm(const struct lt_product *product)
 {
-    struct lt_product p = *product;
-    p.a = whole(p.a, p.m, p.k);
-    p.b = whole(p.b, p.k, p.n);
-    if (lt_gemm_library_run(&p))
-        plain(&p);
+    struct lt_product whole_product = *product;
+    whole_product.a = whole(whole_product.a, whole_product.m, whole_product.k);
+    whole_product.b = whole(whole_product.b, whole_product.k, whole_product.n);
+    if (lt_gemm_library_run(&whole_product))
+        plain(&whole_product);
 }
 
 int lt_gemm_fast(enum lt_dtype dtype)

@@ -15,14 +15,15 @@ static void add_bias(const struct lt_product *product)
 
 int lt_gemm_library_run(const struct lt_product *product)
 {
-    int ta = product->a.column != 1, tb = product->b.column != 1;
+    int a_turned = product->a.column != 1, b_turned = product->b.column != 1;
     if (product->in != LT_DTYPE_FP32 || product->out != LT_DTYPE_FP32)
         return -1;
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
-                (blasint)product->m, (blasint)product->n, (blasint)product->k, 1.0f, product->a.at,
-                (blasint)(ta ? product->a.column : product->a.row), product->b.at,
-                (blasint)(tb ? product->b.column : product->b.row), product->add ? 1.0f : 0.0f,
-                product->c, (blasint)product->c_row);
+    cblas_sgemm(CblasRowMajor, a_turned ? CblasTrans : CblasNoTrans,
+                b_turned ? CblasTrans : CblasNoTrans, (blasint)product->m, (blasint)product->n,
+                (blasint)product->k, 1.0f, product->a.at,
+                (blasint)(a_turned ? product->a.column : product->a.row), product->b.at,
+                (blasint)(b_turned ? product->b.column : product->b.row),
+                product->add ? 1.0f : 0.0f, product->c, (blasint)product->c_row);
     if (product->bias)
         add_bias(product);
     return 0;

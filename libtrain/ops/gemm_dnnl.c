@@ -56,26 +56,26 @@ typedef const dnnl_memory_desc_t *described;
 #define DESCRIBED(d) (&(d))
 #endif
 
-static int describe(description *d, int64_t rows, int64_t columns, int64_t row, int64_t column,
+static int describe(description *out, int64_t rows, int64_t columns, int64_t row, int64_t column,
                     enum lt_dtype dtype)
 {
     dnnl_dims_t shape = {rows, columns}, strides = {row, column};
     dnnl_data_type_t type = dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_memory_desc_create_with_strides(d, 2, shape, type, strides) != dnnl_success;
+    return dnnl_memory_desc_create_with_strides(out, 2, shape, type, strides) != dnnl_success;
 #else
-    return dnnl_memory_desc_init_by_strides(d, 2, shape, type, strides) != dnnl_success;
+    return dnnl_memory_desc_init_by_strides(out, 2, shape, type, strides) != dnnl_success;
 #endif
 }
 
-static void forget(description *d, int count)
+static void forget(description *operands, int count)
 {
 #if DNNL_VERSION_MAJOR >= 3
     for (int i = 0; i < count; i++)
-        if (d[i])
-            dnnl_memory_desc_destroy(d[i]);
+        if (operands[i])
+            dnnl_memory_desc_destroy(operands[i]);
 #else
-    (void)d;
+    (void)operands;
     (void)count;
 #endif
 }
@@ -89,16 +89,17 @@ static int add_to_destination(dnnl_post_ops_t ops)
 #endif
 }
 
-static int plan_primitive(dnnl_primitive_desc_t *out, description *d, int bias,
+static int plan_primitive(dnnl_primitive_desc_t *out, description *operands, int bias,
                           dnnl_primitive_attr_t attributes)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_matmul_primitive_desc_create(out, engine, d[A], d[B], bias ? d[BIAS] : NULL, d[C],
+    return dnnl_matmul_primitive_desc_create(out, engine, operands[A], operands[B],
+                                             bias ? operands[BIAS] : NULL, operands[C],
                                              attributes) != dnnl_success;
 #else
     dnnl_matmul_desc_t operation;
-    return dnnl_matmul_desc_init(&operation, &d[A], &d[B], bias ? &d[BIAS] : NULL, &d[C]) !=
-               dnnl_success ||
+    return dnnl_matmul_desc_init(&operation, &operands[A], &operands[B],
+                                 bias ? &operands[BIAS] : NULL, &operands[C]) != dnnl_success ||
            dnnl_primitive_desc_create(out, &operation, attributes, engine, NULL) != dnnl_success;
 #endif
 }
@@ -158,27 +159,27 @@ static struct table *own_table(void)
     return table;
 }
 
-static int make_memory(struct plan *plan, description *d)
+static int make_memory(struct plan *plan, description *operands)
 {
     for (int i = 0; i < OPERANDS; i++)
         if ((i != BIAS || plan->key.bias) &&
-            dnnl_memory_create(&plan->memory[i], DESCRIBED(d[i]), engine, DNNL_MEMORY_NONE) !=
-                dnnl_success)
+            dnnl_memory_create(&plan->memory[i], DESCRIBED(operands[i]), engine,
+                               DNNL_MEMORY_NONE) != dnnl_success)
             return -1;
     return 0;
 }
 
-static int make_primitive(struct plan *plan, description *d)
+static int make_primitive(struct plan *plan, description *operands)
 {
     const struct key *key = &plan->key;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t ops = NULL;
     dnnl_primitive_desc_t planned = NULL;
     int rc = -1;
-    if (describe(&d[A], key->m, key->k, key->a_row, key->a_column, (enum lt_dtype)key->in) ||
-        describe(&d[B], key->k, key->n, key->b_row, key->b_column, (enum lt_dtype)key->in) ||
-        describe(&d[C], key->m, key->n, key->c_row, 1, (enum lt_dtype)key->out) ||
-        (key->bias && describe(&d[BIAS], 1, key->n, key->n, 1, LT_DTYPE_FP32)))
+    if (describe(&operands[A], key->m, key->k, key->a_row, key->a_column, (enum lt_dtype)key->in) ||
+        describe(&operands[B], key->k, key->n, key->b_row, key->b_column, (enum lt_dtype)key->in) ||
+        describe(&operands[C], key->m, key->n, key->c_row, 1, (enum lt_dtype)key->out) ||
+        (key->bias && describe(&operands[BIAS], 1, key->n, key->n, 1, LT_DTYPE_FP32)))
         return -1;
     if (dnnl_primitive_attr_create(&attributes) != dnnl_success ||
         dnnl_post_ops_create(&ops) != dnnl_success)
@@ -186,10 +187,10 @@ static int make_primitive(struct plan *plan, description *d)
     if (key->add && (add_to_destination(ops) ||
                      dnnl_primitive_attr_set_post_ops(attributes, ops) != dnnl_success))
         goto out;
-    if (plan_primitive(&planned, d, key->bias != 0, attributes))
+    if (plan_primitive(&planned, operands, key->bias != 0, attributes))
         goto out;
     if (dnnl_primitive_create(&plan->primitive, planned) == dnnl_success)
-        rc = make_memory(plan, d);
+        rc = make_memory(plan, operands);
 out:
     dnnl_primitive_desc_destroy(planned);
     dnnl_post_ops_destroy(ops);
@@ -199,18 +200,18 @@ out:
 
 static void make_plan(struct plan *plan)
 {
-    description d[OPERANDS];
-    memset(d, 0, sizeof d);
+    description operands[OPERANDS];
+    memset(operands, 0, sizeof operands);
     int threads = omp_get_max_threads();
     /* The library divides work among as many threads as there may be when a primitive is made.
      * Within a parallel region it has one, which it must be told. */
     if (plan->key.alone > 0)
         omp_set_num_threads(1);
-    if (make_primitive(plan, d))
+    if (make_primitive(plan, operands))
         drop_plan(plan);
     if (plan->key.alone > 0)
         omp_set_num_threads(threads);
-    forget(d, OPERANDS);
+    forget(operands, OPERANDS);
 }
 
 static struct plan *find(struct table *table, const struct key *key)
@@ -251,9 +252,9 @@ static struct key key_of(const struct lt_product *product)
 }
 
 /* Addresses go in without const: the library has one type for what it reads and what it writes. */
-static int put(struct plan *plan, int operand, const void *at)
+static int put(struct plan *plan, int operand, const void *address)
 {
-    return dnnl_memory_set_data_handle(plan->memory[operand], (void *)(uintptr_t)at) !=
+    return dnnl_memory_set_data_handle(plan->memory[operand], (void *)(uintptr_t)address) !=
            dnnl_success;
 }
 
@@ -302,10 +303,10 @@ static int run_pieces(const struct lt_product *whole)
 {
     struct lt_product product = *whole;
     size_t in = lt_dtype_bytes(product.in), out = lt_dtype_bytes(product.out);
-    for (int64_t at = 0; at < whole->m; at += PIECE) {
-        product.m = whole->m - at < PIECE ? whole->m - at : PIECE;
-        product.a.at = (const char *)whole->a.at + (size_t)(at * product.a.row) * in;
-        product.c = (char *)whole->c + (size_t)(at * product.c_row) * out;
+    for (int64_t first = 0; first < whole->m; first += PIECE) {
+        product.m = whole->m - first < PIECE ? whole->m - first : PIECE;
+        product.a.at = (const char *)whole->a.at + (size_t)(first * product.a.row) * in;
+        product.c = (char *)whole->c + (size_t)(first * product.c_row) * out;
         if (run_primitive(&product))
             return -1;
     }
@@ -341,8 +342,8 @@ int lt_gemm_library_has(enum lt_dtype dtype)
 const char *lt_gemm_library(void)
 {
     static char text[32];
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
     return text;
 }
 #endif

@@ -11,9 +11,9 @@
 #include "libtrain/ops/kernels.h"
 #include "tacho_nvtx.h"
 
-static uint64_t u(int64_t n)
+static uint64_t u(int64_t count)
 {
-    return (uint64_t)n;
+    return (uint64_t)count;
 }
 
 /* Traffic: tensors of the context's type (activations, their gradients, weights that products
@@ -124,21 +124,21 @@ static void attention(struct tacho_work *tacho_work, const struct lt_attention *
 void lt_cost_attention_forward(const struct lt_context *context, const union lt_args *args,
                                struct tacho_work *work)
 {
-    const struct lt_attention *a = &args->attention_forward;
-    uint64_t n = u(a->b * a->t * a->c);
+    const struct lt_attention *heads = &args->attention_forward;
+    uint64_t n = u(heads->b * heads->t * heads->c);
     work_of(work, context, 0, (struct traffic){3 * n, 0},
-            (struct traffic){n, u(a->b * a->h * a->t)});
-    attention(work, a, context, 2, 2); /* QK', PV */
+            (struct traffic){n, u(heads->b * heads->h * heads->t)});
+    attention(work, heads, context, 2, 2); /* QK', PV */
 }
 
 void lt_cost_attention_backward(const struct lt_context *context, const union lt_args *args,
                                 struct tacho_work *work)
 {
-    const struct lt_attention *a = &args->attention_backward;
-    uint64_t n = u(a->b * a->t * a->c);
-    work_of(work, context, 0, (struct traffic){5 * n, u(a->b * a->h * a->t)},
+    const struct lt_attention *heads = &args->attention_backward;
+    uint64_t n = u(heads->b * heads->t * heads->c);
+    work_of(work, context, 0, (struct traffic){5 * n, u(heads->b * heads->h * heads->t)},
             (struct traffic){3 * n, 0});
-    attention(work, a, context, 5, 4); /* dV, dP, dQ, dK, and QK' once more */
+    attention(work, heads, context, 5, 4); /* dV, dP, dQ, dK, and QK' once more */
 }
 
 void lt_cost_gelu_forward(const struct lt_context *context, const union lt_args *args,

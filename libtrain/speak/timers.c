@@ -59,9 +59,9 @@ static _Thread_local struct {
 
 int64_t lt_timers_now(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
 int lt_timers_create(struct lt_timers **out, const char *const *names, int count)
@@ -162,11 +162,11 @@ size_t lt_timers_lane_bytes(const struct lt_timers *timers)
     return sizeof(struct lane) + (size_t)timers->name_count * sizeof(struct total);
 }
 
-void lt_timers_save(struct lt_timers *timers, void *to)
+void lt_timers_save(struct lt_timers *timers, void *target)
 {
     const struct lane *lane = lane_of(timers);
     if (lane)
-        memcpy(to, lane, lt_timers_lane_bytes(timers));
+        memcpy(target, lane, lt_timers_lane_bytes(timers));
 }
 
 void lt_timers_add(struct lt_timers *timers, const void *from)
@@ -241,8 +241,8 @@ static void write_step(FILE *file, const struct lt_timers_step *timers_step, con
 {
     fprintf(file, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, timers_step->index,
             timers_step->wall_ns);
-    for (int c = 0; c < LT_CLASS_COUNT; c++)
-        fprintf(file, ",\"%s_ns\":%" PRId64, class_names[c], timers_step->class_ns[c]);
+    for (int i = 0; i < LT_CLASS_COUNT; i++)
+        fprintf(file, ",\"%s_ns\":%" PRId64, class_names[i], timers_step->class_ns[i]);
     fprintf(file,
             ",\"ops\":%" PRIu64 ",\"flops\":%" PRIu64 ",\"model_flops\":%" PRIu64
             ",\"palm_flops\":%" PRIu64,

@@ -29,7 +29,7 @@ void lt_timers_count(struct lt_timers *timers);
 /* lt_trace_forked and the others of trace.h. */
 void lt_timers_forked(struct lt_timers *timers);
 size_t lt_timers_lane_bytes(const struct lt_timers *timers);
-void lt_timers_save(struct lt_timers *timers, void *to);
+void lt_timers_save(struct lt_timers *timers, void *target);
 void lt_timers_add(struct lt_timers *timers, const void *from);
 
 const struct lt_timers_step *lt_timers_steps(const struct lt_timers *timers, size_t *count);

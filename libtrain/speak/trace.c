@@ -119,10 +119,10 @@ size_t lt_trace_lane_bytes(const struct lt_trace *trace)
     return trace && trace->timers ? lt_timers_lane_bytes(trace->timers) : 0;
 }
 
-void lt_trace_save(struct lt_trace *trace, void *to)
+void lt_trace_save(struct lt_trace *trace, void *target)
 {
     if (trace && trace->timers)
-        lt_timers_save(trace->timers, to);
+        lt_timers_save(trace->timers, target);
 }
 
 void lt_trace_add(struct lt_trace *trace, const void *from)

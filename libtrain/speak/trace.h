@@ -109,7 +109,7 @@ void lt_trace_thread(struct lt_trace *trace, const char *name);
  * the parent's threads. */
 void lt_trace_forked(struct lt_trace *trace);
 size_t lt_trace_lane_bytes(const struct lt_trace *trace);
-void lt_trace_save(struct lt_trace *trace, void *to);
+void lt_trace_save(struct lt_trace *trace, void *target);
 void lt_trace_add(struct lt_trace *trace, const void *from);
 
 /* All of these accept trace == NULL and then do nothing. */

@@ -39,10 +39,10 @@ static const struct sum sum_start = {
 /* bytes: a multiple of 8 */
 static void sum_add(struct sum *sum, const void *data, size_t bytes)
 {
-    const char *at = data;
+    const char *bytes_in = data;
     for (size_t i = 0; i < bytes / 8; i++) {
         uint64_t word;
-        memcpy(&word, at + 8 * i, sizeof word);
+        memcpy(&word, bytes_in + 8 * i, sizeof word);
         sum->lane[i % 4] = (sum->lane[i % 4] ^ word) * 0x100000001b3ull;
         sum->lane[i % 4] ^= sum->lane[i % 4] >> 32;
     }
@@ -57,9 +57,9 @@ static uint64_t sum_end(const struct sum *sum)
 
 static uint64_t header_sum(const struct header *header)
 {
-    struct sum s = sum_start;
-    sum_add(&s, header, offsetof(struct header, sum));
-    return sum_end(&s);
+    struct sum sum = sum_start;
+    sum_add(&sum, header, offsetof(struct header, sum));
+    return sum_end(&sum);
 }
 
 uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
@@ -71,15 +71,15 @@ uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
 
 static int write_all(int fd, const void *data, size_t bytes)
 {
-    const char *at = data;
+    const char *cursor = data;
     while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno == EINTR)
+        ssize_t written = write(fd, cursor, bytes);
+        if (written < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (written < 0)
             return -1;
-        at += n;
-        bytes -= (size_t)n;
+        cursor += written;
+        bytes -= (size_t)written;
     }
     return 0;
 }
@@ -87,17 +87,17 @@ static int write_all(int fd, const void *data, size_t bytes)
 /* 0, or -1 with errno; errno 0 means that the file ended. */
 static int read_all(int fd, void *data, size_t bytes)
 {
-    char *at = data;
+    char *cursor = data;
     while (bytes > 0) {
-        ssize_t n = read(fd, at, bytes);
-        if (n < 0 && errno == EINTR)
+        ssize_t got = read(fd, cursor, bytes);
+        if (got < 0 && errno == EINTR)
             continue;
-        if (n <= 0) {
-            errno = n == 0 ? 0 : errno;
+        if (got <= 0) {
+            errno = got == 0 ? 0 : errno;
             return -1;
         }
-        at += n;
-        bytes -= (size_t)n;
+        cursor += got;
+        bytes -= (size_t)got;
     }
     return 0;
 }
@@ -107,14 +107,14 @@ static int move_arrays(int fd, const struct lt_parameters *parameters,
                        const struct lt_optimizer *optimizer, struct sum *sum, int writing)
 {
     for (int i = -1; i < lt_optimizer_states(optimizer->config.kind); i++) {
-        char *at = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
+        char *cursor = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
         for (size_t left = parameters->count * sizeof(float); left > 0;) {
-            size_t n = left < CHUNK ? left : CHUNK;
-            if (writing ? write_all(fd, at, n) : read_all(fd, at, n))
+            size_t part = left < CHUNK ? left : CHUNK;
+            if (writing ? write_all(fd, cursor, part) : read_all(fd, cursor, part))
                 return -1;
-            sum_add(sum, at, n);
-            at += n;
-            left -= n;
+            sum_add(sum, cursor, part);
+            cursor += part;
+            left -= part;
         }
     }
     return 0;
@@ -161,11 +161,12 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model,
 /* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
 static const char *shape_text(const int64_t *shape, char *text, size_t size)
 {
-    int used = LT_SHAPE_CAP, at = 0;
+    int used = LT_SHAPE_CAP, length = 0;
     while (used > 1 && shape[used - 1] == 0)
         used--;
-    for (int i = 0; i < used && at >= 0 && (size_t)at < size; i++)
-        at += snprintf(text + at, size - (size_t)at, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    for (int i = 0; i < used && length >= 0 && (size_t)length < size; i++)
+        length += snprintf(text + length, size - (size_t)length, "%s%lld", i ? ", " : "",
+                           (long long)shape[i]);
     return text;
 }
 

@@ -229,12 +229,12 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
     }
 }
 
-static void job(struct lt_parallel *parallel, size_t k)
+static void job(struct lt_parallel *parallel, size_t number)
 {
-    if (k == 0)
+    if (number == 0)
         send_news(parallel);
     else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
-        reduce(parallel, &parallel->buckets.bucket[k - 1]);
+        reduce(parallel, &parallel->buckets.bucket[number - 1]);
 }
 
 static void *progress(void *arg)
@@ -322,8 +322,8 @@ static void wait_for_jobs(struct lt_parallel *parallel)
         parallel->posted = parallel->done = 0;
         pthread_mutex_unlock(&parallel->lock);
     } else {
-        for (size_t k = 0; k <= parallel->buckets.closed; k++)
-            job(parallel, k);
+        for (size_t i = 0; i <= parallel->buckets.closed; i++)
+            job(parallel, i);
     }
     lt_trace_end(parallel->trace);
 }

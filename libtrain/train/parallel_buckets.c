@@ -58,13 +58,13 @@ int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
         return TACHO_EINTERNAL;
     while (count > 0) {
         struct lt_bucket *bucket = &buckets->bucket[buckets->closed];
-        size_t room = buckets->size - bucket->count, n = count < room ? count : room;
-        int rc = append(bucket, first, n);
+        size_t room = buckets->size - bucket->count, part = count < room ? count : room;
+        int rc = append(bucket, first, part);
         if (rc)
             return rc;
-        first += n;
-        count -= n;
-        buckets->told += n;
+        first += part;
+        count -= part;
+        buckets->told += part;
         buckets->closed += bucket->count == buckets->size || buckets->told == buckets->elements;
     }
     return 0;
@@ -78,35 +78,35 @@ float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad)
 void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype,
                     void *buffer)
 {
-    size_t at = 0;
-    for (size_t s = 0; s < bucket->stretches; s++) {
-        const float *from = grad + bucket->stretch[s].first;
-        size_t count = bucket->stretch[s].count;
+    size_t packed = 0;
+    for (size_t stretch = 0; stretch < bucket->stretches; stretch++) {
+        const float *from = grad + bucket->stretch[stretch].first;
+        size_t count = bucket->stretch[stretch].count;
         if (dtype == LT_DTYPE_BF16) {
-            uint16_t *to = (uint16_t *)buffer + at;
+            uint16_t *target = (uint16_t *)buffer + packed;
             for (size_t i = 0; i < count; i++)
-                to[i] = lt_bf16_round(from[i]);
+                target[i] = lt_bf16_round(from[i]);
         } else {
-            memcpy((float *)buffer + at, from, count * sizeof *from);
+            memcpy((float *)buffer + packed, from, count * sizeof *from);
         }
-        at += count;
+        packed += count;
     }
 }
 
 void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype,
                       const void *buffer)
 {
-    size_t at = 0;
-    for (size_t s = 0; s < bucket->stretches; s++) {
-        float *to = grad + bucket->stretch[s].first;
-        size_t count = bucket->stretch[s].count;
+    size_t unpacked = 0;
+    for (size_t stretch = 0; stretch < bucket->stretches; stretch++) {
+        float *target = grad + bucket->stretch[stretch].first;
+        size_t count = bucket->stretch[stretch].count;
         if (dtype == LT_DTYPE_BF16) {
-            const uint16_t *from = (const uint16_t *)buffer + at;
+            const uint16_t *from = (const uint16_t *)buffer + unpacked;
             for (size_t i = 0; i < count; i++)
-                to[i] = lt_bf16_float(from[i]);
+                target[i] = lt_bf16_float(from[i]);
         } else {
-            memcpy(to, (const float *)buffer + at, count * sizeof *to);
+            memcpy(target, (const float *)buffer + unpacked, count * sizeof *target);
         }
-        at += count;
+        unpacked += count;
     }
 }

@@ -56,11 +56,11 @@ static struct {
 
 static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
 {
-    const uint16_t *a = in;
-    uint16_t *b = inout;
+    const uint16_t *theirs = in;
+    uint16_t *sums = inout;
     (void)type;
     for (int i = 0; i < *count; i++)
-        b[i] = lt_bf16_round(lt_bf16_float(a[i]) + lt_bf16_float(b[i]));
+        sums[i] = lt_bf16_round(lt_bf16_float(theirs[i]) + lt_bf16_float(sums[i]));
 }
 
 /* Waits until all ranks are here. The library's own waiting takes a whole core, which those may
@@ -154,10 +154,10 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
     meet(mpi.gradients);
-    for (size_t at = 0; at < count; at += most) {
-        const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
-        int n = (int)(count - at < most ? count - at : most);
-        MPI_Allreduce(source, (char *)to + at * size, n,
+    for (size_t first = 0; first < count; first += most) {
+        const void *source = from == to ? MPI_IN_PLACE : (const char *)from + first * size;
+        int part = (int)(count - first < most ? count - first : most);
+        MPI_Allreduce(source, (char *)to + first * size, part,
                       dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
                       dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
     }

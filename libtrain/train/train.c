@@ -29,9 +29,9 @@ struct run {
 
 static double seconds(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static void tell(const struct run *run, const struct lt_progress *progress)
@@ -218,9 +218,9 @@ static int evaluate_share(struct run *run, struct seen *seen, int64_t *made,
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
-        struct seen *s = &seen[(*made)++];
-        s->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
-        s->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
+        struct seen *made_here = &seen[(*made)++];
+        made_here->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
+        made_here->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
     return rc;

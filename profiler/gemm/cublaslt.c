@@ -30,12 +30,12 @@ struct layout {
 
 static bool read_layout(get_attribute *get, const void *descriptor, struct layout *layout)
 {
-    size_t n;
+    size_t written;
     return descriptor &&
-           get(descriptor, LAYOUT_TYPE, &layout->type, sizeof layout->type, &n) == 0 &&
-           get(descriptor, LAYOUT_ROWS, &layout->rows, sizeof layout->rows, &n) == 0 &&
-           get(descriptor, LAYOUT_COLS, &layout->cols, sizeof layout->cols, &n) == 0 &&
-           get(descriptor, LAYOUT_BATCH, &layout->batch, sizeof layout->batch, &n) == 0;
+           get(descriptor, LAYOUT_TYPE, &layout->type, sizeof layout->type, &written) == 0 &&
+           get(descriptor, LAYOUT_ROWS, &layout->rows, sizeof layout->rows, &written) == 0 &&
+           get(descriptor, LAYOUT_COLS, &layout->cols, sizeof layout->cols, &written) == 0 &&
+           get(descriptor, LAYOUT_BATCH, &layout->batch, sizeof layout->batch, &written) == 0;
 }
 
 /* m and n are D's, k is the other side of A. The order of a layout (rows or columns first, tiles)
@@ -44,29 +44,32 @@ static bool read_call(const void *desc, const void *a, const void *b, const void
                       const void *beta, struct gemm_call *gemm_call)
 {
     get_attribute *layout = (get_attribute *)gemm_real(GEMM_cublasLtMatrixLayoutGetAttribute);
-    get_attribute *of = (get_attribute *)gemm_real(GEMM_cublasLtMatmulDescGetAttribute);
-    struct layout x, y, z;
+    get_attribute *ask = (get_attribute *)gemm_real(GEMM_cublasLtMatmulDescGetAttribute);
+    struct layout a_layout, b_layout, d_layout;
     int32_t compute, scale, pointer, transa, transb;
-    size_t n;
-    if (!layout || !of || !desc || !read_layout(layout, a, &x) || !read_layout(layout, b, &y) ||
-        !read_layout(layout, d, &z) || of(desc, DESC_COMPUTE, &compute, sizeof compute, &n) != 0 ||
-        of(desc, DESC_TRANSA, &transa, sizeof transa, &n) != 0 ||
-        of(desc, DESC_TRANSB, &transb, sizeof transb, &n) != 0 || z.rows > INT64_MAX ||
-        z.cols > INT64_MAX || x.rows > INT64_MAX || x.cols > INT64_MAX)
+    size_t written;
+    if (!layout || !ask || !desc || !read_layout(layout, a, &a_layout) ||
+        !read_layout(layout, b, &b_layout) || !read_layout(layout, d, &d_layout) ||
+        ask(desc, DESC_COMPUTE, &compute, sizeof compute, &written) != 0 ||
+        ask(desc, DESC_TRANSA, &transa, sizeof transa, &written) != 0 ||
+        ask(desc, DESC_TRANSB, &transb, sizeof transb, &written) != 0 ||
+        d_layout.rows > INT64_MAX || d_layout.cols > INT64_MAX || a_layout.rows > INT64_MAX ||
+        a_layout.cols > INT64_MAX)
         return false;
     *gemm_call = (struct gemm_call){.transa = transa,
                                     .transb = transb,
-                                    .m = (int64_t)z.rows,
-                                    .n = (int64_t)z.cols,
-                                    .k = (int64_t)(transa == 0 ? x.cols : x.rows),
-                                    .batch = z.batch,
-                                    .a = (int)x.type,
-                                    .b = (int)y.type,
-                                    .c = (int)z.type,
+                                    .m = (int64_t)d_layout.rows,
+                                    .n = (int64_t)d_layout.cols,
+                                    .k = (int64_t)(transa == 0 ? a_layout.cols : a_layout.rows),
+                                    .batch = d_layout.batch,
+                                    .a = (int)a_layout.type,
+                                    .b = (int)b_layout.type,
+                                    .c = (int)d_layout.type,
                                     .compute = compute};
-    gemm_call->reads_c = beta && of(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &n) == 0 &&
+    gemm_call->reads_c = beta &&
+                         ask(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &written) == 0 &&
                          (pointer == POINTER_HOST || pointer == POINTER_BETA_HOST) &&
-                         of(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &n) == 0 &&
+                         ask(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &written) == 0 &&
                          gemm_scalar_is_set(beta, scale);
     return true;
 }

@@ -83,7 +83,7 @@ struct gemm_sum {
 };
 
 /* Is a scalar of this type (that of a compute type) not 0? `p` is on the host. */
-bool gemm_scalar_is_set(const void *p, int compute);
+bool gemm_scalar_is_set(const void *scalar, int compute);
 
 /* a b and a + b, and the most that the store can hold where it is more. */
 static inline uint64_t gemm_times(uint64_t a, uint64_t b)
@@ -105,9 +105,9 @@ void (*gemm_real(enum gemm_function f))(void);
  * and gemm_leave, on the same thread. */
 bool gemm_enter(void);
 void gemm_leave(void);
-void gemm_push(enum gemm_function f, const struct gemm_call *gemm_call);
+void gemm_push(enum gemm_function function, const struct gemm_call *gemm_call);
 /* A call of which the arguments do not tell what it computes (it will fail): a range with its name
  * alone. */
-void gemm_push_unknown(enum gemm_function f);
+void gemm_push_unknown(enum gemm_function function);
 
 #endif

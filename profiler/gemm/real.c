@@ -65,27 +65,27 @@ static void *in_loaded(const char *name, bool cublas)
         if (!object.name[0] || is_cublas(object.name) != cublas)
             continue;
         void *handle = dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
-        void *p = handle ? dlsym(handle, name) : NULL;
-        if (p && !is_own(p))
-            return p; /* the handle is kept: so is the library */
+        void *address = handle ? dlsym(handle, name) : NULL;
+        if (address && !is_own(address))
+            return address; /* the handle is kept: so is the library */
         if (handle)
             dlclose(handle);
     }
     return NULL;
 }
 
-void (*gemm_real(enum gemm_function f))(void)
+void (*gemm_real(enum gemm_function function))(void)
 {
-    uintptr_t p = atomic_load_explicit(&found[f], memory_order_relaxed);
-    if (!p) {
-        p = (uintptr_t)dlsym(RTLD_NEXT, gemm_function_name[f]);
-        if (!p)
-            p = (uintptr_t)in_loaded(gemm_function_name[f], true);
-        if (!p)
-            p = (uintptr_t)in_loaded(gemm_function_name[f], false);
+    uintptr_t address = atomic_load_explicit(&found[function], memory_order_relaxed);
+    if (!address) {
+        address = (uintptr_t)dlsym(RTLD_NEXT, gemm_function_name[function]);
+        if (!address)
+            address = (uintptr_t)in_loaded(gemm_function_name[function], true);
+        if (!address)
+            address = (uintptr_t)in_loaded(gemm_function_name[function], false);
         dlerror(); /* not the program's business */
-        if (p)
-            atomic_store_explicit(&found[f], p, memory_order_relaxed);
+        if (address)
+            atomic_store_explicit(&found[function], address, memory_order_relaxed);
     }
-    return (void (*)(void))p;
+    return (void (*)(void))address;
 }

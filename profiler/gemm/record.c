@@ -86,15 +86,15 @@ static void open_domain(void)
         return;
     for (unsigned known = 0; known < SCHEMAS; known++) {
         nvtxPayloadSchemaEntry_t entry[FIELDS];
-        size_t n = 0;
+        size_t count = 0;
         for (size_t i = 0; i < FIELDS; i++)
             if ((fields[i].needs & known) == fields[i].needs)
-                entry[n++] = fields[i].entry;
+                entry[count++] = fields[i].entry;
         schema[known] =
-            tacho_nvtx_schema(cublas.domain, "tacho.work", entry, n, sizeof(struct product));
+            tacho_nvtx_schema(cublas.domain, "tacho.work", entry, count, sizeof(struct product));
     }
-    for (int f = 0; f < GEMM_FUNCTIONS; f++)
-        plain[f] = tacho_nvtx_name(&cublas, gemm_function_name[f]);
+    for (int i = 0; i < GEMM_FUNCTIONS; i++)
+        plain[i] = tacho_nvtx_name(&cublas, gemm_function_name[i]);
 }
 
 bool gemm_enter(void)
@@ -212,17 +212,17 @@ static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
     }
 }
 
-bool gemm_scalar_is_set(const void *p, int compute)
+bool gemm_scalar_is_set(const void *scalar, int compute)
 {
     static const unsigned char zero[8];
-    size_t n = 4;
+    size_t bytes = 4;
     if (compute == GEMM_COMPUTE_16F || compute == GEMM_COMPUTE_16F_PEDANTIC ||
         compute == GEMM_R_16F)
-        n = 2;
+        bytes = 2;
     else if (compute == GEMM_COMPUTE_64F || compute == GEMM_COMPUTE_64F_PEDANTIC ||
              compute == GEMM_COMPUTE_64F_EMULATED || compute == GEMM_R_64F)
-        n = 8;
-    return memcmp(p, zero, n) != 0;
+        bytes = 8;
+    return memcmp(scalar, zero, bytes) != 0;
 }
 
 /* Is C read? Where beta is in the device's memory nobody can look. */
@@ -238,9 +238,9 @@ static bool reads_c(const struct gemm_call *gemm_call)
 
 /* ---- the range ----------------------------------------------------------------------------------------------------------- */
 
-static uint32_t narrow(int64_t v)
+static uint32_t narrow(int64_t value)
 {
-    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
 /* Bytes of so many elements, batches of rows of 4 bits are packed. */
@@ -297,70 +297,72 @@ static const char *dtype_text(unsigned dtype, int type)
 
 /* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch.
  */
-static nvtxStringHandle_t register_name(enum gemm_function f, const struct product *product)
+static nvtxStringHandle_t register_name(enum gemm_function function, const struct product *product)
 {
     static const char op[] = "NTC?";
     char text[160];
-    int n = snprintf(
-        text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f],
-        dtype_text(product->dtype, product->a_type), op[product->transa < 3 ? product->transa : 3],
-        op[product->transb < 3 ? product->transb : 3], product->m, product->n, product->k);
+    int length =
+        snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32,
+                 gemm_function_name[function], dtype_text(product->dtype, product->a_type),
+                 op[product->transa < 3 ? product->transa : 3],
+                 op[product->transb < 3 ? product->transb : 3], product->m, product->n, product->k);
     if (product->batch != 1)
-        snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, product->batch);
+        snprintf(text + length, sizeof text - (size_t)length, " x%" PRIu32, product->batch);
     return tacho_nvtx_name(&cublas, text);
 }
 
-static uint32_t hash(enum gemm_function f, const struct product *product)
+static uint32_t hash(enum gemm_function function, const struct product *product)
 {
     const unsigned char *byte = (const unsigned char *)product;
-    uint64_t h = 0x9e3779b97f4a7c15u * ((unsigned)f + 1u), word;
+    uint64_t bits = 0x9e3779b97f4a7c15u * ((unsigned)function + 1u), word;
     for (size_t i = 0; i < sizeof *product; i += sizeof word) {
         memcpy(&word, byte + i, sizeof word);
-        h = (h ^ word) * 0x9fb21c651e98df25u;
-        h ^= h >> 32;
+        bits = (bits ^ word) * 0x9fb21c651e98df25u;
+        bits ^= bits >> 32;
     }
-    return (uint32_t)h;
+    return (uint32_t)bits;
 }
 _Static_assert(sizeof(struct product) == 48, "padding would be hashed and compared");
 
 /* The name of a product, registered at its first call. A place that a thread is writing (or was,
  * when its process forked) is passed over; the shape gets another one then. */
-static nvtxStringHandle_t name_of(enum gemm_function f, const struct product *product)
+static nvtxStringHandle_t name_of(enum gemm_function function, const struct product *product)
 {
-    uint32_t at = hash(f, product);
+    uint32_t place = hash(function, product);
     for (unsigned i = 0; i < PROBES; i++) {
-        struct name *name = &names[(at + i) % NAMES];
+        struct name *name = &names[(place + i) % NAMES];
         uint32_t state = atomic_load_explicit(&name->state, memory_order_acquire);
-        if (state == 2 && name->function == f && !memcmp(&name->product, product, sizeof *product))
+        if (state == 2 && name->function == function &&
+            !memcmp(&name->product, product, sizeof *product))
             return name->handle;
         if (state != 0 || !atomic_compare_exchange_strong(&name->state, &state, 1))
             continue;
-        name->function = f;
+        name->function = function;
         name->product = *product;
-        name->handle = register_name(f, product);
+        name->handle = register_name(function, product);
         atomic_store_explicit(&name->state, 2, memory_order_release);
         return name->handle;
     }
-    return plain[f];
+    return plain[function];
 }
 
-void gemm_push(enum gemm_function f, const struct gemm_call *gemm_call)
+void gemm_push(enum gemm_function function, const struct gemm_call *gemm_call)
 {
     struct product product;
     if (gemm_call->m < 0 || gemm_call->n < 0 || gemm_call->k < 0 || gemm_call->batch < 0) {
-        gemm_push_unknown(f);
+        gemm_push_unknown(function);
         return;
     }
     unsigned known = describe(gemm_call, &product);
-    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &product) : plain[f], schema[known],
-                    &product, sizeof product);
+    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(function, &product) : plain[function],
+                    schema[known], &product, sizeof product);
 }
 
-void gemm_push_unknown(enum gemm_function f)
+void gemm_push_unknown(enum gemm_function function)
 {
     nvtxEventAttributes_t attributes = {.version = NVTX_VERSION,
                                         .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
                                         .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-                                        .message.registered = plain[f]};
+                                        .message.registered = plain[function]};
     nvtxDomainRangePushEx(cublas.domain, &attributes);
 }

@@ -239,10 +239,10 @@ static struct python_method methods[] = {
     {"pop", call_pop, PYTHON_FASTCALL, NULL},
 };
 
-static bool found(void *at, const char *name)
+static bool found(void *target, const char *name)
 {
     void *symbol = dlsym(RTLD_DEFAULT, name);
-    memcpy(at, &symbol, sizeof symbol);
+    memcpy(target, &symbol, sizeof symbol);
     return symbol != NULL;
 }
 

@@ -14,9 +14,9 @@
 
 uint64_t agent_clock_monotonic(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 #if defined(__x86_64__)
@@ -29,10 +29,10 @@ static bool kernel_distrusts_tsc(void)
                   O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
+    ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
-    return n > 0 && (!strncmp(text, "hpet", 4) || !strncmp(text, "acpi_pm", 7) ||
-                     !strncmp(text, "jiffies", 7));
+    return bytes > 0 && (!strncmp(text, "hpet", 4) || !strncmp(text, "acpi_pm", 7) ||
+                         !strncmp(text, "jiffies", 7));
 }
 
 static bool tsc_is_invariant(void)

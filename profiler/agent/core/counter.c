@@ -25,23 +25,24 @@ static uint32_t groups;
 static uint32_t counter_text(uint32_t domain, const char *name, const char *field, uint64_t schema)
 {
     char text[384];
-    int n = snprintf(text, sizeof text, "%.200s%s%s", name, field ? "." : "", field ? field : "");
-    for (char *c = text; *c; c++)
-        if (*c == '\t' || *c == '\n')
-            *c = ' ';
-    n += snprintf(text + n, sizeof text - (size_t)n, "\t%u\t%llu", domain,
-                  (unsigned long long)schema);
-    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
+    int length =
+        snprintf(text, sizeof text, "%.200s%s%s", name, field ? "." : "", field ? field : "");
+    for (char *letter = text; *letter; letter++)
+        if (*letter == '\t' || *letter == '\n')
+            *letter = ' ';
+    length += snprintf(text + length, sizeof text - (size_t)length, "\t%u\t%llu", domain,
+                       (unsigned long long)schema);
+    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)length, true);
 }
 
 /* Batches carry the program's timestamps; those of nvtxTimestampGet and of the pool's own clock can
  * be placed. */
-static bool counter_timed(const nvtxSemanticsHeader_t *s)
+static bool counter_timed(const nvtxSemanticsHeader_t *semantics)
 {
-    for (; s; s = s->next) {
-        if (s->semanticId != NVTX_SEMANTIC_ID_TIME_V1)
+    for (; semantics; semantics = semantics->next) {
+        if (semantics->semanticId != NVTX_SEMANTIC_ID_TIME_V1)
             continue;
-        uint64_t source = ((const nvtxSemanticsTime_t *)(const void *)s)->timeDomainId;
+        uint64_t source = ((const nvtxSemanticsTime_t *)(const void *)semantics)->timeDomainId;
         if (agent_setup.clock == WIRE_CLOCK_TSC)
             return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED ||
                    source == NVTX_TIMESTAMP_TYPE_CPU_TSC;
@@ -52,20 +53,21 @@ static bool counter_timed(const nvtxSemanticsHeader_t *s)
 }
 
 static void group_fill(struct counter_group *counter_group, uint32_t domain,
-                       const nvtxCounterAttr_t *a, const char *name)
+                       const nvtxCounterAttr_t *attributes, const char *name)
 {
-    size_t plain =
-        a->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START ? agent_schema_type_size(a->schemaId) : 0;
+    size_t plain = attributes->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START
+                       ? agent_schema_type_size(attributes->schemaId)
+                       : 0;
     memset(counter_group, 0, sizeof *counter_group);
-    counter_group->timed = counter_timed(a->semantics);
+    counter_group->timed = counter_timed(attributes->semantics);
     if (plain) {
         counter_group->fields = 1;
         counter_group->bytes = (uint32_t)plain;
-        counter_group->type[0] = a->schemaId;
-        counter_group->id[0] = counter_text(domain, name, NULL, a->schemaId);
+        counter_group->type[0] = attributes->schemaId;
+        counter_group->id[0] = counter_text(domain, name, NULL, attributes->schemaId);
         return;
     }
-    uint32_t schema = (uint32_t)agent_schema_find(domain, a->schemaId);
+    uint32_t schema = (uint32_t)agent_schema_find(domain, attributes->schemaId);
     struct agent_field field = {0};
     while (counter_group->fields < GROUP_FIELDS && agent_schema_field(schema, &field)) {
         if (!agent_schema_type_size(field.type))
@@ -80,14 +82,14 @@ static void group_fill(struct counter_group *counter_group, uint32_t domain,
 
 /* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is
  * known by its arena id and takes plain values only. Groups of one definition share an index. */
-uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
+uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *attributes)
 {
     struct counter_group made;
     struct agent_quiet quiet;
-    if (!a)
+    if (!attributes)
         return NVTX_COUNTER_ID_NONE;
-    const char *name = a->name ? a->name : "counter";
-    group_fill(&made, domain, a, name);
+    const char *name = attributes->name ? attributes->name : "counter";
+    group_fill(&made, domain, attributes, name);
     if (!made.fields)
         return NVTX_COUNTER_ID_NONE;
     agent_quiet_begin(&quiet);
@@ -103,11 +105,12 @@ uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
     agent_unlock();
     agent_quiet_end(&quiet);
     uint64_t id = AGENT_ID_DYNAMIC | (i < GROUPS ? AGENT_ID_GROUP | i : made.id[0]);
-    if (a->structSize >= offsetof(nvtxCounterAttr_t, counterId) + sizeof a->counterId &&
-        a->counterId >= NVTX_COUNTER_ID_STATIC_START &&
-        a->counterId < NVTX_COUNTER_ID_DYNAMIC_START) {
-        agent_map_set(AGENT_MAP_COUNTER, domain, a->counterId, id);
-        return a->counterId;
+    if (attributes->structSize >=
+            offsetof(nvtxCounterAttr_t, counterId) + sizeof attributes->counterId &&
+        attributes->counterId >= NVTX_COUNTER_ID_STATIC_START &&
+        attributes->counterId < NVTX_COUNTER_ID_DYNAMIC_START) {
+        agent_map_set(AGENT_MAP_COUNTER, domain, attributes->counterId, id);
+        return attributes->counterId;
     }
     return id;
 }
@@ -145,17 +148,17 @@ static void counter_put(uint32_t domain, uint32_t id, uint32_t type, uint64_t va
 static void counter_put_plain(uint32_t domain, uint64_t id, uint32_t type, uint64_t value)
 {
     id = counter_find(domain, id);
-    const struct counter_group *g = counter_group(id);
+    const struct counter_group *known = counter_group(id);
     if (id)
-        counter_put(domain, g ? g->id[0] : (uint32_t)id, type, value, 0);
+        counter_put(domain, known ? known->id[0] : (uint32_t)id, type, value, 0);
 }
 
 uint32_t agent_counter_own(const char *name, const char *unit, int device)
 {
     char text[160];
-    int n = snprintf(text, sizeof text, "%.60s\t0\t%llu\tgpu:%d\t%.40s", name,
-                     (unsigned long long)NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, device, unit);
-    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
+    int length = snprintf(text, sizeof text, "%.60s\t0\t%llu\tgpu:%d\t%.40s", name,
+                          (unsigned long long)NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, device, unit);
+    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)length, true);
 }
 
 void agent_counter_put(uint32_t id, double value, uint64_t time)
@@ -193,19 +196,19 @@ void agent_counter_float64(uint32_t domain, uint64_t id, double value)
 /* Reads a plain value. Returns its enum wire_value. */
 static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
 {
-    double d = 0;
+    double real = 0;
     size_t size = agent_schema_type_size(type);
     switch (type) {
     case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT:
     case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32:
-        d = (double)LOAD(float, from);
+        real = (double)LOAD(float, from);
         break;
     case NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE:
     case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64:
-        d = LOAD(double, from);
+        real = LOAD(double, from);
         break;
     case NVTX_PAYLOAD_ENTRY_TYPE_LONGDOUBLE:
-        d = (double)LOAD(long double, from);
+        real = (double)LOAD(long double, from);
         break;
     case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16:
     case NVTX_PAYLOAD_ENTRY_TYPE_BF16:
@@ -228,9 +231,9 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
         if (size < 8 || !(*word >> 63) || type == NVTX_PAYLOAD_ENTRY_TYPE_INT64 ||
             type == NVTX_PAYLOAD_ENTRY_TYPE_LONG || type == NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG)
             return WIRE_VALUE_I64;
-        d = (double)*word; /* beyond what a signed counter holds */
+        real = (double)*word; /* beyond what a signed counter holds */
     }
-    memcpy(word, &d, 8);
+    memcpy(word, &real, 8);
     return WIRE_VALUE_F64;
 }
 
@@ -249,50 +252,52 @@ static void group_put(const struct counter_group *counter_group, uint32_t domain
 
 void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size_t bytes)
 {
-    const struct counter_group *g = counter_group(counter_find(domain, id));
-    if (g && values)
-        group_put(g, domain, values, bytes, agent_now());
+    const struct counter_group *known = counter_group(counter_find(domain, id));
+    if (known && values)
+        group_put(known, domain, values, bytes, agent_now());
 }
 
 void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
 {
-    const struct counter_group *g = counter_group(counter_find(domain, id));
+    const struct counter_group *known = counter_group(counter_find(domain, id));
     uint64_t now = agent_now();
-    for (uint32_t i = 0; g && i < g->fields; i++)
-        counter_put(domain, g->id[i],
+    for (uint32_t i = 0; known && i < known->fields; i++)
+        counter_put(domain, known->id[i],
                     reason == NVTX_COUNTER_SAMPLE_ZERO ? WIRE_VALUE_I64 : WIRE_VALUE_NONE,
                     reason == NVTX_COUNTER_SAMPLE_ZERO ? 0 : reason, now);
 }
 
 /* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */
-static uint64_t batch_time(const struct counter_group *counter_group, const nvtxCounterBatch_t *b,
-                           size_t i, size_t n, uint64_t now)
+static uint64_t batch_time(const struct counter_group *counter_group,
+                           const nvtxCounterBatch_t *batch, size_t i, size_t samples, uint64_t now)
 {
     const uint64_t interval =
         ((uint64_t)1 << 32) |
         ((uint64_t)2 << 32); /* the header's own (1 << 32) does not fit an int */
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
-    if (!b->timestamps)
-        return n == 1 ? now : 0;
-    if (!counter_group->timed || b->flags & interval ||
-        b->timestampsSize < n * sizeof *b->timestamps || b->timestamps[i] < 0)
+    if (!batch->timestamps)
+        return samples == 1 ? now : 0;
+    if (!counter_group->timed || batch->flags & interval ||
+        batch->timestampsSize < samples * sizeof *batch->timestamps || batch->timestamps[i] < 0)
         return 0;
-    uint64_t time = (uint64_t)b->timestamps[i];
+    uint64_t time = (uint64_t)batch->timestamps[i];
     return time <= now && (!pool || time >= pool->created) ? time : 0;
 }
 
-void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *b)
+void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch)
 {
-    const struct counter_group *g = b ? counter_group(counter_find(domain, b->counterId)) : NULL;
-    if (!g || !g->bytes || !b->counters)
+    const struct counter_group *known =
+        batch ? counter_group(counter_find(domain, batch->counterId)) : NULL;
+    if (!known || !known->bytes || !batch->counters)
         return;
-    size_t n = b->countersSize / g->bytes;
+    size_t samples = batch->countersSize / known->bytes;
     uint64_t now = agent_now();
-    for (size_t i = 0; i < n; i++) {
-        uint64_t time = batch_time(g, b, i, n, now);
+    for (size_t i = 0; i < samples; i++) {
+        uint64_t time = batch_time(known, batch, i, samples, now);
         if (time)
-            group_put(g, domain, (const char *)b->counters + i * g->bytes, g->bytes, time);
+            group_put(known, domain, (const char *)batch->counters + i * known->bytes, known->bytes,
+                      time);
         else
-            agent_lose(WIRE_LOSS_NO_TIME, g->fields);
+            agent_lose(WIRE_LOSS_NO_TIME, known->fields);
     }
 }

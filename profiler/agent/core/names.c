@@ -31,29 +31,29 @@ static uint32_t map_used;
 
 /* ---- arena ---- */
 
-static uint64_t hash_text(uint32_t type, const char *s, size_t n)
+static uint64_t hash_text(uint32_t type, const char *text, size_t bytes)
 {
-    const uint64_t k = 0x9e3779b97f4a7c15u;
-    uint64_t h = (n + type) * k, w = 0;
-    for (; n > 8; s += 8, n -= 8) {
-        memcpy(&w, s, 8);
-        h = (h ^ w) * k;
-        h ^= h >> 29;
+    const uint64_t factor = 0x9e3779b97f4a7c15u;
+    uint64_t hash = (bytes + type) * factor, word = 0;
+    for (; bytes > 8; text += 8, bytes -= 8) {
+        memcpy(&word, text, 8);
+        hash = (hash ^ word) * factor;
+        hash ^= hash >> 29;
     }
-    w = 0;
-    if (n == 8) {
-        memcpy(&w, s, 8);
-    } else if (n >= 4) {
-        uint32_t a, b;
-        memcpy(&a, s, 4);
-        memcpy(&b, s + n - 4, 4);
-        w = a | (uint64_t)b << 32;
-    } else if (n) {
-        w = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 |
-            (uint64_t)(unsigned char)s[n - 1] << 16;
+    word = 0;
+    if (bytes == 8) {
+        memcpy(&word, text, 8);
+    } else if (bytes >= 4) {
+        uint32_t head, tail;
+        memcpy(&head, text, 4);
+        memcpy(&tail, text + bytes - 4, 4);
+        word = head | (uint64_t)tail << 32;
+    } else if (bytes) {
+        word = (uint64_t)(unsigned char)text[0] | (uint64_t)(unsigned char)text[bytes / 2] << 8 |
+               (uint64_t)(unsigned char)text[bytes - 1] << 16;
     }
-    h = (h ^ w) * k;
-    return h ^ h >> 32;
+    hash = (hash ^ word) * factor;
+    return hash ^ hash >> 32;
 }
 
 static const struct wire_text *text_at(const char *arena, uint32_t id)
@@ -97,11 +97,11 @@ static uint32_t arena_add(uint32_t type, const char *text, size_t bytes, bool ke
     if (used + size > (keep ? pool->arena_cap : ARENA_FILL(pool->arena_cap)) ||
         !agent_pool_back_arena(used + size))
         return 0;
-    char *to = atomic_load_explicit(&agent_process->arena, memory_order_relaxed) + used;
+    char *place = atomic_load_explicit(&agent_process->arena, memory_order_relaxed) + used;
     struct wire_text head = {.bytes = (uint32_t)bytes, .type = type};
-    memcpy(to, &head, sizeof head);
-    memcpy(to + sizeof head, text, bytes);
-    to[sizeof head + bytes] = 0;
+    memcpy(place, &head, sizeof head);
+    memcpy(place + sizeof head, text, bytes);
+    place[sizeof head + bytes] = 0;
     atomic_store_explicit(&pool->arena_used, used + size, memory_order_release);
     return (uint32_t)(used / 8);
 }
@@ -155,59 +155,59 @@ uint32_t agent_name_intern(uint32_t type, const char *text, size_t bytes, bool k
 static size_t cut_utf8(const char *text, size_t bytes)
 {
     agent_lose(WIRE_LOSS_STRING_CUT, 1);
-    size_t n = bytes;
-    while (n > bytes - 4 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--;
-    return n;
+    size_t cut = bytes;
+    while (cut > bytes - 4 && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
 }
 
 uint32_t agent_name(const char *text, bool keep)
 {
     if (!text)
         return 0;
-    size_t n = strnlen(text, WIRE_STRING_MAX + 1);
-    if (agent_unlikely(n > WIRE_STRING_MAX))
-        n = cut_utf8(text, WIRE_STRING_MAX);
-    return agent_name_intern(WIRE_TEXT_NAME, text, n, keep);
+    size_t bytes = strnlen(text, WIRE_STRING_MAX + 1);
+    if (agent_unlikely(bytes > WIRE_STRING_MAX))
+        bytes = cut_utf8(text, WIRE_STRING_MAX);
+    return agent_name_intern(WIRE_TEXT_NAME, text, bytes, keep);
 }
 
-static size_t put_utf8(char *to, uint32_t c)
+static size_t put_utf8(char *out, uint32_t code)
 {
-    if (c < 0x80) {
-        to[0] = (char)c;
+    if (code < 0x80) {
+        out[0] = (char)code;
         return 1;
     }
-    if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 63));
+    if (code < 0x800) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 63));
         return 2;
     }
-    if (c < 0x10000) {
-        if (c >= 0xd800 && c < 0xe000)
-            c = 0xfffd;
-        to[0] = (char)(0xe0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 63));
-        to[2] = (char)(0x80 | (c & 63));
+    if (code < 0x10000) {
+        if (code >= 0xd800 && code < 0xe000)
+            code = 0xfffd;
+        out[0] = (char)(0xe0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 63));
+        out[2] = (char)(0x80 | (code & 63));
         return 3;
     }
-    if (c > 0x10ffff)
-        return put_utf8(to, 0xfffd);
-    to[0] = (char)(0xf0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 63));
-    to[2] = (char)(0x80 | (c >> 6 & 63));
-    to[3] = (char)(0x80 | (c & 63));
+    if (code > 0x10ffff)
+        return put_utf8(out, 0xfffd);
+    out[0] = (char)(0xf0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 63));
+    out[2] = (char)(0x80 | (code >> 6 & 63));
+    out[3] = (char)(0x80 | (code & 63));
     return 4;
 }
 
 uint32_t agent_name_wide(const wchar_t *text, bool keep)
 {
     char utf8[WIRE_STRING_MAX + 8];
-    size_t n = 0;
+    size_t bytes = 0;
     if (!text)
         return 0;
-    while (*text && n <= WIRE_STRING_MAX)
-        n += put_utf8(utf8 + n, (uint32_t)*text++);
-    utf8[n] = 0;
+    while (*text && bytes <= WIRE_STRING_MAX)
+        bytes += put_utf8(utf8 + bytes, (uint32_t)*text++);
+    utf8[bytes] = 0;
     return agent_name(utf8, keep);
 }
 
@@ -252,11 +252,11 @@ nvtxDomainHandle_t agent_domain_create(uint32_t name)
 /* Slot of the key, or of the first empty one; MAP_SLOTS when neither exists. */
 static uint32_t map_find(uint64_t key)
 {
-    uint64_t h = key * 0x9e3779b97f4a7c15u;
-    uint32_t i = (uint32_t)(h >> 40) & (MAP_SLOTS - 1);
+    uint64_t hash = key * 0x9e3779b97f4a7c15u;
+    uint32_t i = (uint32_t)(hash >> 40) & (MAP_SLOTS - 1);
     for (uint32_t probes = 0; probes < MAP_SLOTS; probes++, i = (i + 1) & (MAP_SLOTS - 1)) {
-        uint64_t at = atomic_load_explicit(&map[i].key, memory_order_acquire);
-        if (at == key || !at)
+        uint64_t found = atomic_load_explicit(&map[i].key, memory_order_acquire);
+        if (found == key || !found)
             return i;
     }
     return MAP_SLOTS;

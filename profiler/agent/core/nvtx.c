@@ -69,11 +69,12 @@ AGENT_INLINE bool event_is_common(const nvtxEventAttributes_t *attributes,
         return false;
     if (attributes->payloadType != NVTX_PAYLOAD_TYPE_EXT)
         return agent_likely(attributes->payloadType == NVTX_PAYLOAD_UNKNOWN);
-    const nvtxPayloadData_t *p = (const nvtxPayloadData_t *)(uintptr_t)attributes->payload.ullValue;
-    *payload = p;
-    return agent_likely(attributes->reserved0 == 1) && agent_likely(p != NULL) &&
-           agent_likely(p->payload != NULL) && agent_likely(p->size - 1 < WIRE_PAYLOAD_MAX) &&
-           agent_likely(p->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
+    const nvtxPayloadData_t *data =
+        (const nvtxPayloadData_t *)(uintptr_t)attributes->payload.ullValue;
+    *payload = data;
+    return agent_likely(attributes->reserved0 == 1) && agent_likely(data != NULL) &&
+           agent_likely(data->payload != NULL) && agent_likely(data->size - 1 < WIRE_PAYLOAD_MAX) &&
+           agent_likely(data->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
 }
 
 /* Range ids: 8 bits generation of the process since its first recording ancestor (an id made before
@@ -141,9 +142,10 @@ __attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id,
 
 /* ---- core callbacks ---- */
 
-static int NVTX_API cb_domain_push(nvtxDomainHandle_t h, const nvtxEventAttributes_t *attributes)
+static int NVTX_API cb_domain_push(nvtxDomainHandle_t handle,
+                                   const nvtxEventAttributes_t *attributes)
 {
-    uint32_t domain = agent_domain_index(h);
+    uint32_t domain = agent_domain_index(handle);
     const nvtxPayloadData_t *payload = NULL;
     if (!event_is_common(attributes, &payload))
         return push_any(domain, attributes);
@@ -158,10 +160,10 @@ static int NVTX_API cb_domain_pop(nvtxDomainHandle_t domain)
     return agent_pop_fast(agent_domain_index(domain));
 }
 
-static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t h,
+static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t handle,
                                               const nvtxEventAttributes_t *attributes)
 {
-    uint32_t domain = agent_domain_index(h);
+    uint32_t domain = agent_domain_index(handle);
     struct agent_event event = {0};
     agent_event_read(&event, domain, attributes);
     return agent_range_start(domain, &event);
@@ -173,9 +175,10 @@ static void NVTX_API cb_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
     agent_range_end(agent_domain_index(domain), id, &event);
 }
 
-static void NVTX_API cb_domain_mark(nvtxDomainHandle_t h, const nvtxEventAttributes_t *attributes)
+static void NVTX_API cb_domain_mark(nvtxDomainHandle_t handle,
+                                    const nvtxEventAttributes_t *attributes)
 {
-    uint32_t domain = agent_domain_index(h);
+    uint32_t domain = agent_domain_index(handle);
     const nvtxPayloadData_t *payload = NULL;
     if (!event_is_common(attributes, &payload)) {
         mark_any(domain, attributes);
@@ -334,9 +337,9 @@ static uint64_t cb_schema(nvtxDomainHandle_t domain, const nvtxPayloadSchemaAttr
     return agent_schema_register(agent_domain_index(domain), schema);
 }
 
-static uint64_t cb_enum(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t *a)
+static uint64_t cb_enum(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t *attributes)
 {
-    return agent_schema_register_enum(agent_domain_index(domain), a);
+    return agent_schema_register_enum(agent_domain_index(domain), attributes);
 }
 
 static uint8_t cb_enabled(nvtxDomainHandle_t domain)
@@ -346,14 +349,14 @@ static uint8_t cb_enabled(nvtxDomainHandle_t domain)
 }
 
 /* Scopes are not kept; their ids only have to be distinct and not 0. */
-static uint64_t cb_scope(nvtxDomainHandle_t domain, const nvtxScopeAttr_t *a)
+static uint64_t cb_scope(nvtxDomainHandle_t domain, const nvtxScopeAttr_t *attributes)
 {
     (void)domain;
-    if (!a)
+    if (!attributes)
         return NVTX_SCOPE_NONE;
-    if (a->scopeId >= NVTX_SCOPE_ID_STATIC_START)
-        return a->scopeId;
-    return AGENT_ID_DYNAMIC | agent_name(a->path ? a->path : "", true);
+    if (attributes->scopeId >= NVTX_SCOPE_ID_STATIC_START)
+        return attributes->scopeId;
+    return AGENT_ID_DYNAMIC | agent_name(attributes->path ? attributes->path : "", true);
 }
 
 static int64_t cb_timestamp(void)
@@ -361,9 +364,9 @@ static int64_t cb_timestamp(void)
     return (int64_t)agent_now();
 }
 
-static uint64_t cb_counter(nvtxDomainHandle_t domain, const nvtxCounterAttr_t *a)
+static uint64_t cb_counter(nvtxDomainHandle_t domain, const nvtxCounterAttr_t *attributes)
 {
-    return agent_counter_register(agent_domain_index(domain), a);
+    return agent_counter_register(agent_domain_index(domain), attributes);
 }
 
 static void cb_counter_int64(nvtxDomainHandle_t domain, uint64_t id, int64_t value)
@@ -387,9 +390,9 @@ static void cb_counter_none(nvtxDomainHandle_t domain, uint64_t id, uint8_t reas
     agent_counter_none(agent_domain_index(domain), id, reason);
 }
 
-static void cb_counter_batch(nvtxDomainHandle_t domain, const nvtxCounterBatch_t *b)
+static void cb_counter_batch(nvtxDomainHandle_t domain, const nvtxCounterBatch_t *batch)
 {
-    agent_counter_batch(agent_domain_index(domain), b);
+    agent_counter_batch(agent_domain_index(domain), batch);
 }
 
 /* ---- tables ---- */

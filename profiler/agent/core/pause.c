@@ -58,14 +58,14 @@ void agent_thread_flush_all(void)
 
 static uint64_t pause_random(struct agent_process *self)
 {
-    uint64_t x = self->random;
-    if (!x)
-        x = agent_now() ^ ((uint64_t)self->pid << 32) ^ 0x9e3779b97f4a7c15u;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    self->random = x;
-    return x * 0x2545f4914f6cdd1du;
+    uint64_t bits = self->random;
+    if (!bits)
+        bits = agent_now() ^ ((uint64_t)self->pid << 32) ^ 0x9e3779b97f4a7c15u;
+    bits ^= bits << 13;
+    bits ^= bits >> 7;
+    bits ^= bits << 17;
+    self->random = bits;
+    return bits * 0x2545f4914f6cdd1du;
 }
 
 bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t depth)

@@ -59,9 +59,9 @@ void agent_domain_add(uint32_t index, uint32_t name)
     }
 }
 
-static uint64_t page_up(uint64_t n)
+static uint64_t page_up(uint64_t bytes)
 {
-    return (n + 4095) & ~(uint64_t)4095;
+    return (bytes + 4095) & ~(uint64_t)4095;
 }
 
 static void pool_path(char *path, size_t size, const char *prefix, uint32_t pid, uint32_t number)
@@ -94,10 +94,10 @@ bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
 static int pool_reopen(const struct wire_pool *pool)
 {
     char path[4096];
-    struct stat st;
+    struct stat status;
     pool_path(path, sizeof path, WIRE_PREFIX, agent_process->pid, agent_process->number);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != pool->file_bytes)) {
+    if (fd >= 0 && (fstat(fd, &status) || (uint64_t)status.st_size != pool->file_bytes)) {
         close(fd);
         fd = -1;
     }
@@ -130,25 +130,25 @@ bool agent_pool_back_arena(uint64_t bytes)
     return true;
 }
 
-static void first_env(char *to, size_t size, const char *const *names)
+static void first_env(char *text, size_t size, const char *const *names)
 {
     for (; *names; names++) {
         const char *value = getenv(*names);
         if (value && *value) {
-            snprintf(to, size, "%s", value);
+            snprintf(text, size, "%s", value);
             return;
         }
     }
 }
 
-static void read_text(const char *path, char *to, size_t size)
+static void read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+    ssize_t bytes = fd < 0 ? -1 : read(fd, text, size - 1);
     if (fd >= 0)
         close(fd);
-    to[n > 0 ? n : 0] = 0;
-    to[strcspn(to, "\n")] = 0;
+    text[bytes > 0 ? bytes : 0] = 0;
+    text[strcspn(text, "\n")] = 0;
 }
 
 static void pool_identify(struct wire_pool *pool)
@@ -168,17 +168,17 @@ static void pool_identify(struct wire_pool *pool)
     first_env(pool->rank, sizeof pool->rank, rank);
     first_env(pool->local_rank, sizeof pool->local_rank, local);
     first_env(pool->world_size, sizeof pool->world_size, world);
-    ssize_t n = readlink("/proc/self/exe", text, sizeof text - 1);
-    text[n > 0 ? n : 0] = 0;
+    ssize_t length = readlink("/proc/self/exe", text, sizeof text - 1);
+    text[length > 0 ? length : 0] = 0;
     const char *base = strrchr(text, '/');
     snprintf(pool->program, sizeof pool->program, "%.127s", base ? base + 1 : text);
     /* start time: field 22; the command in field 2 may hold blanks and brackets, so count from its
      * closing one */
     read_text("/proc/self/stat", text, sizeof text);
-    const char *p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    pool->start_ticks = p ? strtoull(p + 1, NULL, 10) : 0;
+    const char *column = strrchr(text, ')');
+    for (int field = 2; column && field < 22; field++)
+        column = strchr(column + 1, ' ');
+    pool->start_ticks = column ? strtoull(column + 1, NULL, 10) : 0;
 }
 
 /* Names, domains and losses that the process has before its own pool: of its ancestors, or counted
@@ -256,15 +256,15 @@ static bool pool_publish(uint32_t pid, uint32_t number)
 static int pool_create_file(uint32_t pid, uint32_t *number)
 {
     char path[4096];
-    for (uint32_t n = *number; n < POOL_NAMES; n++) {
-        pool_path(path, sizeof path, WIRE_PREFIX, pid, n);
+    for (uint32_t tried = *number; tried < POOL_NAMES; tried++) {
+        pool_path(path, sizeof path, WIRE_PREFIX, pid, tried);
         if (access(path, F_OK) == 0)
             continue;
-        pool_path(path, sizeof path, WIRE_NEW, pid, n);
+        pool_path(path, sizeof path, WIRE_NEW, pid, tried);
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 && errno == EEXIST)
             continue;
-        *number = n;
+        *number = tried;
         return fd;
     }
     return -1;
@@ -376,10 +376,10 @@ bool agent_pool_open(void)
     }
     bool late = false;
     for (uint32_t i = 0; i < WIRE_LOSS_COUNT; i++) {
-        uint64_t n = atomic_exchange(&self->early[i], 0);
-        if (n)
-            agent_lose((enum wire_loss_reason)i, n);
-        late |= n != 0;
+        uint64_t lost = atomic_exchange(&self->early[i], 0);
+        if (lost)
+            agent_lose((enum wire_loss_reason)i, lost);
+        late |= lost != 0;
     }
     if (late) {
         char path[4096];

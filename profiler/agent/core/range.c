@@ -83,10 +83,10 @@ int agent_level_signal(uint32_t domain, int step)
     if (!thread)
         return NVTX_NO_PUSH_POP_TRACKING;
     struct agent_level *level = &thread->level[domain];
-    int at = (int)level_depth(level) + level->pending + (step < 0 ? -1 : 0);
+    int depth = (int)level_depth(level) + level->pending + (step < 0 ? -1 : 0);
     level->pending += step;
     level->common = 0;
-    return at < 0 ? -1 : at;
+    return depth < 0 ? -1 : depth;
 }
 
 /* ---- events, the thread being entered ---- */
@@ -183,18 +183,18 @@ static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level 
 int agent_push(struct agent_thread *thread, uint32_t domain, const struct agent_event *event)
 {
     struct agent_level *level = &thread->level[domain];
-    int at = push(thread, domain, level, event);
+    int depth = push(thread, domain, level, event);
     level_settle(level, domain);
-    return at;
+    return depth;
 }
 
 int agent_pop(struct agent_thread *thread, uint32_t domain, uint64_t time,
               const struct agent_event *event)
 {
     struct agent_level *level = &thread->level[domain];
-    int at = pop(thread, domain, level, time, event);
+    int depth = pop(thread, domain, level, time, event);
     level_settle(level, domain);
-    return at;
+    return depth;
 }
 
 void agent_single(struct agent_thread *thread, uint32_t kind, uint32_t domain, uint64_t time,

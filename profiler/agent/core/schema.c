@@ -149,25 +149,26 @@ static int put_field(struct schema_text *schema_text, const char *outer, const c
                      int index, uint64_t type, uint64_t offset, uint64_t count)
 {
     char full[64], line[128];
-    int n = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
-                     name ? name : "");
-    if (index >= 0 && n < (int)sizeof full)
-        snprintf(full + n, sizeof full - (size_t)n, "[%d]", index);
+    int length = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
+                          name ? name : "");
+    if (index >= 0 && length < (int)sizeof full)
+        snprintf(full + length, sizeof full - (size_t)length, "[%d]", index);
     for (char *c = full; *c; c++)
         if (*c == '\t' || *c == '\n')
             *c = ' ';
-    n = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type,
-                 (unsigned long long)offset);
+    length = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type,
+                      (unsigned long long)offset);
     if (count > 1)
-        n += snprintf(line + n, sizeof line - (size_t)n, "\t%llu", (unsigned long long)count);
-    if (schema_text->used + (size_t)n >= sizeof schema_text->text)
+        length += snprintf(line + length, sizeof line - (size_t)length, "\t%llu",
+                           (unsigned long long)count);
+    if (schema_text->used + (size_t)length >= sizeof schema_text->text)
         return -1;
-    memcpy(schema_text->text + schema_text->used, line, (size_t)n);
-    schema_text->used += (size_t)n;
+    memcpy(schema_text->text + schema_text->used, line, (size_t)length);
+    schema_text->used += (size_t)length;
     return 0;
 }
 
-static uint64_t place(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+static uint64_t place(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
                       bool first, uint64_t align)
 {
     if (schema_text->pack && align > schema_text->pack)
@@ -175,50 +176,52 @@ static uint64_t place(struct schema_text *schema_text, const nvtxPayloadSchemaEn
     align = align ? align : 1;
     if (align > schema_text->align)
         schema_text->align = align;
-    if (e->offset || first) {
+    if (entry->offset || first) {
         schema_text->placed = true;
-        return e->offset;
+        return entry->offset;
     }
     return (schema_text->offset + align - 1) / align * align;
 }
 
-static void put_nested(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+static void put_nested(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
                        bool first, uint32_t schema)
 {
     size_t size = schema_static_size(schema);
-    uint64_t at = place(schema_text, e, first, 8);
+    uint64_t start = place(schema_text, entry, first, 8);
     struct agent_field field = {0};
     if (!schema_text->placed)
         return;
     while (agent_schema_field(schema, &field))
-        put_field(schema_text, e->name ? e->name : "", field.name, -1, field.type,
-                  at + field.offset, field.count);
-    schema_text->offset = at + size;
+        put_field(schema_text, entry->name ? entry->name : "", field.name, -1, field.type,
+                  start + field.offset, field.count);
+    schema_text->offset = start + size;
     schema_text->placed = size != 0;
 }
 
-static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *e,
+static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
                       bool first)
 {
-    uint64_t type = e->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(e->flags), count = 1;
+    uint64_t type = entry->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry->flags),
+             count = 1;
     uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, schema_text->domain, type);
     if (as_enum)
         type = as_enum;
-    if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
+    if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
         type = T(ADDRESS);
     else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE ||
-             (type_is_text(type) && !array && e->arrayOrUnionDetail))
-        count = e->arrayOrUnionDetail;
+             (type_is_text(type) && !array && entry->arrayOrUnionDetail))
+        count = entry->arrayOrUnionDetail;
     else if (array ||
-             (e->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
-                          NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
-             (type_is_text(type) && !(e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
+             (entry->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
+                              NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
+             (type_is_text(type) && !(entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
         schema_text->placed = false;
         return;
     } else if (type_is_text(type)) /* the event's message by pointer */
         type = T(ADDRESS);
     if (type >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) {
-        put_nested(schema_text, e, first, (uint32_t)agent_schema_find(schema_text->domain, type));
+        put_nested(schema_text, entry, first,
+                   (uint32_t)agent_schema_find(schema_text->domain, type));
         return;
     }
     const struct schema_type *schema_type = type_find(type);
@@ -226,24 +229,24 @@ static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEn
         schema_text->placed = false;
         return;
     }
-    uint64_t at = place(schema_text, e, first, schema_type->size);
+    uint64_t start = place(schema_text, entry, first, schema_type->size);
     if (!schema_text->placed)
         return;
-    if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
+    if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
         bool by_pointer = type == T(ADDRESS);
         uint64_t kind = by_pointer                                 ? T(CSTRING)
                         : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type
                                                                    : T(CHAR);
         schema_text->message =
-            (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (at & 0xffffff);
+            (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (start & 0xffffff);
     } else if (count > 1 && schema_type->size > 1 && !type_is_text(type)) {
         for (uint64_t i = 0; i < count && i < SCHEMA_UNFOLD; i++)
-            put_field(schema_text, NULL, e->name, (int)i, schema_type->exact,
-                      at + i * schema_type->size, 1);
+            put_field(schema_text, NULL, entry->name, (int)i, schema_type->exact,
+                      start + i * schema_type->size, 1);
     } else {
-        put_field(schema_text, NULL, e->name, -1, schema_type->exact, at, count);
+        put_field(schema_text, NULL, entry->name, -1, schema_type->exact, start, count);
     }
-    schema_text->offset = at + schema_type->size * count;
+    schema_text->offset = start + schema_type->size * count;
 }
 
 static uint64_t schema_publish(struct schema_text *schema_text, uint64_t static_id,
@@ -320,20 +323,23 @@ static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *
     return schema_publish(&schema_text, static_id, name);
 }
 
-uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *a)
+uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *attributes)
 {
-    if (!a)
+    if (!attributes)
         return 0;
-    size_t bytes = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? a->sizeOfEnum : 4;
+    size_t bytes =
+        attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? attributes->sizeOfEnum : 4;
     uint64_t type = bytes == 1   ? T(UINT8)
                     : bytes == 2 ? T(UINT16)
                     : bytes == 8 ? T(UINT64)
                                  : T(INT32);
-    const char *name =
-        a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && a->name ? a->name : "enum";
+    const char *name = attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && attributes->name
+                           ? attributes->name
+                           : "enum";
     uint64_t id = schema_of_type(
-        domain, a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name, type,
-        bytes);
+        domain,
+        attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID ? attributes->schemaId : 0,
+        name, type, bytes);
     if (id)
         agent_map_set(AGENT_MAP_ENUM, domain, id, type);
     return id;
@@ -373,16 +379,16 @@ size_t agent_schema_size(uint64_t id, const void *data)
 uint32_t agent_schema_message(uint64_t id, const void *data, size_t bytes)
 {
     uint32_t schema = (uint32_t)id;
-    uint64_t m = agent_map_get(AGENT_MAP_MESSAGE, 0, schema);
-    const char *at = (const char *)data + (m & 0xffffff);
-    uint64_t kind = m >> 48 & 0xff, count = m >> 24 & 0xffffff;
-    if (m && data && kind == T(CHAR) && (m & 0xffffff) + count <= bytes)
-        return agent_name_intern(WIRE_TEXT_NAME, at,
-                                 strnlen(at, count < WIRE_STRING_MAX ? count : WIRE_STRING_MAX),
-                                 false);
-    if (m && data && kind != T(CHAR) && (m & 0xffffff) + sizeof(void *) <= bytes) {
+    uint64_t message = agent_map_get(AGENT_MAP_MESSAGE, 0, schema);
+    const char *text_start = (const char *)data + (message & 0xffffff);
+    uint64_t kind = message >> 48 & 0xff, count = message >> 24 & 0xffffff;
+    if (message && data && kind == T(CHAR) && (message & 0xffffff) + count <= bytes)
+        return agent_name_intern(
+            WIRE_TEXT_NAME, text_start,
+            strnlen(text_start, count < WIRE_STRING_MAX ? count : WIRE_STRING_MAX), false);
+    if (message && data && kind != T(CHAR) && (message & 0xffffff) + sizeof(void *) <= bytes) {
         uintptr_t word;
-        memcpy(&word, at, sizeof word);
+        memcpy(&word, text_start, sizeof word);
         return kind == T(CSTRING) ? agent_name((const char *)word, false) : (uint32_t)word;
     }
     const struct wire_text *text = schema ? agent_name_text(schema) : NULL;

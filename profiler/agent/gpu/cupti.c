@@ -99,21 +99,21 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
 static void gap_begin(int64_t from)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    uint32_t n = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
-    struct wire_gpu_gap *gap = &gpu->gap[n % WIRE_GPU_GAPS];
+    uint32_t gaps = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
+    struct wire_gpu_gap *gap = &gpu->gap[gaps % WIRE_GPU_GAPS];
     atomic_store_explicit(&gap->t1, 0, memory_order_relaxed);
     atomic_store_explicit(&gap->t0, from, memory_order_relaxed);
-    atomic_store_explicit(&gpu->gaps, n + 1, memory_order_release);
+    atomic_store_explicit(&gpu->gaps, gaps + 1, memory_order_release);
     atomic_store_explicit(&agent_cuda.taken, 1, memory_order_release);
 }
 
 static void take_back(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    uint32_t n = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
+    uint32_t gaps = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
     agent_capture_restart();
-    atomic_store_explicit(&gpu->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(),
-                          memory_order_release);
+    atomic_store_explicit(&gpu->gap[(gaps - 1) % WIRE_GPU_GAPS].t1,
+                          (int64_t)agent_clock_monotonic(), memory_order_release);
     state.silent = state.quiet = 0;
     state.alive_at = (int64_t)agent_clock_monotonic();
     probe(false);

@@ -33,9 +33,9 @@ static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
 static uint32_t
     written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
 
-static uint64_t page_up(uint64_t n)
+static uint64_t page_up(uint64_t bytes)
 {
-    return (n + 4095) & ~(uint64_t)4095;
+    return (bytes + 4095) & ~(uint64_t)4095;
 }
 
 /* ---- the file ---- */
@@ -130,7 +130,7 @@ static void grow(uint32_t least)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
     char path[4096];
-    struct stat st;
+    struct stat status;
     pthread_mutex_lock(&grow_lock);
     uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_relaxed);
     if (backed == gpu->buffer_cap || ready_buffers(backed) >= least)
@@ -139,7 +139,7 @@ static void grow(uint32_t least)
         backed + WIRE_GPU_GROW < gpu->buffer_cap ? backed + WIRE_GPU_GROW : gpu->buffer_cap;
     file_path(path, sizeof path, WIRE_GPU_PREFIX);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != gpu->file_bytes)) {
+    if (fd >= 0 && (fstat(fd, &status) || (uint64_t)status.st_size != gpu->file_bytes)) {
         close(fd);
         fd = -1;
     }
@@ -163,24 +163,25 @@ void agent_buffer_grow(void)
 static uint8_t *scratch_take(void)
 {
     for (unsigned i = 0; i < SCRATCHES; i++) {
-        uint8_t *p = atomic_exchange_explicit(&scratch[i], NULL, memory_order_acq_rel);
-        if (p)
-            return p;
+        uint8_t *buffer = atomic_exchange_explicit(&scratch[i], NULL, memory_order_acq_rel);
+        if (buffer)
+            return buffer;
     }
-    void *p = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    void *buffer =
+        mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return buffer == MAP_FAILED ? NULL : buffer;
 }
 
-static void scratch_give(uint8_t *p)
+static void scratch_give(uint8_t *buffer)
 {
-    memset(p, 0, SCRATCH_BYTES);
+    memset(buffer, 0, SCRATCH_BYTES);
     for (unsigned i = 0; i < SCRATCHES; i++) {
         uint8_t *none = NULL;
-        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, p, memory_order_acq_rel,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, buffer,
+                                                    memory_order_acq_rel, memory_order_relaxed))
             return;
     }
-    munmap(p, SCRATCH_BYTES);
+    munmap(buffer, SCRATCH_BYTES);
 }
 
 static uint8_t *buffer_take(void)
@@ -235,18 +236,18 @@ void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
 
 /* ---- records: what means nothing outside of this process ---- */
 
-static uint64_t read64(const uint8_t *at)
+static uint64_t read64(const uint8_t *from)
 {
-    uint64_t x;
-    memcpy(&x, at, sizeof x);
-    return x;
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
 }
 
-static uint32_t read32(const uint8_t *at)
+static uint32_t read32(const uint8_t *from)
 {
-    uint32_t x;
-    memcpy(&x, at, sizeof x);
-    return x;
+    uint32_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
 }
 
 static uint32_t name_intern(const char *text)
@@ -279,12 +280,12 @@ static uint32_t name_of(uint64_t pointer)
     return name_intern((const char *)(uintptr_t)pointer);
 }
 
-static void replace_name(uint8_t *record, size_t bytes, size_t at)
+static void replace_name(uint8_t *record, size_t bytes, size_t offset)
 {
-    if (bytes < at + 8)
+    if (bytes < offset + 8)
         return;
-    uint64_t tagged = WIRE_GPU_NAME_TAG | name_of(read64(record + at));
-    memcpy(record + at, &tagged, sizeof tagged);
+    uint64_t tagged = WIRE_GPU_NAME_TAG | name_of(read64(record + offset));
+    memcpy(record + offset, &tagged, sizeof tagged);
 }
 
 /* "cudaLaunchKernel_v7000" is cudaLaunchKernel. */
@@ -298,13 +299,15 @@ static void note_api(unsigned domain, uint32_t cbid)
                                          &name) ||
         !name)
         return;
-    size_t n = strnlen(name, 256), digits = n;
+    size_t length = strnlen(name, 256), digits = length;
     while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
-    if (domain && digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_')
-        n = digits - 2;
+    if (domain && digits < length && digits > 2 && name[digits - 1] == 'v' &&
+        name[digits - 2] == '_')
+        length = digits - 2;
     atomic_store_explicit(&agent_cuda.gpu->api_name[domain][cbid],
-                          agent_name_intern(WIRE_TEXT_NAME, name, n, true), memory_order_release);
+                          agent_name_intern(WIRE_TEXT_NAME, name, length, true),
+                          memory_order_release);
 }
 
 static void note_record(uint8_t *record, size_t bytes)
@@ -418,12 +421,14 @@ __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
             written[i] = 0;
             continue;
         }
-        const uint8_t *at = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
+        const uint8_t *buffer = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
         uint32_t last = from;
         /* no record has that many zeros in a row */
-        for (uint32_t k = from; k + 8 <= gpu->buffer_bytes && k - last < 512; k += 8)
-            if (__atomic_load_n((const uint64_t *)(const void *)(at + k), __ATOMIC_RELAXED))
-                last = k + 8;
+        for (uint32_t offset = from; offset + 8 <= gpu->buffer_bytes && offset - last < 512;
+             offset += 8)
+            if (__atomic_load_n((const uint64_t *)(const void *)(buffer + offset),
+                                __ATOMIC_RELAXED))
+                last = offset + 8;
         grew |= last > from;
         from = last;
         written[i] = from;
@@ -452,7 +457,7 @@ void agent_buffer_anchor(void)
             best = gpu_anchor;
         }
     }
-    uint32_t n = atomic_load_explicit(&gpu->anchors, memory_order_relaxed);
-    gpu->anchor[n % WIRE_GPU_ANCHORS] = best;
-    atomic_store_explicit(&gpu->anchors, n + 1, memory_order_release);
+    uint32_t anchors = atomic_load_explicit(&gpu->anchors, memory_order_relaxed);
+    gpu->anchor[anchors % WIRE_GPU_ANCHORS] = best;
+    atomic_store_explicit(&gpu->anchors, anchors + 1, memory_order_release);
 }

@@ -31,9 +31,9 @@ static const struct {
 
 bool agent_cupti_option(const char *word)
 {
-    const char *text = getenv(WIRE_ENV_GPU), *at = text ? strstr(text, word) : NULL;
-    size_t n = strlen(word);
-    return at && (at == text || at[-1] == ',') && (!at[n] || at[n] == ',');
+    const char *text = getenv(WIRE_ENV_GPU), *found = text ? strstr(text, word) : NULL;
+    size_t length = strlen(word);
+    return found && (found == text || found[-1] == ',') && (!found[length] || found[length] == ',');
 }
 
 /* ---- the control file ---- */
@@ -41,12 +41,12 @@ bool agent_cupti_option(const char *word)
 static void control_map(void)
 {
     char path[4096];
-    struct stat st;
+    struct stat status;
     snprintf(path, sizeof path, "%s/" WIRE_CONTROL, agent_setup.folder);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    void *map = fstat(fd, &st) || (size_t)st.st_size < sizeof(struct wire_control)
+    void *map = fstat(fd, &status) || (size_t)status.st_size < sizeof(struct wire_control)
                     ? MAP_FAILED
                     : mmap(NULL, sizeof(struct wire_control), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);

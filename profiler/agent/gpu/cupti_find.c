@@ -26,10 +26,11 @@ struct search {
     int major[MAJORS]; /* in the order to try */
 };
 
-static void add_folder(struct search *search, const char *format, const char *a, size_t n)
+static void add_folder(struct search *search, const char *format, const char *path_start,
+                       size_t bytes)
 {
     char path[FOLDER_MAX];
-    int length = snprintf(path, sizeof path, format, (int)n, a);
+    int length = snprintf(path, sizeof path, format, (int)bytes, path_start);
     if (length <= 0 || (size_t)length >= sizeof path || search->count == FOLDERS)
         return;
     for (unsigned i = 0; i < search->count; i++)
@@ -39,25 +40,25 @@ static void add_folder(struct search *search, const char *format, const char *a,
 }
 
 /* A folder of Python packages: the wheels of CUDA 13 and before. */
-static void add_site(struct search *search, const char *site, size_t n)
+static void add_site(struct search *search, const char *site, size_t bytes)
 {
-    add_folder(search, "%.*s/nvidia/cu13/lib", site, n);
-    add_folder(search, "%.*s/nvidia/cuda_cupti/lib", site, n);
-    add_folder(search, "%.*s/nvidia/cuda_cupti_cu12/lib", site, n);
+    add_folder(search, "%.*s/nvidia/cu13/lib", site, bytes);
+    add_folder(search, "%.*s/nvidia/cuda_cupti/lib", site, bytes);
+    add_folder(search, "%.*s/nvidia/cuda_cupti_cu12/lib", site, bytes);
 }
 
 static void add_sites_of(struct search *search, const char *prefix)
 {
     char pattern[FOLDER_MAX];
-    glob_t g;
+    glob_t sites;
     if (!prefix || !*prefix ||
         snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages", prefix) >=
             (int)sizeof pattern)
         return;
-    if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = 0; i < g.gl_pathc; i++)
-            add_site(search, g.gl_pathv[i], strlen(g.gl_pathv[i]));
-    globfree(&g);
+    if (glob(pattern, 0, NULL, &sites) == 0)
+        for (size_t i = 0; i < sites.gl_pathc; i++)
+            add_site(search, sites.gl_pathv[i], strlen(sites.gl_pathv[i]));
+    globfree(&sites);
 }
 
 static void add_toolkit(struct search *search, const char *root)
@@ -76,18 +77,18 @@ static void look_at_path(struct search *search, const char *path)
                                        "libcublasLt.so"};
     const char *base = strrchr(path, '/');
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
-        const char *at = strstr(path, packages[i]);
-        if (at)
-            add_site(search, path, (size_t)(at - path) + strlen(packages[i]) - 1);
+        const char *found = strstr(path, packages[i]);
+        if (found)
+            add_site(search, path, (size_t)(found - path) + strlen(packages[i]) - 1);
     }
     for (size_t i = 0; base && i < sizeof cuda / sizeof *cuda; i++) {
-        size_t n = strlen(cuda[i]);
-        if (strncmp(base + 1, cuda[i], n) != 0)
+        size_t length = strlen(cuda[i]);
+        if (strncmp(base + 1, cuda[i], length) != 0)
             continue;
         add_folder(search, "%.*s", path, (size_t)(base - path));
         add_folder(search, "%.*s/../extras/CUPTI/lib64", path, (size_t)(base - path));
-        if (!strcmp(cuda[i], "libcudart.so") && base[1 + n] == '.' && !search->major[0])
-            search->major[0] = atoi(base + 2 + n);
+        if (!strcmp(cuda[i], "libcudart.so") && base[1 + length] == '.' && !search->major[0])
+            search->major[0] = atoi(base + 2 + length);
     }
 }
 
@@ -100,8 +101,8 @@ static void look_at_maps(struct search *search)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    for (ssize_t n; (n = read(fd, text + used, sizeof text - 1 - used)) > 0;) {
-        used += (size_t)n;
+    for (ssize_t got; (got = read(fd, text + used, sizeof text - 1 - used)) > 0;) {
+        used += (size_t)got;
         text[used] = 0;
         char *line = text, *end;
         while ((end = strchr(line, '\n'))) {
@@ -124,11 +125,11 @@ static void order_majors(struct search *search, int driver_version)
     int first = search->major[0] ? search->major[0] : driver_version / 1000;
     if (first < 11 || first > 13)
         first = 13;
-    unsigned n = 0;
-    search->major[n++] = first;
-    for (int m = 13; m >= 11; m--)
-        if (m != first)
-            search->major[n++] = m;
+    unsigned count = 0;
+    search->major[count++] = first;
+    for (int major = 13; major >= 11; major--)
+        if (major != first)
+            search->major[count++] = major;
 }
 
 /* "libcupti.so.13"; CUDA 11 counted its minor versions in the name. */
@@ -146,10 +147,10 @@ static void *try_names(const struct search *search, const char *folder, int flag
             snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
             if (folder && access(path, R_OK))
                 continue;
-            void *h = dlopen(path, RTLD_NOW | flags);
-            if (h) {
+            void *handle = dlopen(path, RTLD_NOW | flags);
+            if (handle) {
                 snprintf(found, size, "%s", path);
-                return h;
+                return handle;
             }
         }
     return NULL;
@@ -166,22 +167,22 @@ static void *find_library(int driver_version, char *found, size_t size)
     }
     look_at_maps(&search);
     order_majors(&search, driver_version);
-    void *h = try_names(&search, NULL, RTLD_NOLOAD, found, size);
-    if (!h)
-        h = dlopen("libcupti.so", RTLD_NOW | RTLD_NOLOAD);
+    void *handle = try_names(&search, NULL, RTLD_NOLOAD, found, size);
+    if (!handle)
+        handle = dlopen("libcupti.so", RTLD_NOW | RTLD_NOLOAD);
     add_sites_of(&search, getenv("VIRTUAL_ENV"));
     add_sites_of(&search, getenv("CONDA_PREFIX"));
-    for (unsigned i = 0; i < search.count && !h; i++)
-        h = try_names(&search, search.folder[i], 0, found, size);
-    if (!h)
-        h = try_names(&search, NULL, 0, found, size);
+    for (unsigned i = 0; i < search.count && !handle; i++)
+        handle = try_names(&search, search.folder[i], 0, found, size);
+    if (!handle)
+        handle = try_names(&search, NULL, 0, found, size);
     search.count = 0;
     add_toolkit(&search, getenv("CUDA_HOME"));
     add_toolkit(&search, getenv("CUDA_PATH"));
     add_toolkit(&search, "/usr/local/cuda");
-    for (unsigned i = 0; i < search.count && !h; i++)
-        h = try_names(&search, search.folder[i], 0, found, size);
-    return h;
+    for (unsigned i = 0; i < search.count && !handle; i++)
+        handle = try_names(&search, search.folder[i], 0, found, size);
+    return handle;
 }
 
 bool agent_cupti_find(struct cupti *cupti, int driver_version, char *path, size_t size,

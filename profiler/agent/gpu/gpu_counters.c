@@ -27,12 +27,13 @@ int gpu_counters_chip(enum wire_counters which, int device, const char **chip)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[which];
     struct profiler_initialize begin = {.size = PROFILER_SIZE(profiler_initialize, reserved)};
-    struct profiler_chip p = {.size = PROFILER_SIZE(profiler_chip, name), .device = (size_t)device};
+    struct profiler_chip name = {.size = PROFILER_SIZE(profiler_chip, name),
+                                 .device = (size_t)device};
     int rc = gpu_functions.ProfilerInitialize ? gpu_functions.ProfilerInitialize(&begin) : 0;
-    if (rc || (rc = gpu_functions.DeviceGetChipName(&p)))
+    if (rc || (rc = gpu_functions.DeviceGetChipName(&name)))
         return rc;
-    strncpy(counters->chip, p.name, sizeof counters->chip - 1);
-    *chip = p.name;
+    strncpy(counters->chip, name.name, sizeof counters->chip - 1);
+    *chip = name.name;
     return 0;
 }
 

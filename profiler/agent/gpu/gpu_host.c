@@ -20,21 +20,21 @@ bool gpu_host_functions(struct profiler_functions *functions, void *library)
 static int object_open(const struct profiler_functions *functions, int type, const char *chip,
                        const uint8_t *availability, void **object)
 {
-    struct profiler_host_open p = {.size = PROFILER_SIZE(profiler_host_open, host),
-                                   .type = type,
-                                   .chip = chip,
-                                   .availability = availability};
-    int rc = functions->ProfilerHostInitialize(&p);
-    *object = p.host;
+    struct profiler_host_open open = {.size = PROFILER_SIZE(profiler_host_open, host),
+                                      .type = type,
+                                      .chip = chip,
+                                      .availability = availability};
+    int rc = functions->ProfilerHostInitialize(&open);
+    *object = open.host;
     return rc;
 }
 
 static void object_close(const struct profiler_functions *functions, void *object)
 {
-    struct profiler_host_close p = {.size = PROFILER_SIZE(profiler_host_close, host),
-                                    .host = object};
+    struct profiler_host_close close = {.size = PROFILER_SIZE(profiler_host_close, host),
+                                        .host = object};
     if (object)
-        functions->ProfilerHostDeinitialize(&p);
+        functions->ProfilerHostDeinitialize(&close);
 }
 
 /* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image
@@ -73,9 +73,9 @@ static int configure(const struct gpu_host *gpu_host, void *object, uint8_t **im
  * later. */
 static bool known(const struct gpu_host *gpu_host, const char *name)
 {
-    struct profiler_host_metric p = {
+    struct profiler_host_metric metric = {
         .size = PROFILER_SIZE(profiler_host_metric, type), .host = gpu_host->object, .name = name};
-    return gpu_host->functions->ProfilerHostGetMetricProperties(&p) == 0;
+    return gpu_host->functions->ProfilerHostGetMetricProperties(&metric) == 0;
 }
 
 /* Tries the names of a metric one by one at the end of the list. */
@@ -115,11 +115,11 @@ static int take(struct gpu_host *gpu_host, int type, const char *chip, const uin
 
 int gpu_host_open(struct gpu_host *gpu_host, const struct profiler_functions *functions, int type,
                   const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
-                  size_t n, size_t most_passes)
+                  size_t count, size_t most_passes)
 {
     *gpu_host = (struct gpu_host){.functions = functions};
     int rc = object_open(functions, type, chip, availability, &gpu_host->object);
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < count && !rc; i++)
         rc = take(gpu_host, type, chip, availability, &wanted[i], most_passes);
     return rc;
 }
@@ -137,13 +137,13 @@ int gpu_host_values(const struct gpu_host *gpu_host, const uint8_t *data, size_t
 {
     const char *names[GPU_HOST_METRICS];
     memcpy(names, gpu_host->name, sizeof names);
-    struct profiler_host_evaluate p = {.size = PROFILER_SIZE(profiler_host_evaluate, values),
-                                       .host = gpu_host->object,
-                                       .data = data,
-                                       .data_bytes = bytes,
-                                       .range = index,
-                                       .names = names,
-                                       .count = gpu_host->count,
-                                       .values = values};
-    return gpu_host->functions->ProfilerHostEvaluateToGpuValues(&p);
+    struct profiler_host_evaluate evaluate = {.size = PROFILER_SIZE(profiler_host_evaluate, values),
+                                              .host = gpu_host->object,
+                                              .data = data,
+                                              .data_bytes = bytes,
+                                              .range = index,
+                                              .names = names,
+                                              .count = gpu_host->count,
+                                              .values = values};
+    return gpu_host->functions->ProfilerHostEvaluateToGpuValues(&evaluate);
 }

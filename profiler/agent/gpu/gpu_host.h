@@ -35,7 +35,7 @@ bool gpu_host_functions(struct profiler_functions *functions, void *library);
  * that fits, count is 0. The caller closes it in any case. */
 int gpu_host_open(struct gpu_host *gpu_host, const struct profiler_functions *functions, int type,
                   const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
-                  size_t n, size_t most_passes);
+                  size_t count, size_t most_passes);
 void gpu_host_close(struct gpu_host *gpu_host);
 
 /* Values of one sample or range, in the order of h->metric. 0 or CUPTI's result. */

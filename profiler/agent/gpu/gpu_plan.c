@@ -90,12 +90,11 @@ void gpu_plan_begin(struct gpu_plan *gpu_plan)
 
 int gpu_plan_cut(struct gpu_plan *gpu_plan, bool push, uint16_t domain, uint32_t name)
 {
-    const struct gpu_plan_event *gpu_plan_event =
+    const struct gpu_plan_event *expected =
         gpu_plan->next < gpu_plan->events ? &gpu_plan->event[gpu_plan->next] : NULL;
     unsigned level;
-    bool chosen = gpu_plan_event && push && gpu_plan_event->push &&
-                  gpu_plan_event->domain == domain && gpu_plan_event->name == name &&
-                  gpu_plan_event->level == gpu_plan->opened + 1 &&
+    bool chosen = expected && push && expected->push && expected->domain == domain &&
+                  expected->name == name && expected->level == gpu_plan->opened + 1 &&
                   (!gpu_plan->opened || gpu_plan->open[gpu_plan->opened - 1].chosen);
     if (push) {
         if (!open_range(gpu_plan, domain, name, chosen) || !chosen)
@@ -103,8 +102,7 @@ int gpu_plan_cut(struct gpu_plan *gpu_plan, bool push, uint16_t domain, uint32_t
     } else {
         if (!close_range(gpu_plan, domain, &level, &name, &chosen) || !chosen)
             return -1;
-        if (!gpu_plan_event || gpu_plan_event->push || gpu_plan_event->domain != domain ||
-            gpu_plan_event->name != name) {
+        if (!expected || expected->push || expected->domain != domain || expected->name != name) {
             gpu_plan->spoilt = true;
             return -1;
         }
@@ -120,21 +118,21 @@ bool gpu_plan_kept(const struct gpu_plan *gpu_plan)
 size_t gpu_plan_path(const struct gpu_plan *gpu_plan, size_t piece, uint32_t name[GPU_PLAN_DEPTH])
 {
     uint16_t domain[GPU_PLAN_DEPTH];
-    size_t n = 0;
-    for (size_t k = 0; k < piece && k < gpu_plan->events; k++) {
-        size_t i = n;
-        if (gpu_plan->event[k].push && n < GPU_PLAN_DEPTH) {
-            domain[n] = gpu_plan->event[k].domain;
-            name[n++] = gpu_plan->event[k].name;
+    size_t depth = 0;
+    for (size_t event = 0; event < piece && event < gpu_plan->events; event++) {
+        size_t i = depth;
+        if (gpu_plan->event[event].push && depth < GPU_PLAN_DEPTH) {
+            domain[depth] = gpu_plan->event[event].domain;
+            name[depth++] = gpu_plan->event[event].name;
             continue;
         }
-        while (i && domain[i - 1] != gpu_plan->event[k].domain)
+        while (i && domain[i - 1] != gpu_plan->event[event].domain)
             i--;
-        for (; i && i < n; i++) {
+        for (; i && i < depth; i++) {
             domain[i - 1] = domain[i];
             name[i - 1] = name[i];
         }
-        n -= n > 0;
+        depth -= depth > 0;
     }
-    return n;
+    return depth;
 }

@@ -22,15 +22,15 @@ struct sampler {
 };
 static struct sampler sampler[GPU_DEVICES];
 
-static bool fail(struct sampler *s, enum wire_counters_stage stage, int error)
+static bool fail(struct sampler *state, enum wire_counters_stage stage, int error)
 {
-    struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
-                                    .sampler = s->object};
-    if (s->object && gpu_functions.PmSamplingDisable)
-        gpu_functions.PmSamplingDisable(&p);
-    gpu_host_close(&s->host);
-    free(s->data);
-    *s = (struct sampler){0};
+    struct profiler_pm_sampler disable = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
+                                          .sampler = state->object};
+    if (state->object && gpu_functions.PmSamplingDisable)
+        gpu_functions.PmSamplingDisable(&disable);
+    gpu_host_close(&state->host);
+    free(state->data);
+    *state = (struct sampler){0};
     gpu_counters_fail(WIRE_COUNTERS_PM, stage, error);
     return false;
 }
@@ -71,23 +71,23 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
 
 static int configure(struct sampler *state)
 {
-    struct profiler_pm_config p = {.size = PROFILER_SIZE(profiler_pm_config, append),
-                                   .sampler = state->object,
-                                   .bytes = state->host.config_bytes,
-                                   .image = state->host.config,
-                                   .hardware_bytes = HARDWARE_BYTES,
-                                   .interval = INTERVAL_NS,
-                                   .trigger = PROFILER_TRIGGER_TIME,
-                                   .append = PROFILER_KEEP_LATEST};
-    int rc = gpu_functions.PmSamplingSetConfig(&p);
+    struct profiler_pm_config config = {.size = PROFILER_SIZE(profiler_pm_config, append),
+                                        .sampler = state->object,
+                                        .bytes = state->host.config_bytes,
+                                        .image = state->host.config,
+                                        .hardware_bytes = HARDWARE_BYTES,
+                                        .interval = INTERVAL_NS,
+                                        .trigger = PROFILER_TRIGGER_TIME,
+                                        .append = PROFILER_KEEP_LATEST};
+    int rc = gpu_functions.PmSamplingSetConfig(&config);
     if (!rc)
         return 0;
-    p.trigger =
+    config.trigger =
         PROFILER_TRIGGER_CYCLES; /* GA100 and Turing know no other; Turing keeps the oldest, too */
-    p.interval = INTERVAL_TICKS;
-    if ((rc = gpu_functions.PmSamplingSetConfig(&p))) {
-        p.append = PROFILER_KEEP_OLDEST;
-        rc = gpu_functions.PmSamplingSetConfig(&p);
+    config.interval = INTERVAL_TICKS;
+    if ((rc = gpu_functions.PmSamplingSetConfig(&config))) {
+        config.append = PROFILER_KEEP_OLDEST;
+        rc = gpu_functions.PmSamplingSetConfig(&config);
     }
     return rc;
 }
@@ -95,71 +95,72 @@ static int configure(struct sampler *state)
 /* Empties the image. */
 static int reset(struct sampler *state)
 {
-    struct profiler_pm_data p = {.size = PROFILER_SIZE(profiler_pm_data, data),
-                                 .sampler = state->object,
-                                 .bytes = state->data_bytes,
-                                 .data = state->data};
-    return gpu_functions.PmSamplingCounterDataImageInitialize(&p);
+    struct profiler_pm_data image = {.size = PROFILER_SIZE(profiler_pm_data, data),
+                                     .sampler = state->object,
+                                     .bytes = state->data_bytes,
+                                     .data = state->data};
+    return gpu_functions.PmSamplingCounterDataImageInitialize(&image);
 }
 
 static int make_image(struct sampler *state)
 {
     const char *names[GPU_HOST_METRICS];
     memcpy(names, state->host.name, sizeof names);
-    struct profiler_pm_data_bytes p = {.size = PROFILER_SIZE(profiler_pm_data_bytes, bytes),
-                                       .sampler = state->object,
-                                       .names = names,
-                                       .count = state->host.count,
-                                       .most = SAMPLES};
-    int rc = gpu_functions.PmSamplingGetCounterDataSize(&p);
+    struct profiler_pm_data_bytes size = {.size = PROFILER_SIZE(profiler_pm_data_bytes, bytes),
+                                          .sampler = state->object,
+                                          .names = names,
+                                          .count = state->host.count,
+                                          .most = SAMPLES};
+    int rc = gpu_functions.PmSamplingGetCounterDataSize(&size);
     if (rc)
         return rc;
-    state->data_bytes = p.bytes;
-    state->data = malloc(p.bytes ? p.bytes : 1);
+    state->data_bytes = size.bytes;
+    state->data = malloc(size.bytes ? size.bytes : 1);
     return state->data ? reset(state) : -1;
 }
 
 bool gpu_pm_look(int device)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
-    struct sampler *s = &sampler[device];
+    struct sampler *state = &sampler[device];
     struct profiler_pm_enable enable = {.size = PROFILER_SIZE(profiler_pm_enable, sampler),
                                         .device = (size_t)device};
     enum wire_counters_stage stage;
     if (!complete())
-        return fail(s, WIRE_COUNTERS_STAGE_LIBRARY, 0);
-    int rc = open_host(s, device, &stage);
+        return fail(state, WIRE_COUNTERS_STAGE_LIBRARY, 0);
+    int rc = open_host(state, device, &stage);
     if (rc)
-        return fail(s, stage, rc);
+        return fail(state, stage, rc);
     if ((rc = gpu_functions.PmSamplingEnable(&enable)))
-        return fail(s, WIRE_COUNTERS_STAGE_ENABLE, rc);
-    s->object = enable.sampler;
-    if ((rc = configure(s)) || (rc = make_image(s)))
-        return fail(s, WIRE_COUNTERS_STAGE_CONFIG, rc);
+        return fail(state, WIRE_COUNTERS_STAGE_ENABLE, rc);
+    state->object = enable.sampler;
+    if ((rc = configure(state)) || (rc = make_image(state)))
+        return fail(state, WIRE_COUNTERS_STAGE_CONFIG, rc);
     struct profiler_pm_sampler start = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
-                                        .sampler = s->object};
+                                        .sampler = state->object};
     if ((rc = gpu_functions.PmSamplingStart(&start)))
-        return fail(s, WIRE_COUNTERS_STAGE_START, rc);
-    for (size_t i = 0; i < s->host.count; i++)
-        s->counter[i] = agent_counter_own(s->host.metric[i]->name, s->host.metric[i]->unit, device);
-    atomic_store_explicit(&counters->metrics, (uint32_t)s->host.count, memory_order_relaxed);
-    atomic_store_explicit(&counters->passes, (uint32_t)s->host.passes, memory_order_relaxed);
+        return fail(state, WIRE_COUNTERS_STAGE_START, rc);
+    for (size_t i = 0; i < state->host.count; i++)
+        state->counter[i] =
+            agent_counter_own(state->host.metric[i]->name, state->host.metric[i]->unit, device);
+    atomic_store_explicit(&counters->metrics, (uint32_t)state->host.count, memory_order_relaxed);
+    atomic_store_explicit(&counters->passes, (uint32_t)state->host.passes, memory_order_relaxed);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
     return true;
 }
 
 static int read_sample(struct sampler *state, size_t index)
 {
-    struct profiler_pm_sample p = {.size = PROFILER_SIZE(profiler_pm_sample, end),
-                                   .sampler = state->object,
-                                   .data = state->data,
-                                   .data_bytes = state->data_bytes,
-                                   .index = index};
+    struct profiler_pm_sample sample = {.size = PROFILER_SIZE(profiler_pm_sample, end),
+                                        .sampler = state->object,
+                                        .data = state->data,
+                                        .data_bytes = state->data_bytes,
+                                        .index = index};
     double value[GPU_HOST_METRICS];
-    int rc = gpu_functions.PmSamplingCounterDataGetSampleInfo(&p);
+    int rc = gpu_functions.PmSamplingCounterDataGetSampleInfo(&sample);
     if (rc || (rc = gpu_host_values(&state->host, state->data, state->data_bytes, index, value)))
         return rc;
-    uint64_t time = gpu_counters_time(p.end);
+    uint64_t time = gpu_counters_time(sample.end);
     for (size_t i = 0; i < state->host.count; i++)
         agent_counter_put(state->counter[i], value[i], time);
     atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1,
@@ -198,18 +199,18 @@ void gpu_pm_read(void)
 void gpu_pm_stop(void)
 {
     for (int i = 0; i < GPU_DEVICES; i++) {
-        struct sampler *s = &sampler[i];
-        struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
-                                        .sampler = s->object};
-        if (!s->object)
+        struct sampler *state = &sampler[i];
+        struct profiler_pm_sampler stop = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
+                                           .sampler = state->object};
+        if (!state->object)
             continue;
-        gpu_functions.PmSamplingStop(&p);
-        read_device(s);
-        p.sampler = s->object;
-        if (s->object)
-            gpu_functions.PmSamplingDisable(&p);
-        gpu_host_close(&s->host);
-        free(s->data);
-        *s = (struct sampler){0};
+        gpu_functions.PmSamplingStop(&stop);
+        read_device(state);
+        stop.sampler = state->object;
+        if (state->object)
+            gpu_functions.PmSamplingDisable(&stop);
+        gpu_host_close(&state->host);
+        free(state->data);
+        *state = (struct sampler){0};
     }
 }

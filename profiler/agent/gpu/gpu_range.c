@@ -51,10 +51,10 @@ static void watch(bool on)
 
 static void release(void)
 {
-    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler),
-                                      .profiler = range.profiler};
+    struct profiler_range_object object = {.size = PROFILER_SIZE(profiler_range_object, profiler),
+                                           .profiler = range.profiler};
     if (range.profiler)
-        gpu_functions.RangeProfilerDisable(&p);
+        gpu_functions.RangeProfilerDisable(&object);
     range.profiler = NULL;
     free(range.data);
     range.data = NULL;
@@ -141,19 +141,19 @@ static int make_image(size_t pieces)
 
 static int configure(size_t pieces)
 {
-    struct profiler_range_config p = {.size = PROFILER_SIZE(profiler_range_config, level),
-                                      .profiler = range.profiler,
-                                      .bytes = range.host.config_bytes,
-                                      .image = range.host.config,
-                                      .data_bytes = range.data_bytes,
-                                      .data = range.data,
-                                      .range = PROFILER_USER_RANGE,
-                                      .replay = PROFILER_USER_REPLAY,
-                                      .ranges_a_pass = pieces,
-                                      .levels = 1,
-                                      .least_level = 1,
-                                      .level = 1};
-    return gpu_functions.RangeProfilerSetConfig(&p);
+    struct profiler_range_config config = {.size = PROFILER_SIZE(profiler_range_config, level),
+                                           .profiler = range.profiler,
+                                           .bytes = range.host.config_bytes,
+                                           .image = range.host.config,
+                                           .data_bytes = range.data_bytes,
+                                           .data = range.data,
+                                           .range = PROFILER_USER_RANGE,
+                                           .replay = PROFILER_USER_REPLAY,
+                                           .ranges_a_pass = pieces,
+                                           .levels = 1,
+                                           .least_level = 1,
+                                           .level = 1};
+    return gpu_functions.RangeProfilerSetConfig(&config);
 }
 
 /* Pieces are named by their numbers: what a pass did not count is then seen by its name. */
@@ -161,16 +161,16 @@ static int push(size_t piece)
 {
     char name[16];
     snprintf(name, sizeof name, "%zu", piece);
-    struct profiler_range_push p = {
+    struct profiler_range_push begin_range = {
         .size = PROFILER_SIZE(profiler_range_push, name), .profiler = range.profiler, .name = name};
-    return gpu_functions.RangeProfilerPushRange(&p);
+    return gpu_functions.RangeProfilerPushRange(&begin_range);
 }
 
 static int pop(void)
 {
-    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler),
-                                      .profiler = range.profiler};
-    return gpu_functions.RangeProfilerPopRange(&p);
+    struct profiler_range_object object = {.size = PROFILER_SIZE(profiler_range_object, profiler),
+                                           .profiler = range.profiler};
+    return gpu_functions.RangeProfilerPopRange(&object);
 }
 
 static int start_pass(void)
@@ -226,13 +226,13 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
     int rc = gpu_functions.RangeProfilerDecodeData(&decode);
     rc = rc ? rc : decode.dropped ? -1 : gpu_functions.RangeProfilerGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.total && !rc; i++) {
-        struct profiler_range_name p = {.size = PROFILER_SIZE(profiler_range_name, name),
-                                        .data = range.data,
-                                        .data_bytes = range.data_bytes,
-                                        .index = i,
-                                        .delimiter = "/"};
-        rc = gpu_functions.RangeProfilerCounterDataGetRangeInfo(&p);
-        size_t piece = rc || !p.name ? pieces : (size_t)strtoul(p.name, NULL, 10);
+        struct profiler_range_name name = {.size = PROFILER_SIZE(profiler_range_name, name),
+                                           .data = range.data,
+                                           .data_bytes = range.data_bytes,
+                                           .index = i,
+                                           .delimiter = "/"};
+        rc = gpu_functions.RangeProfilerCounterDataGetRangeInfo(&name);
+        size_t piece = rc || !name.name ? pieces : (size_t)strtoul(name.name, NULL, 10);
         if (!rc)
             rc = piece < pieces
                      ? gpu_host_values(&range.host, range.data, range.data_bytes, i, value[piece])
@@ -425,13 +425,13 @@ _Static_assert(sizeof(struct counted) == WIRE_PAYLOAD_MAX, "a mark holds it whol
 static void path_of(size_t piece, char path[PATH_BYTES])
 {
     uint32_t name[GPU_PLAN_DEPTH];
-    size_t n = gpu_plan_path(&range.plan, piece, name), at = 0;
-    snprintf(path, PATH_BYTES, "%s", n ? "" : "(no range)");
-    for (size_t i = 0; i < n && at < PATH_BYTES - 1; i++) {
+    size_t depth = gpu_plan_path(&range.plan, piece, name), used = 0;
+    snprintf(path, PATH_BYTES, "%s", depth ? "" : "(no range)");
+    for (size_t i = 0; i < depth && used < PATH_BYTES - 1; i++) {
         const struct wire_text *text = agent_name_text(name[i]);
-        int more = snprintf(path + at, PATH_BYTES - at, "%s%.*s", i ? "/" : "",
+        int more = snprintf(path + used, PATH_BYTES - used, "%s%.*s", i ? "/" : "",
                             text ? (int)text->bytes : 1, text ? text->text : "?");
-        at += more > 0 ? (size_t)more : 0;
+        used += more > 0 ? (size_t)more : 0;
     }
 }
 
@@ -448,12 +448,12 @@ static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t p
     double sum = 0, weight = 0;
     bool mean = is_mean(range.host.metric[metric]);
     for (size_t i = first; i < pieces; i++) {
-        double v = range.piece[i][metric],
-               w = mean && time < range.host.count ? range.piece[i][time] : 1;
-        if (strcmp(path[i], path[first]) != 0 || !isfinite(v) || !(w > 0))
+        double value = range.piece[i][metric],
+               share = mean && time < range.host.count ? range.piece[i][time] : 1;
+        if (strcmp(path[i], path[first]) != 0 || !isfinite(value) || !(share > 0))
             continue;
-        sum += v * w;
-        weight += w;
+        sum += value * share;
+        weight += share;
     }
     return !(weight > 0) ? (double)NAN : mean ? sum / weight : sum;
 }
@@ -462,14 +462,14 @@ static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t p
 static uint32_t schema_of(size_t first)
 {
     char text[640];
-    int n = snprintf(text, sizeof text, "tacho.counted\t%zu\ndevice\t%d\t0\npieces\t%d\t4\n",
-                     sizeof(struct counted), NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
-                     NVTX_PAYLOAD_ENTRY_TYPE_UINT32);
+    int length = snprintf(text, sizeof text, "tacho.counted\t%zu\ndevice\t%d\t0\npieces\t%d\t4\n",
+                          sizeof(struct counted), NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
+                          NVTX_PAYLOAD_ENTRY_TYPE_UINT32);
     for (size_t i = first; i < range.host.count && i < first + FIELDS; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%.60s\t%d\t%zu\n",
-                      range.host.metric[i]->name, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE,
-                      offsetof(struct counted, value) + 8 * (i - first));
-    return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)n, true);
+        length += snprintf(text + length, sizeof text - (size_t)length, "%.60s\t%d\t%zu\n",
+                           range.host.metric[i]->name, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE,
+                           offsetof(struct counted, value) + 8 * (i - first));
+    return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)length, true);
 }
 
 static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
@@ -478,12 +478,13 @@ static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t piece
              name = agent_name_intern(WIRE_TEXT_NAME, path[first], strlen(path[first]), true);
     for (size_t i = first; i < pieces; i++)
         same += !strcmp(path[i], path[first]);
-    for (size_t m = 0; m < range.host.count; m += FIELDS) {
+    for (size_t metric = 0; metric < range.host.count; metric += FIELDS) {
         struct counted counted = {.device = (uint32_t)range.device, .pieces = same};
         for (size_t i = 0; i < FIELDS; i++)
-            counted.value[i] =
-                m + i < range.host.count ? over_pieces(path, first, pieces, m + i, time) : 0;
-        agent_mark_put(name, schema_of(m), &counted, sizeof counted, range.parts_begin);
+            counted.value[i] = metric + i < range.host.count
+                                   ? over_pieces(path, first, pieces, metric + i, time)
+                                   : 0;
+        agent_mark_put(name, schema_of(metric), &counted, sizeof counted, range.parts_begin);
     }
 }
 
@@ -498,8 +499,8 @@ static void tell_parts(void)
         path_of(i, path[i]);
     for (size_t i = 0; path && i < pieces; i++) {
         bool first = true;
-        for (size_t k = 0; k < i && first; k++)
-            first = strcmp(path[k], path[i]) != 0;
+        for (size_t before = 0; before < i && first; before++)
+            first = strcmp(path[before], path[i]) != 0;
         if (!first)
             continue;
         tell_path((const char(*)[PATH_BYTES])path, i, pieces, time);

@@ -118,49 +118,49 @@ static void *handle_of(uint32_t slot, uint64_t generation, bool child)
 /* The slot of a handle if its generation is still running; *state as it was. */
 static struct slot *slot_of(const void *handle, uint64_t *state)
 {
-    uintptr_t h = (uintptr_t)handle;
-    if ((h & ((uintptr_t)0xff << 56)) != HANDLE_TAG || (h & 0xffff) >= SLOTS)
+    uintptr_t bits = (uintptr_t)handle;
+    if ((bits & ((uintptr_t)0xff << 56)) != HANDLE_TAG || (bits & 0xffff) >= SLOTS)
         return NULL;
-    struct slot *slot = &slots[h & 0xffff];
+    struct slot *slot = &slots[bits & 0xffff];
     *state = atomic_load_explicit(&slot->state, memory_order_acquire);
-    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((h >> 16) & 0x7fffffff) ? slot
-                                                                                          : NULL;
+    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((bits >> 16) & 0x7fffffff) ? slot
+                                                                                             : NULL;
 }
 
 /* ---- what an event says ---- */
 
-static uint64_t field64(const void *event, size_t at)
+static uint64_t field64(const void *event, size_t offset)
 {
-    uint64_t x;
-    memcpy(&x, (const char *)event + at, sizeof x);
-    return x;
+    uint64_t value;
+    memcpy(&value, (const char *)event + offset, sizeof value);
+    return value;
 }
 
-static const char *field_text(const void *event, size_t at, bool as_text, const char *const *table,
-                              size_t entries)
+static const char *field_text(const void *event, size_t offset, bool as_text,
+                              const char *const *table, size_t entries)
 {
     if (!as_text) {
-        uint8_t i = ((const uint8_t *)event)[at];
+        uint8_t i = ((const uint8_t *)event)[offset];
         return i < entries ? table[i] : "";
     }
-    const char *text = (const char *)(uintptr_t)field64(event, at);
+    const char *text = (const char *)(uintptr_t)field64(event, offset);
     return text ? text : "";
 }
 
 static uint32_t type_bytes(const char *type)
 {
-    size_t n = strnlen(type, 32);
+    size_t length = strnlen(type, 32);
     if (!strncmp(type, "nccl", 4)) {
         type += 4;
-        n -= 4;
+        length -= 4;
     }
-    if (n >= 2 && !strncmp(type + n - 2, "64", 2))
+    if (length >= 2 && !strncmp(type + length - 2, "64", 2))
         return 8;
-    if (n >= 2 && !strncmp(type + n - 2, "32", 2))
+    if (length >= 2 && !strncmp(type + length - 2, "32", 2))
         return 4;
-    if (n >= 2 && !strncmp(type + n - 2, "16", 2))
+    if (length >= 2 && !strncmp(type + length - 2, "16", 2))
         return 2;
-    return n && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
+    return length && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
 }
 
 static void describe(struct comm_payload *comm_payload, const struct comm *comm, const char *func,
@@ -184,9 +184,9 @@ static uint32_t name_of(const char *func)
     char text[64] = "nccl";
     if (!strncmp(func, "nccl", 4))
         func += 4;
-    size_t n = strnlen(func, sizeof text - 5);
-    memcpy(text + 4, func, n);
-    return agent_name_intern(WIRE_TEXT_NAME, text, n + 4, true);
+    size_t length = strnlen(func, sizeof text - 5);
+    memcpy(text + 4, func, length);
+    return agent_name_intern(WIRE_TEXT_NAME, text, length + 4, true);
 }
 
 /* ---- events ---- */
@@ -244,11 +244,12 @@ static void *collective(const struct layout *layout, const struct comm *comm, co
                                        layout->hash ? field64(event, layout->hash) : comm->id,
                                    .sequence = p2p ? 0 : field64(event, layout->sequence)};
     describe(&payload, comm, func, field64(event, p2p ? layout->p2p_count : layout->count), type);
-    struct agent_event e = {.name = name_of(func),
-                            .schema = atomic_load_explicit(&comm_schema, memory_order_relaxed),
-                            .bytes = sizeof payload,
-                            .data = &payload};
-    slot->range = agent_range_start(atomic_load_explicit(&comm_domain, memory_order_relaxed), &e);
+    struct agent_event begin = {.name = name_of(func),
+                                .schema = atomic_load_explicit(&comm_schema, memory_order_relaxed),
+                                .bytes = sizeof payload,
+                                .data = &payload};
+    slot->range =
+        agent_range_start(atomic_load_explicit(&comm_domain, memory_order_relaxed), &begin);
     inside_ends(slot);
     return handle_of(index, generation, false);
 }
@@ -376,9 +377,9 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     if (!agent_start() || !prepare())
         return 0;
     agent_device_look();
-    uint32_t n = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
-    struct comm *comm = n < COMMS ? &comms[n] : &others;
-    if (n < COMMS)
+    uint32_t index = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
+    struct comm *comm = index < COMMS ? &comms[index] : &others;
+    if (index < COMMS)
         *comm = (struct comm){.id = id,
                               .ranks = ranks > 0 ? (uint32_t)ranks : 0,
                               .rank = (uint32_t)rank,
