@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* name, code, process exit code (DESIGN 8: 2 usage, 3 bad input, 4 not supported or not permitted,
+/* name, code, process exit code (2 usage, 3 bad input, 4 not supported or not permitted,
  * 5 internal), text */
 #define TACHO_ERROR_MAP(X) \
     X(NOMEM, -1, 5, "out of memory") \

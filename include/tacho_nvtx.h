@@ -108,7 +108,7 @@ enum tacho_comm_op { TACHO_COMM_MAP(TACHO_ENUM_COMM) TACHO_COMM_COUNT };
 #undef TACHO_ENUM_RANGE
 #undef TACHO_ENUM_COMM
 
-/* One op. Three FLOP conventions side by side (DESIGN 5): `flops` is what was executed
+/* One op. Three FLOP conventions side by side (docs/definitions.md): `flops` is what was executed
  * (multiply-adds issued incl. masked blocks and recomputation; for element-wise work its
  * arithmetic), `model_flops` what the model needs (exact causal attention, 0 for element-wise work
  * and for recomputation), `palm_flops` the same with full T x T attention. bytes_*: what the op
@@ -182,7 +182,7 @@ static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *
 
 /* Creates the domain and registers the four schemas. Call once a process, before threads use `t`;
  * idempotent by name. */
-static inline void tacho_nvtx_open(struct tacho_nvtx *tacho_nvtx, const char *domain_name)
+static inline void tacho_nvtx_open(struct tacho_nvtx *nvtx, const char *domain_name)
 {
     static const nvtxPayloadSchemaEntry_t work[] = {
         TACHO_FIELD(tacho_work, flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
@@ -211,29 +211,28 @@ static inline void tacho_nvtx_open(struct tacho_nvtx *tacho_nvtx, const char *do
         TACHO_FIELD(tacho_range, samples, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
         TACHO_FIELD(tacho_range, kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT32),
     };
-    tacho_nvtx->domain = nvtxDomainCreateA(domain_name);
-    tacho_nvtx->work = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.work", work,
-                                         sizeof work / sizeof *work, sizeof(struct tacho_work));
-    tacho_nvtx->step = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.step", step,
-                                         sizeof step / sizeof *step, sizeof(struct tacho_step));
-    tacho_nvtx->comm = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.comm", comm,
-                                         sizeof comm / sizeof *comm, sizeof(struct tacho_comm));
-    tacho_nvtx->range = tacho_nvtx_schema(tacho_nvtx->domain, "tacho.range", range,
-                                          sizeof range / sizeof *range, sizeof(struct tacho_range));
+    nvtx->domain = nvtxDomainCreateA(domain_name);
+    nvtx->work = tacho_nvtx_schema(nvtx->domain, "tacho.work", work, sizeof work / sizeof *work,
+                                   sizeof(struct tacho_work));
+    nvtx->step = tacho_nvtx_schema(nvtx->domain, "tacho.step", step, sizeof step / sizeof *step,
+                                   sizeof(struct tacho_step));
+    nvtx->comm = tacho_nvtx_schema(nvtx->domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
+                                   sizeof(struct tacho_comm));
+    nvtx->range = tacho_nvtx_schema(nvtx->domain, "tacho.range", range,
+                                    sizeof range / sizeof *range, sizeof(struct tacho_range));
 }
 #undef TACHO_FIELD
 
 /* Registers a name once; the handle makes a push cheap. NULL when no tool is attached, which push
  * accepts. */
-static inline nvtxStringHandle_t tacho_nvtx_name(const struct tacho_nvtx *tacho_nvtx,
-                                                 const char *text)
+static inline nvtxStringHandle_t tacho_nvtx_name(const struct tacho_nvtx *nvtx, const char *text)
 {
-    return nvtxDomainRegisterStringA(tacho_nvtx->domain, text);
+    return nvtxDomainRegisterStringA(nvtx->domain, text);
 }
 
 /* Opens a range on the calling thread with `size` bytes of payload laid out as `schema` says.
  * Payload is copied. */
-static inline void tacho_nvtx_push(const struct tacho_nvtx *tacho_nvtx, nvtxStringHandle_t name,
+static inline void tacho_nvtx_push(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
                                    uint64_t schema, const void *payload, size_t size)
 {
     nvtxPayloadData_t data = {.schemaId = schema, .size = size, .payload = payload};
@@ -248,58 +247,53 @@ static inline void tacho_nvtx_push(const struct tacho_nvtx *tacho_nvtx, nvtxStri
     attributes.payload.ullValue = (uint64_t)(uintptr_t)&data;
     attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
     attributes.message.registered = name;
-    nvtxDomainRangePushEx(tacho_nvtx->domain, &attributes);
+    nvtxDomainRangePushEx(nvtx->domain, &attributes);
 }
 
-static inline void tacho_nvtx_push_work(const struct tacho_nvtx *tacho_nvtx,
-                                        nvtxStringHandle_t name,
-                                        const struct tacho_work *tacho_work)
+static inline void tacho_nvtx_push_work(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
+                                        const struct tacho_work *work)
 {
-    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->work, tacho_work, sizeof *tacho_work);
+    tacho_nvtx_push(nvtx, name, nvtx->work, work, sizeof *work);
 }
 
-static inline void tacho_nvtx_push_step(const struct tacho_nvtx *tacho_nvtx,
-                                        nvtxStringHandle_t name,
-                                        const struct tacho_step *tacho_step)
+static inline void tacho_nvtx_push_step(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
+                                        const struct tacho_step *step)
 {
-    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->step, tacho_step, sizeof *tacho_step);
+    tacho_nvtx_push(nvtx, name, nvtx->step, step, sizeof *step);
 }
 
-static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *tacho_nvtx,
-                                        nvtxStringHandle_t name,
-                                        const struct tacho_comm *tacho_comm)
+static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
+                                        const struct tacho_comm *comm)
 {
-    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->comm, tacho_comm, sizeof *tacho_comm);
+    tacho_nvtx_push(nvtx, name, nvtx->comm, comm, sizeof *comm);
 }
 
-static inline void tacho_nvtx_push_range(const struct tacho_nvtx *tacho_nvtx,
-                                         nvtxStringHandle_t name,
-                                         const struct tacho_range *tacho_range)
+static inline void tacho_nvtx_push_range(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
+                                         const struct tacho_range *range)
 {
-    tacho_nvtx_push(tacho_nvtx, name, tacho_nvtx->range, tacho_range, sizeof *tacho_range);
+    tacho_nvtx_push(nvtx, name, nvtx->range, range, sizeof *range);
 }
 
 /* Closes the innermost open range of this domain on the calling thread. */
-static inline void tacho_nvtx_pop(const struct tacho_nvtx *tacho_nvtx)
+static inline void tacho_nvtx_pop(const struct tacho_nvtx *nvtx)
 {
-    nvtxDomainRangePop(tacho_nvtx->domain);
+    nvtxDomainRangePop(nvtx->domain);
 }
 
 /* Registers a named counter of doubles; returns its id (0 when no tool is attached, which sample
  * accepts). */
-static inline uint64_t tacho_nvtx_counter(const struct tacho_nvtx *tacho_nvtx, const char *name)
+static inline uint64_t tacho_nvtx_counter(const struct tacho_nvtx *nvtx, const char *name)
 {
-    nvtxCounterAttr_t a = {0};
-    a.structSize = sizeof a;
-    a.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE;
-    a.name = name;
-    return nvtxCounterRegister(tacho_nvtx->domain, &a);
+    nvtxCounterAttr_t counter = {0};
+    counter.structSize = sizeof counter;
+    counter.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE;
+    counter.name = name;
+    return nvtxCounterRegister(nvtx->domain, &counter);
 }
 
-static inline void tacho_nvtx_sample(const struct tacho_nvtx *tacho_nvtx, uint64_t counter,
-                                     double value)
+static inline void tacho_nvtx_sample(const struct tacho_nvtx *nvtx, uint64_t counter, double value)
 {
-    nvtxCounterSampleFloat64(tacho_nvtx->domain, counter, value);
+    nvtxCounterSampleFloat64(nvtx->domain, counter, value);
 }
 
 #endif

@@ -36,14 +36,14 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-    struct lt_calibrate_options calibrate_options = {0};
+    struct lt_calibrate_options options = {0};
     struct lt_calibration result = {0};
     int ops = 0, skip = 0, mpi = 0, root = 1, c, rc = 0;
     opterr = 0;
     while ((c = getopt_long(argc, argv, "h", table, NULL)) != -1)
         switch (c) {
         case 'q':
-            calibrate_options.quick = 1;
+            options.quick = 1;
             break;
         case 'o':
         case 'O':
@@ -54,7 +54,7 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
             skip = 1;
             break;
         case 'd':
-            calibrate_options.disk = optarg;
+            options.disk = optarg;
             break;
         case 'm':
             mpi = 1;
@@ -72,11 +72,11 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
         return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options",
                           "unexpected argument %s", argv[optind]);
     if (mpi)
-        rc = lt_calibrate_mpi(&result, &calibrate_options, &root);
+        rc = lt_calibrate_mpi(&result, &options, &root);
     else if (!skip)
-        rc = lt_calibrate(&result, &calibrate_options);
+        rc = lt_calibrate(&result, &options);
     if (rc == 0 && ops && !mpi)
-        rc = lt_calibrate_ops(&result, &calibrate_options);
+        rc = lt_calibrate_ops(&result, &options);
     if (rc == 0 && root)
         rc = lt_calibration_write(&result, stdout);
     lt_calibration_clear(&result);

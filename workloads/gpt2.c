@@ -19,14 +19,14 @@ static struct lt_gpt2_config shape(const char *name, const struct options *optio
     const struct lt_gpt2_config *row = lt_gpt2_configs;
     while (strcmp(row->name, name) != 0)
         row++;
-    struct lt_gpt2_config gpt2_config = *row;
-    override(&gpt2_config.layers, options->layers);
-    override(&gpt2_config.channels, options->channels);
-    override(&gpt2_config.heads, options->heads);
-    override(&gpt2_config.vocab, options->vocab);
-    override(&gpt2_config.seq, options->seq);
-    override(&gpt2_config.batch, options->batch);
-    return gpt2_config;
+    struct lt_gpt2_config config = *row;
+    override(&config.layers, options->layers);
+    override(&config.channels, options->channels);
+    override(&config.heads, options->heads);
+    override(&config.vocab, options->vocab);
+    override(&config.seq, options->seq);
+    override(&config.batch, options->batch);
+    return config;
 }
 
 struct gpt2_plan {
@@ -59,44 +59,43 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                   struct lt_model **out, struct tacho_error *err)
 {
     (void)source;
-    const struct gpt2_plan *gpt2_plan = arg;
+    const struct gpt2_plan *plan = arg;
     (void)context;
-    return lt_gpt2_create(out, &gpt2_plan->shape, gpt2_plan->mode, gpt2_plan->shape.batch,
-                          gpt2_plan->shape.seq, (uint64_t)gpt2_plan->options->seed, err);
+    return lt_gpt2_create(out, &plan->shape, plan->mode, plan->shape.batch, plan->shape.seq,
+                          (uint64_t)plan->options->seed, err);
 }
 
 static void describe(void *arg, const struct lt_model *model)
 {
-    const struct gpt2_plan *gpt2_plan = arg;
-    const struct lt_gpt2_config *gpt2_config = &gpt2_plan->shape;
-    struct lt_gpt2_flops flops = lt_gpt2_flops(gpt2_config, LT_BACKEND_CPU, gpt2_plan->mode,
-                                               model->b, model->t, gpt2_plan->options->accumulate);
+    const struct gpt2_plan *plan = arg;
+    const struct lt_gpt2_config *config = &plan->shape;
+    struct lt_gpt2_flops flops = lt_gpt2_flops(config, LT_BACKEND_CPU, plan->mode, model->b,
+                                               model->t, plan->options->accumulate);
     printf("%s: %lld layers, %lld channels, %lld heads, %lld words: %.2f M parameters\n",
-           gpt2_config->name, (long long)gpt2_config->layers, (long long)gpt2_config->channels,
-           (long long)gpt2_config->heads, (long long)gpt2_config->vocab,
+           config->name, (long long)config->layers, (long long)config->channels,
+           (long long)config->heads, (long long)config->vocab,
            1e-6 * (double)model->parameters.trainable);
     printf("a step: %lld x %lld x %lld tokens, %.3f model GFLOP; ",
-           (long long)gpt2_plan->options->accumulate, (long long)model->b, (long long)model->t,
+           (long long)plan->options->accumulate, (long long)model->b, (long long)model->t,
            1e-9 * (double)flops.model);
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
 {
-    const struct gpt2_plan *gpt2_plan = arg;
+    const struct gpt2_plan *plan = arg;
     (void)source;
-    lt_gpt2_memory(&gpt2_plan->shape, gpt2_plan->mode, gpt2_plan->shape.batch, gpt2_plan->shape.seq,
-                   lt_threads(), out);
+    lt_gpt2_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, lt_threads(), out);
 }
 
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
 {
-    const struct lt_gpt2_config *gpt2_config = &lt_gpt2_configs[i];
-    if (!gpt2_config->name)
+    const struct lt_gpt2_config *config = &lt_gpt2_configs[i];
+    if (!config->name)
         return 0;
-    *name = gpt2_config->name;
-    *help = gpt2_config->help;
-    snprintf(defaults, size, "words %lld, seq %lld, batch %lld", (long long)gpt2_config->vocab,
-             (long long)gpt2_config->seq, (long long)gpt2_config->batch);
+    *name = config->name;
+    *help = config->help;
+    snprintf(defaults, size, "words %lld, seq %lld, batch %lld", (long long)config->vocab,
+             (long long)config->seq, (long long)config->batch);
     return 1;
 }
 
@@ -106,17 +105,17 @@ static int gpt2_run(const char *name, const struct options *options,
     if (options->hidden)
         return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose --channels",
                           "%s: --hidden is for mlp", name);
-    struct gpt2_plan gpt2_plan = {.shape = shape(name, options), .options = options};
+    struct gpt2_plan gpt2 = {.shape = shape(name, options), .options = options};
     struct recipe_plan plan = {.options = options,
                                .stop = stop,
-                               .seq = gpt2_plan.shape.seq,
-                               .vocab = gpt2_plan.shape.vocab,
-                               .batch = gpt2_plan.shape.batch,
+                               .seq = gpt2.shape.seq,
+                               .vocab = gpt2.shape.vocab,
+                               .batch = gpt2.shape.batch,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
-                               .arg = &gpt2_plan};
-    int rc = mode_of(&gpt2_plan.mode, options, err);
+                               .arg = &gpt2};
+    int rc = mode_of(&gpt2.mode, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }
 

@@ -23,34 +23,32 @@ struct mlp_plan {
 static int create(void *arg, const struct lt_source *source, const struct lt_context *context,
                   struct lt_model **out, struct tacho_error *err)
 {
-    struct mlp_plan *mlp_plan = arg;
+    struct mlp_plan *plan = arg;
     if (context->dtype != LT_DTYPE_FP32)
         return tacho_fail(err, TACHO_ENOTSUP, "give --dtype fp32", "mlp: computes in fp32 only");
-    mlp_plan->shape.features = source->width;
-    mlp_plan->shape.classes = source->classes;
-    return lt_mlp_create(out, &mlp_plan->shape, mlp_plan->batch, (uint64_t)mlp_plan->options->seed,
-                         err);
+    plan->shape.features = source->width;
+    plan->shape.classes = source->classes;
+    return lt_mlp_create(out, &plan->shape, plan->batch, (uint64_t)plan->options->seed, err);
 }
 
 static void describe(void *arg, const struct lt_model *model)
 {
-    const struct mlp_plan *mlp_plan = arg;
-    const struct lt_mlp_config *mlp_config = &mlp_plan->shape;
+    const struct mlp_plan *plan = arg;
+    const struct lt_mlp_config *config = &plan->shape;
     printf("mlp: %lld features, %lld hidden layers of %lld, %lld classes: %.3f M parameters\n",
-           (long long)mlp_config->features, (long long)mlp_config->layers,
-           (long long)mlp_config->hidden, (long long)mlp_config->classes,
-           1e-6 * (double)model->parameters.trainable);
-    printf("a step: %lld x %lld images, %.4f model GFLOP; ",
-           (long long)mlp_plan->options->accumulate, (long long)model->b,
-           1e-9 * (double)lt_mlp_flops(mlp_config, model->b, mlp_plan->options->accumulate));
+           (long long)config->features, (long long)config->layers, (long long)config->hidden,
+           (long long)config->classes, 1e-6 * (double)model->parameters.trainable);
+    printf("a step: %lld x %lld images, %.4f model GFLOP; ", (long long)plan->options->accumulate,
+           (long long)model->b,
+           1e-9 * (double)lt_mlp_flops(config, model->b, plan->options->accumulate));
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
 {
-    struct mlp_plan *mlp_plan = arg;
-    mlp_plan->shape.features = source->width;
-    mlp_plan->shape.classes = source->classes;
-    lt_mlp_memory(&mlp_plan->shape, mlp_plan->batch, out);
+    struct mlp_plan *plan = arg;
+    plan->shape.features = source->width;
+    plan->shape.classes = source->classes;
+    lt_mlp_memory(&plan->shape, plan->batch, out);
 }
 
 static int mlp_name(size_t i, const char **name, const char **help, char *defaults, size_t size)

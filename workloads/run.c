@@ -117,12 +117,12 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
 }
 
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
-static int check_memory(const struct lt_memory_plan *memory_plan,
-                        const struct lt_parallel *parallel, struct tacho_error *err)
+static int check_memory(const struct lt_memory_plan *plan, const struct lt_parallel *parallel,
+                        struct tacho_error *err)
 {
     int64_t there = lt_memory_available();
     int ranks = lt_parallel_place(parallel)->local_ranks;
-    double gib = 1 << 30, needed = (double)lt_memory_plan_total(memory_plan) * ranks;
+    double gib = 1 << 30, needed = (double)lt_memory_plan_total(plan) * ranks;
     if (there < 0 || needed <= (double)there)
         return 0;
     return tacho_fail(
@@ -137,23 +137,23 @@ static double mib(double bytes)
     return bytes / (1 << 20);
 }
 
-static void print_memory(const struct lt_memory_plan *memory_plan)
+static void print_memory(const struct lt_memory_plan *plan)
 {
-    printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(memory_plan)));
+    printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(plan)));
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
         printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i),
-               mib((double)memory_plan->tag[i]));
+               mib((double)plan->tag[i]));
     printf("\n");
 }
 
 /* `before`: when there was neither model nor optimizer; peak 0 where that is not known. What the
  * matrix library makes and keeps, code and mapped data are part of the growth: of a small model's
  * they are the larger one, so no percentage is said there. */
-static void print_peak(const struct lt_memory_plan *memory_plan, const struct lt_resident *before)
+static void print_peak(const struct lt_memory_plan *plan, const struct lt_resident *before)
 {
     struct lt_memory memory;
     struct lt_resident now;
-    double predicted = (double)lt_memory_plan_total(memory_plan);
+    double predicted = (double)lt_memory_plan_total(plan);
     lt_memory_read(&memory);
     printf("memory: %.1f MiB held at most", mib((double)memory.total_peak));
     if (predicted >= 1 << 20)

@@ -108,21 +108,19 @@ static int start_pin(struct lt_loader *loader, struct tacho_error *err)
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
 /* The consumer, or the pin thread, holds one slot while it works. */
-static int slots(const struct lt_loader_options *loader_options)
+static int slots(const struct lt_loader_options *options)
 {
-    return loader_options->workers
-               ? (loader_options->prefetch > 1 ? loader_options->prefetch : 1) + 1
-               : 1;
+    return options->workers ? (options->prefetch > 1 ? options->prefetch : 1) + 1 : 1;
 }
 
 static int allocate(struct lt_loader *loader, const struct lt_part *part)
 {
-    const struct lt_loader_options *loader_options = &loader->config.options;
-    int rc = lt_ring_create(&loader->ring, part->source, loader->config.b, slots(loader_options),
+    const struct lt_loader_options *options = &loader->config.options;
+    int rc = lt_ring_create(&loader->ring, part->source, loader->config.b, slots(options),
                             lt_crew_shared_bytes(&loader->config, loader->trace));
     if (rc == 0)
         rc = lt_crew_create(&loader->crew, part, &loader->config, loader->ring, loader->trace);
-    if (rc == 0 && loader_options->pin)
+    if (rc == 0 && options->pin)
         rc = open_stage(loader, part->source);
     return rc;
 }
@@ -223,14 +221,13 @@ const char *lt_loader_warning(const struct lt_loader *loader)
 /* Heads of rings, some kilobytes, and times of worker processes are left out. */
 uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_config *config)
 {
-    const struct lt_loader_options *loader_options = &config->options;
+    const struct lt_loader_options *options = &config->options;
     const struct lt_source *source = part->source;
     uint64_t row = (uint64_t)(source->t ? 2 * source->t : source->width + 1) * 4,
              batch = (uint64_t)config->b;
-    uint64_t benches = !loader_options->workers ? 1
-                       : loader_options->kind == LT_WORKERS_PROCESSES
-                           ? 0
-                           : (uint64_t)loader_options->workers;
-    return batch * (row * (uint64_t)(slots(loader_options) + (loader_options->pin ? STAGED : 0)) +
+    uint64_t benches = !options->workers                       ? 1
+                       : options->kind == LT_WORKERS_PROCESSES ? 0
+                                                               : (uint64_t)options->workers;
+    return batch * (row * (uint64_t)(slots(options) + (options->pin ? STAGED : 0)) +
                     benches * (source->raw_bytes + source->item_bytes));
 }

@@ -48,14 +48,14 @@ struct lt_crew {
 /* The sample of the source that row `row` of batch `batch` holds. */
 static uint64_t sample_at(const struct lt_crew *crew, uint64_t batch, int64_t row)
 {
-    const struct lt_loader_config *loader_config = &crew->config;
-    uint64_t number = loader_config->position +
-                      (batch * (uint64_t)loader_config->ranks + (uint64_t)loader_config->rank) *
-                          (uint64_t)loader_config->b +
-                      (uint64_t)row;
+    const struct lt_loader_config *config = &crew->config;
+    uint64_t number =
+        config->position +
+        (batch * (uint64_t)config->ranks + (uint64_t)config->rank) * (uint64_t)config->b +
+        (uint64_t)row;
     uint64_t epoch = number / crew->part.samples, i = number % crew->part.samples;
-    if (!loader_config->options.in_order)
-        i = lt_random_permute(lt_random_bits(loader_config->seed, epoch), i, crew->part.samples);
+    if (!config->options.in_order)
+        i = lt_random_permute(lt_random_bits(config->seed, epoch), i, crew->part.samples);
     return crew->part.first + i;
 }
 

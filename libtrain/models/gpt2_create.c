@@ -25,21 +25,20 @@ const struct lt_gpt2_config lt_gpt2_configs[] = {
     {0},
 };
 
-static int check(const struct lt_gpt2_config *gpt2_config, int64_t b, int64_t t,
-                 struct tacho_error *err)
+static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
-    if (gpt2_config->layers < 1 || gpt2_config->channels < 1 || gpt2_config->heads < 1 ||
-        gpt2_config->vocab < 1 || b < 1 || t < 1 || gpt2_config->layers > 4096 ||
-        gpt2_config->channels > most || gpt2_config->vocab > 1 << 24 || b > most || t > most)
+    if (config->layers < 1 || config->channels < 1 || config->heads < 1 || config->vocab < 1 ||
+        b < 1 || t < 1 || config->layers > 4096 || config->channels > most ||
+        config->vocab > 1 << 24 || b > most || t > most)
         return tacho_fail(
             err, TACHO_EUSAGE,
             "layers, channels, heads, vocab, seq and batch must be positive and of a sane size",
-            "%s: impossible shape", gpt2_config->name);
-    if (gpt2_config->channels % gpt2_config->heads)
+            "%s: impossible shape", config->name);
+    if (config->channels % config->heads)
         return tacho_fail(err, TACHO_EUSAGE, "choose --channels as a multiple of --heads",
-                          "%s: %lld channels do not divide among %lld heads", gpt2_config->name,
-                          (long long)gpt2_config->channels, (long long)gpt2_config->heads);
+                          "%s: %lld channels do not divide among %lld heads", config->name,
+                          (long long)config->channels, (long long)config->heads);
     return 0;
 }
 
@@ -141,9 +140,9 @@ static int allocate(struct gpt2 *model)
 
 static void describe(struct gpt2 *model)
 {
-    const struct lt_gpt2_config *gpt2_config = &model->config;
-    size_t l = (size_t)gpt2_config->layers, c = (size_t)gpt2_config->channels,
-           v = (size_t)gpt2_config->vocab, p = (size_t)gpt2_config->positions;
+    const struct lt_gpt2_config *config = &model->config;
+    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
+           p = (size_t)config->positions;
     struct lt_parameters *parameters = &model->model.parameters;
     *parameters = (struct lt_parameters){.value = model->value_arena.base,
                                          .grad = model->grad_arena.base,
@@ -155,8 +154,8 @@ static void describe(struct gpt2 *model)
     VECTORS(ADD)
 #undef ADD
     parameters->matrix = 12 * l * c * c + v * c;
-    int64_t shape[LT_SHAPE_CAP] = {gpt2_config->layers, gpt2_config->channels, gpt2_config->heads,
-                                   gpt2_config->vocab, gpt2_config->positions};
+    int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
+                                   config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         model->model.shape[i] = shape[i];
 }

@@ -65,15 +65,15 @@ static float *layer_bias(const struct mlp *model, const struct parameters *param
 /* What both directions of layer i share: shapes, weights, input. */
 static struct lt_matmul layer_args(const struct mlp *model, int64_t i, const float *features)
 {
-    const struct lt_mlp_config *mlp_config = &model->config;
+    const struct lt_mlp_config *config = &model->config;
     int64_t b = model->model.b;
-    return (struct lt_matmul){
-        .in = i == 0 ? features : model->act.active + (i - 1) * b * mlp_config->hidden,
-        .weight = layer_weight(model, &model->value, i),
-        .bias = layer_bias(model, &model->value, i),
-        .rows = b,
-        .n = i < mlp_config->layers ? mlp_config->hidden : mlp_config->classes,
-        .k = i == 0 ? mlp_config->features : mlp_config->hidden};
+    return (struct lt_matmul){.in = i == 0 ? features
+                                           : model->act.active + (i - 1) * b * config->hidden,
+                              .weight = layer_weight(model, &model->value, i),
+                              .bias = layer_bias(model, &model->value, i),
+                              .rows = b,
+                              .n = i < config->layers ? config->hidden : config->classes,
+                              .k = i == 0 ? config->features : config->hidden};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -178,13 +178,12 @@ static const struct lt_model_ops mlp_ops = {.name = "mlp",
                                             .correct = mlp_correct,
                                             .destroy = mlp_destroy};
 
-static int check(const struct lt_mlp_config *mlp_config, int64_t b, struct tacho_error *err)
+static int check(const struct lt_mlp_config *config, int64_t b, struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
-    if (mlp_config->features < 1 || mlp_config->hidden < 1 || mlp_config->layers < 1 ||
-        mlp_config->classes < 1 || b < 1 || mlp_config->features > 1 << 24 ||
-        mlp_config->hidden > most || mlp_config->layers > 4096 || mlp_config->classes > 1 << 24 ||
-        b > most)
+    if (config->features < 1 || config->hidden < 1 || config->layers < 1 || config->classes < 1 ||
+        b < 1 || config->features > 1 << 24 || config->hidden > most || config->layers > 4096 ||
+        config->classes > 1 << 24 || b > most)
         return tacho_fail(
             err, TACHO_EUSAGE,
             "features, hidden, layers, classes and batch must be positive and of a sane size",
@@ -221,9 +220,9 @@ static int activation_arena(struct mlp *model)
 
 static void describe(struct mlp *model)
 {
-    const struct lt_mlp_config *mlp_config = &model->config;
-    uint64_t f = (uint64_t)mlp_config->features, w = (uint64_t)mlp_config->hidden,
-             l = (uint64_t)mlp_config->layers, k = (uint64_t)mlp_config->classes;
+    const struct lt_mlp_config *config = &model->config;
+    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
+             l = (uint64_t)config->layers, k = (uint64_t)config->classes;
     struct lt_parameters *parameters = &model->model.parameters;
     *parameters = (struct lt_parameters){.value = model->value_arena.base,
                                          .grad = model->grad_arena.base,
@@ -231,8 +230,8 @@ static void describe(struct mlp *model)
     parameters->decayed = (size_t)(model->value.hidden_bias - model->value_arena.base);
     parameters->matrix = w * f + (l - 1) * w * w + k * w;
     parameters->trainable = parameters->matrix + l * w + k;
-    int64_t shape[LT_SHAPE_CAP] = {mlp_config->features, mlp_config->hidden, mlp_config->layers,
-                                   mlp_config->classes};
+    int64_t shape[LT_SHAPE_CAP] = {config->features, config->hidden, config->layers,
+                                   config->classes};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         model->model.shape[i] = shape[i];
 }

@@ -28,20 +28,20 @@ static uint64_t bytes(const struct lt_context *context, struct traffic traffic)
     return traffic.elements * lt_dtype_bytes(context->dtype) + traffic.words * sizeof(float);
 }
 
-static void work_of(struct tacho_work *tacho_work, const struct lt_context *context, uint64_t flops,
+static void work_of(struct tacho_work *work, const struct lt_context *context, uint64_t flops,
                     struct traffic read, struct traffic written)
 {
-    tacho_work->flops = flops;
-    tacho_work->bytes_read = bytes(context, read);
-    tacho_work->bytes_written = bytes(context, written);
+    work->flops = flops;
+    work->bytes_read = bytes(context, read);
+    work->bytes_written = bytes(context, written);
 }
 
 /* The optimizer's passes: arithmetic, floats read, floats written. */
-static void flat(struct tacho_work *tacho_work, uint64_t flops, uint64_t read, uint64_t written)
+static void flat(struct tacho_work *work, uint64_t flops, uint64_t read, uint64_t written)
 {
-    tacho_work->flops = flops;
-    tacho_work->bytes_read = read * sizeof(float);
-    tacho_work->bytes_written = written * sizeof(float);
+    work->flops = flops;
+    work->bytes_read = read * sizeof(float);
+    work->bytes_written = written * sizeof(float);
 }
 
 void lt_cost_embedding_forward(const struct lt_context *context, const union lt_args *args,
@@ -112,13 +112,13 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
 }
 
 /* One product over all pairs of all heads: 2 * pairs * head channels * heads * sequences. */
-static void attention(struct tacho_work *tacho_work, const struct lt_attention *a,
+static void attention(struct tacho_work *work, const struct lt_attention *a,
                       const struct lt_context *context, uint64_t issued, uint64_t needed)
 {
     uint64_t bc = u(a->b * a->c), t = u(a->t);
-    tacho_work->flops = 2 * issued * bc * lt_attention_pairs(context->backend, a->t);
-    tacho_work->model_flops = needed * bc * t * (t + 1);
-    tacho_work->palm_flops = 2 * needed * bc * t * t;
+    work->flops = 2 * issued * bc * lt_attention_pairs(context->backend, a->t);
+    work->model_flops = needed * bc * t * (t + 1);
+    work->palm_flops = 2 * needed * bc * t * t;
 }
 
 void lt_cost_attention_forward(const struct lt_context *context, const union lt_args *args,
@@ -182,9 +182,9 @@ void lt_cost_norm(const struct lt_context *context, const union lt_args *args,
 }
 
 /* The bf16 copy that an optimizer writes beside the parameters. */
-static void shadow(struct tacho_work *tacho_work, const uint16_t *copy, int64_t count)
+static void shadow(struct tacho_work *work, const uint16_t *copy, int64_t count)
 {
-    tacho_work->bytes_written += copy ? u(count) * sizeof *copy : 0;
+    work->bytes_written += copy ? u(count) * sizeof *copy : 0;
 }
 
 void lt_cost_adamw(const struct lt_context *context, const union lt_args *args,

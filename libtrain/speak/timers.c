@@ -138,15 +138,15 @@ static void step_open(struct lt_timers *timers, const struct tacho_step *step)
     timers->in_step = 1;
 }
 
-static void step_add_work(struct lt_timers_step *timers_step, const struct tacho_work *tacho_work)
+static void step_add_work(struct lt_timers_step *step, const struct tacho_work *work)
 {
-    timers_step->ops++;
-    timers_step->flops += tacho_work->flops;
-    timers_step->model_flops += tacho_work->model_flops;
-    timers_step->palm_flops += tacho_work->palm_flops;
-    timers_step->matrix_flops += tacho_work->kind == TACHO_WORK_OTHER ? 0 : tacho_work->flops;
-    timers_step->bytes_read += tacho_work->bytes_read;
-    timers_step->bytes_written += tacho_work->bytes_written;
+    step->ops++;
+    step->flops += work->flops;
+    step->model_flops += work->model_flops;
+    step->palm_flops += work->palm_flops;
+    step->matrix_flops += work->kind == TACHO_WORK_OTHER ? 0 : work->flops;
+    step->bytes_read += work->bytes_read;
+    step->bytes_written += work->bytes_written;
 }
 
 /* Another thread of the parent may have held the lock. */
@@ -210,10 +210,10 @@ void lt_timers_end(struct lt_timers *timers, int64_t end)
         lane->stack[lane->depth - 1].inside += ns;
     if (lane != timers->lanes || !timers->in_step)
         return;
-    struct lt_timers_step *timers_step = &timers->steps[timers->step_count - 1];
-    timers_step->class_ns[open_range->class] += ns - open_range->inside;
+    struct lt_timers_step *step = &timers->steps[timers->step_count - 1];
+    step->class_ns[open_range->class] += ns - open_range->inside;
     if (open_range->class == LT_CLASS_UNATTRIBUTED) {
-        timers_step->wall_ns = ns;
+        step->wall_ns = ns;
         timers->in_step = 0;
     }
 }
@@ -237,21 +237,20 @@ static const char *const class_names[LT_CLASS_COUNT] = {
 #undef ROW
 };
 
-static void write_step(FILE *file, const struct lt_timers_step *timers_step, const char *separator)
+static void write_step(FILE *file, const struct lt_timers_step *step, const char *separator)
 {
-    fprintf(file, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, timers_step->index,
-            timers_step->wall_ns);
+    fprintf(file, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, step->index,
+            step->wall_ns);
     for (int i = 0; i < LT_CLASS_COUNT; i++)
-        fprintf(file, ",\"%s_ns\":%" PRId64, class_names[i], timers_step->class_ns[i]);
+        fprintf(file, ",\"%s_ns\":%" PRId64, class_names[i], step->class_ns[i]);
     fprintf(file,
             ",\"ops\":%" PRIu64 ",\"flops\":%" PRIu64 ",\"model_flops\":%" PRIu64
             ",\"palm_flops\":%" PRIu64,
-            timers_step->ops, timers_step->flops, timers_step->model_flops,
-            timers_step->palm_flops);
+            step->ops, step->flops, step->model_flops, step->palm_flops);
     fprintf(file,
             ",\"matrix_flops\":%" PRIu64 ",\"bytes_read\":%" PRIu64 ",\"bytes_written\":%" PRIu64
             "}",
-            timers_step->matrix_flops, timers_step->bytes_read, timers_step->bytes_written);
+            step->matrix_flops, step->bytes_read, step->bytes_written);
 }
 
 static void write_lane(FILE *file, const struct lt_timers *timers, const struct lane *lane)

@@ -147,12 +147,11 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
 {
     if (!trace)
         return;
-    struct tacho_range tacho_range = {
-        .bytes = bytes, .samples = samples, .kind = range_kinds[range]};
+    struct tacho_range payload = {.bytes = bytes, .samples = samples, .kind = range_kinds[range]};
     if (trace->timers)
-        lt_timers_begin(trace->timers, trace->ops + (int)range, range_class(tacho_range.kind), NULL,
+        lt_timers_begin(trace->timers, trace->ops + (int)range, range_class(payload.kind), NULL,
                         NULL);
-    tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &tacho_range);
+    tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &payload);
 }
 
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)

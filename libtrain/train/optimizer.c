@@ -44,25 +44,24 @@ static void adamw(struct lt_optimizer *optimizer, const struct lt_context *conte
                   const struct lt_parameters *parameters, int64_t made, double rate,
                   double grad_scale)
 {
-    const struct lt_optimizer_config *optimizer_config = &optimizer->config;
-    lt_op(
-        context, LT_OP_ADAMW,
-        &(union lt_args){
-            .adamw = {.param = parameters->value,
-                      .m = optimizer->state[0],
-                      .v = optimizer->state[1],
-                      .shadow = parameters->shadow,
-                      .grad = parameters->grad,
-                      .count = (int64_t)parameters->count,
-                      .decayed = (int64_t)parameters->decayed,
-                      .lr = (float)rate,
-                      .beta1 = (float)optimizer_config->beta1,
-                      .beta2 = (float)optimizer_config->beta2,
-                      .eps = (float)optimizer_config->eps,
-                      .weight_decay = (float)optimizer_config->weight_decay,
-                      .correction1 = (float)(1 - pow(optimizer_config->beta1, (double)(made + 1))),
-                      .correction2 = (float)(1 - pow(optimizer_config->beta2, (double)(made + 1))),
-                      .grad_scale = (float)grad_scale}});
+    const struct lt_optimizer_config *config = &optimizer->config;
+    lt_op(context, LT_OP_ADAMW,
+          &(union lt_args){
+              .adamw = {.param = parameters->value,
+                        .m = optimizer->state[0],
+                        .v = optimizer->state[1],
+                        .shadow = parameters->shadow,
+                        .grad = parameters->grad,
+                        .count = (int64_t)parameters->count,
+                        .decayed = (int64_t)parameters->decayed,
+                        .lr = (float)rate,
+                        .beta1 = (float)config->beta1,
+                        .beta2 = (float)config->beta2,
+                        .eps = (float)config->eps,
+                        .weight_decay = (float)config->weight_decay,
+                        .correction1 = (float)(1 - pow(config->beta1, (double)(made + 1))),
+                        .correction2 = (float)(1 - pow(config->beta2, (double)(made + 1))),
+                        .grad_scale = (float)grad_scale}});
 }
 
 static void momentum(struct lt_optimizer *optimizer, const struct lt_context *context,

@@ -98,7 +98,7 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
 /* Returns the norm of the gradient before clipping. */
 static double update(struct run *run, double rate)
 {
-    const struct lt_train_config *train_config = run->config;
+    const struct lt_train_config *config = run->config;
     const struct lt_parameters *parameters = &run->model->parameters;
     double sum = 0, norm;
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
@@ -109,9 +109,8 @@ static double update(struct run *run, double rate)
                                     .partial = run->partial,
                                     .count = (int64_t)parameters->count}});
     norm = sqrt(sum);
-    lt_optimizer_update(
-        &run->optimizer, &run->context, parameters, run->step, rate,
-        train_config->clip > 0 && norm > train_config->clip ? train_config->clip / norm : 1);
+    lt_optimizer_update(&run->optimizer, &run->context, parameters, run->step, rate,
+                        config->clip > 0 && norm > config->clip ? config->clip / norm : 1);
     lt_trace_end(run->trace);
     return norm;
 }

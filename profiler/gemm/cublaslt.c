@@ -41,7 +41,7 @@ static bool read_layout(get_attribute *get, const void *descriptor, struct layou
 /* m and n are D's, k is the other side of A. The order of a layout (rows or columns first, tiles)
  * does not change its shape. */
 static bool read_call(const void *desc, const void *a, const void *b, const void *d,
-                      const void *beta, struct gemm_call *gemm_call)
+                      const void *beta, struct gemm_call *call)
 {
     get_attribute *layout = (get_attribute *)gemm_real(GEMM_cublasLtMatrixLayoutGetAttribute);
     get_attribute *ask = (get_attribute *)gemm_real(GEMM_cublasLtMatmulDescGetAttribute);
@@ -56,21 +56,20 @@ static bool read_call(const void *desc, const void *a, const void *b, const void
         d_layout.rows > INT64_MAX || d_layout.cols > INT64_MAX || a_layout.rows > INT64_MAX ||
         a_layout.cols > INT64_MAX)
         return false;
-    *gemm_call = (struct gemm_call){.transa = transa,
-                                    .transb = transb,
-                                    .m = (int64_t)d_layout.rows,
-                                    .n = (int64_t)d_layout.cols,
-                                    .k = (int64_t)(transa == 0 ? a_layout.cols : a_layout.rows),
-                                    .batch = d_layout.batch,
-                                    .a = (int)a_layout.type,
-                                    .b = (int)b_layout.type,
-                                    .c = (int)d_layout.type,
-                                    .compute = compute};
-    gemm_call->reads_c = beta &&
-                         ask(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &written) == 0 &&
-                         (pointer == POINTER_HOST || pointer == POINTER_BETA_HOST) &&
-                         ask(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &written) == 0 &&
-                         gemm_scalar_is_set(beta, scale);
+    *call = (struct gemm_call){.transa = transa,
+                               .transb = transb,
+                               .m = (int64_t)d_layout.rows,
+                               .n = (int64_t)d_layout.cols,
+                               .k = (int64_t)(transa == 0 ? a_layout.cols : a_layout.rows),
+                               .batch = d_layout.batch,
+                               .a = (int)a_layout.type,
+                               .b = (int)b_layout.type,
+                               .c = (int)d_layout.type,
+                               .compute = compute};
+    call->reads_c = beta && ask(desc, DESC_POINTER_MODE, &pointer, sizeof pointer, &written) == 0 &&
+                    (pointer == POINTER_HOST || pointer == POINTER_BETA_HOST) &&
+                    ask(desc, DESC_SCALE_TYPE, &scale, sizeof scale, &written) == 0 &&
+                    gemm_scalar_is_set(beta, scale);
     return true;
 }
 

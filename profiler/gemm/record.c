@@ -155,12 +155,12 @@ static bool type_is_complex(int type)
 }
 
 /* What fp32 operands run in, by the math mode of their handle (cublasMath_t): 3 allows tf32. */
-static enum tacho_dtype fp32_dtype(const struct gemm_call *gemm_call)
+static enum tacho_dtype fp32_dtype(const struct gemm_call *call)
 {
     int (*ask)(void *, int *) =
-        gemm_call->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
+        call->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
     int mode = 0;
-    if (no_tf32 || !ask || ask(gemm_call->handle, &mode) != 0)
+    if (no_tf32 || !ask || ask(call->handle, &mode) != 0)
         return TACHO_DTYPE_FP32;
     mode &= 15; /* above: flags of reductions */
     return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32
@@ -170,12 +170,11 @@ static enum tacho_dtype fp32_dtype(const struct gemm_call *gemm_call)
 
 /* Type that the products are computed in; NONE: there is no word for it, or the arguments do not
  * tell. */
-static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
+static enum tacho_dtype arithmetic(const struct gemm_call *call)
 {
-    switch (gemm_call->a) {
+    switch (call->a) {
     case GEMM_R_64F:
-        return gemm_call->compute == GEMM_COMPUTE_64F_EMULATED ? TACHO_DTYPE_NONE
-                                                               : TACHO_DTYPE_FP64;
+        return call->compute == GEMM_COMPUTE_64F_EMULATED ? TACHO_DTYPE_NONE : TACHO_DTYPE_FP64;
     case GEMM_R_16F:
         return TACHO_DTYPE_FP16;
     case GEMM_R_16BF:
@@ -185,9 +184,8 @@ static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
         return TACHO_DTYPE_FP8;
     case GEMM_R_8I:
     case GEMM_R_8U:
-        return gemm_call->compute == GEMM_COMPUTE_32I ||
-                       gemm_call->compute == GEMM_COMPUTE_32I_PEDANTIC ||
-                       gemm_call->compute == GEMM_R_32I
+        return call->compute == GEMM_COMPUTE_32I || call->compute == GEMM_COMPUTE_32I_PEDANTIC ||
+                       call->compute == GEMM_R_32I
                    ? TACHO_DTYPE_INT8
                    : TACHO_DTYPE_FP32;
     case GEMM_R_32F:
@@ -195,7 +193,7 @@ static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
     default:
         return TACHO_DTYPE_NONE;
     }
-    switch (gemm_call->compute) {
+    switch (call->compute) {
     case GEMM_COMPUTE_32F_FAST_16F:
         return TACHO_DTYPE_FP16;
     case GEMM_COMPUTE_32F_FAST_16BF:
@@ -206,7 +204,7 @@ static enum tacho_dtype arithmetic(const struct gemm_call *gemm_call)
         return TACHO_DTYPE_FP32;
     case GEMM_COMPUTE_32F:
     case GEMM_R_32F:
-        return fp32_dtype(gemm_call);
+        return fp32_dtype(call);
     default:
         return TACHO_DTYPE_NONE;
     }
@@ -226,14 +224,14 @@ bool gemm_scalar_is_set(const void *scalar, int compute)
 }
 
 /* Is C read? Where beta is in the device's memory nobody can look. */
-static bool reads_c(const struct gemm_call *gemm_call)
+static bool reads_c(const struct gemm_call *call)
 {
     int mode = 1; /* cublasPointerMode_t: 0 is the host */
-    if (!gemm_call->beta || !gemm_call->handle)
-        return gemm_call->reads_c;
+    if (!call->beta || !call->handle)
+        return call->reads_c;
     int (*ask)(void *, int *) = (int (*)(void *, int *))gemm_real(GEMM_cublasGetPointerMode_v2);
-    return ask && ask(gemm_call->handle, &mode) == 0 && mode == 0 &&
-           gemm_scalar_is_set(gemm_call->beta, gemm_call->compute);
+    return ask && ask(call->handle, &mode) == 0 && mode == 0 &&
+           gemm_scalar_is_set(call->beta, call->compute);
 }
 
 /* ---- the range ----------------------------------------------------------------------------------------------------------- */
@@ -251,38 +249,38 @@ static uint64_t bytes_of(uint64_t elements, int type)
 }
 
 /* Fills p; returns what is known beside its FLOPs. */
-static unsigned describe(const struct gemm_call *gemm_call, struct product *product)
+static unsigned describe(const struct gemm_call *call, struct product *product)
 {
-    uint64_t batch = (uint64_t)gemm_call->batch, m = (uint64_t)gemm_call->m,
-             n = (uint64_t)gemm_call->n, k = (uint64_t)gemm_call->k;
+    uint64_t batch = (uint64_t)call->batch, m = (uint64_t)call->m, n = (uint64_t)call->n,
+             k = (uint64_t)call->k;
     struct gemm_sum one = {gemm_times(gemm_times(m, n), gemm_times(k, batch)),
                            gemm_times(gemm_times(m, k), batch), gemm_times(gemm_times(k, n), batch),
                            gemm_times(gemm_times(m, n), batch)};
-    const struct gemm_sum *gemm_sum = gemm_call->sum ? gemm_call->sum : &one;
-    bool sized = type_bits(gemm_call->a) && type_bits(gemm_call->b) && type_bits(gemm_call->c);
+    const struct gemm_sum *sum = call->sum ? call->sum : &one;
+    bool sized = type_bits(call->a) && type_bits(call->b) && type_bits(call->c);
     memset(product, 0, sizeof *product);
-    product->flops = gemm_times(gemm_sum->multiplies, type_is_complex(gemm_call->a) ? 8 : 2);
+    product->flops = gemm_times(sum->multiplies, type_is_complex(call->a) ? 8 : 2);
     if (sized) {
-        product->bytes_written = bytes_of(gemm_sum->c, gemm_call->c);
-        product->bytes_read = gemm_plus(
-            gemm_plus(bytes_of(gemm_sum->a, gemm_call->a), bytes_of(gemm_sum->b, gemm_call->b)),
-            reads_c(gemm_call) ? product->bytes_written : 0);
+        product->bytes_written = bytes_of(sum->c, call->c);
+        product->bytes_read =
+            gemm_plus(gemm_plus(bytes_of(sum->a, call->a), bytes_of(sum->b, call->b)),
+                      reads_c(call) ? product->bytes_written : 0);
     }
-    if (!gemm_call->sum) {
-        product->m = narrow(gemm_call->m);
-        product->n = narrow(gemm_call->n);
-        product->k = narrow(gemm_call->k);
-        product->transa = (uint8_t)gemm_call->transa;
-        product->transb = (uint8_t)gemm_call->transb;
+    if (!call->sum) {
+        product->m = narrow(call->m);
+        product->n = narrow(call->n);
+        product->k = narrow(call->k);
+        product->transa = (uint8_t)call->transa;
+        product->transb = (uint8_t)call->transb;
     }
-    product->batch = narrow(gemm_call->batch);
-    product->dtype = (uint8_t)arithmetic(gemm_call);
+    product->batch = narrow(call->batch);
+    product->dtype = (uint8_t)arithmetic(call);
     product->kind = TACHO_WORK_MATRIX;
-    product->compute = (uint8_t)gemm_call->compute;
-    product->a_type = (uint8_t)gemm_call->a;
-    product->b_type = (uint8_t)gemm_call->b;
-    product->c_type = (uint8_t)gemm_call->c;
-    return (gemm_call->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
+    product->compute = (uint8_t)call->compute;
+    product->a_type = (uint8_t)call->a;
+    product->b_type = (uint8_t)call->b;
+    product->c_type = (uint8_t)call->c;
+    return (call->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
 }
 
 static const char *dtype_text(unsigned dtype, int type)
@@ -346,14 +344,14 @@ static nvtxStringHandle_t name_of(enum gemm_function function, const struct prod
     return plain[function];
 }
 
-void gemm_push(enum gemm_function function, const struct gemm_call *gemm_call)
+void gemm_push(enum gemm_function function, const struct gemm_call *call)
 {
     struct product product;
-    if (gemm_call->m < 0 || gemm_call->n < 0 || gemm_call->k < 0 || gemm_call->batch < 0) {
+    if (call->m < 0 || call->n < 0 || call->k < 0 || call->batch < 0) {
         gemm_push_unknown(function);
         return;
     }
-    unsigned known = describe(gemm_call, &product);
+    unsigned known = describe(call, &product);
     tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(function, &product) : plain[function],
                     schema[known], &product, sizeof product);
 }

@@ -97,8 +97,8 @@ void tacho_hook_push(void *name)
 /* kind: enum tacho_range_kind */
 void tacho_hook_push_role(void *name, unsigned kind)
 {
-    struct tacho_range tacho_range = {.kind = kind};
-    tacho_nvtx_push_range(&torch, name, &tacho_range);
+    struct tacho_range range = {.kind = kind};
+    tacho_nvtx_push_range(&torch, name, &range);
 }
 
 /* Work of the CPU: pass is an enum tacho_pass. */
@@ -119,18 +119,18 @@ void tacho_hook_push_step(void *name, uint64_t index)
 void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator,
                           uint64_t sequence, unsigned ranks)
 {
-    struct unsized_comm unsized_comm = {
+    struct unsized_comm unsized = {
         .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
     if (bytes == UINT64_MAX) {
-        tacho_nvtx_push(&torch, name, comm_schema, &unsized_comm, sizeof unsized_comm);
+        tacho_nvtx_push(&torch, name, comm_schema, &unsized, sizeof unsized);
         return;
     }
-    struct tacho_comm tacho_comm = {.bytes = bytes,
-                                    .communicator = communicator,
-                                    .sequence = sequence,
-                                    .op = op,
-                                    .ranks = ranks};
-    tacho_nvtx_push_comm(&torch, name, &tacho_comm);
+    struct tacho_comm comm = {.bytes = bytes,
+                              .communicator = communicator,
+                              .sequence = sequence,
+                              .op = op,
+                              .ranks = ranks};
+    tacho_nvtx_push_comm(&torch, name, &comm);
 }
 
 void tacho_hook_pop(void)

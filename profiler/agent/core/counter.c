@@ -52,32 +52,31 @@ static bool counter_timed(const nvtxSemanticsHeader_t *semantics)
     return true;
 }
 
-static void group_fill(struct counter_group *counter_group, uint32_t domain,
+static void group_fill(struct counter_group *filled, uint32_t domain,
                        const nvtxCounterAttr_t *attributes, const char *name)
 {
     size_t plain = attributes->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START
                        ? agent_schema_type_size(attributes->schemaId)
                        : 0;
-    memset(counter_group, 0, sizeof *counter_group);
-    counter_group->timed = counter_timed(attributes->semantics);
+    memset(filled, 0, sizeof *filled);
+    filled->timed = counter_timed(attributes->semantics);
     if (plain) {
-        counter_group->fields = 1;
-        counter_group->bytes = (uint32_t)plain;
-        counter_group->type[0] = attributes->schemaId;
-        counter_group->id[0] = counter_text(domain, name, NULL, attributes->schemaId);
+        filled->fields = 1;
+        filled->bytes = (uint32_t)plain;
+        filled->type[0] = attributes->schemaId;
+        filled->id[0] = counter_text(domain, name, NULL, attributes->schemaId);
         return;
     }
     uint32_t schema = (uint32_t)agent_schema_find(domain, attributes->schemaId);
     struct agent_field field = {0};
-    while (counter_group->fields < GROUP_FIELDS && agent_schema_field(schema, &field)) {
+    while (filled->fields < GROUP_FIELDS && agent_schema_field(schema, &field)) {
         if (!agent_schema_type_size(field.type))
             continue;
-        counter_group->type[counter_group->fields] = field.type;
-        counter_group->offset[counter_group->fields] = (uint32_t)field.offset;
-        counter_group->id[counter_group->fields++] =
-            counter_text(domain, name, field.name, field.type);
+        filled->type[filled->fields] = field.type;
+        filled->offset[filled->fields] = (uint32_t)field.offset;
+        filled->id[filled->fields++] = counter_text(domain, name, field.name, field.type);
     }
-    counter_group->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
+    filled->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
 }
 
 /* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is
@@ -237,16 +236,15 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
     return WIRE_VALUE_F64;
 }
 
-static void group_put(const struct counter_group *counter_group, uint32_t domain,
-                      const char *values, size_t bytes, uint64_t time)
+static void group_put(const struct counter_group *known, uint32_t domain, const char *values,
+                      size_t bytes, uint64_t time)
 {
-    for (uint32_t i = 0; i < counter_group->fields; i++) {
+    for (uint32_t i = 0; i < known->fields; i++) {
         uint64_t word = 0;
-        if (counter_group->offset[i] + agent_schema_type_size(counter_group->type[i]) > bytes)
+        if (known->offset[i] + agent_schema_type_size(known->type[i]) > bytes)
             continue;
-        uint32_t type =
-            value_read(counter_group->type[i], values + counter_group->offset[i], &word);
-        counter_put(domain, counter_group->id[i], type, word, time);
+        uint32_t type = value_read(known->type[i], values + known->offset[i], &word);
+        counter_put(domain, known->id[i], type, word, time);
     }
 }
 
@@ -268,8 +266,8 @@ void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
 }
 
 /* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */
-static uint64_t batch_time(const struct counter_group *counter_group,
-                           const nvtxCounterBatch_t *batch, size_t i, size_t samples, uint64_t now)
+static uint64_t batch_time(const struct counter_group *known, const nvtxCounterBatch_t *batch,
+                           size_t i, size_t samples, uint64_t now)
 {
     const uint64_t interval =
         ((uint64_t)1 << 32) |
@@ -277,7 +275,7 @@ static uint64_t batch_time(const struct counter_group *counter_group,
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!batch->timestamps)
         return samples == 1 ? now : 0;
-    if (!counter_group->timed || batch->flags & interval ||
+    if (!known->timed || batch->flags & interval ||
         batch->timestampsSize < samples * sizeof *batch->timestamps || batch->timestamps[i] < 0)
         return 0;
     uint64_t time = (uint64_t)batch->timestamps[i];

@@ -87,8 +87,8 @@ static bool type_is_text(uint64_t type)
 
 size_t agent_schema_type_size(uint64_t type)
 {
-    const struct schema_type *schema_type = type_find(type);
-    return schema_type && !type_is_text(type) ? schema_type->size : 0;
+    const struct schema_type *known = type_find(type);
+    return known && !type_is_text(type) ? known->size : 0;
 }
 
 /* ---- reading ---- */
@@ -145,8 +145,8 @@ struct schema_text {
 };
 
 /* Names come from the program: what separates fields here must not be in them. */
-static int put_field(struct schema_text *schema_text, const char *outer, const char *name,
-                     int index, uint64_t type, uint64_t offset, uint64_t count)
+static int put_field(struct schema_text *out, const char *outer, const char *name, int index,
+                     uint64_t type, uint64_t offset, uint64_t count)
 {
     char full[64], line[128];
     int length = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
@@ -161,49 +161,48 @@ static int put_field(struct schema_text *schema_text, const char *outer, const c
     if (count > 1)
         length += snprintf(line + length, sizeof line - (size_t)length, "\t%llu",
                            (unsigned long long)count);
-    if (schema_text->used + (size_t)length >= sizeof schema_text->text)
+    if (out->used + (size_t)length >= sizeof out->text)
         return -1;
-    memcpy(schema_text->text + schema_text->used, line, (size_t)length);
-    schema_text->used += (size_t)length;
+    memcpy(out->text + out->used, line, (size_t)length);
+    out->used += (size_t)length;
     return 0;
 }
 
-static uint64_t place(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
-                      bool first, uint64_t align)
+static uint64_t place(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first,
+                      uint64_t align)
 {
-    if (schema_text->pack && align > schema_text->pack)
-        align = schema_text->pack;
+    if (out->pack && align > out->pack)
+        align = out->pack;
     align = align ? align : 1;
-    if (align > schema_text->align)
-        schema_text->align = align;
+    if (align > out->align)
+        out->align = align;
     if (entry->offset || first) {
-        schema_text->placed = true;
+        out->placed = true;
         return entry->offset;
     }
-    return (schema_text->offset + align - 1) / align * align;
+    return (out->offset + align - 1) / align * align;
 }
 
-static void put_nested(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
-                       bool first, uint32_t schema)
+static void put_nested(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first,
+                       uint32_t schema)
 {
     size_t size = schema_static_size(schema);
-    uint64_t start = place(schema_text, entry, first, 8);
+    uint64_t start = place(out, entry, first, 8);
     struct agent_field field = {0};
-    if (!schema_text->placed)
+    if (!out->placed)
         return;
     while (agent_schema_field(schema, &field))
-        put_field(schema_text, entry->name ? entry->name : "", field.name, -1, field.type,
+        put_field(out, entry->name ? entry->name : "", field.name, -1, field.type,
                   start + field.offset, field.count);
-    schema_text->offset = start + size;
-    schema_text->placed = size != 0;
+    out->offset = start + size;
+    out->placed = size != 0;
 }
 
-static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEntry_t *entry,
-                      bool first)
+static void put_entry(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first)
 {
     uint64_t type = entry->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry->flags),
              count = 1;
-    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, schema_text->domain, type);
+    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, out->domain, type);
     if (as_enum)
         type = as_enum;
     if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
@@ -215,53 +214,50 @@ static void put_entry(struct schema_text *schema_text, const nvtxPayloadSchemaEn
              (entry->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
                               NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
              (type_is_text(type) && !(entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
-        schema_text->placed = false;
+        out->placed = false;
         return;
     } else if (type_is_text(type)) /* the event's message by pointer */
         type = T(ADDRESS);
     if (type >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) {
-        put_nested(schema_text, entry, first,
-                   (uint32_t)agent_schema_find(schema_text->domain, type));
+        put_nested(out, entry, first, (uint32_t)agent_schema_find(out->domain, type));
         return;
     }
-    const struct schema_type *schema_type = type_find(type);
-    if (!schema_type) {
-        schema_text->placed = false;
+    const struct schema_type *known = type_find(type);
+    if (!known) {
+        out->placed = false;
         return;
     }
-    uint64_t start = place(schema_text, entry, first, schema_type->size);
-    if (!schema_text->placed)
+    uint64_t start = place(out, entry, first, known->size);
+    if (!out->placed)
         return;
     if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
         bool by_pointer = type == T(ADDRESS);
         uint64_t kind = by_pointer                                 ? T(CSTRING)
                         : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type
                                                                    : T(CHAR);
-        schema_text->message =
+        out->message =
             (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (start & 0xffffff);
-    } else if (count > 1 && schema_type->size > 1 && !type_is_text(type)) {
+    } else if (count > 1 && known->size > 1 && !type_is_text(type)) {
         for (uint64_t i = 0; i < count && i < SCHEMA_UNFOLD; i++)
-            put_field(schema_text, NULL, entry->name, (int)i, schema_type->exact,
-                      start + i * schema_type->size, 1);
+            put_field(out, NULL, entry->name, (int)i, known->exact, start + i * known->size, 1);
     } else {
-        put_field(schema_text, NULL, entry->name, -1, schema_type->exact, start, count);
+        put_field(out, NULL, entry->name, -1, known->exact, start, count);
     }
-    schema_text->offset = start + schema_type->size * count;
+    out->offset = start + known->size * count;
 }
 
-static uint64_t schema_publish(struct schema_text *schema_text, uint64_t static_id,
-                               const char *name)
+static uint64_t schema_publish(struct schema_text *body, uint64_t static_id, const char *name)
 {
-    uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, schema_text->text, schema_text->used, true);
+    uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, body->text, body->used, true);
     if (!id)
         return 0;
     uint64_t ours =
         AGENT_ID_DYNAMIC | id | (name && !strcmp(name, "tacho.step") ? AGENT_ID_STEP : 0);
-    if (schema_text->message)
-        agent_map_set(AGENT_MAP_MESSAGE, 0, id, schema_text->message);
+    if (body->message)
+        agent_map_set(AGENT_MAP_MESSAGE, 0, id, body->message);
     if (static_id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START &&
         static_id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
-        agent_map_set(AGENT_MAP_SCHEMA, schema_text->domain, static_id, ours);
+        agent_map_set(AGENT_MAP_SCHEMA, body->domain, static_id, ours);
         return static_id;
     }
     return ours;
@@ -279,48 +275,46 @@ static size_t put_head(char *to, size_t size, const char *name, size_t bytes)
 
 uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *schema)
 {
-    struct schema_text schema_text;
+    struct schema_text out;
     char body[SCHEMA_TEXT];
     uint64_t mask = schema ? schema->fieldMask : 0;
     if (!schema || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) ||
         !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) || !schema->entries)
         return 0;
-    memset(&schema_text, 0, offsetof(struct schema_text, text));
-    schema_text.domain = domain;
-    schema_text.placed = true;
-    schema_text.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? schema->packAlign : 0;
+    memset(&out, 0, offsetof(struct schema_text, text));
+    out.domain = domain;
+    out.placed = true;
+    out.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? schema->packAlign : 0;
     bool fixed = !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE) ||
                  schema->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
                  schema->type == NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
     for (size_t i = 0; fixed && i < schema->numEntries; i++)
-        put_entry(&schema_text, &schema->entries[i], i == 0);
+        put_entry(&out, &schema->entries[i], i == 0);
     const char *name = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME ? schema->name : NULL;
     uint64_t bytes =
-        schema_text.placed && schema_text.align
-            ? (schema_text.offset + schema_text.align - 1) / schema_text.align * schema_text.align
-            : 0;
+        out.placed && out.align ? (out.offset + out.align - 1) / out.align * out.align : 0;
     if (mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE)
         bytes = schema->payloadStaticSize;
-    size_t head = put_head(body, 256, name, bytes), tail = schema_text.used;
+    size_t head = put_head(body, 256, name, bytes), tail = out.used;
     if (head + tail > sizeof body)
         tail = sizeof body - head;
-    memcpy(body + head, schema_text.text, tail);
-    memcpy(schema_text.text, body, head + tail);
-    schema_text.used = head + tail;
+    memcpy(body + head, out.text, tail);
+    memcpy(out.text, body, head + tail);
+    out.used = head + tail;
     return schema_publish(
-        &schema_text, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? schema->schemaId : 0, name);
+        &out, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? schema->schemaId : 0, name);
 }
 
 /* One field named "value" of a plain type. */
 static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *name, uint64_t type,
                                size_t bytes)
 {
-    struct schema_text schema_text;
-    memset(&schema_text, 0, offsetof(struct schema_text, text));
-    schema_text.domain = domain;
-    schema_text.used = put_head(schema_text.text, sizeof schema_text.text, name, bytes);
-    put_field(&schema_text, NULL, "value", -1, type, 0, 1);
-    return schema_publish(&schema_text, static_id, name);
+    struct schema_text out;
+    memset(&out, 0, offsetof(struct schema_text, text));
+    out.domain = domain;
+    out.used = put_head(out.text, sizeof out.text, name, bytes);
+    put_field(&out, NULL, "value", -1, type, 0, 1);
+    return schema_publish(&out, static_id, name);
 }
 
 uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *attributes)
@@ -351,14 +345,14 @@ uint64_t agent_schema_find(uint32_t domain, uint64_t id)
         return id;
     if (id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START)
         return agent_map_get(AGENT_MAP_SCHEMA, domain, id);
-    const struct schema_type *schema_type = type_find(id);
-    if (!schema_type)
+    const struct schema_type *type = type_find(id);
+    if (!type)
         return 0;
     uint64_t known = agent_map_get(AGENT_MAP_SCHEMA, 0, id);
     if (!known) {
         char name[32];
-        snprintf(name, sizeof name, "nvtx.%s", schema_type->name);
-        known = schema_of_type(0, 0, name, schema_type->exact, agent_schema_type_size(id));
+        snprintf(name, sizeof name, "nvtx.%s", type->name);
+        known = schema_of_type(0, 0, name, type->exact, agent_schema_type_size(id));
         if (known)
             agent_map_set(AGENT_MAP_SCHEMA, 0, id, known);
     }

@@ -265,16 +265,16 @@ static uint32_t name_of(uint64_t pointer)
     if (!pointer)
         return 0;
     for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask) {
-        struct wire_gpu_name *gpu_name = &agent_cuda.names[i];
-        uint64_t have = atomic_load_explicit(&gpu_name->pointer, memory_order_relaxed);
-        if (have == pointer && gpu_name->epoch == epoch)
-            return gpu_name->id;
+        struct wire_gpu_name *known = &agent_cuda.names[i];
+        uint64_t have = atomic_load_explicit(&known->pointer, memory_order_relaxed);
+        if (have == pointer && known->epoch == epoch)
+            return known->id;
         if (have && have != pointer)
             continue;
         uint32_t id = name_intern((const char *)(uintptr_t)pointer);
-        gpu_name->id = id;
-        gpu_name->epoch = epoch;
-        atomic_store_explicit(&gpu_name->pointer, pointer, memory_order_release);
+        known->id = id;
+        known->epoch = epoch;
+        atomic_store_explicit(&known->pointer, pointer, memory_order_release);
         return id;
     }
     return name_intern((const char *)(uintptr_t)pointer);
@@ -442,19 +442,19 @@ void agent_buffer_anchor(void)
     struct wire_gpu_anchor best = {0};
     int64_t best_span = INT64_MAX;
     for (int i = 0; i < 5; i++) {
-        struct wire_gpu_anchor gpu_anchor = {0};
+        struct wire_gpu_anchor anchor = {0};
         struct timespec real;
         int64_t before = (int64_t)agent_clock_monotonic();
         clock_gettime(CLOCK_REALTIME, &real);
-        gpu_anchor.realtime = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
-        if (!agent_cuda.cupti.GetTimestamp || agent_cuda.cupti.GetTimestamp(&gpu_anchor.cupti))
-            gpu_anchor.cupti = (uint64_t)gpu_anchor.realtime;
-        gpu_anchor.tsc = agent_setup.clock == WIRE_CLOCK_TSC ? agent_now() : 0;
+        anchor.realtime = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
+        if (!agent_cuda.cupti.GetTimestamp || agent_cuda.cupti.GetTimestamp(&anchor.cupti))
+            anchor.cupti = (uint64_t)anchor.realtime;
+        anchor.tsc = agent_setup.clock == WIRE_CLOCK_TSC ? agent_now() : 0;
         int64_t after = (int64_t)agent_clock_monotonic();
-        gpu_anchor.monotonic = before + (after - before) / 2;
+        anchor.monotonic = before + (after - before) / 2;
         if (after - before < best_span) {
             best_span = after - before;
-            best = gpu_anchor;
+            best = anchor;
         }
     }
     uint32_t anchors = atomic_load_explicit(&gpu->anchors, memory_order_relaxed);

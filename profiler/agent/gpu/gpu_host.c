@@ -39,20 +39,20 @@ static void object_close(const struct profiler_functions *functions, void *objec
 
 /* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image
  * belongs to the caller. */
-static int configure(const struct gpu_host *gpu_host, void *object, uint8_t **image, size_t *bytes,
+static int configure(const struct gpu_host *host, void *object, uint8_t **image, size_t *bytes,
                      size_t *passes)
 {
     const char *names[GPU_HOST_METRICS];
-    memcpy(names, gpu_host->name, sizeof names);
+    memcpy(names, host->name, sizeof names);
     struct profiler_host_add add = {.size = PROFILER_SIZE(profiler_host_add, count),
                                     .host = object,
                                     .names = names,
-                                    .count = gpu_host->count};
+                                    .count = host->count};
     struct profiler_host_config_bytes size = {
         .size = PROFILER_SIZE(profiler_host_config_bytes, bytes), .host = object};
-    int rc = gpu_host->functions->ProfilerHostConfigAddMetrics(&add);
+    int rc = host->functions->ProfilerHostConfigAddMetrics(&add);
     *image = NULL;
-    if (rc || (rc = gpu_host->functions->ProfilerHostGetConfigImageSize(&size)))
+    if (rc || (rc = host->functions->ProfilerHostGetConfigImageSize(&size)))
         return rc;
     *image = malloc(size.bytes ? size.bytes : 1);
     struct profiler_host_config config = {.size = PROFILER_SIZE(profiler_host_config, image),
@@ -61,9 +61,9 @@ static int configure(const struct gpu_host *gpu_host, void *object, uint8_t **im
                                           .image = *image};
     struct profiler_host_passes count = {
         .size = PROFILER_SIZE(profiler_host_passes, passes), .bytes = size.bytes, .image = *image};
-    rc = *image ? gpu_host->functions->ProfilerHostGetConfigImage(&config) : -1;
+    rc = *image ? host->functions->ProfilerHostGetConfigImage(&config) : -1;
     if (!rc)
-        rc = gpu_host->functions->ProfilerHostGetNumOfPasses(&count);
+        rc = host->functions->ProfilerHostGetNumOfPasses(&count);
     *bytes = size.bytes;
     *passes = count.passes;
     return rc;
@@ -71,79 +71,78 @@ static int configure(const struct gpu_host *gpu_host, void *object, uint8_t **im
 
 /* Does the chip know the name? Some names of another chip are taken by ConfigAddMetrics and fail
  * later. */
-static bool known(const struct gpu_host *gpu_host, const char *name)
+static bool known(const struct gpu_host *host, const char *name)
 {
     struct profiler_host_metric metric = {
-        .size = PROFILER_SIZE(profiler_host_metric, type), .host = gpu_host->object, .name = name};
-    return gpu_host->functions->ProfilerHostGetMetricProperties(&metric) == 0;
+        .size = PROFILER_SIZE(profiler_host_metric, type), .host = host->object, .name = name};
+    return host->functions->ProfilerHostGetMetricProperties(&metric) == 0;
 }
 
 /* Tries the names of a metric one by one at the end of the list. */
-static int take(struct gpu_host *gpu_host, int type, const char *chip, const uint8_t *availability,
-                const struct gpu_metric *gpu_metric, size_t most_passes)
+static int take(struct gpu_host *host, int type, const char *chip, const uint8_t *availability,
+                const struct gpu_metric *metric, size_t most_passes)
 {
-    for (size_t i = 0; i < GPU_METRIC_CANDIDATES && gpu_metric->candidate[i] &&
-                       gpu_host->count < GPU_HOST_METRICS;
-         i++) {
+    for (size_t i = 0;
+         i < GPU_METRIC_CANDIDATES && metric->candidate[i] && host->count < GPU_HOST_METRICS; i++) {
         void *object = NULL;
         uint8_t *image = NULL;
         size_t bytes = 0, passes = 0;
-        if (!known(gpu_host, gpu_metric->candidate[i]))
+        if (!known(host, metric->candidate[i]))
             continue;
-        gpu_host->metric[gpu_host->count] = gpu_metric;
-        gpu_host->name[gpu_host->count++] = gpu_metric->candidate[i];
-        int rc = object_open(gpu_host->functions, type, chip, availability, &object);
-        int refused = rc ? rc : configure(gpu_host, object, &image, &bytes, &passes);
+        host->metric[host->count] = metric;
+        host->name[host->count++] = metric->candidate[i];
+        int rc = object_open(host->functions, type, chip, availability, &object);
+        int refused = rc ? rc : configure(host, object, &image, &bytes, &passes);
         if (refused || !passes || (most_passes && passes > most_passes)) {
-            object_close(gpu_host->functions, object);
+            object_close(host->functions, object);
             free(image);
-            gpu_host->count--;
+            host->count--;
             if (rc)
                 return rc;
             continue;
         }
-        object_close(gpu_host->functions, gpu_host->object);
-        free(gpu_host->config);
-        gpu_host->object = object;
-        gpu_host->config = image;
-        gpu_host->config_bytes = bytes;
-        gpu_host->passes = passes;
+        object_close(host->functions, host->object);
+        free(host->config);
+        host->object = object;
+        host->config = image;
+        host->config_bytes = bytes;
+        host->passes = passes;
         return 0;
     }
     return 0;
 }
 
-int gpu_host_open(struct gpu_host *gpu_host, const struct profiler_functions *functions, int type,
+int gpu_host_open(struct gpu_host *host, const struct profiler_functions *functions, int type,
                   const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
                   size_t count, size_t most_passes)
 {
-    *gpu_host = (struct gpu_host){.functions = functions};
-    int rc = object_open(functions, type, chip, availability, &gpu_host->object);
+    *host = (struct gpu_host){.functions = functions};
+    int rc = object_open(functions, type, chip, availability, &host->object);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = take(gpu_host, type, chip, availability, &wanted[i], most_passes);
+        rc = take(host, type, chip, availability, &wanted[i], most_passes);
     return rc;
 }
 
-void gpu_host_close(struct gpu_host *gpu_host)
+void gpu_host_close(struct gpu_host *host)
 {
-    if (gpu_host->functions)
-        object_close(gpu_host->functions, gpu_host->object);
-    free(gpu_host->config);
-    *gpu_host = (struct gpu_host){0};
+    if (host->functions)
+        object_close(host->functions, host->object);
+    free(host->config);
+    *host = (struct gpu_host){0};
 }
 
-int gpu_host_values(const struct gpu_host *gpu_host, const uint8_t *data, size_t bytes,
-                    size_t index, double *values)
+int gpu_host_values(const struct gpu_host *host, const uint8_t *data, size_t bytes, size_t index,
+                    double *values)
 {
     const char *names[GPU_HOST_METRICS];
-    memcpy(names, gpu_host->name, sizeof names);
+    memcpy(names, host->name, sizeof names);
     struct profiler_host_evaluate evaluate = {.size = PROFILER_SIZE(profiler_host_evaluate, values),
-                                              .host = gpu_host->object,
+                                              .host = host->object,
                                               .data = data,
                                               .data_bytes = bytes,
                                               .range = index,
                                               .names = names,
-                                              .count = gpu_host->count,
+                                              .count = host->count,
                                               .values = values};
-    return gpu_host->functions->ProfilerHostEvaluateToGpuValues(&evaluate);
+    return host->functions->ProfilerHostEvaluateToGpuValues(&evaluate);
 }

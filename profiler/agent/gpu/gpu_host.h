@@ -33,14 +33,14 @@ bool gpu_host_functions(struct profiler_functions *functions, void *library);
 /* Takes of `wanted` what `chip` knows and what fits into most_passes (0: any number), and makes the
  * configuration. availability: of a device or context, or NULL. 0, or CUPTI's result; with nothing
  * that fits, count is 0. The caller closes it in any case. */
-int gpu_host_open(struct gpu_host *gpu_host, const struct profiler_functions *functions, int type,
+int gpu_host_open(struct gpu_host *host, const struct profiler_functions *functions, int type,
                   const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
                   size_t count, size_t most_passes);
-void gpu_host_close(struct gpu_host *gpu_host);
+void gpu_host_close(struct gpu_host *host);
 
 /* Values of one sample or range, in the order of h->metric. 0 or CUPTI's result. */
-int gpu_host_values(const struct gpu_host *gpu_host, const uint8_t *data, size_t bytes,
-                    size_t index, double *values);
+int gpu_host_values(const struct gpu_host *host, const uint8_t *data, size_t bytes, size_t index,
+                    double *values);
 
 #pragma GCC visibility pop
 

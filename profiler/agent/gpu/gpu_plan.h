@@ -44,21 +44,21 @@ struct gpu_plan {
 };
 
 /* Forgets all: a step begins that a plan is to be made of. */
-void gpu_plan_clear(struct gpu_plan *gpu_plan);
+void gpu_plan_clear(struct gpu_plan *plan);
 /* A push or pop of that step. A pop without a push belongs to a range from before the step. */
-void gpu_plan_see(struct gpu_plan *gpu_plan, bool push, uint16_t domain, uint32_t name);
+void gpu_plan_see(struct gpu_plan *plan, bool push, uint16_t domain, uint32_t name);
 /* The step is over: 1 + the number of cuts; 1: there is nothing to cut at. */
-size_t gpu_plan_pieces(const struct gpu_plan *gpu_plan);
+size_t gpu_plan_pieces(const struct gpu_plan *plan);
 
 /* A pass begins, in piece 0. */
-void gpu_plan_begin(struct gpu_plan *gpu_plan);
+void gpu_plan_begin(struct gpu_plan *plan);
 /* A push or pop in it: the piece that begins there, or -1: no cut. */
-int gpu_plan_cut(struct gpu_plan *gpu_plan, bool push, uint16_t domain, uint32_t name);
+int gpu_plan_cut(struct gpu_plan *plan, bool push, uint16_t domain, uint32_t name);
 /* The pass is over: did it have all that is planned? */
-bool gpu_plan_kept(const struct gpu_plan *gpu_plan);
+bool gpu_plan_kept(const struct gpu_plan *plan);
 
 /* Names of the ranges around a piece, outermost first. Returns how many; 0: in none. */
-size_t gpu_plan_path(const struct gpu_plan *gpu_plan, size_t piece, uint32_t name[GPU_PLAN_DEPTH]);
+size_t gpu_plan_path(const struct gpu_plan *plan, size_t piece, uint32_t name[GPU_PLAN_DEPTH]);
 
 #pragma GCC visibility pop
 

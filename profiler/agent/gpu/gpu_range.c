@@ -436,9 +436,9 @@ static void path_of(size_t piece, char path[PATH_BYTES])
 }
 
 /* Shares and warps are means over time, all else are sums. */
-static bool is_mean(const struct gpu_metric *gpu_metric)
+static bool is_mean(const struct gpu_metric *metric)
 {
-    return !strcmp(gpu_metric->unit, "%") || !strcmp(gpu_metric->unit, "warps");
+    return !strcmp(metric->unit, "%") || !strcmp(metric->unit, "warps");
 }
 
 /* Of all pieces with this path. */

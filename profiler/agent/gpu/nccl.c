@@ -163,18 +163,18 @@ static uint32_t type_bytes(const char *type)
     return length && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
 }
 
-static void describe(struct comm_payload *comm_payload, const struct comm *comm, const char *func,
+static void describe(struct comm_payload *payload, const struct comm *comm, const char *func,
                      uint64_t count, const char *type)
 {
-    comm_payload->bytes = count * type_bytes(type);
-    comm_payload->ranks = comm->ranks;
+    payload->bytes = count * type_bytes(type);
+    payload->ranks = comm->ranks;
     if (!strncmp(func, "nccl", 4))
         func += 4;
     for (size_t i = 0; i < sizeof operation / sizeof *operation; i++)
         if (!strcmp(func, operation[i].name)) {
-            comm_payload->op = operation[i].op;
+            payload->op = operation[i].op;
             if (operation[i].share && comm->ranks)
-                comm_payload->bytes *= comm->ranks;
+                payload->bytes *= comm->ranks;
             return;
         }
 }
