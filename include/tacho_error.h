@@ -78,6 +78,12 @@ static inline int tacho_error_exit(int code)
     }
 }
 
+/* The ending of a noun in a message: "s" unless there is one of it. */
+static inline const char *tacho_plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* Fills *err (if not NULL) and returns `code`, so that a function can end with `return
  * tacho_fail(err, ...)`. `hint` may be NULL. `what` is a printf format. */
 __attribute__((format(printf, 4, 5))) static inline int

@@ -49,10 +49,12 @@ static int open_tokens(struct input *input, const struct options *options, int64
         return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer",
                           "--tokenizer %s: shards hold tokens already", options->tokenizer);
     }
-    rc = shards ? lt_source_open_tokens(&input->source, data, seq, vocab, err)
-         : options->tokenizer
-             ? lt_source_open_bpe(&input->source, data, options->tokenizer, seq, err)
-             : lt_source_open_text(&input->source, data, seq, err);
+    if (shards)
+        rc = lt_source_open_tokens(&input->source, data, seq, vocab, err);
+    else if (options->tokenizer)
+        rc = lt_source_open_bpe(&input->source, data, options->tokenizer, seq, err);
+    else
+        rc = lt_source_open_text(&input->source, data, seq, err);
     if (rc == 0 && input->source->classes > vocab)
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
                         "the data has %lld different tokens, the model %lld words",

@@ -97,6 +97,19 @@ static const struct recipe *find_recipe(const char *wanted)
     return NULL;
 }
 
+/* The error of a recipe that is missing or not known; the hint lists the names there are. */
+static int unknown_recipe(const char *recipe, struct tacho_error *err)
+{
+    const char *name, *help;
+    char defaults[80], hint[sizeof err->hint] = "train --help says more of";
+    for (size_t family = 0; family < RECIPES; family++)
+        for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++)
+            snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
+    if (!recipe)
+        return tacho_fail(err, TACHO_EUSAGE, hint, "no recipe named");
+    return tacho_fail(err, TACHO_EUSAGE, hint, "%s: no such recipe", *recipe ? recipe : "''");
+}
+
 static int fail(const struct tacho_error *err)
 {
     if (!err->what[0]) /* another rank has the words */
@@ -111,8 +124,6 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct tacho_error err = {0};
-    const char *name, *help;
-    char defaults[80];
     int first = argc > 2 && !strcmp(argv[1], "--check") ? 2 : 1;
     for (size_t i = 0; i < COMMANDS; i++)
         if (argc > first && !strcmp(argv[first], commands[i].name)) {
@@ -133,16 +144,7 @@ int main(int argc, char **argv)
     }
     const struct recipe *recipe = options.recipe ? find_recipe(options.recipe) : NULL;
     if (!recipe) {
-        char hint[sizeof err.hint] = "train --help says more of";
-        for (size_t family = 0; family < RECIPES; family++)
-            for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults);
-                 i++)
-                snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
-        tacho_fail(&err, TACHO_EUSAGE, hint,
-                   options.recipe ? "%s: no such recipe" : "no recipe named%s",
-                   !options.recipe   ? ""
-                   : *options.recipe ? options.recipe
-                                     : "''");
+        unknown_recipe(options.recipe, &err);
         return fail(&err);
     }
     if (options.check)

@@ -61,6 +61,12 @@ static int mlp_name(size_t i, const char **name, const char **help, char *defaul
     return 1;
 }
 
+static int64_t or_default(int64_t given, int64_t standard)
+{
+    return given ? given : standard;
+}
+
+/* Shape and batch from the options that suit images; those of text models are refused. */
 static int mlp_run(const char *name, const struct options *options,
                    const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
@@ -72,9 +78,9 @@ static int mlp_run(const char *name, const struct options *options,
         return tacho_fail(err, TACHO_EUSAGE, "leave it out",
                           "mlp: --recompute %s: has no blocks to compute again",
                           options->recompute);
-    struct mlp_plan mlp_plan = {.shape = {.hidden = options->hidden ? options->hidden : HIDDEN,
-                                          .layers = options->layers ? options->layers : LAYERS},
-                                .batch = options->batch ? options->batch : BATCH,
+    struct mlp_plan mlp_plan = {.shape = {.hidden = or_default(options->hidden, HIDDEN),
+                                          .layers = or_default(options->layers, LAYERS)},
+                                .batch = or_default(options->batch, BATCH),
                                 .options = options};
     struct recipe_plan plan = {.options = options,
                                .stop = stop,

@@ -206,8 +206,10 @@ void options_print(FILE *file)
             fprintf(file, "\n%s\n", row->help);
             continue;
         }
-        snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
-                 row->value ? row->value : "");
+        if (row->value)
+            snprintf(left, sizeof left, "--%s %s", row->name, row->value);
+        else
+            snprintf(left, sizeof left, "--%s", row->name);
         fprintf(file, "  %-26s %s", left, row->help);
         fprintf(file, row->standard ? " (default %s)\n" : "\n", row->standard);
     }

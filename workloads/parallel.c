@@ -130,11 +130,11 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     if (place->cores < place->machine_cores && threads > place->cores)
         printf("rank 0 is bound to %d of the cores, for %d computing thread%s%s\nhint: mpirun "
                "--bind-to none\n",
-               place->cores, lt_threads(), lt_threads() == 1 ? "" : "s",
+               place->cores, lt_threads(), tacho_plural(lt_threads()),
                overlaps ? " and comm-0" : "");
     else if (threads * place->sharers > place->cores && overlaps)
         printf("comm-0 takes its time from the %d computing thread%s of its rank\n", lt_threads(),
-               lt_threads() == 1 ? "" : "s");
+               tacho_plural(lt_threads()));
     fflush(stdout);
 }
 

@@ -11,30 +11,41 @@
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
 
+static void print_begin(const struct lt_progress *progress, const struct lt_train_config *config)
+{
+    printf("data: %llu samples to learn from", (unsigned long long)progress->train_samples);
+    if (progress->eval_samples)
+        printf(", %llu held out", (unsigned long long)progress->eval_samples);
+    printf("\n");
+    if (progress->warning)
+        printf("warning: %s\n", progress->warning);
+    if (progress->step)
+        printf("resumed: %lld steps made before%s\n", (long long)progress->step,
+               progress->step >= config->schedule.steps
+                   ? ": nothing is left to do, --steps counts them too"
+                   : "");
+}
+
+static void print_step(const struct lt_progress *progress, const struct lt_train_config *config)
+{
+    uint64_t units = progress->tokens ? progress->tokens : progress->samples;
+    printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n",
+           (long long)progress->step, (long long)config->schedule.steps, progress->loss,
+           progress->grad_norm, progress->rate, 1e3 * progress->seconds,
+           (double)units / progress->seconds, progress->tokens ? "tok/s" : "samples/s");
+}
+
+/* The hook of the training loop on rank 0: one line for each event, at once, so that whoever reads
+ * the pipe sees the run's progress. */
 static void print_progress(void *arg, const struct lt_progress *progress)
 {
     const struct lt_train_config *config = arg;
     switch (progress->event) {
     case LT_EVENT_START:
-        printf("data: %llu samples to learn from", (unsigned long long)progress->train_samples);
-        if (progress->eval_samples)
-            printf(", %llu held out", (unsigned long long)progress->eval_samples);
-        printf("\n");
-        if (progress->warning)
-            printf("warning: %s\n", progress->warning);
-        if (progress->step)
-            printf("resumed: %lld steps made before%s\n", (long long)progress->step,
-                   progress->step >= config->schedule.steps
-                       ? ": nothing is left to do, --steps counts them too"
-                       : "");
+        print_begin(progress, config);
         break;
     case LT_EVENT_STEP:
-        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n",
-               (long long)progress->step, (long long)config->schedule.steps, progress->loss,
-               progress->grad_norm, progress->rate, 1e3 * progress->seconds,
-               (double)(progress->tokens ? progress->tokens : progress->samples) /
-                   progress->seconds,
-               progress->tokens ? "tok/s" : "samples/s");
+        print_step(progress, config);
         break;
     case LT_EVENT_EVALUATION:
         printf("evaluation after step %lld  loss %.4f  ", (long long)progress->step,
@@ -52,8 +63,10 @@ static void print_progress(void *arg, const struct lt_progress *progress)
     fflush(stdout);
 }
 
-static int training(struct lt_train_config *out, const struct options *options,
-                    struct tacho_error *err)
+/* From the options to the loop's configuration. What depends on ranks and loader is filled later.
+ */
+static int configure(struct lt_train_config *out, const struct options *options,
+                     struct tacho_error *err)
 {
     int kind = lt_optimizer_find(options->optimizer);
     if (kind < 0)
@@ -129,7 +142,7 @@ static int check_memory(const struct lt_memory_plan *plan, const struct lt_paral
         err, TACHO_ENOMEM,
         "choose a smaller model, --batch or --seq, --recompute block or --optimizer sgd",
         "not enough memory: %d rank%s here need%s %.1f GiB, this machine has %.1f GiB left", ranks,
-        ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", needed / gib, (double)there / gib);
+        tacho_plural(ranks), ranks == 1 ? "s" : "", needed / gib, (double)there / gib);
 }
 
 static double mib(double bytes)
@@ -173,8 +186,8 @@ static void print_peak(const struct lt_memory_plan *plan, const struct lt_reside
 static void print_start(const struct options *options)
 {
     printf("%s, backend %s (%s), %d thread%s, %lld loader worker%s (%s)%s\n", options->dtype,
-           options->backend, lt_gemm_library(), lt_threads(), lt_threads() == 1 ? "" : "s",
-           (long long)options->workers, options->workers == 1 ? "" : "s", options->worker_kind,
+           options->backend, lt_gemm_library(), lt_threads(), tacho_plural(lt_threads()),
+           (long long)options->workers, tacho_plural(options->workers), options->worker_kind,
            options->pin ? " and a pin thread" : "");
     if (strcmp(options->backend, "cpu") == 0 &&
         !lt_gemm_fast((enum lt_dtype)lt_dtype_find(options->dtype)))
@@ -196,68 +209,87 @@ static int check_outputs(const struct options *options, const struct lt_parallel
     return rc || !options->timers ? rc : lt_output_check(options->timers, "--timers", err);
 }
 
-int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
+/* A run while it is prepared: what recipe_train must close again. */
+struct training {
+    struct lt_train_config config;
+    struct lt_context context;
+    struct input input;
+    struct lt_parallel *parallel;
+    struct lt_model *model;
+    struct lt_memory_plan memory;
+    struct lt_resident before; /* of the process, without the model */
+};
+
+/* Opens the data and looks whether the run fits, before any rank takes memory for it. */
+static int prepare(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
     const struct options *options = plan->options;
-    struct lt_train_config config;
-    struct lt_train_hooks hooks = {.progress = print_progress, .arg = &config, .stop = plan->stop};
-    struct lt_context context = {0};
-    struct input input = {0};
-    struct lt_model *model = NULL;
-    struct lt_parallel *parallel = NULL;
-    struct lt_memory_plan memory;
-    struct lt_resident before = {0};
-    int rc = training(&config, options, err);
+    struct lt_train_config *config = &run->config;
+    config->parallel = run->parallel;
+    int rc = parallel_micro_steps(run->parallel, options, &config->micro_steps,
+                                  &config->micro_steps_all, err);
     if (rc == 0)
-        rc = make_context(&context, options, err);
+        rc = check_outputs(options, run->parallel, err);
     if (rc == 0)
-        rc = parallel_open(&parallel, options, err);
-    if (rc) {
-        lt_parallel_close(parallel);
-        return rc;
-    }
-    config.parallel = parallel;
-    rc = parallel_micro_steps(parallel, options, &config.micro_steps, &config.micro_steps_all, err);
+        rc = input_loader(&config->loader, options, err);
     if (rc == 0)
-        rc = check_outputs(options, parallel, err);
-    if (rc == 0)
-        rc = input_loader(&config.loader, options, err);
-    if (rc == 0)
-        rc = input_open(&input, options, plan->seq, plan->vocab, err);
+        rc = input_open(&run->input, options, plan->seq, plan->vocab, err);
     if (rc == 0) {
-        plan_memory(&memory, plan, &config, &context, &input);
-        rc = check_memory(&memory, parallel, err);
+        plan_memory(&run->memory, plan, config, &run->context, &run->input);
+        rc = check_memory(&run->memory, run->parallel, err);
     }
-    rc = lt_parallel_agree(parallel, rc, err); /* all have looked before one takes memory */
-    if (rc == 0) {
-        if (lt_memory_resident(&before))
-            before.peak = 0;
-        rc = plan->create(plan->arg, input.source, &context, &model, err);
-        if (rc == 0 &&
-            lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, options->timers != NULL))
-            rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-        rc = lt_parallel_agree(parallel, rc, err);
+    return lt_parallel_agree(run->parallel, rc, err);
+}
+
+static int make_model(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
+{
+    int timers = plan->options->timers != NULL;
+    if (lt_memory_resident(&run->before))
+        run->before.peak = 0;
+    int rc = plan->create(plan->arg, run->input.source, &run->context, &run->model, err);
+    if (rc == 0 && lt_trace_create(&run->context.trace, lt_op_names(), LT_OP_COUNT, timers))
+        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    return lt_parallel_agree(run->parallel, rc, err);
+}
+
+static int train(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
+{
+    struct lt_train_hooks hooks = {.arg = &run->config, .stop = plan->stop};
+    if (lt_parallel_rank(run->parallel) == 0) {
+        hooks.progress = print_progress;
+        plan->describe(plan->arg, run->model);
+        print_start(plan->options);
+        parallel_print(run->parallel, plan->options, run->model, run->context.dtype);
+        print_memory(&run->memory);
+        fflush(stdout);
     }
-    if (lt_parallel_rank(parallel) > 0)
-        hooks.progress = NULL;
-    if (rc == 0) {
-        if (lt_parallel_rank(parallel) == 0) {
-            plan->describe(plan->arg, model);
-            print_start(options);
-            parallel_print(parallel, options, model, context.dtype);
-            print_memory(&memory);
-            fflush(stdout);
-        }
-        rc = lt_train(model, &input.train, input.has_held_out ? &input.held_out : NULL, &context,
-                      &config, &hooks, err);
-    }
-    if (rc == 0 && lt_parallel_rank(parallel) == 0)
-        print_peak(&memory, &before);
-    if (rc == 0 && options->timers)
-        rc = parallel_timers(parallel, context.trace, options->timers, err);
-    lt_trace_destroy(context.trace);
-    lt_model_destroy(model);
-    input_close(&input);
-    lt_parallel_close(parallel);
+    int rc = lt_train(run->model, &run->input.train,
+                      run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
+                      &run->config, &hooks, err);
+    if (rc == 0 && lt_parallel_rank(run->parallel) == 0)
+        print_peak(&run->memory, &run->before);
+    if (rc == 0 && plan->options->timers)
+        rc = parallel_timers(run->parallel, run->context.trace, plan->options->timers, err);
+    return rc;
+}
+
+int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
+{
+    struct training run = {0};
+    int rc = configure(&run.config, plan->options, err);
+    if (rc == 0)
+        rc = make_context(&run.context, plan->options, err);
+    if (rc == 0)
+        rc = parallel_open(&run.parallel, plan->options, err);
+    if (rc == 0)
+        rc = prepare(&run, plan, err);
+    if (rc == 0)
+        rc = make_model(&run, plan, err);
+    if (rc == 0)
+        rc = train(&run, plan, err);
+    lt_trace_destroy(run.context.trace);
+    lt_model_destroy(run.model);
+    input_close(&run.input);
+    lt_parallel_close(run.parallel);
     return rc;
 }

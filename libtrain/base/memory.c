@@ -91,5 +91,7 @@ int64_t lt_memory_available(void)
 {
     static const char path[] = "/proc/meminfo";
     int64_t memory = field(path, "MemAvailable"), swap = field(path, "SwapFree");
-    return memory < 0 ? -1 : memory + (swap > 0 ? swap : 0);
+    if (memory >= 0 && swap > 0)
+        memory += swap;
+    return memory < 0 ? -1 : memory;
 }

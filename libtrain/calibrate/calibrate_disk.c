@@ -98,7 +98,9 @@ static int measure(struct lt_calibration *calibration, const struct lt_calibrate
         if (once > 0) { /* as many blocks as fit into the time, a whole file at most */
             double blocks = (double)reading.blocks * budget / once;
             int64_t places = disk->bytes / reading.size;
-            reading.blocks = blocks < 16 ? 16 : blocks > (double)places ? places : (int64_t)blocks;
+            reading.blocks = 16;
+            if (blocks >= 16)
+                reading.blocks = blocks > (double)places ? places : (int64_t)blocks;
         }
         for (int i = 0; i < count && once > 0; i++) {
             reading.seed++;
@@ -120,7 +122,7 @@ static int measure(struct lt_calibration *calibration, const struct lt_calibrate
         "direct I/O, %s of %d KiB, %.4g MiB of a file of %lld MiB, %d reader%s at once",
         random ? "random blocks" : "blocks in order", (int)(reading.size >> 10),
         (double)(best_blocks * reading.size) / (1 << 20), (long long)(disk->bytes >> 20),
-        best_readers, best_readers == 1 ? "" : "s");
+        best_readers, tacho_plural(best_readers));
 }
 
 /* Random bytes, so that no filesystem stores less than it is given. 0 or an errno. */
@@ -132,10 +134,13 @@ static int fill(const struct disk *disk)
         for (size_t i = 0; i < BLOCK / sizeof *block; i++)
             block[i] = lt_random_bits((uint64_t)offset, i);
         ssize_t written = pwrite(disk->file, block, BLOCK, offset);
-        rc = written == BLOCK ? 0 : written < 0 ? errno : ENOSPC;
+        if (written != BLOCK)
+            rc = written < 0 ? errno : ENOSPC;
     }
     free(block);
-    return rc ? rc : fsync(disk->file) ? errno : 0;
+    if (rc == 0 && fsync(disk->file))
+        rc = errno;
+    return rc;
 }
 
 /* An open file without a name, or -1 with a reason. */

@@ -74,7 +74,11 @@ typedef const dnnl_memory_desc_t *descriptor;
 static int describe(dnnl_memory_desc_t *md, int64_t rows, int64_t columns, int turned, int any,
                     dnnl_data_type_t type)
 {
-    dnnl_dims_t dims = {rows, columns}, strides = {turned ? 1 : columns, turned ? rows : 1};
+    dnnl_dims_t dims = {rows, columns}, strides = {columns, 1};
+    if (turned) {
+        strides[0] = 1;
+        strides[1] = rows;
+    }
     return (int)(any ? describe_tag(md, 2, dims, type, dnnl_format_tag_any)
                      : describe_strides(md, 2, dims, type, strides));
 }
@@ -118,9 +122,9 @@ static int open_matmul(struct lt_gemm_trial *trial)
         rc ? rc : (int)dnnl_stream_create(&trial->stream, trial->engine, dnnl_stream_default_flags);
     rc = rc ? rc : describe(&md[0], product->m, product->k, product->a_turned, any[0], type);
     rc = rc ? rc : describe(&md[1], product->k, product->n, product->b_turned, any[1], type);
-    rc =
-        rc ? rc
-           : describe(&md[2], product->m, product->n, 0, any[2], product->c_fp32 ? dnnl_f32 : type);
+    if (product->c_fp32)
+        type = dnnl_f32;
+    rc = rc ? rc : describe(&md[2], product->m, product->n, 0, any[2], type);
     rc = rc ? rc : make_primitive_desc(&pd, trial->engine, md);
     rc = rc ? rc : (int)dnnl_primitive_create(&trial->primitive, pd);
     for (int i = 0; i < 3 && rc == 0; i++)
@@ -142,10 +146,11 @@ static void execute(struct lt_gemm_trial *trial)
 {
     if (trial->way == LT_GEMM_WAY_SGEMM) {
         const struct lt_gemm_case *product = &trial->product;
-        dnnl_sgemm(product->a_turned ? 'T' : 'N', product->b_turned ? 'T' : 'N', product->m,
-                   product->n, product->k, 1.0f, trial->a,
-                   product->a_turned ? product->m : product->k, trial->b,
-                   product->b_turned ? product->k : product->n, 0.0f, trial->c, product->n);
+        static const char turn[] = {'N', 'T'};
+        const int64_t a_rows[] = {product->k, product->m}, b_rows[] = {product->n, product->k};
+        dnnl_sgemm(turn[product->a_turned], turn[product->b_turned], product->m, product->n,
+                   product->k, 1.0f, trial->a, a_rows[product->a_turned], trial->b,
+                   b_rows[product->b_turned], 0.0f, trial->c, product->n);
         return;
     }
     dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, trial->memory[0]},
@@ -198,10 +203,11 @@ static void close_matmul(struct lt_gemm_trial *trial)
 static void execute_engine(struct lt_gemm_trial *trial)
 {
     const struct lt_gemm_case *product = &trial->product;
-    struct lt_matrix a = {trial->a, product->a_turned ? 1 : product->k,
-                          product->a_turned ? product->m : 1};
-    struct lt_matrix b = {trial->b, product->b_turned ? 1 : product->n,
-                          product->b_turned ? product->k : 1};
+    struct lt_matrix a = {trial->a, product->k, 1}, b = {trial->b, product->n, 1};
+    if (product->a_turned)
+        a = (struct lt_matrix){trial->a, 1, product->m};
+    if (product->b_turned)
+        b = (struct lt_matrix){trial->b, 1, product->k};
     lt_gemm(&(struct lt_product){.m = product->m,
                                  .n = product->n,
                                  .k = product->k,
@@ -266,13 +272,12 @@ double lt_gemm_trial_at(const struct lt_gemm_trial *run, int64_t i, int64_t j)
 double lt_gemm_trial_operand(const struct lt_gemm_trial *run, int b, int64_t i, int64_t j)
 {
     const struct lt_gemm_case *product = &run->product;
-    int turned = b ? product->b_turned : product->a_turned;
+    int bf16 = product->dtype == LT_DTYPE_BF16;
     if (b && run->way == LT_GEMM_WAY_PACKED && !product->a_turned)
         return NAN;
-    return element(b ? run->b : run->a,
-                   turned ? j * (b ? product->k : product->m) + i
-                          : i * (b ? product->n : product->k) + j,
-                   product->dtype == LT_DTYPE_BF16);
+    if (b)
+        return element(run->b, product->b_turned ? j * product->k + i : i * product->n + j, bf16);
+    return element(run->a, product->a_turned ? j * product->m + i : i * product->k + j, bf16);
 }
 
 void lt_gemm_trial_close(struct lt_gemm_trial *run)
@@ -370,7 +375,7 @@ static int roof(struct lt_calibration *calibration, const struct lt_calibrate_op
         2.0 * (double)product->m * (double)product->n * (double)product->k, seconds, repeats.count,
         "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
         lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)product->m,
-        (long long)product->n, (long long)product->k, lt_threads(), looked, looked == 1 ? "" : "s");
+        (long long)product->n, (long long)product->k, lt_threads(), looked, tacho_plural(looked));
 }
 
 int lt_calibrate_gemm(struct lt_calibration *calibration,

@@ -7,6 +7,7 @@
  * measured in three forms, and the best is the roof: plain stores, stores past the caches, in
  * place.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,19 +130,20 @@ struct form {
     const char *name;
     loop run;
     int bytes; /* an element */
+    int operands;
 };
 static const struct form forms_triad[] = {
-    {"triad a = b + s c", triad, 24},
+    {"triad a = b + s c", triad, 24, 3},
 #if defined(__x86_64__)
-    {"triad a = b + s c, stores past the caches", triad_stream, 24},
+    {"triad a = b + s c, stores past the caches", triad_stream, 24, 3},
 #endif
-    {"triad in place, a = a + s b", triad_in_place, 24},
+    {"triad in place, a = a + s b", triad_in_place, 24, 2},
     {0}};
-static const struct form forms_read[] = {{"read", read_all, 8}, {0}};
-static const struct form forms_update[] = {{"update in place, a = s a", update, 16}, {0}};
-static const struct form forms_write[] = {{"write", write_all, 8},
+static const struct form forms_read[] = {{"read", read_all, 8, 1}, {0}};
+static const struct form forms_update[] = {{"update in place, a = s a", update, 16, 1}, {0}};
+static const struct form forms_write[] = {{"write", write_all, 8, 1},
 #if defined(__x86_64__)
-                                          {"write, stores past the caches", write_stream, 8},
+                                          {"write, stores past the caches", write_stream, 8, 1},
 #endif
                                           {0}};
 
@@ -202,8 +204,10 @@ int64_t lt_cache_bytes(int level, int *cores)
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/shared_cpu_list",
                  i);
         *cores = count_list(path);
+        if (size > 0 && unit == 'M')
+            return size << 20;
         if (size > 0)
-            return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
+            return unit == 'K' ? size << 10 : size;
     }
     long size = sysconf(names[level]);
     *cores = level == 3 ? (int)sysconf(_SC_NPROCESSORS_ONLN) : 1;
@@ -261,7 +265,7 @@ static int64_t enough_passes(const struct buffers *buffers, loop body, double se
         if (least >= 0.5 * seconds)
             return passes;
         double more = least > 0 ? 0.8 * seconds / least : 16;
-        passes = (int64_t)((double)passes * (more > 16 ? 16 : more < 2 ? 2 : more));
+        passes = (int64_t)((double)passes * fmin(fmax(more, 2), 16));
     }
 }
 
@@ -285,13 +289,15 @@ static int measure(struct lt_calibration *calibration, const struct lt_calibrate
             won = form;
         }
     }
-    int operands = won->bytes < 24 ? 1 : won->run == triad_in_place ? 2 : 3;
+
     bytes = (double)won->bytes * (double)(buffers->vectors * LANES) * threads;
     double kib = (double)(buffers->vectors * sizeof(vector)) / 1024;
+    int large = kib >= 1024;
+    const char *unit = large ? "MiB" : "KiB";
     return lt_calibration_add(calibration, id, "", bytes, best, repeats.count,
                               "%s; %d threads, %s, %d operand%s of %.4g %s a thread", won->name,
-                              threads, where, operands, operands == 1 ? "" : "s",
-                              kib >= 1024 ? kib / 1024 : kib, kib >= 1024 ? "MiB" : "KiB");
+                              threads, where, won->operands, tacho_plural(won->operands),
+                              large ? kib / 1024 : kib, unit);
 }
 
 /* Bytes of a level that the usable cores have together, as the system tells. */
@@ -325,7 +331,8 @@ static int measure_level(struct lt_calibration *calibration,
     if (size <= 0)
         return lt_calibration_absent(calibration, ids[level], "", "none: this machine does not say",
                                      "the size of this cache is not known");
-    int64_t share = size / (cores < 1 ? 1 : cores < threads ? cores : threads);
+    int sharers = cores < threads ? cores : threads;
+    int64_t share = size / (sharers < 1 ? 1 : sharers);
     if (share <= 2 * below)
         return lt_calibration_absent(
             calibration, ids[level], "", "none: the level below holds what a core has of it",
@@ -335,7 +342,7 @@ static int measure_level(struct lt_calibration *calibration,
     if (rc)
         return rc;
     snprintf(where, sizeof where, "L%d of %lld KiB, %d core%s", level, (long long)(size >> 10),
-             cores, cores == 1 ? "" : "s");
+             cores, tacho_plural(cores));
     rc = measure(calibration, options, ids[level], &buffers, forms_triad, where);
     lt_arena_destroy(&buffers.arena);
     return rc;

@@ -34,8 +34,9 @@ static double ping_pong(char *buffer, int bytes, int rounds, int rank)
 static int measure(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
                    int rank)
 {
-    int count = lt_calibrate_repeats(options).count, small = options->quick ? 500 : 2000,
-        large = options->quick ? 4 : 10;
+    int count = lt_calibrate_repeats(options).count;
+    int small = options->quick ? 500 : 2000;
+    int large = options->quick ? 4 : 10;
     double alpha[LT_CALIBRATE_REPEATS], beta[LT_CALIBRATE_REPEATS];
     char *buffer = calloc(1, MOST), name[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
@@ -78,10 +79,10 @@ int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_optio
     else {
         static const char fix[] = "start it with: mpirun -np 2 train calibrate --mpi";
         rc = lt_calibration_absent(out, LT_CEILING_MPI_LATENCY, "", fix, "%d rank%s, not 2", ranks,
-                                   ranks == 1 ? "" : "s");
+                                   tacho_plural(ranks));
         if (rc == 0)
             rc = lt_calibration_absent(out, LT_CEILING_MPI_BANDWIDTH, "", fix, "%d rank%s, not 2",
-                                       ranks, ranks == 1 ? "" : "s");
+                                       ranks, tacho_plural(ranks));
     }
     MPI_Finalize();
     return rc;

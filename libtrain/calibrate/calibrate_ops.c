@@ -366,14 +366,15 @@ static int add_row(struct lt_calibration *calibration, const struct subject *sub
                    const struct making *making, int cold,
                    const struct lt_calibrate_options *options)
 {
+#define KIND(name, value, text) [value] = text,
+    static const char *const kinds[] = {TACHO_WORK_MAP(KIND)};
+#undef KIND
     struct tacho_work work;
     struct lt_op_time *row = add(calibration, subject->op, subject->context.dtype, making->shape);
     if (!row)
         return TACHO_ENOMEM;
     lt_op_work(subject->op, &subject->context, &subject->set[0], &work);
-    row->kind = work.kind == TACHO_WORK_MATRIX      ? "matrix"
-                : work.kind == TACHO_WORK_ATTENTION ? "attention"
-                                                    : "other";
+    row->kind = kinds[work.kind];
     row->flops = work.flops;
     row->bytes_read = work.bytes_read;
     row->bytes_written = work.bytes_written;

@@ -29,7 +29,9 @@ int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *
         fprintf(file, "%ld %ld\n", (long)pair[0], (long)pair[1]);
     }
     fprintf(file, "sum %016" PRIx64 "\n", lt_bpe_identity(bpe));
-    int failed = fflush(file) ? errno : ferror(file) ? EIO : 0;
+    int failed = ferror(file) ? EIO : 0;
+    if (fflush(file))
+        failed = errno;
     if (fclose(file) && !failed)
         failed = errno;
     return lt_output_end(&out, failed, err);

@@ -192,9 +192,9 @@ static int put_file(const char *folder, const char *name,
         failed = 1;
     if (!failed)
         return 0;
+    const char *reason = errno ? strerror(errno) : "not written";
     return tacho_fail(err, errno == ENOSPC || errno == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
-                      "make room, or give the images with --data FOLDER", "%s: %s", path,
-                      errno ? strerror(errno) : "not written");
+                      "make room, or give the images with --data FOLDER", "%s: %s", path, reason);
 }
 
 int lt_digits_write(const char *folder, uint64_t train, uint64_t test, uint64_t seed,

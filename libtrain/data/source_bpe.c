@@ -50,8 +50,9 @@ static int encoded_decode(const struct lt_source *source, uint64_t sample, const
     while (left > 0 && have < need) {
         size_t length = lt_bpe_word(cursor, left),
                got = lt_bpe_encode_word(encoded->bpe, cursor, length, word);
-        size_t from = skip < got ? skip : got,
-               take = got - from < need - have ? got - from : need - have;
+        size_t from = skip < got ? skip : got, take = got - from;
+        if (take > need - have)
+            take = need - have;
         memcpy(tokens + have, word + from, take * sizeof *tokens);
         have += take;
         skip -= from;

@@ -110,7 +110,9 @@ static int start_pin(struct lt_loader *loader, struct tacho_error *err)
 /* The consumer, or the pin thread, holds one slot while it works. */
 static int slots(const struct lt_loader_options *options)
 {
-    return options->workers ? (options->prefetch > 1 ? options->prefetch : 1) + 1 : 1;
+    if (!options->workers)
+        return 1;
+    return options->prefetch > 1 ? options->prefetch + 1 : 2;
 }
 
 static int allocate(struct lt_loader *loader, const struct lt_part *part)
@@ -225,9 +227,9 @@ uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_con
     const struct lt_source *source = part->source;
     uint64_t row = (uint64_t)(source->t ? 2 * source->t : source->width + 1) * 4,
              batch = (uint64_t)config->b;
-    uint64_t benches = !options->workers                       ? 1
-                       : options->kind == LT_WORKERS_PROCESSES ? 0
-                                                               : (uint64_t)options->workers;
+    uint64_t benches = options->workers ? (uint64_t)options->workers : 1;
+    if (options->workers && options->kind == LT_WORKERS_PROCESSES)
+        benches = 0;
     return batch * (row * (uint64_t)(slots(options) + (options->pin ? STAGED : 0)) +
                     benches * (source->raw_bytes + source->item_bytes));
 }

@@ -209,6 +209,22 @@ int lt_crew_start(struct lt_crew *crew, struct tacho_error *err)
     return 0;
 }
 
+/* Says how the worker died. SIGKILL without anybody to send it is the kernel's doing. */
+static int describe_death(const struct lt_crew *crew, struct tacho_error *err)
+{
+    const char *hint = "--worker-kind threads shows whether it is the data";
+    int number = crew->dead - 1, signal = WTERMSIG(crew->dead_status);
+    if (!WIFSIGNALED(crew->dead_status))
+        return tacho_fail(err, TACHO_EINTERNAL, hint,
+                          "loader worker %d (process %ld) ended with exit code %d", number,
+                          (long)crew->dead_pid, WEXITSTATUS(crew->dead_status));
+    if (signal == SIGKILL)
+        hint = "if nobody killed it, the kernel did for want of memory (dmesg): fewer --workers, "
+               "less --prefetch";
+    return tacho_fail(err, TACHO_EINTERNAL, hint,
+                      "loader worker %d (process %ld) was killed by signal %d (%s)", number,
+                      (long)crew->dead_pid, signal, strsignal(signal));
+}
 int lt_crew_check(void *arg, struct tacho_error *err)
 {
     struct lt_crew *crew = arg;
@@ -222,16 +238,7 @@ int lt_crew_check(void *arg, struct tacho_error *err)
     }
     if (!crew->dead)
         return 0;
-    int signal = WIFSIGNALED(crew->dead_status) ? WTERMSIG(crew->dead_status) : 0;
-    tacho_fail(err, TACHO_EINTERNAL,
-               signal == SIGKILL ? "if nobody killed it, the kernel did for want of memory "
-                                   "(dmesg): fewer --workers, less --prefetch"
-                                 : "--worker-kind threads shows whether it is the data",
-               signal ? "loader worker %d (process %ld) was killed by signal %d (%s)"
-                      : "loader worker %d (process %ld) ended with exit code %d%s",
-               crew->dead - 1, (long)crew->dead_pid,
-               signal ? signal : WEXITSTATUS(crew->dead_status), signal ? strsignal(signal) : "");
-    return TACHO_EINTERNAL;
+    return describe_death(crew, err);
 }
 
 static void end_process(struct bench *bench)

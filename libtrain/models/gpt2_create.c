@@ -106,8 +106,12 @@ static size_t activation_table(struct lt_tensor *table, const struct lt_gpt2_con
 #undef ROW
 #undef COUNT_E
 #undef COUNT_F
-    memcpy(table, workspace ? beside : kept, workspace ? sizeof beside : sizeof kept);
-    return workspace ? sizeof beside / sizeof *beside : sizeof kept / sizeof *kept;
+    if (workspace) {
+        memcpy(table, beside, sizeof beside);
+        return sizeof beside / sizeof *beside;
+    }
+    memcpy(table, kept, sizeof kept);
+    return sizeof kept / sizeof *kept;
 }
 
 static size_t padded(const struct lt_tensor *table, size_t rows)

@@ -51,9 +51,9 @@ struct mlp {
 static float *layer_weight(const struct mlp *model, const struct parameters *parameters, int64_t i)
 {
     int64_t w = model->config.hidden;
-    return i == 0                     ? parameters->first
-           : i < model->config.layers ? parameters->middle + (i - 1) * w * w
-                                      : parameters->last;
+    if (i == 0)
+        return parameters->first;
+    return i < model->config.layers ? parameters->middle + (i - 1) * w * w : parameters->last;
 }
 
 static float *layer_bias(const struct mlp *model, const struct parameters *parameters, int64_t i)
@@ -67,13 +67,17 @@ static struct lt_matmul layer_args(const struct mlp *model, int64_t i, const flo
 {
     const struct lt_mlp_config *config = &model->config;
     int64_t b = model->model.b;
-    return (struct lt_matmul){.in = i == 0 ? features
-                                           : model->act.active + (i - 1) * b * config->hidden,
-                              .weight = layer_weight(model, &model->value, i),
-                              .bias = layer_bias(model, &model->value, i),
-                              .rows = b,
-                              .n = i < config->layers ? config->hidden : config->classes,
-                              .k = i == 0 ? config->features : config->hidden};
+    struct lt_matmul args = {.in = features,
+                             .weight = layer_weight(model, &model->value, i),
+                             .bias = layer_bias(model, &model->value, i),
+                             .rows = b,
+                             .n = i < config->layers ? config->hidden : config->classes,
+                             .k = config->features};
+    if (i > 0) {
+        args.in = model->act.active + (i - 1) * b * config->hidden;
+        args.k = config->hidden;
+    }
+    return args;
 }
 
 /* The caller's context with the type that the model's memory was made for. */

@@ -13,16 +13,23 @@ static void add_bias(const struct lt_product *product)
             c[i * product->c_row + j] += product->bias[j];
 }
 
+/* A matrix whose columns are not next to each other is stored as its transpose. */
+static CBLAS_TRANSPOSE turn_of(struct lt_matrix matrix)
+{
+    return matrix.column != 1 ? CblasTrans : CblasNoTrans;
+}
+
+static blasint stride_of(struct lt_matrix matrix)
+{
+    return (blasint)(matrix.column != 1 ? matrix.column : matrix.row);
+}
 int lt_gemm_library_run(const struct lt_product *product)
 {
-    int a_turned = product->a.column != 1, b_turned = product->b.column != 1;
     if (product->in != LT_DTYPE_FP32 || product->out != LT_DTYPE_FP32)
         return -1;
-    cblas_sgemm(CblasRowMajor, a_turned ? CblasTrans : CblasNoTrans,
-                b_turned ? CblasTrans : CblasNoTrans, (blasint)product->m, (blasint)product->n,
-                (blasint)product->k, 1.0f, product->a.at,
-                (blasint)(a_turned ? product->a.column : product->a.row), product->b.at,
-                (blasint)(b_turned ? product->b.column : product->b.row),
+    cblas_sgemm(CblasRowMajor, turn_of(product->a), turn_of(product->b), (blasint)product->m,
+                (blasint)product->n, (blasint)product->k, 1.0f, product->a.at,
+                stride_of(product->a), product->b.at, stride_of(product->b),
                 product->add ? 1.0f : 0.0f, product->c, (blasint)product->c_row);
     if (product->bias)
         add_bias(product);

@@ -290,10 +290,14 @@ static int sgemm_is_faster(const struct lt_product *product)
 
 static int run_sgemm(const struct lt_product *product)
 {
-    int turned = product->a.column != 1;
-    return dnnl_sgemm(turned ? 'T' : 'N', 'N', product->m, product->n, product->k, 1.0f,
-                      product->a.at, turned ? product->a.column : product->a.row, product->b.at,
-                      product->b.row, product->add ? 1.0f : 0.0f, product->c,
+    int64_t a_row = product->a.row;
+    char turn = 'N';
+    if (product->a.column != 1) {
+        a_row = product->a.column;
+        turn = 'T';
+    }
+    return dnnl_sgemm(turn, 'N', product->m, product->n, product->k, 1.0f, product->a.at, a_row,
+                      product->b.at, product->b.row, product->add ? 1.0f : 0.0f, product->c,
                       product->c_row) != dnnl_success;
 }
 

@@ -100,14 +100,22 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
                              struct tacho_work *work)
 {
     const struct lt_matmul *matmul = &args->matmul_backward;
-    uint64_t products = matmul->din ? 2 : 1,
-             gradients = u(matmul->n * matmul->k) + (matmul->dbias ? u(matmul->n) : 0);
-    uint64_t flops = 2 * products * u(matmul->rows) * u(matmul->n) * u(matmul->k),
-             weight = matmul->din ? u(matmul->n * matmul->k) : 0;
-    work_of(work, context, flops,
-            (struct traffic){u(matmul->rows * matmul->n) + u(matmul->rows * matmul->k) + weight,
-                             matmul->accumulate ? gradients : 0},
-            (struct traffic){matmul->din ? u(matmul->rows * matmul->k) : 0, gradients});
+    uint64_t in = u(matmul->rows * matmul->k), out = u(matmul->rows * matmul->n);
+    uint64_t weight = u(matmul->n * matmul->k), gradients = weight;
+    uint64_t flops = 2 * u(matmul->rows) * weight;
+    struct traffic read = {out + in, 0}, written = {0, 0};
+    if (matmul->dbias)
+        gradients += u(matmul->n);
+    if (matmul
+            ->din) { /* a second product, which reads the weight and writes the input's gradient */
+        flops *= 2;
+        read.elements += weight;
+        written.elements = in;
+    }
+    if (matmul->accumulate)
+        read.words = gradients;
+    written.words = gradients;
+    work_of(work, context, flops, read, written);
     work->model_flops = work->palm_flops = flops;
 }
 

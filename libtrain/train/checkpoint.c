@@ -154,8 +154,9 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model,
 {
     struct lt_output out;
     int rc = lt_output_begin(&out, path, "--checkpoint", err);
-    return rc ? rc
-              : lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
+    if (rc)
+        return rc;
+    return lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
 }
 
 /* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */

@@ -53,7 +53,7 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,
                         parallel->place.ranks == 1 ? "is" : "are", parallel->place.ranks,
-                        parallel->place.ranks == 1 ? "" : "s");
+                        tacho_plural(parallel->place.ranks));
     return lt_parallel_agree(parallel, rc, err);
 }
 
@@ -204,8 +204,8 @@ static void send_news(struct lt_parallel *parallel)
 static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
 {
     float *grad = parallel->parameters->grad;
-    void *whole = parallel->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL,
-         *buffer = whole ? whole : parallel->buffer;
+    void *whole = parallel->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL;
+    void *buffer = whole ? whole : parallel->buffer;
     size_t bytes = bucket->count * lt_dtype_bytes(parallel->dtype);
     struct tacho_comm comm = {.bytes = bytes * (size_t)parallel->config.slow_link,
                               .communicator = LT_COMMUNICATOR_GRADIENTS,

@@ -153,13 +153,17 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
+    MPI_Datatype type = MPI_FLOAT;
+    MPI_Op sum = MPI_SUM;
+    if (dtype == LT_DTYPE_BF16) {
+        type = MPI_UINT16_T;
+        sum = mpi.bf16_sum;
+    }
     meet(mpi.gradients);
     for (size_t first = 0; first < count; first += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + first * size;
         int part = (int)(count - first < most ? count - first : most);
-        MPI_Allreduce(source, (char *)to + first * size, part,
-                      dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
-                      dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
+        MPI_Allreduce(source, (char *)to + first * size, part, type, sum, mpi.gradients);
     }
 }
 

@@ -167,7 +167,9 @@ GROUPED_EX(cublasGemmGroupedBatchedEx, _64, int64_t)
 
 static int operation(char letter)
 {
-    return letter == 'n' || letter == 'N' ? 0 : letter == 't' || letter == 'T' ? 1 : 2;
+    if (letter == 'n' || letter == 'N')
+        return 0;
+    return letter == 't' || letter == 'T' ? 1 : 2;
 }
 
 #define OLD(name, real_type, type, how) \

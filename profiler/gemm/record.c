@@ -163,9 +163,9 @@ static enum tacho_dtype fp32_dtype(const struct gemm_call *call)
     if (no_tf32 || !ask || ask(call->handle, &mode) != 0)
         return TACHO_DTYPE_FP32;
     mode &= 15; /* above: flags of reductions */
-    return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32
-           : mode == 3            ? TACHO_DTYPE_TF32
-                                  : TACHO_DTYPE_NONE;
+    if (mode == 0 || mode == 2)
+        return TACHO_DTYPE_FP32;
+    return mode == 3 ? TACHO_DTYPE_TF32 : TACHO_DTYPE_NONE;
 }
 
 /* Type that the products are computed in; NONE: there is no word for it, or the arguments do not
@@ -280,7 +280,7 @@ static unsigned describe(const struct gemm_call *call, struct product *product)
     product->a_type = (uint8_t)call->a;
     product->b_type = (uint8_t)call->b;
     product->c_type = (uint8_t)call->c;
-    return (call->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
+    return (call->sum ? 0u : HAS_SHAPE) | HAS_BYTES * sized;
 }
 
 static const char *dtype_text(unsigned dtype, int type)
@@ -288,22 +288,25 @@ static const char *dtype_text(unsigned dtype, int type)
 #define TEXT(name, value, text) [value] = text,
     static const char *const known[] = {TACHO_DTYPE_MAP(TEXT)};
 #undef TEXT
-    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype]
-           : type_is_complex(type)                               ? "complex"
-                                                                 : "?";
+    if (dtype < sizeof known / sizeof *known && *known[dtype])
+        return known[dtype];
+    return type_is_complex(type) ? "complex" : "?";
 }
 
+static char operation_letter(unsigned operation)
+{
+    return "NTC?"[operation < 3 ? operation : 3];
+}
 /* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch.
  */
 static nvtxStringHandle_t register_name(enum gemm_function function, const struct product *product)
 {
-    static const char op[] = "NTC?";
+
     char text[160];
-    int length =
-        snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32,
-                 gemm_function_name[function], dtype_text(product->dtype, product->a_type),
-                 op[product->transa < 3 ? product->transa : 3],
-                 op[product->transb < 3 ? product->transb : 3], product->m, product->n, product->k);
+    int length = snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32,
+                          gemm_function_name[function], dtype_text(product->dtype, product->a_type),
+                          operation_letter(product->transa), operation_letter(product->transb),
+                          product->m, product->n, product->k);
     if (product->batch != 1)
         snprintf(text + length, sizeof text - (size_t)length, " x%" PRIu32, product->batch);
     return tacho_nvtx_name(&cublas, text);

@@ -217,6 +217,8 @@ uint32_t agent_name_intern(uint32_t type, const char *text, size_t bytes, bool k
  * 0. */
 uint32_t agent_name(const char *text, bool keep);
 uint32_t agent_name_wide(const wchar_t *text, bool keep);
+/* Replaces tabs and line feeds, which separate the fields of an entry in the arena, by blanks. */
+void agent_name_clean(char *text);
 /* Text of an id of this process; NULL when there is no pool. */
 const struct wire_text *agent_name_text(uint32_t id);
 

@@ -25,11 +25,10 @@ static uint32_t groups;
 static uint32_t counter_text(uint32_t domain, const char *name, const char *field, uint64_t schema)
 {
     char text[384];
-    int length =
-        snprintf(text, sizeof text, "%.200s%s%s", name, field ? "." : "", field ? field : "");
-    for (char *letter = text; *letter; letter++)
-        if (*letter == '\t' || *letter == '\n')
-            *letter = ' ';
+    int length = snprintf(text, sizeof text, "%.200s", name);
+    if (field)
+        length += snprintf(text + length, sizeof text - (size_t)length, ".%s", field);
+    agent_name_clean(text);
     length += snprintf(text + length, sizeof text - (size_t)length, "\t%u\t%llu", domain,
                        (unsigned long long)schema);
     return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)length, true);
@@ -259,10 +258,13 @@ void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
 {
     const struct counter_group *known = counter_group(counter_find(domain, id));
     uint64_t now = agent_now();
+    uint32_t type = WIRE_VALUE_NONE;
+    if (reason == NVTX_COUNTER_SAMPLE_ZERO) {
+        type = WIRE_VALUE_I64;
+        reason = 0;
+    }
     for (uint32_t i = 0; known && i < known->fields; i++)
-        counter_put(domain, known->id[i],
-                    reason == NVTX_COUNTER_SAMPLE_ZERO ? WIRE_VALUE_I64 : WIRE_VALUE_NONE,
-                    reason == NVTX_COUNTER_SAMPLE_ZERO ? 0 : reason, now);
+        counter_put(domain, known->id[i], type, reason, now);
 }
 
 /* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */

@@ -171,6 +171,14 @@ uint32_t agent_name(const char *text, bool keep)
     return agent_name_intern(WIRE_TEXT_NAME, text, bytes, keep);
 }
 
+void agent_name_clean(char *text)
+{
+    for (; *text; text++)
+        if (*text == '\t' || *text == '\n')
+            *text = ' ';
+}
+
+/* Writes one character as UTF-8 and returns its bytes; what is no character becomes U+FFFD. */
 static size_t put_utf8(char *out, uint32_t code)
 {
     if (code < 0x80) {

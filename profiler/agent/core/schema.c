@@ -149,13 +149,14 @@ static int put_field(struct schema_text *out, const char *outer, const char *nam
                      uint64_t type, uint64_t offset, uint64_t count)
 {
     char full[64], line[128];
-    int length = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
-                          name ? name : "");
+    int length = 0;
+    if (outer)
+        length = snprintf(full, sizeof full, "%s.", outer);
+    if (length < (int)sizeof full)
+        length += snprintf(full + length, sizeof full - (size_t)length, "%s", name ? name : "");
     if (index >= 0 && length < (int)sizeof full)
         snprintf(full + length, sizeof full - (size_t)length, "[%d]", index);
-    for (char *c = full; *c; c++)
-        if (*c == '\t' || *c == '\n')
-            *c = ' ';
+    agent_name_clean(full);
     length = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type,
                       (unsigned long long)offset);
     if (count > 1)
@@ -231,10 +232,9 @@ static void put_entry(struct schema_text *out, const nvtxPayloadSchemaEntry_t *e
     if (!out->placed)
         return;
     if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
-        bool by_pointer = type == T(ADDRESS);
-        uint64_t kind = by_pointer                                 ? T(CSTRING)
-                        : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type
-                                                                   : T(CHAR);
+        uint64_t kind = type == T(NVTX_REGISTERED_STRING_HANDLE) ? type : T(CHAR);
+        if (type == T(ADDRESS))
+            kind = T(CSTRING);
         out->message =
             (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (start & 0xffffff);
     } else if (count > 1 && known->size > 1 && !type_is_text(type)) {
@@ -267,9 +267,7 @@ static size_t put_head(char *to, size_t size, const char *name, size_t bytes)
 {
     char clean[128];
     snprintf(clean, sizeof clean, "%s", name ? name : "");
-    for (char *c = clean; *c; c++)
-        if (*c == '\t' || *c == '\n')
-            *c = ' ';
+    agent_name_clean(clean);
     return (size_t)snprintf(to, size, "%s\t%llu", clean, (unsigned long long)bytes);
 }
 
@@ -323,10 +321,13 @@ uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t
         return 0;
     size_t bytes =
         attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? attributes->sizeOfEnum : 4;
-    uint64_t type = bytes == 1   ? T(UINT8)
-                    : bytes == 2 ? T(UINT16)
-                    : bytes == 8 ? T(UINT64)
-                                 : T(INT32);
+    uint64_t type = T(INT32);
+    if (bytes == 1)
+        type = T(UINT8);
+    else if (bytes == 2)
+        type = T(UINT16);
+    else if (bytes == 8)
+        type = T(UINT64);
     const char *name = attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && attributes->name
                            ? attributes->name
                            : "enum";

@@ -53,7 +53,9 @@ static uint32_t buffer_cap(uint64_t offset)
         cap = room < cap ? room : cap;
     }
     const uint64_t most = sizeof written / sizeof *written;
-    return (uint32_t)(cap < 1 ? 1 : cap > most ? most : cap);
+    if (cap < 1)
+        return 1;
+    return (uint32_t)(cap > most ? most : cap);
 }
 
 static void file_path(char *path, size_t size, const char *prefix)

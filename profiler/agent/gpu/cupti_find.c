@@ -144,7 +144,10 @@ static void *try_names(const struct search *search, const char *folder, int flag
                 snprintf(name, sizeof name, "libcupti.so.%d", search->major[i]);
             else
                 snprintf(name, sizeof name, "libcupti.so.%d.%d", search->major[i], minor);
-            snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+            if (folder)
+                snprintf(path, sizeof path, "%s/%s", folder, name);
+            else
+                snprintf(path, sizeof path, "%s", name);
             if (folder && access(path, R_OK))
                 continue;
             void *handle = dlopen(path, RTLD_NOW | flags);

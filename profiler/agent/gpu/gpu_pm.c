@@ -66,7 +66,9 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
                            free_ones.image, gpu_pm_metrics, GPU_PM_METRICS, 1);
     }
     free(free_ones.image);
-    return rc ? rc : state->host.count ? 0 : -1;
+    if (!rc && !state->host.count)
+        rc = -1;
+    return rc;
 }
 
 static int configure(struct sampler *state)

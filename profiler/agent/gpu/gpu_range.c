@@ -111,7 +111,9 @@ static int open_host(void *context, enum wire_counters_stage *stage)
                            gpu_range_metrics, GPU_RANGE_METRICS, 0);
     }
     free(counters.image);
-    return rc ? rc : range.host.count ? 0 : -1;
+    if (!rc && !range.host.count)
+        rc = -1;
+    return rc;
 }
 
 /* ---- a session: passes over a step in so many pieces ----------------------------------------------------------------------- */
@@ -224,7 +226,10 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
                                        .data = range.data,
                                        .data_bytes = range.data_bytes};
     int rc = gpu_functions.RangeProfilerDecodeData(&decode);
-    rc = rc ? rc : decode.dropped ? -1 : gpu_functions.RangeProfilerGetCounterDataInfo(&info);
+    if (!rc && decode.dropped)
+        rc = -1;
+    if (!rc)
+        rc = gpu_functions.RangeProfilerGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.total && !rc; i++) {
         struct profiler_range_name name = {.size = PROFILER_SIZE(profiler_range_name, name),
                                            .data = range.data,
@@ -429,8 +434,9 @@ static void path_of(size_t piece, char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s", depth ? "" : "(no range)");
     for (size_t i = 0; i < depth && used < PATH_BYTES - 1; i++) {
         const struct wire_text *text = agent_name_text(name[i]);
-        int more = snprintf(path + used, PATH_BYTES - used, "%s%.*s", i ? "/" : "",
-                            text ? (int)text->bytes : 1, text ? text->text : "?");
+        int bytes = text ? (int)text->bytes : 1;
+        const char *slash = i ? "/" : "", *shown = text ? text->text : "?";
+        int more = snprintf(path + used, PATH_BYTES - used, "%s%.*s", slash, bytes, shown);
         used += more > 0 ? (size_t)more : 0;
     }
 }
@@ -455,7 +461,9 @@ static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t p
         sum += value * share;
         weight += share;
     }
-    return !(weight > 0) ? (double)NAN : mean ? sum / weight : sum;
+    if (!(weight > 0))
+        return (double)NAN;
+    return mean ? sum / weight : sum;
 }
 
 /* Schema of metrics first .. first + FIELDS - 1, which the collector writes down as JSON. */

@@ -240,9 +240,11 @@ static void *collective(const struct layout *layout, const struct comm *comm, co
                                   func_text, sizeof func_text / sizeof *func_text);
     const char *type = field_text(event, p2p ? layout->p2p_datatype : layout->datatype,
                                   layout->as_text, type_text, sizeof type_text / sizeof *type_text);
-    struct comm_payload payload = {.communicator =
-                                       layout->hash ? field64(event, layout->hash) : comm->id,
-                                   .sequence = p2p ? 0 : field64(event, layout->sequence)};
+    struct comm_payload payload = {.communicator = comm->id};
+    if (layout->hash)
+        payload.communicator = field64(event, layout->hash);
+    if (!p2p)
+        payload.sequence = field64(event, layout->sequence);
     describe(&payload, comm, func, field64(event, p2p ? layout->p2p_count : layout->count), type);
     struct agent_event begin = {.name = name_of(func),
                                 .schema = atomic_load_explicit(&comm_schema, memory_order_relaxed),
