@@ -41,6 +41,12 @@
 #define agent_likely(x)   __builtin_expect(!!(x), 1)
 #define agent_unlikely(x) __builtin_expect(!!(x), 0)
 
+/* Counters and flags that order nothing else. */
+#define relaxed_load(object)         atomic_load_explicit((object), memory_order_relaxed)
+#define relaxed_store(object, value) atomic_store_explicit((object), (value), memory_order_relaxed)
+#define relaxed_add(object, value) \
+    atomic_fetch_add_explicit((object), (value), memory_order_relaxed)
+
 /* ---- set-up: read once from the environment when NVTX loads the library ---- */
 
 struct agent_setup {
@@ -278,12 +284,13 @@ bool agent_schema_field(uint32_t schema, struct agent_field *field);
 
 /* ---- counters ---- */
 
-uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *attr);
-void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value);
-void agent_counter_float64(uint32_t domain, uint64_t id, double value);
-void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size_t bytes);
-void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason);
-void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch);
+/* These six are callbacks of NVTX. */
+uint64_t agent_counter_register(nvtxDomainHandle_t handle, const nvtxCounterAttr_t *attr);
+void agent_counter_int64(nvtxDomainHandle_t handle, uint64_t id, int64_t value);
+void agent_counter_float64(nvtxDomainHandle_t handle, uint64_t id, double value);
+void agent_counter_sample(nvtxDomainHandle_t handle, uint64_t id, const void *values, size_t bytes);
+void agent_counter_none(nvtxDomainHandle_t handle, uint64_t id, uint8_t reason);
+void agent_counter_batch(nvtxDomainHandle_t handle, const nvtxCounterBatch_t *batch);
 
 /* Counters of the agent's own: a track of its process with that unit and device "gpu:N". 0: no
  * room. */

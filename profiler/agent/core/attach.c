@@ -92,8 +92,7 @@ __attribute__((destructor)) static void process_finish(void)
         return;
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!pool) {
-        uint64_t lost =
-            atomic_load_explicit(&agent_process->early[WIRE_LOSS_NO_SPACE], memory_order_relaxed);
+        uint64_t lost = relaxed_load(&agent_process->early[WIRE_LOSS_NO_SPACE]);
         if (lost)
             agent_pool_never(lost);
         return;

@@ -80,8 +80,9 @@ static void group_fill(struct counter_group *filled, uint32_t domain,
 
 /* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is
  * known by its arena id and takes plain values only. Groups of one definition share an index. */
-uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *attributes)
+uint64_t agent_counter_register(nvtxDomainHandle_t handle, const nvtxCounterAttr_t *attributes)
 {
+    uint32_t domain = agent_domain_index(handle);
     struct counter_group made;
     struct agent_quiet quiet;
     if (!attributes)
@@ -172,16 +173,16 @@ void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t b
     single_put(WIRE_MARK, 0, time, &event);
 }
 
-void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value)
+void agent_counter_int64(nvtxDomainHandle_t handle, uint64_t id, int64_t value)
 {
-    counter_put_plain(domain, id, WIRE_VALUE_I64, (uint64_t)value);
+    counter_put_plain(agent_domain_index(handle), id, WIRE_VALUE_I64, (uint64_t)value);
 }
 
-void agent_counter_float64(uint32_t domain, uint64_t id, double value)
+void agent_counter_float64(nvtxDomainHandle_t handle, uint64_t id, double value)
 {
     uint64_t word;
     memcpy(&word, &value, 8);
-    counter_put_plain(domain, id, WIRE_VALUE_F64, word);
+    counter_put_plain(agent_domain_index(handle), id, WIRE_VALUE_F64, word);
 }
 
 #define LOAD(ctype, from) \
@@ -247,15 +248,17 @@ static void group_put(const struct counter_group *known, uint32_t domain, const 
     }
 }
 
-void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size_t bytes)
+void agent_counter_sample(nvtxDomainHandle_t handle, uint64_t id, const void *values, size_t bytes)
 {
+    uint32_t domain = agent_domain_index(handle);
     const struct counter_group *known = counter_group(counter_find(domain, id));
     if (known && values)
         group_put(known, domain, values, bytes, agent_now());
 }
 
-void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
+void agent_counter_none(nvtxDomainHandle_t handle, uint64_t id, uint8_t reason)
 {
+    uint32_t domain = agent_domain_index(handle);
     const struct counter_group *known = counter_group(counter_find(domain, id));
     uint64_t now = agent_now();
     uint32_t type = WIRE_VALUE_NONE;
@@ -284,8 +287,9 @@ static uint64_t batch_time(const struct counter_group *known, const nvtxCounterB
     return time <= now && (!pool || time >= pool->created) ? time : 0;
 }
 
-void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch)
+void agent_counter_batch(nvtxDomainHandle_t handle, const nvtxCounterBatch_t *batch)
 {
+    uint32_t domain = agent_domain_index(handle);
     const struct counter_group *known =
         batch ? counter_group(counter_find(domain, batch->counterId)) : NULL;
     if (!known || !known->bytes || !batch->counters)

@@ -91,13 +91,13 @@ static uint32_t table_find(const char *arena, uint64_t hash, uint32_t type, cons
 /* Appends a text; 0 when the arena is full. Lock held. */
 static uint32_t arena_add(uint32_t type, const char *text, size_t bytes, bool keep)
 {
-    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
-    uint64_t used = atomic_load_explicit(&pool->arena_used, memory_order_relaxed);
+    struct wire_pool *pool = relaxed_load(&agent_process->pool);
+    uint64_t used = relaxed_load(&pool->arena_used);
     uint64_t size = (sizeof(struct wire_text) + bytes + 1 + 7) & ~(uint64_t)7;
     if (used + size > (keep ? pool->arena_cap : ARENA_FILL(pool->arena_cap)) ||
         !agent_pool_back_arena(used + size))
         return 0;
-    char *place = atomic_load_explicit(&agent_process->arena, memory_order_relaxed) + used;
+    char *place = relaxed_load(&agent_process->arena) + used;
     struct wire_text head = {.bytes = (uint32_t)bytes, .type = type};
     memcpy(place, &head, sizeof head);
     memcpy(place + sizeof head, text, bytes);
@@ -111,20 +111,20 @@ static uint32_t intern_new(uint64_t hash, uint32_t type, const char *text, size_
     uint32_t slot = 0, id = 0;
     if (!agent_pool_open())
         return 0;
-    const char *arena = atomic_load_explicit(&agent_process->arena, memory_order_relaxed);
+    const char *arena = relaxed_load(&agent_process->arena);
     id = table_find(arena, hash, type, text, bytes, &slot);
     if (id)
         return id;
-    uint32_t used = atomic_load_explicit(&table_used, memory_order_relaxed);
+    uint32_t used = relaxed_load(&table_used);
     if (!keep && used >= TABLE_FILL) {
-        atomic_store_explicit(&table_full, 1, memory_order_relaxed);
+        relaxed_store(&table_full, 1);
         return 0;
     }
     id = arena_add(type, text, bytes, keep);
     if (id && used < TABLE_KEEP &&
         slot < TABLE_SLOTS) { /* a registered text works without an entry too */
         atomic_store_explicit(&table[slot], (hash >> 32) << 32 | id, memory_order_release);
-        atomic_store_explicit(&table_used, used + 1, memory_order_relaxed);
+        relaxed_store(&table_used, used + 1);
     }
     return id;
 }
@@ -138,7 +138,7 @@ uint32_t agent_name_intern(uint32_t type, const char *text, size_t bytes, bool k
     uint32_t slot, id = arena ? table_find(arena, hash, type, text, bytes, &slot) : 0;
     if (agent_likely(id))
         return id;
-    if (keep || !atomic_load_explicit(&table_full, memory_order_relaxed)) {
+    if (keep || !relaxed_load(&table_full)) {
         struct agent_quiet quiet;
         agent_quiet_begin(&quiet);
         agent_lock();
@@ -283,7 +283,7 @@ uint64_t agent_map_get(enum agent_map_kind kind, uint32_t domain, uint64_t key)
     uint32_t i = map_find(full);
     if (i == MAP_SLOTS || atomic_load_explicit(&map[i].key, memory_order_acquire) != full)
         return 0;
-    return atomic_load_explicit(&map[i].value, memory_order_relaxed);
+    return relaxed_load(&map[i].value);
 }
 
 bool agent_map_set(enum agent_map_kind kind, uint32_t domain, uint64_t key, uint64_t value)
@@ -293,11 +293,10 @@ bool agent_map_set(enum agent_map_kind kind, uint32_t domain, uint64_t key, uint
     agent_quiet_begin(&quiet);
     agent_lock();
     uint32_t i = map_find(full);
-    bool ok = i < MAP_SLOTS && (map_used < MAP_FILL ||
-                                atomic_load_explicit(&map[i].key, memory_order_relaxed) == full);
+    bool ok = i < MAP_SLOTS && (map_used < MAP_FILL || relaxed_load(&map[i].key) == full);
     if (ok) {
-        map_used += atomic_load_explicit(&map[i].key, memory_order_relaxed) == 0;
-        atomic_store_explicit(&map[i].value, value, memory_order_relaxed);
+        map_used += relaxed_load(&map[i].key) == 0;
+        relaxed_store(&map[i].value, value);
         atomic_store_explicit(&map[i].key, full, memory_order_release);
     }
     agent_unlock();

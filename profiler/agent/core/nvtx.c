@@ -283,7 +283,7 @@ static void NVTX_API cb_initialize(const void *reserved)
     (void)reserved;
 }
 
-/* ---- payload and counter callbacks ---- */
+/* ---- payload callbacks; those of counters are in counter.c ---- */
 
 AGENT_INLINE void event_of_payload(struct agent_event *event, uint32_t domain,
                                    const nvtxPayloadData_t *payload, size_t count, bool named)
@@ -364,37 +364,6 @@ static int64_t cb_timestamp(void)
     return (int64_t)agent_now();
 }
 
-static uint64_t cb_counter(nvtxDomainHandle_t domain, const nvtxCounterAttr_t *attributes)
-{
-    return agent_counter_register(agent_domain_index(domain), attributes);
-}
-
-static void cb_counter_int64(nvtxDomainHandle_t domain, uint64_t id, int64_t value)
-{
-    agent_counter_int64(agent_domain_index(domain), id, value);
-}
-
-static void cb_counter_float64(nvtxDomainHandle_t domain, uint64_t id, double value)
-{
-    agent_counter_float64(agent_domain_index(domain), id, value);
-}
-
-static void cb_counter_sample(nvtxDomainHandle_t domain, uint64_t id, const void *values,
-                              size_t bytes)
-{
-    agent_counter_sample(agent_domain_index(domain), id, values, bytes);
-}
-
-static void cb_counter_none(nvtxDomainHandle_t domain, uint64_t id, uint8_t reason)
-{
-    agent_counter_none(agent_domain_index(domain), id, reason);
-}
-
-static void cb_counter_batch(nvtxDomainHandle_t domain, const nvtxCounterBatch_t *batch)
-{
-    agent_counter_batch(agent_domain_index(domain), batch);
-}
-
 /* ---- tables ---- */
 
 #define SLOT(id, function) \
@@ -453,11 +422,11 @@ const struct agent_slot agent_payload[] = {
 };
 
 const struct agent_slot agent_counters[] = {
-    SLOT(NVTX3EXT_CBID_nvtxCounterRegister, cb_counter),
-    SLOT(NVTX3EXT_CBID_nvtxCounterSampleInt64, cb_counter_int64),
-    SLOT(NVTX3EXT_CBID_nvtxCounterSampleFloat64, cb_counter_float64),
-    SLOT(NVTX3EXT_CBID_nvtxCounterSample, cb_counter_sample),
-    SLOT(NVTX3EXT_CBID_nvtxCounterSampleNoValue, cb_counter_none),
-    SLOT(NVTX3EXT_CBID_nvtxCounterBatchSubmit, cb_counter_batch),
+    SLOT(NVTX3EXT_CBID_nvtxCounterRegister, agent_counter_register),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleInt64, agent_counter_int64),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleFloat64, agent_counter_float64),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSample, agent_counter_sample),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleNoValue, agent_counter_none),
+    SLOT(NVTX3EXT_CBID_nvtxCounterBatchSubmit, agent_counter_batch),
     {0, NULL},
 };

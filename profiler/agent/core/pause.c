@@ -14,8 +14,7 @@
  * sees the other. */
 void agent_thread_refresh(struct agent_thread *thread)
 {
-    if (!thread->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
-        atomic_load_explicit(&agent_watch_flag, memory_order_relaxed))
+    if (!thread->end || relaxed_load(&agent_pause_flag) || relaxed_load(&agent_watch_flag))
         return;
     atomic_store(&thread->common_end, thread->end - WIRE_RECORD_MAX);
     if (atomic_load(&agent_pause_flag) || atomic_load(&agent_watch_flag))
@@ -37,7 +36,7 @@ void agent_thread_flush_skipped(struct agent_thread *thread)
 {
     /* The owner and a finishing process may both come here: what is added is the difference to what
      * the other one added. */
-    uint64_t total = atomic_load_explicit(&thread->skipped, memory_order_relaxed);
+    uint64_t total = relaxed_load(&thread->skipped);
     uint64_t before = atomic_exchange_explicit(&thread->counted, total, memory_order_relaxed);
     if (total != before)
         agent_lose(WIRE_LOSS_PAUSED, total - before);
@@ -74,10 +73,10 @@ bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t d
     struct agent_thread *none = NULL;
     if (!agent_setup.pause_below)
         return false;
-    uint64_t step = atomic_fetch_add_explicit(&self->steps, 1, memory_order_relaxed);
+    uint64_t step = relaxed_add(&self->steps, 1);
     /* Steps do not nest: a pause whose pop never came ends at the thread's next step. */
     agent_pause_abandon(thread);
-    if (atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
+    if (relaxed_load(&agent_pause_flag))
         return true;
     if (step < PAUSE_WARM_UP)
         return false;
@@ -96,7 +95,7 @@ bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t d
 void agent_pause_begin(struct agent_thread *thread, bool recorded)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread)
+    if (relaxed_load(&self->pause_owner) != thread)
         return;
     /* A pause that the file does not tell of would look like a step without events. */
     if (!recorded) {
@@ -110,8 +109,8 @@ void agent_pause_begin(struct agent_thread *thread, bool recorded)
 bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t depth)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread ||
-        self->pause_domain != domain || self->pause_depth < depth)
+    if (relaxed_load(&self->pause_owner) != thread || self->pause_domain != domain ||
+        self->pause_depth < depth)
         return false;
     agent_pause_abandon(thread);
     return true;
@@ -120,9 +119,9 @@ bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t dept
 void agent_pause_abandon(struct agent_thread *thread)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != thread)
+    if (relaxed_load(&self->pause_owner) != thread)
         return;
-    atomic_store_explicit(&agent_pause_flag, 0, memory_order_relaxed);
+    relaxed_store(&agent_pause_flag, 0);
     atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
     agent_thread_flush_skipped(thread);
 }

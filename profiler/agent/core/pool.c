@@ -45,16 +45,16 @@ uint32_t agent_domain_count(void)
 
 uint32_t agent_domain_name(uint32_t index)
 {
-    return atomic_load_explicit(&domain_name[index], memory_order_relaxed);
+    return relaxed_load(&domain_name[index]);
 }
 
 void agent_domain_add(uint32_t index, uint32_t name)
 {
-    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
-    atomic_store_explicit(&domain_name[index], name, memory_order_relaxed);
+    struct wire_pool *pool = relaxed_load(&agent_process->pool);
+    relaxed_store(&domain_name[index], name);
     atomic_store_explicit(&domain_count, index + 1, memory_order_release);
     if (pool) {
-        atomic_store_explicit(&pool->domain_name[index], name, memory_order_relaxed);
+        relaxed_store(&pool->domain_name[index], name);
         atomic_store_explicit(&pool->domains, index + 1, memory_order_release);
     }
 }
@@ -115,8 +115,8 @@ static bool pool_grow(struct wire_pool *pool, uint64_t offset, uint64_t bytes)
 
 bool agent_pool_back_arena(uint64_t bytes)
 {
-    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
-    uint64_t backed = atomic_load_explicit(&pool->arena_backed, memory_order_relaxed);
+    struct wire_pool *pool = relaxed_load(&agent_process->pool);
+    uint64_t backed = relaxed_load(&pool->arena_backed);
     if (bytes <= backed)
         return true;
     if (bytes > pool->arena_cap)
@@ -196,13 +196,12 @@ static bool pool_inherit(struct wire_pool *pool, int fd)
         used = theirs;
     }
     uint64_t backed = (used + WIRE_ARENA_GROW - 1) / WIRE_ARENA_GROW * WIRE_ARENA_GROW;
-    atomic_store_explicit(&pool->arena_backed, used > WIRE_ARENA_GROW ? page_up(used) : backed,
-                          memory_order_relaxed);
-    atomic_store_explicit(&pool->arena_used, used, memory_order_relaxed);
+    relaxed_store(&pool->arena_backed, used > WIRE_ARENA_GROW ? page_up(used) : backed);
+    relaxed_store(&pool->arena_used, used);
     uint32_t domains = agent_domain_count();
     for (uint32_t i = 0; i < domains; i++)
-        atomic_store_explicit(&pool->domain_name[i], agent_domain_name(i), memory_order_relaxed);
-    atomic_store_explicit(&pool->domains, domains, memory_order_relaxed);
+        relaxed_store(&pool->domain_name[i], agent_domain_name(i));
+    relaxed_store(&pool->domains, domains);
     return true;
 }
 
@@ -304,7 +303,7 @@ static bool pool_build(void)
     pool->segments_offset = segments;
     pool->file_bytes = bytes;
     pool->created = agent_now();
-    atomic_store_explicit(&pool->segments_backed, first, memory_order_relaxed);
+    relaxed_store(&pool->segments_backed, first);
     if (!pool_inherit(pool, fd))
         goto fail_map;
     pool_identify(pool);
@@ -364,14 +363,13 @@ bool agent_pool_open(void)
 {
     struct agent_process *self = agent_process;
     uint64_t now = agent_now();
-    if (atomic_load_explicit(&self->pool, memory_order_relaxed))
+    if (relaxed_load(&self->pool))
         return true;
-    if (now < atomic_load_explicit(&self->retry_at, memory_order_relaxed))
+    if (now < relaxed_load(&self->retry_at))
         return false;
     if (!pool_build()) {
-        atomic_store_explicit(&self->why, pool_mark_none(), memory_order_relaxed);
-        atomic_store_explicit(&self->retry_at, now + POOL_RETRY_MS * agent_setup.tick_ms,
-                              memory_order_relaxed);
+        relaxed_store(&self->why, pool_mark_none());
+        relaxed_store(&self->retry_at, now + POOL_RETRY_MS * agent_setup.tick_ms);
         return false;
     }
     bool late = false;
@@ -394,8 +392,7 @@ static uint32_t segment_find(struct wire_pool *pool, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         uint32_t free_state = WIRE_FREE;
-        if (atomic_load_explicit(&agent_process->directory[i].state, memory_order_relaxed) ==
-                WIRE_FREE &&
+        if (relaxed_load(&agent_process->directory[i].state) == WIRE_FREE &&
             atomic_compare_exchange_strong_explicit(&agent_process->directory[i].state, &free_state,
                                                     WIRE_TAKEN, memory_order_acquire,
                                                     memory_order_relaxed))
@@ -406,7 +403,7 @@ static uint32_t segment_find(struct wire_pool *pool, uint32_t from, uint32_t to)
 
 static uint32_t segment_reserve(struct wire_pool *pool, enum wire_loss_reason *reason)
 {
-    uint32_t backed = atomic_load_explicit(&pool->segments_backed, memory_order_relaxed);
+    uint32_t backed = relaxed_load(&pool->segments_backed);
     uint32_t i = segment_find(pool, 0, backed);
     if (i < pool->segment_cap)
         return i;
@@ -427,23 +424,23 @@ static uint32_t segment_reserve(struct wire_pool *pool, enum wire_loss_reason *r
 
 bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason)
 {
-    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
+    struct wire_pool *pool = relaxed_load(&agent_process->pool);
     uint32_t i = segment_reserve(pool, reason);
     if (i == pool->segment_cap) {
         uint64_t wait =
             (*reason == WIRE_LOSS_NO_SPACE ? POOL_RETRY_MS : SEGMENT_RETRY) * agent_setup.tick_ms;
-        atomic_store_explicit(&agent_process->why, (uint32_t)*reason, memory_order_relaxed);
-        atomic_store_explicit(&agent_process->retry_at, agent_now() + wait, memory_order_relaxed);
+        relaxed_store(&agent_process->why, (uint32_t)*reason);
+        relaxed_store(&agent_process->retry_at, agent_now() + wait);
         return false;
     }
     struct wire_segment *line = &agent_process->directory[i];
-    atomic_store_explicit(&line->committed, 0, memory_order_relaxed);
-    atomic_store_explicit(&line->last, 0, memory_order_relaxed);
+    relaxed_store(&line->committed, 0);
+    relaxed_store(&line->last, 0);
     line->thread = thread->ordinal;
     line->tid = thread->tid;
     line->chain_seq = thread->chain_seq++;
     line->generation++;
-    if (i >= atomic_load_explicit(&pool->segments_peak, memory_order_relaxed))
+    if (i >= relaxed_load(&pool->segments_peak))
         atomic_store_explicit(&pool->segments_peak, i + 1, memory_order_release);
     atomic_store_explicit(&line->state, WIRE_ACTIVE, memory_order_release);
     thread->line = line;

@@ -90,9 +90,9 @@ void agent_lose(enum wire_loss_reason reason, uint64_t count)
     }
     struct wire_loss *loss = &pool->loss[reason];
     uint64_t now = agent_now(), none = 0;
-    if (atomic_load_explicit(&loss->first, memory_order_relaxed) == 0)
+    if (relaxed_load(&loss->first) == 0)
         atomic_compare_exchange_strong_explicit(&loss->first, &none, now, memory_order_relaxed,
                                                 memory_order_relaxed);
-    atomic_store_explicit(&loss->last, now, memory_order_relaxed);
-    atomic_fetch_add_explicit(&loss->count, count, memory_order_relaxed);
+    relaxed_store(&loss->last, now);
+    relaxed_add(&loss->count, count);
 }

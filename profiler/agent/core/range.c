@@ -133,7 +133,7 @@ static int push(struct agent_thread *thread, uint32_t domain, struct agent_level
         level_fold(level, domain);
     if (event->step)
         return push_step(thread, domain, level, event);
-    if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
+    if (agent_unlikely(relaxed_load(&agent_watch_flag)))
         agent_device->range(thread, true, domain,
                             event->name); /* before the range begins: what it costs lies outside */
     const uint32_t depth = level_depth(level);
@@ -162,7 +162,7 @@ static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level 
         return -1;
     }
     level_move(level, domain, --depth);
-    if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
+    if (agent_unlikely(relaxed_load(&agent_watch_flag)))
         agent_device->range(thread, false, domain, 0); /* it ended at `time` */
     if (level_was_dropped(level, depth, &reason)) {
         if (reason == WIRE_LOSS_PAUSED)

@@ -46,8 +46,7 @@ AGENT_INLINE struct agent_thread *agent_enter(void)
 
 AGENT_INLINE void agent_leave(struct agent_thread *thread)
 {
-    if (agent_unlikely(!atomic_load_explicit(&thread->common_end, memory_order_relaxed)) &&
-        thread->line)
+    if (agent_unlikely(!relaxed_load(&thread->common_end)) && thread->line)
         agent_thread_refresh(thread);
     atomic_signal_fence(memory_order_seq_cst);
     thread->gate = agent_setup.clock == WIRE_CLOCK_TSC ? AGENT_READY : AGENT_IDLE;
@@ -55,15 +54,15 @@ AGENT_INLINE void agent_leave(struct agent_thread *thread)
 
 AGENT_INLINE bool agent_paused(void)
 {
-    return atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) != 0;
+    return relaxed_load(&agent_pause_flag) != 0;
 }
 
 /* Counts an event that a pause skips; into the loss table 64 at a time, because the pause must cost
  * next to nothing. */
 AGENT_INLINE void agent_skip(struct agent_thread *thread)
 {
-    uint64_t n = atomic_load_explicit(&thread->skipped, memory_order_relaxed) + 1;
-    atomic_store_explicit(&thread->skipped, n, memory_order_relaxed);
+    uint64_t n = relaxed_load(&thread->skipped) + 1;
+    relaxed_store(&thread->skipped, n);
     if (agent_unlikely((n & 63) == 0))
         agent_thread_flush_skipped(thread);
 }
@@ -229,7 +228,7 @@ AGENT_INLINE bool agent_ready(const struct agent_thread *thread)
 
 AGENT_INLINE bool agent_common(const struct agent_thread *thread, const char *p)
 {
-    return agent_likely(p < atomic_load_explicit(&thread->common_end, memory_order_relaxed));
+    return agent_likely(p < relaxed_load(&thread->common_end));
 }
 
 AGENT_INLINE void agent_leave_ready(struct agent_thread *thread)

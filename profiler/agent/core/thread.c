@@ -55,9 +55,9 @@ static struct agent_thread *thread_allocate(void)
 static void thread_join(struct agent_thread *thread)
 {
     struct agent_process *self = agent_process;
-    struct wire_pool *pool = atomic_load_explicit(&self->pool, memory_order_relaxed);
+    struct wire_pool *pool = relaxed_load(&self->pool);
     thread->tid = thread_tid();
-    thread->ordinal = atomic_fetch_add_explicit(&pool->threads, 1, memory_order_relaxed);
+    thread->ordinal = relaxed_add(&pool->threads, 1);
     thread->known = 1;
     thread->prev = NULL;
     thread->next = self->live;
@@ -71,7 +71,7 @@ static void thread_join(struct agent_thread *thread)
             self->tid_name[i] = self->tid_name[--self->tid_names];
             break;
         }
-    atomic_store_explicit(&thread->rename, name, memory_order_relaxed);
+    relaxed_store(&thread->rename, name);
 }
 
 static void thread_unlink(struct agent_thread *thread)
@@ -94,7 +94,7 @@ static void thread_retire(struct agent_thread *thread)
     agent_pause_abandon(thread);
     agent_thread_flush_skipped(thread);
     if (thread->line) {
-        atomic_store_explicit(&thread->line->last, 1, memory_order_relaxed);
+        relaxed_store(&thread->line->last, 1);
         atomic_store_explicit(&thread->line->state, WIRE_FULL, memory_order_release);
     }
     if (thread->known)
@@ -132,8 +132,8 @@ int agent_thread_start(void)
 static void process_begin(void)
 {
     if (!agent_process->born) {
-        atomic_store_explicit(&agent_pause_flag, 0, memory_order_relaxed);
-        atomic_store_explicit(&agent_watch_flag, 0, memory_order_relaxed);
+        relaxed_store(&agent_pause_flag, 0);
+        relaxed_store(&agent_watch_flag, 0);
     }
     agent_process->born = 1;
 }
@@ -220,11 +220,11 @@ char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_los
         struct wire_segment *line = thread->line;
         thread->line = NULL;
         thread->pos = thread->end = NULL;
-        atomic_store_explicit(&thread->common_end, NULL, memory_order_relaxed);
+        relaxed_store(&thread->common_end, NULL);
         atomic_store_explicit(&line->state, WIRE_FULL, memory_order_release);
     }
-    *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
-    if (agent_now() < atomic_load_explicit(&self->retry_at, memory_order_relaxed))
+    *reason = (enum wire_loss_reason)relaxed_load(&self->why);
+    if (agent_now() < relaxed_load(&self->retry_at))
         return NULL;
     struct agent_quiet quiet;
     bool taken = false, first = false;
@@ -238,12 +238,12 @@ char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_los
         if (taken)
             agent_thread_refresh(thread);
     } else {
-        *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
+        *reason = (enum wire_loss_reason)relaxed_load(&self->why);
     }
     agent_unlock();
     if (taken && first)
         thread_introduce(thread);
-    else if (taken && atomic_load_explicit(&thread->rename, memory_order_relaxed))
+    else if (taken && relaxed_load(&thread->rename))
         thread_put_name(thread, atomic_exchange_explicit(&thread->rename, 0, memory_order_relaxed));
     agent_quiet_end(&quiet);
     agent_thread_flush_skipped(thread);
@@ -260,7 +260,7 @@ void agent_thread_name(uint32_t tid, uint32_t name)
     while (thread && thread->tid != tid)
         thread = thread->next;
     if (thread) {
-        atomic_store_explicit(&thread->rename, name, memory_order_relaxed);
+        relaxed_store(&thread->rename, name);
     } else {
         uint32_t i = 0;
         while (i < self->tid_names && self->tid_name[i].tid != tid)

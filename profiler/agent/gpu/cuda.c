@@ -108,8 +108,7 @@ void tacho_device_profiler(int active)
 
 static void device_look(void)
 {
-    if (!agent_process || atomic_load_explicit(&agent_process->cuda_once, memory_order_relaxed) ||
-        asked_off())
+    if (!agent_process || relaxed_load(&agent_process->cuda_once) || asked_off())
         return;
     int saved = errno, count = 0;
     void *cuda = NULL;
@@ -126,9 +125,9 @@ static void device_look(void)
 static void device_step(uint64_t index, bool paused)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
+    if (relaxed_load(&gpu->state) != WIRE_GPU_ON)
         return;
-    atomic_store_explicit(&gpu->step_time, agent_clock_monotonic(), memory_order_relaxed);
+    relaxed_store(&gpu->step_time, agent_clock_monotonic());
     atomic_store_explicit(&gpu->step, index + 1, memory_order_release);
     gpu_range_step(index);
     if (gpu_range_busy())
@@ -141,8 +140,7 @@ static void device_step(uint64_t index, bool paused)
 
 static void device_resume(void)
 {
-    if (atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
-        !gpu_range_busy())
+    if (relaxed_load(&agent_cuda.gpu->state) == WIRE_GPU_ON && !gpu_range_busy())
         agent_cupti_pause(false);
 }
 

@@ -53,14 +53,14 @@ static const struct {
 static void probe(bool on)
 {
     if (!agent_cuda.cupti.EnableCallback || !state.subscriber ||
-        on == (atomic_load_explicit(&state.probing, memory_order_relaxed) != 0))
+        on == (relaxed_load(&state.probing) != 0))
         return;
-    atomic_store_explicit(&state.launches, 0, memory_order_relaxed);
-    atomic_store_explicit(&state.foreign_ids, 0, memory_order_relaxed);
+    relaxed_store(&state.launches, 0);
+    relaxed_store(&state.foreign_ids, 0);
     for (size_t i = 0; i < sizeof launch_call / sizeof *launch_call; i++)
         agent_cuda.cupti.EnableCallback(on, state.subscriber, (int)launch_call[i].domain,
                                         launch_call[i].cbid);
-    atomic_store_explicit(&state.probing, on, memory_order_relaxed);
+    relaxed_store(&state.probing, on);
 }
 
 /* Does the launch carry an id that somebody pushed? Taken off and put back on its own thread. */
@@ -91,18 +91,18 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
     const struct cupti_callback_data *call = data;
     if (!call || call->site != CUPTI_SITE_ENTER)
         return;
-    atomic_fetch_add_explicit(&state.launches, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed) && foreign_id())
-        atomic_fetch_add_explicit(&state.foreign_ids, 1, memory_order_relaxed);
+    relaxed_add(&state.launches, 1);
+    if (relaxed_load(&agent_cuda.taken) && foreign_id())
+        relaxed_add(&state.foreign_ids, 1);
 }
 
 static void gap_begin(int64_t from)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    uint32_t gaps = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
+    uint32_t gaps = relaxed_load(&gpu->gaps);
     struct wire_gpu_gap *gap = &gpu->gap[gaps % WIRE_GPU_GAPS];
-    atomic_store_explicit(&gap->t1, 0, memory_order_relaxed);
-    atomic_store_explicit(&gap->t0, from, memory_order_relaxed);
+    relaxed_store(&gap->t1, 0);
+    relaxed_store(&gap->t0, from);
     atomic_store_explicit(&gpu->gaps, gaps + 1, memory_order_release);
     atomic_store_explicit(&agent_cuda.taken, 1, memory_order_release);
 }
@@ -110,7 +110,7 @@ static void gap_begin(int64_t from)
 static void take_back(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    uint32_t gaps = atomic_load_explicit(&gpu->gaps, memory_order_relaxed);
+    uint32_t gaps = relaxed_load(&gpu->gaps);
     agent_capture_restart();
     atomic_store_explicit(&gpu->gap[(gaps - 1) % WIRE_GPU_GAPS].t1,
                           (int64_t)agent_clock_monotonic(), memory_order_release);
@@ -129,8 +129,8 @@ static void flush(uint32_t flag)
 /* Have our callbacks been called since the last look? Only who is registered is called. */
 static bool called(void)
 {
-    uint64_t requests = atomic_load_explicit(&agent_cuda.requests, memory_order_relaxed);
-    uint64_t completions = atomic_load_explicit(&agent_cuda.completions, memory_order_relaxed);
+    uint64_t requests = relaxed_load(&agent_cuda.requests);
+    uint64_t completions = relaxed_load(&agent_cuda.completions);
     bool any = requests != state.seen_requests || completions != state.seen_completions;
     state.seen_requests = requests;
     state.seen_completions = completions;
@@ -170,11 +170,11 @@ static void watch(void)
     }
     if (++state.silent < SILENT)
         return;
-    if (!atomic_load_explicit(&state.probing, memory_order_relaxed)) {
+    if (!relaxed_load(&state.probing)) {
         probe(true);
         return;
     }
-    if (!atomic_load_explicit(&state.launches, memory_order_relaxed))
+    if (!relaxed_load(&state.launches))
         return; /* nothing to record: nobody can have taken it */
     gap_begin(state.alive_at);
     state.quiet = 0;
@@ -182,13 +182,12 @@ static void watch(void)
 
 void agent_cupti_foreign(bool active)
 {
-    if (!agent_cuda_live() ||
-        atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
+    if (!agent_cuda_live() || relaxed_load(&agent_cuda.gpu->state) != WIRE_GPU_ON)
         return;
     if (active) {
         atomic_store_explicit(&state.told, 1, memory_order_release);
         flush(0);
-        if (!atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed))
+        if (!relaxed_load(&agent_cuda.taken))
             gap_begin((int64_t)agent_clock_monotonic());
     } else if (atomic_exchange_explicit(&state.told, 0, memory_order_acq_rel)) {
         take_back();
@@ -207,8 +206,7 @@ static void *flush_main(void *arg)
         if (atomic_load_explicit(&agent_cuda.stop, memory_order_acquire))
             break;
         agent_cupti_window(-1);
-        if (atomic_load_explicit(&agent_cuda.want_buffers, memory_order_relaxed) ||
-            tick % FLUSH_TICKS == 0)
+        if (relaxed_load(&agent_cuda.want_buffers) || tick % FLUSH_TICKS == 0)
             agent_buffer_grow();
         if (tick % FLUSH_TICKS)
             continue;
@@ -225,8 +223,8 @@ static void *flush_main(void *arg)
 static bool refuse(enum wire_gpu_stage stage, int error)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    atomic_store_explicit(&gpu->error, (uint32_t)error, memory_order_relaxed);
-    atomic_store_explicit(&gpu->stage, stage, memory_order_relaxed);
+    relaxed_store(&gpu->error, (uint32_t)error);
+    relaxed_store(&gpu->stage, stage);
     atomic_store_explicit(&gpu->state, WIRE_GPU_FAILED, memory_order_release);
     return false;
 }
@@ -313,8 +311,7 @@ bool agent_cupti_start(void)
 void agent_cupti_end(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
-    if (!agent_cuda_live() ||
-        atomic_load_explicit(&gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
+    if (!agent_cuda_live() || relaxed_load(&gpu->state) != WIRE_GPU_ON)
         return;
     agent_counters_end();
     atomic_store_explicit(&agent_cuda.stop, 1, memory_order_release);

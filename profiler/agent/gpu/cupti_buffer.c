@@ -103,13 +103,13 @@ bool agent_buffer_open(int driver_version)
     gpu->names_offset = names;
     gpu->buffers_offset = buffers;
     gpu->file_bytes = bytes;
-    atomic_store_explicit(&gpu->buffers_backed, first, memory_order_relaxed);
+    relaxed_store(&gpu->buffers_backed, first);
     __atomic_store_n(&gpu->magic, WIRE_GPU_MAGIC, __ATOMIC_RELEASE);
     self->directory = (struct wire_buffer *)(void *)(map + directory);
     self->names = (struct wire_gpu_name *)(void *)(map + names);
     self->buffers = (uint8_t *)map + buffers;
     self->gpu = gpu;
-    atomic_store_explicit(&self->epoch, 1, memory_order_relaxed);
+    relaxed_store(&self->epoch, 1);
     close(fd);
     return rename(path, final) == 0;
 fail:
@@ -122,8 +122,7 @@ static uint32_t ready_buffers(uint32_t backed)
 {
     uint32_t ready = 0;
     for (uint32_t i = 0; i < backed; i++)
-        ready += atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_relaxed) ==
-                 WIRE_BUFFER_FREE;
+        ready += relaxed_load(&agent_cuda.directory[i].state) == WIRE_BUFFER_FREE;
     return ready;
 }
 
@@ -134,7 +133,7 @@ static void grow(uint32_t least)
     char path[4096];
     struct stat status;
     pthread_mutex_lock(&grow_lock);
-    uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_relaxed);
+    uint32_t backed = relaxed_load(&gpu->buffers_backed);
     if (backed == gpu->buffer_cap || ready_buffers(backed) >= least)
         goto out;
     uint32_t target =
@@ -156,7 +155,7 @@ out:
 
 void agent_buffer_grow(void)
 {
-    atomic_store_explicit(&agent_cuda.want_buffers, 0, memory_order_relaxed);
+    relaxed_store(&agent_cuda.want_buffers, 0);
     grow(READY);
 }
 
@@ -194,7 +193,7 @@ static uint8_t *buffer_take(void)
     for (uint32_t i = 0; i < backed; i++) {
         struct wire_buffer *buffer = &agent_cuda.directory[i];
         uint32_t state = WIRE_BUFFER_FREE;
-        if (atomic_load_explicit(&buffer->state, memory_order_relaxed) != WIRE_BUFFER_FREE)
+        if (relaxed_load(&buffer->state) != WIRE_BUFFER_FREE)
             continue;
         if (!taken &&
             atomic_compare_exchange_strong_explicit(&buffer->state, &state, WIRE_BUFFER_LENT,
@@ -208,7 +207,7 @@ static uint8_t *buffer_take(void)
         }
     }
     if (ready < READY - 1 && backed < gpu->buffer_cap)
-        atomic_store_explicit(&agent_cuda.want_buffers, 1, memory_order_relaxed);
+        relaxed_store(&agent_cuda.want_buffers, 1);
     return taken;
 }
 
@@ -218,7 +217,7 @@ void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
     *max_records = 0;
     *buffer = NULL;
     if (agent_cuda_live()) {
-        atomic_fetch_add_explicit(&agent_cuda.requests, 1, memory_order_relaxed);
+        relaxed_add(&agent_cuda.requests, 1);
         *buffer = buffer_take();
         if (!*buffer) { /* many threads at once: better a stall here, once, than records that are
                            lost */
@@ -268,7 +267,7 @@ static uint32_t name_of(uint64_t pointer)
         return 0;
     for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask) {
         struct wire_gpu_name *known = &agent_cuda.names[i];
-        uint64_t have = atomic_load_explicit(&known->pointer, memory_order_relaxed);
+        uint64_t have = relaxed_load(&known->pointer);
         if (have == pointer && known->epoch == epoch)
             return known->id;
         if (have && have != pointer)
@@ -294,8 +293,7 @@ static void replace_name(uint8_t *record, size_t bytes, size_t offset)
 static void note_api(unsigned domain, uint32_t cbid)
 {
     const char *name = NULL;
-    if (cbid >= WIRE_GPU_APIS ||
-        atomic_load_explicit(&agent_cuda.gpu->api_name[domain][cbid], memory_order_relaxed) ||
+    if (cbid >= WIRE_GPU_APIS || relaxed_load(&agent_cuda.gpu->api_name[domain][cbid]) ||
         !agent_cuda.cupti.GetCallbackName ||
         agent_cuda.cupti.GetCallbackName(domain ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, cbid,
                                          &name) ||
@@ -315,8 +313,7 @@ static void note_api(unsigned domain, uint32_t cbid)
 static void note_record(uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
-    if (kind < WIRE_GPU_KINDS && bytes &&
-        !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
+    if (kind < WIRE_GPU_KINDS && bytes && !relaxed_load(&agent_cuda.gpu->record_bytes[kind]))
         atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes,
                               memory_order_release);
     switch (kind) {
@@ -368,8 +365,7 @@ static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stre
     buffer->valid = (uint32_t)valid;
     buffer->context = (uint64_t)(uintptr_t)context;
     buffer->stream = stream;
-    buffer->sequence =
-        atomic_fetch_add_explicit(&agent_cuda.gpu->sequence, 1, memory_order_relaxed) + 1;
+    buffer->sequence = relaxed_add(&agent_cuda.gpu->sequence, 1) + 1;
     pthread_mutex_unlock(&walk_lock);
     if (agent_cuda.cupti.ActivityGetNumDroppedRecords &&
         agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
@@ -377,7 +373,7 @@ static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stre
         buffer->dropped = (uint32_t)dropped;
         agent_lose(WIRE_LOSS_GPU_DROPPED, dropped);
     }
-    atomic_fetch_add_explicit(&agent_cuda.records, buffer->records, memory_order_relaxed);
+    relaxed_add(&agent_cuda.records, buffer->records);
     atomic_store_explicit(&buffer->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
                           memory_order_release);
 }
@@ -393,7 +389,7 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
     uint64_t offset = (uint64_t)(buffer - agent_cuda.buffers);
     if (valid > size)
         valid = size;
-    atomic_fetch_add_explicit(&agent_cuda.completions, 1, memory_order_relaxed);
+    relaxed_add(&agent_cuda.completions, 1);
     if (buffer >= agent_cuda.buffers && offset < (uint64_t)gpu->buffer_cap * gpu->buffer_bytes &&
         offset % gpu->buffer_bytes == 0) {
         buffer_done(&agent_cuda.directory[offset / gpu->buffer_bytes], context, stream, buffer,
@@ -414,7 +410,7 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
 __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
 {
     const struct wire_gpu *gpu = agent_cuda.gpu;
-    uint32_t backed = atomic_load_explicit(&gpu->buffers_backed, memory_order_relaxed);
+    uint32_t backed = relaxed_load(&gpu->buffers_backed);
     bool grew = false;
     for (uint32_t i = 0; i < backed; i++) {
         uint32_t from = written[i];
@@ -459,7 +455,7 @@ void agent_buffer_anchor(void)
             best = anchor;
         }
     }
-    uint32_t anchors = atomic_load_explicit(&gpu->anchors, memory_order_relaxed);
+    uint32_t anchors = relaxed_load(&gpu->anchors);
     gpu->anchor[anchors % WIRE_GPU_ANCHORS] = best;
     atomic_store_explicit(&gpu->anchors, anchors + 1, memory_order_release);
 }

@@ -66,16 +66,13 @@ static bool control_read(struct wire_control *copy)
         return false;
     for (int i = 0; i < 100; i++) {
         uint32_t before = atomic_load_explicit(&control->sequence, memory_order_acquire);
-        atomic_store_explicit(&copy->mode,
-                              atomic_load_explicit(&control->mode, memory_order_relaxed),
-                              memory_order_relaxed);
-        copy->from = atomic_load_explicit(&control->from, memory_order_relaxed);
-        copy->to = atomic_load_explicit(&control->to, memory_order_relaxed);
-        copy->every = atomic_load_explicit(&control->every, memory_order_relaxed);
-        copy->until = atomic_load_explicit(&control->until, memory_order_relaxed);
+        relaxed_store(&copy->mode, relaxed_load(&control->mode));
+        copy->from = relaxed_load(&control->from);
+        copy->to = relaxed_load(&control->to);
+        copy->every = relaxed_load(&control->every);
+        copy->until = relaxed_load(&control->until);
         atomic_thread_fence(memory_order_acquire);
-        if (!(before & 1) &&
-            atomic_load_explicit(&control->sequence, memory_order_relaxed) == before)
+        if (!(before & 1) && relaxed_load(&control->sequence) == before)
             return true;
     }
     return false;
@@ -143,8 +140,7 @@ static int enable_kinds(void)
         if (!state.chosen[kind])
             continue;
         int rc = agent_cuda.cupti.ActivityEnable(kind);
-        atomic_store_explicit(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc,
-                              memory_order_relaxed);
+        relaxed_store(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc);
         if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
             kernels = rc;
     }
@@ -152,8 +148,8 @@ static int enable_kinds(void)
         return kernels;
     apply_apis(1);
     state.enabled = true;
-    atomic_store_explicit(&agent_cuda.gpu->recording, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&agent_cuda.gpu->windows, 1, memory_order_relaxed);
+    relaxed_store(&agent_cuda.gpu->recording, 1);
+    relaxed_add(&agent_cuda.gpu->windows, 1);
     return 0;
 }
 
@@ -165,7 +161,7 @@ static void disable_kinds(void)
         if (state.chosen[kind_table[i].kind])
             agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
     state.enabled = false;
-    atomic_store_explicit(&agent_cuda.gpu->recording, 0, memory_order_relaxed);
+    relaxed_store(&agent_cuda.gpu->recording, 0);
 }
 
 /* ---- capture windows ---- */
@@ -184,7 +180,7 @@ static int wanted(int64_t index)
     case WIRE_CAPTURE_STEPS:
         if (index <
             0) /* before the first step there is no window; between steps it stays as it is */
-            return atomic_load_explicit(&agent_cuda.gpu->step, memory_order_relaxed) ? -1 : 0;
+            return relaxed_load(&agent_cuda.gpu->step) ? -1 : 0;
         return index >= control.from && index <= control.to &&
                (control.every <= 1 || (index - control.from) % control.every == 0);
     case WIRE_CAPTURE_ALL:
@@ -204,7 +200,7 @@ void agent_cupti_window(int64_t index)
     if (want < 0 || want == (int)state.enabled || state.paused)
         return;
     pthread_mutex_lock(&state.window);
-    if (!atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed) && !state.paused) {
+    if (!relaxed_load(&agent_cuda.taken) && !state.paused) {
         if (want && !state.enabled)
             enable_kinds();
         else if (!want && state.enabled)
@@ -220,7 +216,7 @@ void agent_cupti_pause(bool paused)
         return;
     pthread_mutex_lock(&state.window);
     state.paused = paused;
-    if (atomic_load_explicit(&agent_cuda.taken, memory_order_relaxed))
+    if (relaxed_load(&agent_cuda.taken))
         reopen = false;
     else if (!paused && reopen && !state.enabled)
         enable_kinds();

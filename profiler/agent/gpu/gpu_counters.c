@@ -18,8 +18,8 @@ static struct {
 void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage, int error)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[which];
-    atomic_store_explicit(&counters->stage, stage, memory_order_relaxed);
-    atomic_store_explicit(&counters->error, (uint32_t)error, memory_order_relaxed);
+    relaxed_store(&counters->stage, stage);
+    relaxed_store(&counters->error, (uint32_t)error);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_FAILED, memory_order_release);
 }
 

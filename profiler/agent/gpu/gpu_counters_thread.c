@@ -20,8 +20,7 @@ static struct {
 
 static bool asked(enum wire_counters which)
 {
-    return atomic_load_explicit(&agent_cuda.gpu->counters[which].state, memory_order_relaxed) !=
-           WIRE_COUNTERS_OFF;
+    return relaxed_load(&agent_cuda.gpu->counters[which].state) != WIRE_COUNTERS_OFF;
 }
 
 /* Devices that the process has begun to use since the last look. A look never makes a context. */
@@ -65,8 +64,7 @@ static void *counters_main(void *arg)
 static void begin(enum wire_counters which, const char *word)
 {
     if (agent_cupti_option(word))
-        atomic_store_explicit(&agent_cuda.gpu->counters[which].state, WIRE_COUNTERS_WAITING,
-                              memory_order_relaxed);
+        relaxed_store(&agent_cuda.gpu->counters[which].state, WIRE_COUNTERS_WAITING);
 }
 
 void agent_counters_start(void)

@@ -145,8 +145,8 @@ bool gpu_pm_look(int device)
     for (size_t i = 0; i < state->host.count; i++)
         state->counter[i] =
             agent_counter_own(state->host.metric[i]->name, state->host.metric[i]->unit, device);
-    atomic_store_explicit(&counters->metrics, (uint32_t)state->host.count, memory_order_relaxed);
-    atomic_store_explicit(&counters->passes, (uint32_t)state->host.passes, memory_order_relaxed);
+    relaxed_store(&counters->metrics, (uint32_t)state->host.count);
+    relaxed_store(&counters->passes, (uint32_t)state->host.passes);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
     return true;
 }
@@ -165,8 +165,7 @@ static int read_sample(struct sampler *state, size_t index)
     uint64_t time = gpu_counters_time(sample.end);
     for (size_t i = 0; i < state->host.count; i++)
         agent_counter_put(state->counter[i], value[i], time);
-    atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1,
-                              memory_order_relaxed);
+    relaxed_add(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1);
     return 0;
 }
 
@@ -185,8 +184,7 @@ static void read_device(struct sampler *state)
     for (size_t i = 0; i < info.completed && !rc; i++)
         rc = read_sample(state, i);
     if (decode.overflow)
-        atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1,
-                                  memory_order_relaxed);
+        relaxed_add(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1);
     if (rc || (rc = reset(state)))
         fail(state, WIRE_COUNTERS_STAGE_DECODE, rc);
 }

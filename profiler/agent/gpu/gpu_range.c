@@ -70,7 +70,7 @@ static void end_all(void)
 
 static void fail(enum wire_counters_stage stage, int error)
 {
-    bool parts = atomic_load_explicit(&range.phase, memory_order_relaxed) >= LOOKING;
+    bool parts = relaxed_load(&range.phase) >= LOOKING;
     gpu_counters_fail(parts ? WIRE_COUNTERS_PARTS : WIRE_COUNTERS_RANGE, stage, error);
     end_all();
 }
@@ -268,9 +268,9 @@ static void begin(void)
         fail(stage, rc);
         return;
     }
-    atomic_store_explicit(&counters->metrics, (uint32_t)range.host.count, memory_order_relaxed);
-    atomic_store_explicit(&counters->passes, (uint32_t)range.host.passes, memory_order_relaxed);
-    atomic_store_explicit(&range.thread, agent_tls, memory_order_relaxed);
+    relaxed_store(&counters->metrics, (uint32_t)range.host.count);
+    relaxed_store(&counters->passes, (uint32_t)range.host.passes);
+    relaxed_store(&range.thread, agent_tls);
     gpu_plan_clear(&range.plan);
     set_phase(WHOLE);
     watch(true);
@@ -290,8 +290,8 @@ static void begin_parts(void)
     }
     memcpy(counters->chip, agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].chip,
            sizeof counters->chip);
-    atomic_store_explicit(&counters->metrics, (uint32_t)range.host.count, memory_order_relaxed);
-    atomic_store_explicit(&counters->passes, (uint32_t)range.host.passes, memory_order_relaxed);
+    relaxed_store(&counters->metrics, (uint32_t)range.host.count);
+    relaxed_store(&counters->passes, (uint32_t)range.host.passes);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_WAITING, memory_order_release);
     if (!range.plan.levels) {
         fail(WIRE_COUNTERS_STAGE_MANY, 0);
@@ -365,9 +365,8 @@ static void go_on_parts(void)
 
 void gpu_range_step(uint64_t index)
 {
-    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
-    uint32_t state = atomic_load_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].state,
-                                          memory_order_relaxed);
+    uint32_t phase = relaxed_load(&range.phase);
+    uint32_t state = relaxed_load(&agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].state);
     if (state == WIRE_COUNTERS_OFF || state == WIRE_COUNTERS_FAILED || phase == DONE)
         return;
     if (phase == WHOLE)
@@ -382,8 +381,8 @@ void gpu_range_step(uint64_t index)
 
 void gpu_range_cut(const struct agent_thread *thread, bool push_, uint32_t domain, uint32_t name)
 {
-    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
-    if (thread != atomic_load_explicit(&range.thread, memory_order_relaxed))
+    uint32_t phase = relaxed_load(&range.phase);
+    if (thread != relaxed_load(&range.thread))
         return;
     if (phase == WHOLE || phase == LOOKING)
         gpu_plan_see(&range.plan, push_, (uint16_t)domain, name);
@@ -401,7 +400,7 @@ void gpu_range_cut(const struct agent_thread *thread, bool push_, uint32_t domai
 
 bool gpu_range_busy(void)
 {
-    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
+    uint32_t phase = relaxed_load(&range.phase);
     return phase == WHOLE || phase == PARTS;
 }
 
@@ -414,7 +413,7 @@ static void tell_whole(void)
         agent_counter_put(
             agent_counter_own(range.host.metric[i]->name, range.host.metric[i]->unit, range.device),
             range.value[i], range.begin);
-    atomic_fetch_add_explicit(&counters->values, 1, memory_order_relaxed);
+    relaxed_add(&counters->values, 1);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
 }
 
@@ -512,7 +511,7 @@ static void tell_parts(void)
         if (!first)
             continue;
         tell_path((const char(*)[PATH_BYTES])path, i, pieces, time);
-        atomic_fetch_add_explicit(&counters->values, 1, memory_order_relaxed);
+        relaxed_add(&counters->values, 1);
     }
     free(path);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
@@ -523,12 +522,12 @@ static void tell(_Atomic uint32_t *values, void (*how)(void))
     if (atomic_load_explicit(values, memory_order_acquire) != READY)
         return;
     how();
-    atomic_store_explicit(values, TOLD, memory_order_relaxed);
+    relaxed_store(values, TOLD);
 }
 
 void gpu_range_read(void)
 {
-    if (atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
+    if (relaxed_load(&agent_pause_flag))
         return; /* recording is paused for a step: later */
     tell(&range.whole, tell_whole);
     tell(&range.parts, tell_parts);

@@ -199,15 +199,15 @@ static void slot_end(struct slot *slot, uint64_t state)
     if (!atomic_compare_exchange_strong_explicit(&slot->state, &state, next, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return; /* something began inside meanwhile, or another thread ended it */
-    agent_range_end(atomic_load_explicit(&comm_domain, memory_order_relaxed), range, &event);
+    agent_range_end(relaxed_load(&comm_domain), range, &event);
 }
 
 static struct slot *slot_take(uint32_t *index, uint64_t *generation)
 {
-    uint32_t from = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed);
+    uint32_t from = relaxed_add(&next_slot, 1);
     for (uint32_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &slots[(from + i) % SLOTS];
-        uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+        uint64_t state = relaxed_load(&slot->state);
         /* taken with one event inside, so that nobody ends it before its range has begun */
         if (!(state & IN_USE) &&
             atomic_compare_exchange_strong_explicit(&slot->state, &state, state | IN_USE | 1,
@@ -247,11 +247,10 @@ static void *collective(const struct layout *layout, const struct comm *comm, co
         payload.sequence = field64(event, layout->sequence);
     describe(&payload, comm, func, field64(event, p2p ? layout->p2p_count : layout->count), type);
     struct agent_event begin = {.name = name_of(func),
-                                .schema = atomic_load_explicit(&comm_schema, memory_order_relaxed),
+                                .schema = relaxed_load(&comm_schema),
                                 .bytes = sizeof payload,
                                 .data = &payload};
-    slot->range =
-        agent_range_start(atomic_load_explicit(&comm_domain, memory_order_relaxed), &begin);
+    slot->range = agent_range_start(relaxed_load(&comm_domain), &begin);
     inside_ends(slot);
     return handle_of(index, generation, false);
 }
@@ -344,8 +343,8 @@ static int finalize(void *context)
 static void mask_write(void)
 {
     int *mask = atomic_load_explicit(&live_mask, memory_order_acquire);
-    uint32_t bits = atomic_load_explicit(&base_mask, memory_order_relaxed);
-    if (atomic_load_explicit(&detail_on, memory_order_relaxed))
+    uint32_t bits = relaxed_load(&base_mask);
+    if (relaxed_load(&detail_on))
         bits |= PROXY_OP | KERNEL_CH;
     if (mask)
         __atomic_store_n(mask, (int)bits, __ATOMIC_RELAXED);
@@ -353,7 +352,7 @@ static void mask_write(void)
 
 void agent_nccl_detail(bool on)
 {
-    atomic_store_explicit(&detail_on, on, memory_order_relaxed);
+    relaxed_store(&detail_on, on);
     mask_write();
 }
 
@@ -365,7 +364,7 @@ static bool prepare(void)
     uint32_t schema =
         agent_name_intern(WIRE_TEXT_SCHEMA, schema_text, sizeof schema_text - 1, true);
     uint32_t domain = agent_domain_index(agent_domain_create(agent_name(DOMAIN_NAME, true)));
-    atomic_store_explicit(&comm_domain, domain, memory_order_relaxed);
+    relaxed_store(&comm_domain, domain);
     atomic_store_explicit(&comm_schema, schema, memory_order_release);
     return schema != 0;
 }
@@ -379,7 +378,7 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     if (!agent_start() || !prepare())
         return 0;
     agent_device_look();
-    uint32_t index = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
+    uint32_t index = relaxed_add(&comm_count, 1);
     struct comm *comm = index < COMMS ? &comms[index] : &others;
     if (index < COMMS)
         *comm = (struct comm){.id = id,
@@ -387,7 +386,7 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
                               .rank = (uint32_t)rank,
                               .version = version};
     *context = comm;
-    atomic_store_explicit(&base_mask, layouts[version].mask, memory_order_relaxed);
+    relaxed_store(&base_mask, layouts[version].mask);
     atomic_store_explicit(&live_mask, mask, memory_order_release);
     mask_write();
     return 0;
