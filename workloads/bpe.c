@@ -153,6 +153,22 @@ static void catch_signals(void)
             sigaction(signals[i], &act, NULL);
 }
 
+static int run(const struct options *options, const char *output, int encodes,
+               struct tacho_error *err)
+{
+    struct lt_dataset *data = NULL;
+    int rc = lt_output_check(output, "-o", err);
+    if (rc)
+        return rc;
+    catch_signals();
+    rc = input_open_dataset(&data, options, err);
+    if (rc == 0 && encodes)
+        rc = encode(data, options, output, err);
+    else if (rc == 0)
+        rc = learn(data, options, output, err);
+    lt_dataset_close(data);
+    return rc;
+}
 int bpe_command(int argc, char **argv, struct tacho_error *err)
 {
     static const char hint[] = "train bpe --help lists the options";
@@ -164,7 +180,6 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     struct options options = {.io = "mapped"};
-    struct lt_dataset *data = NULL;
     const char *output = NULL;
     char *end;
     int encodes = 0, c;
@@ -206,17 +221,9 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
         return tacho_fail(err, TACHO_EUSAGE, hint, "unexpected argument %s", argv[optind]);
     if (!output)
         return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: no -o FILE");
-    if (encodes ? options.vocab != 0 : options.tokenizer != NULL)
-        return tacho_fail(err, TACHO_EUSAGE, hint,
-                          encodes ? "bpe: --vocab is the tokenizer's with --encode"
-                                  : "bpe: --tokenizer goes with --encode");
-    int rc = lt_output_check(output, "-o", err);
-    if (rc)
-        return rc;
-    catch_signals();
-    rc = input_open_dataset(&data, &options, err);
-    if (rc == 0)
-        rc = encodes ? encode(data, &options, output, err) : learn(data, &options, output, err);
-    lt_dataset_close(data);
-    return rc;
+    if (encodes && options.vocab)
+        return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: --vocab is the tokenizer's with --encode");
+    if (!encodes && options.tokenizer)
+        return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: --tokenizer goes with --encode");
+    return run(&options, output, encodes, err);
 }

@@ -21,36 +21,42 @@
 #define WORDS    50257
 #define MOST     ((size_t)1 << 30) /* bytes of all sets of operands */
 
-/* Hands out memory; with base NULL it only counts. */
-struct carver {
+/* Hands out memory for the operands of one shape; with base NULL it only counts. */
+struct making {
     char *base;
     size_t used;
+    size_t element; /* bytes of an activation */
+    enum lt_dtype dtype;
+    char shape[64];
 };
 
-static void *take(struct carver *carver, int64_t count, size_t size)
+static void *take(struct making *making, int64_t count, size_t size)
 {
-    void *place = carver->base ? carver->base + carver->used : NULL;
-    carver->used += ((size_t)count * size + 63) / 64 * 64;
+    void *place = making->base ? making->base + making->used : NULL;
+    making->used += ((size_t)count * size + 63) / 64 * 64;
     return place;
 }
 
-/* Words that look drawn at random. */
-static int32_t *take_words(struct carver *carver, int64_t count)
+static void *take_elements(struct making *making, int64_t count)
 {
-    int32_t *words = take(carver, count, sizeof *words);
+    return take(making, count, making->element);
+}
+
+static float *take_floats(struct making *making, int64_t count)
+{
+    return take(making, count, sizeof(float));
+}
+
+/* Words that look drawn at random. */
+static int32_t *take_words(struct making *making, int64_t count)
+{
+    int32_t *words = take(making, count, sizeof *words);
     for (int64_t i = 0; words && i < count; i++)
         words[i] = (int32_t)((uint64_t)i * 2654435761u % WORDS);
     return words;
 }
 
-/* ---- makers: fill the arguments of the i-th shape, return 0 behind the last ---------------------------------------------------- */
-
-struct making {
-    struct carver carver;
-    size_t element; /* bytes of an activation */
-    enum lt_dtype dtype;
-    char shape[64];
-};
+/* ---- makers: fill the arguments of the i-th shape, return 0 after the last ----------------------------------------------------- */
 
 typedef int (*maker)(void *args, int i, struct making *m);
 
@@ -65,13 +71,13 @@ static int make_embedding(void *args, int i, struct making *making)
         return 0;
     int64_t t = tokens[i], count = BATCH * t * CHANNELS;
     *embedding = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
-    embedding->out = take(&making->carver, count, making->element);
-    embedding->dout = take(&making->carver, count, making->element);
-    embedding->word = take(&making->carver, (int64_t)WORDS * CHANNELS, making->element);
-    embedding->position = take(&making->carver, t * CHANNELS, making->element);
-    embedding->dword = take(&making->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
-    embedding->dposition = take(&making->carver, t * CHANNELS, sizeof(float));
-    embedding->tokens = take_words(&making->carver, BATCH * t);
+    embedding->out = take_elements(making, count);
+    embedding->dout = take_elements(making, count);
+    embedding->word = take_elements(making, (int64_t)WORDS * CHANNELS);
+    embedding->position = take_elements(making, t * CHANNELS);
+    embedding->dword = take_floats(making, (int64_t)WORDS * CHANNELS);
+    embedding->dposition = take_floats(making, t * CHANNELS);
+    embedding->tokens = take_words(making, BATCH * t);
     snprintf(making->shape, sizeof making->shape, "%d x %lld tokens, C %d", BATCH, (long long)t,
              CHANNELS);
     return 1;
@@ -84,16 +90,16 @@ static int make_layernorm(void *args, int i, struct making *making)
         return 0;
     int64_t rows = BATCH * tokens[i], count = rows * CHANNELS;
     *layernorm = (struct lt_layernorm){.rows = rows, .c = CHANNELS};
-    layernorm->out = take(&making->carver, count, making->element);
-    layernorm->in = take(&making->carver, count, making->element);
-    layernorm->dout = take(&making->carver, count, making->element);
-    layernorm->din = take(&making->carver, count, making->element);
-    layernorm->mean = take(&making->carver, rows, sizeof(float));
-    layernorm->rstd = take(&making->carver, rows, sizeof(float));
-    layernorm->weight = take(&making->carver, CHANNELS, sizeof(float));
-    layernorm->bias = take(&making->carver, CHANNELS, sizeof(float));
-    layernorm->dweight = take(&making->carver, CHANNELS, sizeof(float));
-    layernorm->dbias = take(&making->carver, CHANNELS, sizeof(float));
+    layernorm->out = take_elements(making, count);
+    layernorm->in = take_elements(making, count);
+    layernorm->dout = take_elements(making, count);
+    layernorm->din = take_elements(making, count);
+    layernorm->mean = take_floats(making, rows);
+    layernorm->rstd = take_floats(making, rows);
+    layernorm->weight = take_floats(making, CHANNELS);
+    layernorm->bias = take_floats(making, CHANNELS);
+    layernorm->dweight = take_floats(making, CHANNELS);
+    layernorm->dbias = take_floats(making, CHANNELS);
     snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)rows, CHANNELS);
     return 1;
 }
@@ -111,14 +117,14 @@ static int make_matmul(void *args, int i, struct making *making)
         return 0;
     int64_t rows = BATCH * tokens[i / count], n = layers[i % count][0], k = layers[i % count][1];
     *matmul = (struct lt_matmul){.rows = rows, .n = n, .k = k};
-    matmul->out = take(&making->carver, rows * n, making->element);
-    matmul->in = take(&making->carver, rows * k, making->element);
-    matmul->weight = take(&making->carver, n * k, making->element);
-    matmul->bias = take(&making->carver, n, sizeof(float));
-    matmul->dout = take(&making->carver, rows * n, making->element);
-    matmul->din = take(&making->carver, rows * k, making->element);
-    matmul->dweight = take(&making->carver, n * k, sizeof(float));
-    matmul->dbias = take(&making->carver, n, sizeof(float));
+    matmul->out = take_elements(making, rows * n);
+    matmul->in = take_elements(making, rows * k);
+    matmul->weight = take_elements(making, n * k);
+    matmul->bias = take_floats(making, n);
+    matmul->dout = take_elements(making, rows * n);
+    matmul->din = take_elements(making, rows * k);
+    matmul->dweight = take_floats(making, n * k);
+    matmul->dbias = take_floats(making, n);
     snprintf(making->shape, sizeof making->shape, "%lld x %lld x %lld", (long long)rows,
              (long long)n, (long long)k);
     return 1;
@@ -132,13 +138,13 @@ static int make_attention(void *args, int i, struct making *making)
     int64_t t = tokens[i], count = BATCH * t * CHANNELS;
     *attention =
         (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
-    attention->out = take(&making->carver, count, making->element);
-    attention->qkv = take(&making->carver, 3 * count, making->element);
-    attention->dout = take(&making->carver, count, making->element);
-    attention->dqkv = take(&making->carver, 3 * count, making->element);
-    attention->lse = take(&making->carver, BATCH * HEADS * t, sizeof(float));
+    attention->out = take_elements(making, count);
+    attention->qkv = take_elements(making, 3 * count);
+    attention->dout = take_elements(making, count);
+    attention->dqkv = take_elements(making, 3 * count);
+    attention->lse = take_floats(making, BATCH * HEADS * t);
     attention->scratch =
-        take(&making->carver,
+        take(making,
              attention->slots * (int64_t)lt_attention_scratch(making->dtype, t, CHANNELS / HEADS),
              sizeof(float));
     snprintf(making->shape, sizeof making->shape, "%d x %lld tokens, %d heads of %d", BATCH,
@@ -152,10 +158,10 @@ static int make_gelu(void *args, int i, struct making *making)
     if (i >= SHAPES)
         return 0;
     *gelu = (struct lt_gelu){.count = BATCH * tokens[i] * 4 * CHANNELS};
-    gelu->out = take(&making->carver, gelu->count, making->element);
-    gelu->in = take(&making->carver, gelu->count, making->element);
-    gelu->dout = take(&making->carver, gelu->count, making->element);
-    gelu->din = take(&making->carver, gelu->count, making->element);
+    gelu->out = take_elements(making, gelu->count);
+    gelu->in = take_elements(making, gelu->count);
+    gelu->dout = take_elements(making, gelu->count);
+    gelu->din = take_elements(making, gelu->count);
     snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
              4 * CHANNELS);
     return 1;
@@ -167,9 +173,9 @@ static int make_residual(void *args, int i, struct making *making)
     if (i >= SHAPES)
         return 0;
     *residual = (struct lt_residual){.count = BATCH * tokens[i] * CHANNELS};
-    residual->out = take(&making->carver, residual->count, making->element);
-    residual->a = take(&making->carver, residual->count, making->element);
-    residual->b = take(&making->carver, residual->count, making->element);
+    residual->out = take_elements(making, residual->count);
+    residual->a = take_elements(making, residual->count);
+    residual->b = take_elements(making, residual->count);
     snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
              CHANNELS);
     return 1;
@@ -182,9 +188,9 @@ static int make_classifier(void *args, int i, struct making *making)
         return 0;
     *classifier =
         (struct lt_classifier){.rows = BATCH * tokens[i], .v = WORDS, .scale = 1.0f, .backward = 1};
-    classifier->logits = take(&making->carver, classifier->rows * classifier->v, making->element);
-    classifier->losses = take(&making->carver, classifier->rows, sizeof(float));
-    classifier->targets = take_words(&making->carver, classifier->rows);
+    classifier->logits = take_elements(making, classifier->rows * classifier->v);
+    classifier->losses = take_floats(making, classifier->rows);
+    classifier->targets = take_words(making, classifier->rows);
     snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)classifier->rows, WORDS);
     return 1;
 }
@@ -203,9 +209,9 @@ static int make_norm(void *args, int i, struct making *making)
 {
     struct lt_norm *norm = args;
     *norm = (struct lt_norm){.count = parameters(i, making)};
-    norm->x = take(&making->carver, norm->count, sizeof(float));
-    norm->sum = take(&making->carver, 1, sizeof(double));
-    norm->partial = take(&making->carver, (int64_t)lt_norm_partials(norm->count), sizeof(double));
+    norm->x = take_floats(making, norm->count);
+    norm->sum = take(making, 1, sizeof(double));
+    norm->partial = take(making, (int64_t)lt_norm_partials(norm->count), sizeof(double));
     return norm->count > 0;
 }
 
@@ -213,13 +219,13 @@ static int make_zero(void *args, int i, struct making *making)
 {
     struct lt_zero *zero = args;
     *zero = (struct lt_zero){.count = parameters(i, making)};
-    zero->x = take(&making->carver, zero->count, sizeof(float));
+    zero->x = take_floats(making, zero->count);
     return zero->count > 0;
 }
 
 static uint16_t *take_shadow(struct making *making, int64_t count)
 {
-    return making->dtype != LT_DTYPE_FP32 ? take(&making->carver, count, sizeof(uint16_t)) : NULL;
+    return making->dtype != LT_DTYPE_FP32 ? take(making, count, sizeof(uint16_t)) : NULL;
 }
 
 static int make_adamw(void *args, int i, struct making *making)
@@ -236,10 +242,10 @@ static int make_adamw(void *args, int i, struct making *making)
                                .correction1 = 1.0f,
                                .correction2 = 1.0f,
                                .grad_scale = 1.0f};
-    adamw->param = take(&making->carver, count, sizeof(float));
-    adamw->m = take(&making->carver, count, sizeof(float));
-    adamw->v = take(&making->carver, count, sizeof(float));
-    adamw->grad = take(&making->carver, count, sizeof(float));
+    adamw->param = take_floats(making, count);
+    adamw->m = take_floats(making, count);
+    adamw->v = take_floats(making, count);
+    adamw->grad = take_floats(making, count);
     adamw->shadow = take_shadow(making, count);
     return count > 0;
 }
@@ -254,9 +260,9 @@ static int make_momentum(void *args, int i, struct making *making)
                                      .momentum = 0.9f,
                                      .weight_decay = 0.1f,
                                      .grad_scale = 1.0f};
-    momentum->param = take(&making->carver, count, sizeof(float));
-    momentum->velocity = take(&making->carver, count, sizeof(float));
-    momentum->grad = take(&making->carver, count, sizeof(float));
+    momentum->param = take_floats(making, count);
+    momentum->velocity = take_floats(making, count);
+    momentum->grad = take_floats(making, count);
     momentum->shadow = take_shadow(making, count);
     return count > 0;
 }
@@ -267,8 +273,8 @@ static int make_sgd(void *args, int i, struct making *making)
     int64_t count = parameters(i, making);
     *sgd = (struct lt_sgd){
         .count = count, .decayed = count, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
-    sgd->param = take(&making->carver, count, sizeof(float));
-    sgd->grad = take(&making->carver, count, sizeof(float));
+    sgd->param = take_floats(making, count);
+    sgd->grad = take_floats(making, count);
     sgd->shadow = take_shadow(making, count);
     return count > 0;
 }
@@ -419,7 +425,7 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
     if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
         return absent(calibration, op, dtype,
                       "the library of matrix products has none of this type on this CPU");
-    size_t size = making.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
+    size_t size = making.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
                   1; /* what it touches may be less than it has */
@@ -433,7 +439,8 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
     if (rc == 0) {
         lt_calibrate_fill(base, (size_t)subject.sets * size);
         for (int set = 0; set < subject.sets; set++) {
-            making.carver = (struct carver){(char *)base + (size_t)set * size, 0};
+            making.base = (char *)base + (size_t)set * size;
+            making.used = 0;
             table[op].make(&subject.set[set], i, &making);
         }
         if (cold)

@@ -137,7 +137,10 @@ static void put_text(FILE *file, const char *key, const char *text)
     for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
         if (*byte == '"' || *byte == '\\')
             fputc('\\', file);
-        fputc(*byte >= 0x20 && *byte < 0x7f ? *byte : '?', file);
+        if (*byte < 0x20 || *byte >= 0x7f)
+            fputc('?', file);
+        else
+            fputc(*byte, file);
     }
     fputc('"', file);
 }

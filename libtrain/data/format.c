@@ -6,6 +6,14 @@
 #define SHARD_MAGIC_32 20240801 /* llm.c's shards of uint32 tokens */
 #define SIDE_CAP       (1u << 16)
 
+int lt_format_head(const struct lt_dataset *data, size_t index, unsigned char *head,
+                   size_t *head_bytes, struct tacho_error *err)
+{
+    struct lt_dataset_file file = lt_dataset_file(data, index);
+    *head_bytes = file.bytes < LT_FORMAT_HEAD ? (size_t)file.bytes : LT_FORMAT_HEAD;
+    return lt_dataset_read(data, file.start, head, *head_bytes, err);
+}
+
 static uint32_t little(const unsigned char *bytes)
 {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |

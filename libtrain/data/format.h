@@ -11,9 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libtrain/data/dataset.h"
 #include "tacho_error.h"
 
 #define LT_FORMAT_HEAD 1024
+
+/* The first bytes of file `index` of the data, at most LT_FORMAT_HEAD; *head_bytes: how many.
+ * TACHO_EIO with words in *err. */
+int lt_format_head(const struct lt_dataset *data, size_t index, unsigned char *head,
+                   size_t *head_bytes, struct tacho_error *err);
 
 /* Token shards as llm.c writes them: 256 int32, the first three magic, version and number of
  * tokens, then uint16 tokens. Little endian. */

@@ -50,6 +50,12 @@ void lt_source_collate_features(const struct lt_source *source, const void *item
     memcpy(out->targets + row, (const char *)item + bytes, sizeof *out->targets);
 }
 
+size_t lt_source_fixed_bytes(const struct lt_source *source, uint64_t sample)
+{
+    (void)sample;
+    return source->raw_bytes;
+}
+
 uint64_t lt_source_hash(uint64_t hash, const void *data, size_t bytes)
 {
     const char *cursor = data;

@@ -116,6 +116,9 @@ void lt_source_collate_tokens(const struct lt_source *source, const void *item, 
 void lt_source_collate_features(const struct lt_source *source, const void *item, int64_t row,
                                 const struct lt_rows *out);
 
+/* bytes of sources whose samples all have raw_bytes. */
+size_t lt_source_fixed_bytes(const struct lt_source *source, uint64_t sample);
+
 /* A hash of `bytes` bytes, going on from `hash` (0 at the start). */
 uint64_t lt_source_hash(uint64_t hash, const void *data, size_t bytes);
 

@@ -15,12 +15,6 @@ struct idx {
     uint64_t images, labels; /* bytes of the dataset where they start */
 };
 
-static size_t idx_bytes(const struct lt_source *source, uint64_t sample)
-{
-    (void)sample;
-    return source->raw_bytes;
-}
-
 static int idx_read(const struct lt_source *source, uint64_t sample, void *raw,
                     struct tacho_error *err)
 {
@@ -53,17 +47,17 @@ static void idx_close(struct lt_source *source)
     free(idx);
 }
 
-static const struct lt_source_ops idx_ops = {
-    "idx", idx_bytes, idx_read, idx_decode, lt_source_collate_features, idx_close};
+static const struct lt_source_ops idx_ops = {"idx",      lt_source_fixed_bytes,      idx_read,
+                                             idx_decode, lt_source_collate_features, idx_close};
 
 static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *idx,
                  struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
     struct lt_dataset_file file = lt_dataset_file(data, i);
-    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
-    int rc = lt_dataset_read(data, file.start, head, n, err);
-    return rc ? rc : lt_format_idx(file.path, head, n, file.bytes, idx, err);
+    size_t head_bytes;
+    int rc = lt_format_head(data, i, head, &head_bytes, err);
+    return rc ? rc : lt_format_idx(file.path, head, head_bytes, file.bytes, idx, err);
 }
 
 /* One more than the highest label. */

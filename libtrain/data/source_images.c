@@ -98,14 +98,14 @@ static int look_at_first(struct images *images, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
     struct lt_dataset_file file = lt_dataset_file(images->data, 0);
-    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
+    size_t head_bytes;
     struct lt_pnm pnm;
-    int rc = lt_dataset_read(images->data, file.start, head, n, err);
+    int rc = lt_format_head(images->data, 0, head, &head_bytes, err);
     if (rc)
         return rc;
-    images->bare = !lt_format_is_pnm(head, n);
+    images->bare = !lt_format_is_pnm(head, head_bytes);
     if (!images->bare) {
-        rc = lt_format_pnm(file.path, head, n, file.bytes, &pnm, err);
+        rc = lt_format_pnm(file.path, head, head_bytes, file.bytes, &pnm, err);
         images->columns = pnm.width;
         images->rows = pnm.height;
         images->channels = pnm.channels;

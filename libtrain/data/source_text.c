@@ -11,12 +11,6 @@ struct text {
     struct lt_dataset *data;
 };
 
-static size_t text_bytes(const struct lt_source *source, uint64_t sample)
-{
-    (void)sample;
-    return source->raw_bytes;
-}
-
 static int text_read(const struct lt_source *source, uint64_t sample, void *raw,
                      struct tacho_error *err)
 {
@@ -42,8 +36,8 @@ static void text_close(struct lt_source *source)
     free(text);
 }
 
-static const struct lt_source_ops text_ops = {
-    "text", text_bytes, text_read, text_decode, lt_source_collate_tokens, text_close};
+static const struct lt_source_ops text_ops = {"text",      lt_source_fixed_bytes,    text_read,
+                                              text_decode, lt_source_collate_tokens, text_close};
 
 int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t t,
                         struct tacho_error *err)

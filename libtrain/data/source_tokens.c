@@ -33,12 +33,6 @@ static const struct shard *find(const struct tokens *tokens, uint64_t sample)
     return &tokens->shard[low];
 }
 
-static size_t tokens_bytes(const struct lt_source *source, uint64_t sample)
-{
-    (void)sample;
-    return source->raw_bytes;
-}
-
 static int tokens_read(const struct lt_source *source, uint64_t sample, void *raw,
                        struct tacho_error *err)
 {
@@ -76,17 +70,18 @@ static void tokens_close(struct lt_source *source)
 }
 
 static const struct lt_source_ops tokens_ops = {
-    "tokens", tokens_bytes, tokens_read, tokens_decode, lt_source_collate_tokens, tokens_close};
+    "tokens",      lt_source_fixed_bytes,    tokens_read,
+    tokens_decode, lt_source_collate_tokens, tokens_close};
 
 static int add_shard(struct tokens *source, size_t i, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];
     struct lt_dataset_file file = lt_dataset_file(source->data, i);
-    size_t n = file.bytes < sizeof head ? (size_t)file.bytes : sizeof head;
+    size_t head_bytes;
     uint64_t tokens, t = (uint64_t)source->base.t;
-    int rc = lt_dataset_read(source->data, file.start, head, n, err);
+    int rc = lt_format_head(source->data, i, head, &head_bytes, err);
     if (rc == 0)
-        rc = lt_format_shard(file.path, head, n, file.bytes, &tokens, err);
+        rc = lt_format_shard(file.path, head, head_bytes, file.bytes, &tokens, err);
     if (rc)
         return rc;
     if (tokens < t + 1)

@@ -112,6 +112,13 @@ static int lock_init(pthread_mutex_t *mutex)
     return rc;
 }
 
+/* A slot of tokens has no features, and one of features no tokens: either array comes first. */
+static struct lt_rows rows_at(const struct lt_source *source, void *arrays, int32_t *targets)
+{
+    if (source->t)
+        return (struct lt_rows){.tokens = arrays, .targets = targets};
+    return (struct lt_rows){.features = arrays, .targets = targets};
+}
 int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t b, int slots,
                    size_t extra)
 {
@@ -133,10 +140,7 @@ int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t
     ring->slot_bytes = slot;
     ring->bytes = bytes;
     for (size_t i = 0; i < count; i++, arrays += slot)
-        ring->slot[i].rows =
-            (struct lt_rows){.tokens = source->t ? (void *)arrays : NULL,
-                             .features = source->t ? NULL : (void *)(arrays + tokens),
-                             .targets = (void *)(arrays + tokens + features)};
+        ring->slot[i].rows = rows_at(source, arrays, (void *)(arrays + tokens + features));
     ring->extra = arrays;
     if (lock_init(&ring->lock)) {
         munmap(ring, bytes);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPT-2, forward and backward. gpt2_create.c makes the model.
+ * GPT-2, forward and backward; gpt2_create.c makes the model. The arguments of a block's operations
+ * are put together in one place for both directions, so that forward and backward only say the
+ * order of the operations.
+ *
+ * Symbols as in gpt2_layout.h: c channels, n = b t tokens; q is the place of a block's activations.
  */
 #include "libtrain/models/gpt2_layout.h"
 
@@ -28,21 +32,47 @@ static int64_t place(const struct gpt2 *model, int64_t i)
     return model->mode.recompute == LT_RECOMPUTE_BLOCK ? 0 : i;
 }
 
-static void layernorm(const struct lt_context *context, struct lt_layernorm args)
+/* The gradient of the given element of a parameter: values and gradients have one layout. */
+static float *gradient(const struct gpt2 *model, const float *tensor, int64_t element)
 {
-    lt_op(context, LT_OP_LAYERNORM_FORWARD, &(union lt_args){.layernorm_forward = args});
+    const struct lt_parameters *parameters = &model->model.parameters;
+    return parameters->grad + (tensor - parameters->value) + element;
 }
 
-static void matmul(const struct lt_context *context, struct lt_matmul args)
+/* Runs operation `id` with these arguments, whose member of union lt_args is `member`. */
+#define OP(context, id, member, args) \
+    lt_op((context), LT_OP_##id, &(union lt_args){.member = (args)})
+
+/* ---- the operations of a block --------------------------------------------------------------- */
+
+/* What both directions of a linear layer of block i share; its parameters are those of all blocks,
+ * one after the other. The caller adds what the layer reads and writes. */
+static struct lt_matmul linear(const struct gpt2 *model, const float *weights, const float *biases,
+                               int64_t i, int64_t outputs, int64_t inputs)
 {
-    lt_op(context, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
+    int64_t element = i * outputs * inputs;
+    return (struct lt_matmul){.weight = weight(model, weights, element),
+                              .bias = biases + i * outputs,
+                              .dweight = gradient(model, weights, element),
+                              .dbias = gradient(model, biases, i * outputs),
+                              .rows = model->model.b * model->model.t,
+                              .n = outputs,
+                              .k = inputs};
 }
 
-static void residual(const struct lt_context *context, void *out, const void *a, const void *b,
-                     int64_t count)
+/* The same of a layernorm, whose backward adds into the gradient of the residual stream. */
+static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weights,
+                                     const float *biases, int64_t i)
 {
-    lt_op(context, LT_OP_RESIDUAL_FORWARD,
-          &(union lt_args){.residual_forward = {.out = out, .a = a, .b = b, .count = count}});
+    int64_t c = model->config.channels;
+    return (struct lt_layernorm){.weight = weights + i * c,
+                                 .bias = biases + i * c,
+                                 .dweight = gradient(model, weights, i * c),
+                                 .dbias = gradient(model, biases, i * c),
+                                 .dout = model->act.dbranch,
+                                 .din = model->act.dstream,
+                                 .rows = model->model.b * model->model.t,
+                                 .c = c};
 }
 
 /* The arguments of attention, for both directions, with activations at place i. */
@@ -61,73 +91,142 @@ static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
                                  .slots = model->slots};
 }
 
-/* In a recompute pass: what block_backward reads of the block, from the block's input. */
-static void block_forward(struct gpt2 *model, const struct lt_context *context, int64_t i)
+/* The operations of one block, with all that both directions read and write. */
+struct block {
+    struct lt_layernorm ln1, ln2;
+    struct lt_matmul qkv, projection, up, down;
+    struct lt_attention attention;
+    struct lt_gelu gelu;
+};
+
+/* The attention half of block i: its input is the stream before it, its output the branch. */
+static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, nc = n * c,
-            q = place(model, i);
-    layernorm(context, (struct lt_layernorm){.out = at(model, activations->ln1, q * nc),
-                                             .mean = activations->ln1_mean + q * n,
-                                             .rstd = activations->ln1_rstd + q * n,
-                                             .in = at(model, activations->stream, i * nc),
-                                             .weight = parameters->ln1_weight + i * c,
-                                             .bias = parameters->ln1_bias + i * c,
-                                             .rows = n,
-                                             .c = c});
-    matmul(context,
-           (struct lt_matmul){.out = at(model, activations->qkv, q * 3 * nc),
-                              .in = at(model, activations->ln1, q * nc),
-                              .weight = weight(model, parameters->qkv_weight, i * 3 * c * c),
-                              .bias = parameters->qkv_bias + i * 3 * c,
-                              .rows = n,
-                              .n = 3 * c,
-                              .k = c});
-    lt_op(context, LT_OP_ATTENTION_FORWARD,
-          &(union lt_args){.attention_forward = attention_args(model, q)});
-    matmul(context,
-           (struct lt_matmul){.out = activations->branch,
-                              .in = at(model, activations->attention, q * nc),
-                              .weight = weight(model, parameters->projection_weight, i * c * c),
-                              .bias = parameters->projection_bias + i * c,
-                              .rows = n,
-                              .n = c,
-                              .k = c});
-    residual(context, at(model, activations->middle, q * nc),
-             at(model, activations->stream, i * nc), activations->branch, nc);
-    layernorm(context, (struct lt_layernorm){.out = at(model, activations->ln2, q * nc),
-                                             .mean = activations->ln2_mean + q * n,
-                                             .rstd = activations->ln2_rstd + q * n,
-                                             .in = at(model, activations->middle, q * nc),
-                                             .weight = parameters->ln2_weight + i * c,
-                                             .bias = parameters->ln2_bias + i * c,
-                                             .rows = n,
-                                             .c = c});
-    matmul(context,
-           (struct lt_matmul){.out = at(model, activations->up, q * 4 * nc),
-                              .in = at(model, activations->ln2, q * nc),
-                              .weight = weight(model, parameters->up_weight, i * 4 * c * c),
-                              .bias = parameters->up_bias + i * 4 * c,
-                              .rows = n,
-                              .n = 4 * c,
-                              .k = c});
-    lt_op(context, LT_OP_GELU_FORWARD,
-          &(union lt_args){.gelu_forward = {.out = at(model, activations->gelu, q * 4 * nc),
-                                            .in = at(model, activations->up, q * 4 * nc),
-                                            .count = 4 * nc}});
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    block->ln1 = layernorm(model, parameters->ln1_weight, parameters->ln1_bias, i);
+    block->ln1.in = at(model, activations->stream, i * n * c);
+    block->ln1.out = at(model, activations->ln1, q * n * c);
+    block->ln1.mean = activations->ln1_mean + q * n;
+    block->ln1.rstd = activations->ln1_rstd + q * n;
+    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * c, c);
+    block->qkv.in = block->ln1.out;
+    block->qkv.out = at(model, activations->qkv, q * 3 * n * c);
+    block->qkv.dout = activations->dqkv;
+    block->qkv.din = activations->dbranch;
+    block->attention = attention_args(model, q);
+    block->projection =
+        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, c);
+    block->projection.in = block->attention.out;
+    block->projection.out = activations->branch;
+    block->projection.dout = activations->dstream;
+    block->projection.din = activations->dbranch;
+}
+
+/* The MLP half: its input is the stream between the two halves. */
+static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
+{
+    const struct parameters *parameters = &model->value;
+    const struct activations *activations = &model->act;
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    block->ln2 = layernorm(model, parameters->ln2_weight, parameters->ln2_bias, i);
+    block->ln2.in = at(model, activations->middle, q * n * c);
+    block->ln2.out = at(model, activations->ln2, q * n * c);
+    block->ln2.mean = activations->ln2_mean + q * n;
+    block->ln2.rstd = activations->ln2_rstd + q * n;
+    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, 4 * c, c);
+    block->up.in = block->ln2.out;
+    block->up.out = at(model, activations->up, q * 4 * n * c);
+    block->up.dout = activations->dwide;
+    block->up.din = activations->dbranch;
+    block->gelu = (struct lt_gelu){.in = block->up.out,
+                                   .out = at(model, activations->gelu, q * 4 * n * c),
+                                   .dout = activations->dwide,
+                                   .din = activations->dwide,
+                                   .count = 4 * n * c};
+    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, 4 * c);
+    block->down.in = block->gelu.out;
+    block->down.out = activations->branch;
+    block->down.dout = activations->dstream;
+    block->down.din = activations->dwide;
+}
+
+static struct block block_of(struct gpt2 *model, int64_t i)
+{
+    struct block block;
+    attention_half(&block, model, i);
+    mlp_half(&block, model, i);
+    return block;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+/* In a recompute pass: what block_backward reads of the block, from the block's input. */
+static void block_forward(struct gpt2 *model, const struct lt_context *context, int64_t i)
+{
+    struct block block = block_of(model, i);
+    int64_t count = block.ln1.rows * block.ln1.c;
+    struct lt_residual residual = {.out = at(model, model->act.middle, place(model, i) * count),
+                                   .a = block.ln1.in,
+                                   .b = block.projection.out,
+                                   .count = count};
+    OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
+    OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
+    OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
+    OP(context, MATMUL_FORWARD, matmul_forward, block.projection);
+    OP(context, RESIDUAL_FORWARD, residual_forward, residual);
+    OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
+    OP(context, MATMUL_FORWARD, matmul_forward, block.up);
+    OP(context, GELU_FORWARD, gelu_forward, block.gelu);
     if (context->recompute)
         return; /* backward reads what is above only */
-    matmul(context,
-           (struct lt_matmul){.out = activations->branch,
-                              .in = at(model, activations->gelu, q * 4 * nc),
-                              .weight = weight(model, parameters->down_weight, i * 4 * c * c),
-                              .bias = parameters->down_bias + i * c,
-                              .rows = n,
-                              .n = c,
-                              .k = 4 * c});
-    residual(context, at(model, activations->stream, (i + 1) * nc),
-             at(model, activations->middle, q * nc), activations->branch, nc);
+    residual.a = block.ln2.in;
+    residual.b = block.down.out;
+    residual.out = at(model, model->act.stream, (i + 1) * count);
+    OP(context, MATMUL_FORWARD, matmul_forward, block.down);
+    OP(context, RESIDUAL_FORWARD, residual_forward, residual);
+}
+
+/* The layernorm after the last block. */
+static struct lt_layernorm final_layernorm(struct gpt2 *model)
+{
+    const struct activations *activations = &model->act;
+    struct lt_layernorm last =
+        layernorm(model, model->value.final_weight, model->value.final_bias, 0);
+    last.in = at(model, activations->stream, model->config.layers * last.rows * last.c);
+    last.out = activations->final;
+    last.mean = activations->final_mean;
+    last.rstd = activations->final_rstd;
+    return last;
+}
+
+/* The LM head: a product with the word embedding, without a bias. */
+static struct lt_matmul head_of(struct gpt2 *model)
+{
+    struct lt_matmul head = linear(model, model->value.word, model->value.word, 0,
+                                   model->model.vocab, model->config.channels);
+    head.bias = head.dbias = NULL;
+    head.in = model->act.final;
+    head.out = model->act.logits;
+    head.dout = model->act.logits;
+    head.din = model->act.dbranch;
+    return head;
+}
+
+static struct lt_embedding embedding_of(struct gpt2 *model, const struct lt_batch *batch)
+{
+    return (struct lt_embedding){.out = model->act.stream,
+                                 .word = weight(model, model->value.word, 0),
+                                 .position = weight(model, model->value.position, 0),
+                                 .tokens = batch->tokens,
+                                 .dout = model->act.dstream,
+                                 .dword = model->grad.word,
+                                 .dposition = model->grad.position,
+                                 .b = model->model.b,
+                                 .t = model->model.t,
+                                 .c = model->config.channels,
+                                 .v = model->model.vocab};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -142,64 +241,48 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
                            const struct lt_batch *batch, int parts)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
-    struct lt_context own = own_context(gpt2, context), *x = &own;
-    const struct parameters *parameters = &gpt2->value;
+    struct lt_context own = own_context(gpt2, context);
     const struct activations *activations = &gpt2->act;
-    int64_t n = model->b * model->t, c = gpt2->config.channels, l = gpt2->config.layers,
-            v = model->vocab;
-    lt_op(x, LT_OP_EMBEDDING_FORWARD,
-          &(union lt_args){.embedding_forward = {.out = activations->stream,
-                                                 .word = weight(gpt2, parameters->word, 0),
-                                                 .position = weight(gpt2, parameters->position, 0),
-                                                 .tokens = batch->tokens,
-                                                 .b = model->b,
-                                                 .t = model->t,
-                                                 .c = c,
-                                                 .v = v}});
-    for (int64_t i = 0; i < l; i++)
-        block_forward(gpt2, x, i);
-    layernorm(x, (struct lt_layernorm){.out = activations->final,
-                                       .mean = activations->final_mean,
-                                       .rstd = activations->final_rstd,
-                                       .in = at(gpt2, activations->stream, l * n * c),
-                                       .weight = parameters->final_weight,
-                                       .bias = parameters->final_bias,
+    int64_t n = model->b * model->t;
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    struct lt_layernorm last = final_layernorm(gpt2);
+    struct lt_matmul head = head_of(gpt2);
+    struct lt_classifier classifier = {.logits = activations->logits,
+                                       .losses = activations->losses,
+                                       .targets = batch->targets,
                                        .rows = n,
-                                       .c = c});
-    matmul(x, (struct lt_matmul){.out = activations->logits,
-                                 .in = activations->final,
-                                 .weight = weight(gpt2, parameters->word, 0),
-                                 .rows = n,
-                                 .n = v,
-                                 .k = c});
-    lt_op(x, LT_OP_CLASSIFIER,
-          &(union lt_args){.classifier = {.logits = activations->logits,
-                                          .losses = activations->losses,
-                                          .targets = batch->targets,
-                                          .rows = n,
-                                          .v = v,
-                                          .scale = 1.0f / (float)(n * parts),
-                                          .backward = !x->evaluation}});
+                                       .v = model->vocab,
+                                       .scale = 1.0f / (float)(n * parts),
+                                       .backward = !own.evaluation};
+    OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
+    for (int64_t i = 0; i < gpt2->config.layers; i++)
+        block_forward(gpt2, &own, i);
+    OP(&own, LAYERNORM_FORWARD, layernorm_forward, last);
+    OP(&own, MATMUL_FORWARD, matmul_forward, head);
+    OP(&own, CLASSIFIER, classifier, classifier);
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         sum += (double)activations->losses[i];
     return sum / (double)n;
 }
 
-/* These two tell that the gradients they leave are final: every parameter is used once, but for the
- * tied word embedding. */
+/* ---- backward --------------------------------------------------------------------------------- */
+
+/* These two announce that the gradients they leave are final: every parameter is used once, but for
+ * the tied word embedding. */
 static void layernorm_backward(const struct gpt2 *model, const struct lt_context *context,
                                struct lt_layernorm args)
 {
-    lt_op(context, LT_OP_LAYERNORM_BACKWARD, &(union lt_args){.layernorm_backward = args});
+    OP(context, LAYERNORM_BACKWARD, layernorm_backward, args);
     lt_model_ready(&model->model, context, args.dweight, (size_t)args.c);
     lt_model_ready(&model->model, context, args.dbias, (size_t)args.c);
 }
 
-static void matmul_backward(const struct gpt2 *model, const struct lt_context *context,
-                            struct lt_matmul args)
+static void linear_backward(const struct gpt2 *model, const struct lt_context *context,
+                            struct lt_matmul args, int accumulate)
 {
-    lt_op(context, LT_OP_MATMUL_BACKWARD, &(union lt_args){.matmul_backward = args});
+    args.accumulate = accumulate;
+    OP(context, MATMUL_BACKWARD, matmul_backward, args);
     lt_model_ready(&model->model, context, args.dweight, (size_t)(args.n * args.k));
     lt_model_ready(&model->model, context, args.dbias, (size_t)args.n);
 }
@@ -209,85 +292,17 @@ static void matmul_backward(const struct gpt2 *model, const struct lt_context *c
 static void block_backward(struct gpt2 *model, const struct lt_context *context, int64_t i,
                            int accumulate)
 {
-    const struct parameters *p = &model->value, *d = &model->grad;
-    const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, nc = n * c,
-            q = place(model, i);
-    matmul_backward(model, context,
-                    (struct lt_matmul){.din = activations->dwide,
-                                       .dweight = d->down_weight + i * 4 * c * c,
-                                       .dbias = d->down_bias + i * c,
-                                       .dout = activations->dstream,
-                                       .in = at(model, activations->gelu, q * 4 * nc),
-                                       .weight = weight(model, p->down_weight, i * 4 * c * c),
-                                       .rows = n,
-                                       .n = c,
-                                       .k = 4 * c,
-                                       .accumulate = accumulate});
-    lt_op(context, LT_OP_GELU_BACKWARD,
-          &(union lt_args){.gelu_backward = {.in = at(model, activations->up, q * 4 * nc),
-                                             .dout = activations->dwide,
-                                             .din = activations->dwide,
-                                             .count = 4 * nc}});
-    matmul_backward(model, context,
-                    (struct lt_matmul){.din = activations->dbranch,
-                                       .dweight = d->up_weight + i * 4 * c * c,
-                                       .dbias = d->up_bias + i * 4 * c,
-                                       .dout = activations->dwide,
-                                       .in = at(model, activations->ln2, q * nc),
-                                       .weight = weight(model, p->up_weight, i * 4 * c * c),
-                                       .rows = n,
-                                       .n = 4 * c,
-                                       .k = c,
-                                       .accumulate = accumulate});
-    layernorm_backward(model, context,
-                       (struct lt_layernorm){.din = activations->dstream,
-                                             .dweight = d->ln2_weight + i * c,
-                                             .dbias = d->ln2_bias + i * c,
-                                             .dout = activations->dbranch,
-                                             .in = at(model, activations->middle, q * nc),
-                                             .weight = p->ln2_weight + i * c,
-                                             .mean = activations->ln2_mean + q * n,
-                                             .rstd = activations->ln2_rstd + q * n,
-                                             .rows = n,
-                                             .c = c});
-    matmul_backward(model, context,
-                    (struct lt_matmul){.din = activations->dbranch,
-                                       .dweight = d->projection_weight + i * c * c,
-                                       .dbias = d->projection_bias + i * c,
-                                       .dout = activations->dstream,
-                                       .in = at(model, activations->attention, q * nc),
-                                       .weight = weight(model, p->projection_weight, i * c * c),
-                                       .rows = n,
-                                       .n = c,
-                                       .k = c,
-                                       .accumulate = accumulate});
-    struct lt_attention attention = attention_args(model, q);
-    attention.dout = activations->dbranch;
-    attention.dqkv = activations->dqkv;
-    lt_op(context, LT_OP_ATTENTION_BACKWARD, &(union lt_args){.attention_backward = attention});
-    matmul_backward(model, context,
-                    (struct lt_matmul){.din = activations->dbranch,
-                                       .dweight = d->qkv_weight + i * 3 * c * c,
-                                       .dbias = d->qkv_bias + i * 3 * c,
-                                       .dout = activations->dqkv,
-                                       .in = at(model, activations->ln1, q * nc),
-                                       .weight = weight(model, p->qkv_weight, i * 3 * c * c),
-                                       .rows = n,
-                                       .n = 3 * c,
-                                       .k = c,
-                                       .accumulate = accumulate});
-    layernorm_backward(model, context,
-                       (struct lt_layernorm){.din = activations->dstream,
-                                             .dweight = d->ln1_weight + i * c,
-                                             .dbias = d->ln1_bias + i * c,
-                                             .dout = activations->dbranch,
-                                             .in = at(model, activations->stream, i * nc),
-                                             .weight = p->ln1_weight + i * c,
-                                             .mean = activations->ln1_mean + q * n,
-                                             .rstd = activations->ln1_rstd + q * n,
-                                             .rows = n,
-                                             .c = c});
+    struct block block = block_of(model, i);
+    block.attention.dout = model->act.dbranch;
+    block.attention.dqkv = model->act.dqkv;
+    linear_backward(model, context, block.down, accumulate);
+    OP(context, GELU_BACKWARD, gelu_backward, block.gelu);
+    linear_backward(model, context, block.up, accumulate);
+    layernorm_backward(model, context, block.ln2);
+    linear_backward(model, context, block.projection, accumulate);
+    OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
+    linear_backward(model, context, block.qkv, accumulate);
+    layernorm_backward(model, context, block.ln1);
 }
 
 /* Forward leaves the last block's activations where backward looks for them; those of the others
@@ -310,7 +325,7 @@ static int64_t words(const struct gpt2 *model, int64_t elements)
 
 static void zero(const struct lt_context *context, float *from, int64_t count)
 {
-    lt_op(context, LT_OP_ZERO, &(union lt_args){.zero = {.x = from, .count = count}});
+    OP(context, ZERO, zero, ((struct lt_zero){.x = from, .count = count}));
 }
 
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to
@@ -320,55 +335,29 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
                           const struct lt_batch *batch, int first)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
-    struct lt_context own = own_context(gpt2, context), *x = &own;
-    const struct parameters *p = &gpt2->value, *d = &gpt2->grad;
-    const struct activations *activations = &gpt2->act;
-    int64_t n = model->b * model->t, c = gpt2->config.channels, l = gpt2->config.layers,
-            v = model->vocab;
+    struct lt_context own = own_context(gpt2, context);
+    int64_t c = gpt2->config.channels, last = gpt2->config.layers - 1;
+    int64_t positions = gpt2->config.positions * c;
+    struct lt_matmul head = head_of(gpt2);
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
     if (first) {
-        zero(x, d->position, gpt2->config.positions * c);
-        zero(x, d->ln1_weight, (int64_t)(model->parameters.count - model->parameters.decayed));
+        zero(&own, gpt2->grad.position, positions);
+        zero(&own, gpt2->grad.ln1_weight,
+             (int64_t)(model->parameters.count - model->parameters.decayed));
     }
-    zero(x, activations->dstream, words(gpt2, n * c));
-    lt_op(x, LT_OP_MATMUL_BACKWARD,
-          &(union lt_args){.matmul_backward = {.din = activations->dbranch,
-                                               .dweight = d->word,
-                                               .dout = activations->logits,
-                                               .in = activations->final,
-                                               .weight = weight(gpt2, p->word, 0),
-                                               .rows = n,
-                                               .n = v,
-                                               .k = c,
-                                               .accumulate = !first}});
-    layernorm_backward(gpt2, x,
-                       (struct lt_layernorm){.din = activations->dstream,
-                                             .dweight = d->final_weight,
-                                             .dbias = d->final_bias,
-                                             .dout = activations->dbranch,
-                                             .in = at(gpt2, activations->stream, l * n * c),
-                                             .weight = p->final_weight,
-                                             .mean = activations->final_mean,
-                                             .rstd = activations->final_rstd,
-                                             .rows = n,
-                                             .c = c});
-    for (int64_t i = l - 1; i >= 0; i--) {
-        if (i < l - 1)
-            block_again(gpt2, x, i);
-        block_backward(gpt2, x, i, !first);
+    zero(&own, gpt2->act.dstream, words(gpt2, model->b * model->t * c));
+    head.accumulate = !first;
+    OP(&own, MATMUL_BACKWARD, matmul_backward, head);
+    layernorm_backward(gpt2, &own, final_layernorm(gpt2));
+    for (int64_t i = last; i >= 0; i--) {
+        if (i < last)
+            block_again(gpt2, &own, i);
+        block_backward(gpt2, &own, i, !first);
     }
-    lt_op(x, LT_OP_EMBEDDING_BACKWARD,
-          &(union lt_args){.embedding_backward = {.dout = activations->dstream,
-                                                  .dword = d->word,
-                                                  .dposition = d->position,
-                                                  .tokens = batch->tokens,
-                                                  .b = model->b,
-                                                  .t = model->t,
-                                                  .c = c,
-                                                  .v = v}});
-    lt_model_ready(model, x, d->position, (size_t)(gpt2->config.positions * c));
-    lt_model_ready(
-        model, x, d->word,
-        (size_t)(v * c)); /* the LM head's product and the look-up have both added to it */
+    OP(&own, EMBEDDING_BACKWARD, embedding_backward, embedding);
+    lt_model_ready(model, &own, gpt2->grad.position, (size_t)positions);
+    /* the LM head's product and the look-up have both added to it */
+    lt_model_ready(model, &own, gpt2->grad.word, (size_t)(model->vocab * c));
 }
 
 static void gpt2_destroy(struct lt_model *model)

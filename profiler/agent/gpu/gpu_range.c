@@ -434,7 +434,8 @@ static void path_of(size_t piece, char path[PATH_BYTES])
     for (size_t i = 0; i < depth && used < PATH_BYTES - 1; i++) {
         const struct wire_text *text = agent_name_text(name[i]);
         int bytes = text ? (int)text->bytes : 1;
-        const char *slash = i ? "/" : "", *shown = text ? text->text : "?";
+        const char *slash = i ? "/" : "";
+        const char *shown = text ? text->text : "?";
         int more = snprintf(path + used, PATH_BYTES - used, "%s%.*s", slash, bytes, shown);
         used += more > 0 ? (size_t)more : 0;
     }
