@@ -42,6 +42,8 @@ struct shard {
     int failed; /* errno */
 };
 
+/* Appends the tokens of one word to the shard, as little-endian 16-bit numbers. Called by
+ * lt_bpe_words for each word of the text. */
 static int write_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                       struct tacho_error *err)
 {
@@ -68,6 +70,8 @@ static int write_word(void *arg, uint64_t offset, const unsigned char *word, siz
     return TACHO_EIO;
 }
 
+/* The header states how many tokens follow, which is known only at the end, so room is left for
+ * it first. */
 static int write_shard(struct shard *shard, const struct lt_dataset *data, struct tacho_error *err)
 {
     unsigned char head[LT_SHARD_HEADER] = {0};
@@ -87,6 +91,8 @@ static int write_shard(struct shard *shard, const struct lt_dataset *data, struc
     return 0;
 }
 
+/* Writes the text as a shard of tokens, by the merges of --tokenizer or one token a byte, and
+ * prints what came of it. */
 static int encode(const struct lt_dataset *data, const struct options *options, const char *output,
                   struct tacho_error *err)
 {
@@ -119,6 +125,7 @@ static int encode(const struct lt_dataset *data, const struct options *options, 
 
 /* ---- learning ------------------------------------------------------------------------------------------------------------ */
 
+/* Learns merges from all of the text and writes the tokenizer. */
 static int learn(const struct lt_dataset *data, const struct options *options, const char *output,
                  struct tacho_error *err)
 {

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which source the options of input mean: shards, text by a tokenizer, text by bytes, or images
+ * (input_images.c), and how the loader makes batches of it.
+ */
 #include "workloads/input.h"
 
 #include <stdlib.h>
@@ -35,6 +39,8 @@ static int has_shards(const struct lt_dataset *data)
            lt_format_is_shard(head, sizeof head);
 }
 
+/* Text or shards. `auto` looks at the first bytes of the data; a tokenizer together with shards
+ * is an error, because shards hold tokens already. */
 static int open_tokens(struct input *input, const struct options *options, int64_t seq,
                        int64_t vocab, struct tacho_error *err)
 {

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options of `train`, one row each: name, type, place in struct options, default, bounds and
+ * help. Parsing, checking of numbers and the text of --help come from the rows.
+ */
 #include "workloads/options.h"
 
 #include <errno.h>
@@ -113,6 +117,8 @@ static int bad_value(const struct row *row, const char *text, struct tacho_error
                       row->name, text, row->low, row->high);
 }
 
+/* Stores the text of one option in its field, by the type of its row. Numbers must be whole and
+ * within the bounds of the row. */
 static int set(struct options *options, const struct row *row, const char *text,
                struct tacho_error *err)
 {

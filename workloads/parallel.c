@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options that concern several ranks: how gradients travel, and the ways in which one rank or
+ * the link can be slowed down on purpose, so that a profiler has something to find.
+ */
 #include "workloads/parallel.h"
 
 #include <errno.h>

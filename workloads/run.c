@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every recipe that trains a model has in common: from the options to configuration, context,
+ * data and model, the memory that the run will need, the lines that rank 0 prints, and the loop.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

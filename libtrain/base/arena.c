@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One mapping for all tensors of a class. Pages are backed and zeroed by the threads that will work
+ * on them, before the first step, so that a training step meets no page fault. All arenas are
+ * listed, because children that are forked should not inherit them.
+ */
 #include "libtrain/base/arena.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and sizes of the element types, from the one list in dtype.h.
+ */
 #include "libtrain/base/dtype.h"
 
 #include <string.h>

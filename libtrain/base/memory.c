@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The book of memory: bytes by purpose, now and at their highest, under one lock. Beside it, what
+ * the kernel says of the process and of the machine; a run compares the two at its end.
+ */
 #include "libtrain/base/memory.h"
 
 #include <pthread.h>

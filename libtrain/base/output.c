@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that appear whole or not at all. The data goes into NAME.tmp under a lock, is made durable
+ * with fsync, and takes its name by a rename. A handler of a signal may remove the file that is
+ * being written, so its name is also kept in a static buffer.
+ */
 #include "libtrain/base/output.h"
 
 #include <errno.h>

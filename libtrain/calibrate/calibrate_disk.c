@@ -39,6 +39,8 @@ struct reading {
     atomic_int error;
 };
 
+/* One thread of a repeat: takes the next block until all are read or one has failed. With
+ * O_DIRECT the buffer must be aligned. */
 static void *reader(void *arg)
 {
     struct reading *reading = arg;
@@ -82,6 +84,8 @@ static double read_once(struct reading *reading, int readers)
     return error ? -error : lt_seconds() - begin;
 }
 
+/* Reads with one reader and with eight, each several times, and reports the better of the two.
+ * The first read of each decides how many blocks fit into the time that a repeat may take. */
 static int measure(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
                    const struct disk *disk, int random)
 {

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products by every way the libraries offer: the engine's own call, oneDNN's sgemm, and its
+ * matmul primitive with plain or packed weights. A trial is one product by one way, ready to be
+ * timed. The roof of a dtype is the best trial over several shapes and layouts, which a first look
+ * at each of them finds; only the winner is measured at length.
+ */
 #include "libtrain/calibrate/calibrate_gemm.h"
 
 #include <math.h>
@@ -200,6 +206,7 @@ static void close_matmul(struct lt_gemm_trial *trial)
 
 #endif
 
+/* The product as the engine itself makes it, with operands as they are stored. */
 static void execute_engine(struct lt_gemm_trial *trial)
 {
     const struct lt_gemm_case *product = &trial->product;
@@ -346,6 +353,8 @@ static int find(struct roof *best, enum lt_dtype dtype, int count, double second
     return rc ? rc : shape;
 }
 
+/* Finds the fastest product of the type, measures it at length, and adds the row. Where no way of
+ * multiplying exists the row is absent. */
 static int roof(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
                 enum lt_dtype dtype)
 {

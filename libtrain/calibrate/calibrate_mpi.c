@@ -31,6 +31,8 @@ static double ping_pong(char *buffer, int bytes, int rounds, int rank)
     return (MPI_Wtime() - begin) / (2.0 * rounds);
 }
 
+/* alpha from messages of 8 bytes, beta from large ones less the median of alpha. Both ranks run
+ * it, rank 0 keeps the rows. */
 static int measure(struct lt_calibration *calibration, const struct lt_calibrate_options *options,
                    int rank)
 {

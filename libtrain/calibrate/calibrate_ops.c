@@ -104,6 +104,7 @@ static int make_layernorm(void *args, int i, struct making *making)
     return 1;
 }
 
+/* The linear layers of a block of GPT-2 124M and its LM head, at each number of rows. */
 static int make_matmul(void *args, int i, struct making *making)
 {
     static const int64_t layers[][2] = {{3 * CHANNELS, CHANNELS},

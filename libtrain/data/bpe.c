@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Byte-pair encoding with given merges. A hash table finds the merge of two tokens; a word is
+ * encoded by applying the earliest merge that fits, until none does. Words are short, so the
+ * quadratic search within one costs less than a heap would.
+ */
 #include "libtrain/data/bpe.h"
 
 #include <stdlib.h>

@@ -49,6 +49,7 @@ static long number(const char **cursor)
     return errno ? -1 : value;
 }
 
+/* Steps over `text` if it comes next; 0 if something else does. */
 static int is(const char **cursor, const char *text)
 {
     size_t length = strlen(text);
@@ -58,6 +59,8 @@ static int is(const char **cursor, const char *text)
     return 1;
 }
 
+/* Reads the whole text of the file: version, number of merges, one line a merge, the sum. The sum
+ * is recomputed from the merges, so any change of the file is found. */
 static int parse(struct lt_bpe **out, const char *path, const char *text, struct tacho_error *err)
 {
     static const char hint[] = "write it anew with train bpe";

@@ -100,6 +100,7 @@ static int new_word(struct trainer *trainer, const unsigned char *word, size_t l
     return 0;
 }
 
+/* Counts one occurrence of a word, which is entered at its first. */
 static int count_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                       struct tacho_error *err)
 {
@@ -125,6 +126,7 @@ static int count_word(void *arg, uint64_t offset, const unsigned char *word, siz
 
 /* ---- pairs --------------------------------------------------------------------------------------------------------------- */
 
+/* The slot of a pair in the hash table, or the free one where it belongs. */
 static size_t pair_place(const struct trainer *trainer, int32_t left, int32_t right)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -186,6 +188,8 @@ static void pair_remove(struct trainer *trainer, int32_t left, int32_t right, ui
 
 /* ---- heap ---------------------------------------------------------------------------------------------------------------- */
 
+/* The order of the heap: more frequent pairs first, of equal ones the smaller tokens, so that the
+ * result depends on the text alone. */
 static int before(const struct trainer *trainer, const struct entry *left,
                   const struct entry *right)
 {
@@ -241,6 +245,8 @@ static int64_t next_pair(struct trainer *trainer)
 
 /* ---- merging ------------------------------------------------------------------------------------------------------------- */
 
+/* Replaces each `left right` in the word by the new token, and moves the counts of the pairs
+ * around it: those with the old tokens lose an occurrence, those with the new token gain one. */
 static int merge_word(struct trainer *trainer, uint32_t number, int32_t left, int32_t right,
                       int32_t token)
 {
@@ -269,6 +275,8 @@ static int merge_word(struct trainer *trainer, uint32_t number, int32_t left, in
     return 0;
 }
 
+/* Applies the merge to all words that have the pair. Pairs with the new token appear on the way
+ * and enter the heap afterwards, with their final counts. */
 static int merge_pair(struct trainer *trainer, uint32_t best, int32_t token)
 {
     size_t old = trainer->pair_count;
@@ -285,6 +293,8 @@ static int merge_pair(struct trainer *trainer, uint32_t best, int32_t token)
     return rc;
 }
 
+/* Starts with a token a byte, counts all pairs of neighbours, and merges the most frequent pair
+ * again and again until the vocabulary is full or no pair occurs twice. */
 static int learn(struct trainer *trainer, int32_t *merges, size_t cap, size_t *count)
 {
     int rc = 0;

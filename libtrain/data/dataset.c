@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A list of files as one run of bytes. Files stay open while they are few, and may be mapped: reads
+ * then copy from the mapping. A mapped file that someone cuts short raises SIGBUS in the middle of
+ * such a copy. The handler jumps back to the copy, which reports an error of the file instead of
+ * ending the program.
+ */
 #include "libtrain/data/dataset.h"
 
 #include <dirent.h>
@@ -83,6 +89,8 @@ static int wanted(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
+/* Adds the regular files of a folder, sorted by name, so that the data is the same on every
+ * machine. */
 static int add_folder(struct lt_dataset *dataset, const char *path, struct tacho_error *err)
 {
     struct dirent **names = NULL;
@@ -256,6 +264,8 @@ static int read_map(const struct file *file, uint64_t offset, char *buffer, size
     return 0;
 }
 
+/* Reads from the mapping, from the open descriptor, or from a file that is opened for this read
+ * alone. A file that ends early is an error of its own. */
 static int read_file(const struct file *file, uint64_t offset, char *buffer, size_t count,
                      struct tacho_error *err)
 {

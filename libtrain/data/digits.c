@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images like handwritten digits, drawn from ten tables of strokes. Every image has its own stream
+ * of random numbers, so an image depends on its number alone and blocks of images can be drawn in
+ * parallel. A set is written into the user's cache once; it is made under another name and renamed,
+ * so that two programs that start at the same time do not see half of it.
+ */
 #include "libtrain/data/digits.h"
 
 #include <errno.h>

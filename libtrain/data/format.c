@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The headers of the data files that the engine reads: token shards as llm.c writes them, MNIST's
+ * IDX, raw PGM and PPM. Everything that a header claims is checked against the size of the file
+ * before anything is allocated by it.
+ */
 #include "libtrain/data/format.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all sources have in common: splitting off a held-out part, collating items into a batch, and
+ * the hash by which a checkpoint recognises its data.
+ */
 #include "libtrain/data/source.h"
 
 #include <string.h>

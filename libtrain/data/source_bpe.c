@@ -39,6 +39,9 @@ static int encoded_read(const struct lt_source *source, uint64_t sample, void *r
                            encoded_bytes(source, sample), err);
 }
 
+/* Encodes the words of the sample and keeps t + 1 tokens of them. The first word may begin before
+ * the sample and the last one end after it: `skip` tokens are dropped at the front, and the rest
+ * once enough are there. */
 static int encoded_decode(const struct lt_source *source, uint64_t sample, const void *raw,
                           void *item, struct tacho_error *err)
 {
@@ -95,6 +98,8 @@ static int add_mark(struct encoded *encoded, struct mark mark)
     return 0;
 }
 
+/* Notes where the samples begin that begin inside this word. Called for each word of the text
+ * while the source is opened. */
 static int mark_word(void *arg, uint64_t offset, const unsigned char *word, size_t length,
                      struct tacho_error *err)
 {

@@ -32,6 +32,8 @@ static int images_read(const struct lt_source *source, uint64_t sample, void *ra
     return lt_dataset_read(images->data, file.start, raw, (size_t)file.bytes, err);
 }
 
+/* Values / highest value as floats, then the label. A header is checked against the first image
+ * here, when the file is read, so that opening a large folder needs no look into its files. */
 static int images_decode(const struct lt_source *source, uint64_t sample, const void *raw,
                          void *item, struct tacho_error *err)
 {

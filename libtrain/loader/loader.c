@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader as the training loop sees it: a ring of batches that workers fill, and with `pin` a
+ * second, shorter ring in locked memory that a thread fills from the first one. Without workers the
+ * batches are made in line, on the step's thread, through the same stages.
+ */
 #include "libtrain/loader/loader.h"
 
 #include <errno.h>

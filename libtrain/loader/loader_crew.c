@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The workers. Each claims the next batch of the ring, reads, decodes and collates its samples, and
+ * publishes it. Workers are threads, or processes that are forked when the loader starts: these
+ * leave their times in shared memory when they end, and a worker that dies is noticed by whoever
+ * waits for its batch.
+ */
 #include "libtrain/loader/loader_crew.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ring of batches, in one shared mapping: a lock, three counters that waiters sleep on
+ * (futexes), the slots and their arrays. It works among threads and among processes alike, and a
+ * process that is killed at any moment leaves it in a state that the others can recognise.
+ */
 #include "libtrain/loader/loader_ring.h"
 
 #include <errno.h>

@@ -237,6 +237,8 @@ static struct lt_context own_context(const struct gpt2 *model, const struct lt_c
     return own;
 }
 
+/* Embedding, blocks, final layernorm, LM head, and the classifier, which leaves the gradient of
+ * the logits in their place unless this is an evaluation. Returns the mean loss. */
 static double gpt2_forward(struct lt_model *model, const struct lt_context *context,
                            const struct lt_batch *batch, int parts)
 {

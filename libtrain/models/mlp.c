@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The multilayer perceptron: its tensors, forward and backward, and the closed forms of its FLOPs
+ * and bytes. Layers differ in shape alone, so both directions are one loop over them. Symbols: f
+ * features, w hidden width, l hidden layers, k classes, b images.
+ */
 #include "libtrain/models/mlp.h"
 
 #include <math.h>
@@ -88,6 +93,8 @@ static struct lt_context own_context(const struct lt_context *context)
     return own;
 }
 
+/* Linear layer and GELU for each hidden layer, then the classes. Keeps both sides of each GELU
+ * for backward. Returns the mean loss. */
 static double mlp_forward(struct lt_model *model, const struct lt_context *context,
                           const struct lt_batch *batch, int parts)
 {
@@ -119,6 +126,8 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
     return sum / (double)b;
 }
 
+/* From the last layer to the first. Two buffers of gradients change places from layer to layer;
+ * the GELU's backward works in place. */
 static void mlp_backward(struct lt_model *model, const struct lt_context *context,
                          const struct lt_batch *batch, int first)
 {

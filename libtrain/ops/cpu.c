@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cpu backend's memory-bound operations and linear layers: cpu_typed.h, once for each element
+ * type.
+ */
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/openmp.h"

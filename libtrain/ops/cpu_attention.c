@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cpu backend's attention: cpu_attention_typed.h, once for each element type, and the closed
+ * forms of its scratch memory and of the query-key pairs that it multiplies.
+ */
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/openmp.h"

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products by the library that the build has, and by plain loops where the library has no
+ * kernel for the type on this CPU. The loops are correct and slow; lt_gemm_fast says beforehand
+ * which of the two it will be.
+ */
 #include "libtrain/ops/gemm.h"
 
 #include "libtrain/ops/gemm_library.h"

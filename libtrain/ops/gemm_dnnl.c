@@ -138,6 +138,7 @@ static void start(void)
         engine = NULL;
 }
 
+/* The calling thread's table; NULL where the library cannot be used or memory is out. */
 static struct table *own_table(void)
 {
     pthread_once(&once, start);
@@ -169,6 +170,8 @@ static int make_memory(struct plan *plan, description *operands)
     return 0;
 }
 
+/* Makes the primitive and the memory objects of a plan. -1 where the library has no such product
+ * on this CPU; the caller drops what was made. */
 static int make_primitive(struct plan *plan, description *operands)
 {
     const struct key *key = &plan->key;
@@ -214,6 +217,8 @@ static void make_plan(struct plan *plan)
     forget(operands, OPERANDS);
 }
 
+/* The plan of a product, made at its first use. A plan without a primitive is kept too: it says
+ * that the library does not have that product. */
 static struct plan *find(struct table *table, const struct key *key)
 {
     uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;

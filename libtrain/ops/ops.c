@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of operations, from the list in ops.h, and the one function through which every
+ * operation of the engine runs. It computes the work of the call from its shapes and opens the
+ * range, so that no operation can run without being seen by a profiler.
+ */
 #include "libtrain/ops/ops.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference backend: reference_typed.h, once for each element type.
+ */
 #include <math.h>
 #include <string.h>
 

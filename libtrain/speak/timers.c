@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine's own timers, independent of any profiler, so that tests can compare the two. Each
+ * thread has a lane with a stack of open ranges. When a range ends, its self time goes to its class
+ * in the record of the step, and its duration to the totals of its name. Lanes are written by their
+ * own thread without a lock; the lock guards only the list of lanes.
+ */
 #include "libtrain/speak/timers.h"
 
 #include <errno.h>

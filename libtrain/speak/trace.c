@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranges and counters of the engine: each goes to NVTX and, where asked for, to the timers. Names
+ * and schemas are registered once, when the trace is made.
+ */
 #include "libtrain/speak/trace.h"
 
 #include <pthread.h>

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints: a header with a sum of its own, the arrays of model and optimizer, and a sum over
+ * them. Arrays are read and written in chunks that are summed while they are in the cache. The
+ * header is checked before anything is read into the model, so a refused file leaves the model as
+ * it was.
+ */
 #include "libtrain/train/checkpoint.h"
 
 #include <errno.h>
@@ -126,6 +132,7 @@ uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optim
            sizeof(float);
 }
 
+/* Header, arrays, and the sum over the arrays, into the open file. -1 with errno. */
 static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
                       const struct lt_checkpoint *state)
 {
@@ -171,6 +178,9 @@ static const char *shape_text(const int64_t *shape, char *text, size_t size)
     return text;
 }
 
+/* Says whether the checkpoint continues a run of this model and optimizer, and if not, why:
+ * another kind of file, another version, damage, another model, another optimizer. In that order,
+ * because each check presumes the ones before it. */
 static int check_header(const char *path, const struct header *header, const struct lt_model *model,
                         const struct lt_optimizer *optimizer, struct tacho_error *err)
 {
@@ -207,6 +217,7 @@ static int check_header(const char *path, const struct header *header, const str
     return 0;
 }
 
+/* The error of a read that failed, or of a file that ended too early (errno 0). */
 static int failed_read(const char *path, struct tacho_error *err)
 {
     if (errno)

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The optimizers: which arrays of state a kind keeps, and the one operation that makes an update of
+ * it.
+ */
 #include "libtrain/train/optimizer.h"
 
 #include <math.h>

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data parallelism over ranks. A step posts jobs in a fixed order: job 0 sends the news of the step
+ * (loss, error, signal), job i the i-th bucket of gradients. With overlap a progress thread does
+ * the jobs while backward goes on; else the step's thread does them at the end. The order is the
+ * same on all ranks, which is what MPI's collectives need.
+ */
 #include "libtrain/train/parallel.h"
 
 #include <pthread.h>
@@ -186,6 +192,7 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
 
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
 
+/* All ranks learn the mean loss, the first error and the highest signal of the step. */
 static void send_news(struct lt_parallel *parallel)
 {
     size_t ranks = (size_t)parallel->place.ranks;
@@ -201,6 +208,9 @@ static void send_news(struct lt_parallel *parallel)
     free(each);
 }
 
+/* Sums one bucket over the ranks. A bucket that is one piece of fp32 gradients is summed in
+ * place; else it is packed and unpacked. A slow link sends it several times, of which the last
+ * counts. */
 static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
 {
     float *grad = parallel->parameters->grad;
@@ -237,6 +247,7 @@ static void job(struct lt_parallel *parallel, size_t number)
         reduce(parallel, &parallel->buckets.bucket[number - 1]);
 }
 
+/* The progress thread: does the jobs that are posted, in their order, outside of the lock. */
 static void *progress(void *arg)
 {
     struct lt_parallel *parallel = arg;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradients in the order in which backward finishes them, as lists of stretches of the flat array.
+ * Neighbouring stretches are joined, so a bucket is often one piece that MPI can read in place.
+ */
 #include "libtrain/train/parallel_buckets.h"
 
 #include <stdint.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The calls of MPI that the engine makes, and their replacements for a build without MPI. A rank
+ * that waits for the others first polls and then sleeps, because the library's own waiting takes a
+ * whole core.
+ */
 #include "libtrain/train/parallel_mpi.h"
 
 #include <sched.h>

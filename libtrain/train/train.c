@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The training loop: micro-steps, the optimizer's update, evaluations and checkpoints, and the
+ * ranges and counters of all of them. A run can be stopped by a signal after any step and continued
+ * from its checkpoint bit by bit, because everything random is a function of the seed and of
+ * counters.
+ */
 #include "libtrain/train/train.h"
 
 #include <math.h>
@@ -60,6 +66,8 @@ static void say(struct run *run, double loss, int code)
     lt_parallel_tell(run->parallel, &run->news);
 }
 
+/* One batch: forward, and backward with the news of the step sent in between. Gradients of the
+ * last micro-step are announced to the ranks as they become final. */
 static int micro_step(struct run *run, int index, double *loss, struct tacho_error *err)
 {
     struct lt_context context = run->context;
@@ -139,6 +147,7 @@ static void count_memory(struct run *run)
     run->memory_told = 1;
 }
 
+/* Counters of the step, and a progress line where one is due. */
 static void log_step(struct run *run, struct lt_progress *progress, double start)
 {
     lt_trace_begin(run->trace, LT_RANGE_LOG, 0, 0);
@@ -159,6 +168,8 @@ static void log_step(struct run *run, struct lt_progress *progress, double start
     lt_trace_end(run->trace);
 }
 
+/* One update: all micro-steps, then what the ranks say of theirs, then the optimizer. A step that
+ * failed on any rank is not applied on any. */
 static int train_step(struct run *run, struct tacho_error *err)
 {
     uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
@@ -270,6 +281,8 @@ static int evaluate(struct run *run, struct tacho_error *err)
     return rc;
 }
 
+/* Rank 0 writes the state; all ranks compare their weights first, because a checkpoint of weights
+ * that have come apart would be of no use. */
 static int checkpoint(struct run *run, struct tacho_error *err)
 {
     struct lt_checkpoint state = {.seed = run->seed,
@@ -299,6 +312,7 @@ static int due(int64_t every, const struct run *run)
     return every > 0 && (run->step % every == 0 || run->step == run->config->schedule.steps);
 }
 
+/* Steps until the schedule's end or a signal, with the evaluations and checkpoints that are due. */
 static int loop(struct run *run, struct tacho_error *err)
 {
     int rc = 0, last = run->step >= run->config->schedule.steps || stopping(run);
@@ -318,6 +332,8 @@ static int loop(struct run *run, struct tacho_error *err)
     return rc ? rc : lt_parallel_check(run->parallel, run->step - 1, err);
 }
 
+/* Reads the checkpoint and refuses one of another dtype or of other data, which could not
+ * continue bit by bit. */
 static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
 {
     struct lt_checkpoint state;

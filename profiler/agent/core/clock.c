@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which clock the records carry. The TSC is the cheapest, but only where it runs at one rate on all
+ * cores and the kernel itself still trusts it; else CLOCK_MONOTONIC.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -51,6 +51,8 @@ static bool counter_timed(const nvtxSemanticsHeader_t *semantics)
     return true;
 }
 
+/* The definition of a counter: one field of a plain type, or the fields of its schema that are
+ * numbers. */
 static void group_fill(struct counter_group *filled, uint32_t domain,
                        const nvtxCounterAttr_t *attributes, const char *name)
 {

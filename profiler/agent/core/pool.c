@@ -151,6 +151,8 @@ static void read_text(const char *path, char *text, size_t size)
     text[strcspn(text, "\n")] = 0;
 }
 
+/* Who the process is: for the collector, which matches the pool with /proc and with the ranks of
+ * the job. */
 static void pool_identify(struct wire_pool *pool)
 {
     static const char *const rank[] = {"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",

@@ -125,6 +125,8 @@ static int push_step(struct agent_thread *thread, uint32_t domain, struct agent_
     return (int)depth;
 }
 
+/* Opens a range. One that is not recorded, for whatever reason, is remembered by its depth, so
+ * that its pop is left out too. */
 static int push(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
                 const struct agent_event *event)
 {
@@ -150,6 +152,8 @@ static int push(struct agent_thread *thread, uint32_t domain, struct agent_level
     return (int)depth;
 }
 
+/* Closes the innermost range. One whose push is not in the file gets no pop either; a pop without
+ * any push is counted as unbalanced. */
 static int pop(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
                uint64_t time, const struct agent_event *event)
 {

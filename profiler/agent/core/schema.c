@@ -169,6 +169,8 @@ static int put_field(struct schema_text *out, const char *outer, const char *nam
     return 0;
 }
 
+/* Where an entry starts: at the offset that the schema gives, else after the one before, by
+ * natural alignment or the pack size. */
 static uint64_t place(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first,
                       uint64_t align)
 {
@@ -184,6 +186,7 @@ static uint64_t place(struct schema_text *out, const nvtxPayloadSchemaEntry_t *e
     return (out->offset + align - 1) / align * align;
 }
 
+/* The fields of a schema inside another one, named "outer.inner". */
 static void put_nested(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first,
                        uint32_t schema)
 {
@@ -199,6 +202,9 @@ static void put_nested(struct schema_text *out, const nvtxPayloadSchemaEntry_t *
     out->placed = size != 0;
 }
 
+/* Writes one entry of a schema as a field. Where its place cannot be known (variable arrays, text
+ * in the payload without a length) the rest of the schema is unknown too, and nothing more is
+ * written. */
 static void put_entry(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first)
 {
     uint64_t type = entry->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry->flags),

@@ -30,6 +30,8 @@ static uint32_t thread_tid(void)
 
 /* ---- life ---- */
 
+/* A structure for a thread, from the spare list or from a new chunk of pages that a fork wipes.
+ * Lock held. */
 static struct agent_thread *thread_allocate(void)
 {
     struct agent_process *self = agent_process;

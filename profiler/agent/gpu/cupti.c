@@ -107,6 +107,7 @@ static void gap_begin(int64_t from)
     atomic_store_explicit(&agent_cuda.taken, 1, memory_order_release);
 }
 
+/* Registers the agent's buffers again and closes the gap. */
 static void take_back(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
@@ -137,6 +138,8 @@ static bool called(void)
     return any;
 }
 
+/* While another profiler has the records: takes them back when it is clear that it no longer
+ * wants them. */
 static void watch_taken(void)
 {
     uint32_t launches = atomic_exchange_explicit(&state.launches, 0, memory_order_relaxed);
@@ -154,6 +157,8 @@ static void watch_taken(void)
         take_back();
 }
 
+/* Runs once a flush. Silence may mean that nothing was launched, or that another profiler has the
+ * records: so launches are counted for a while before a gap begins. */
 static void watch(void)
 {
     if (atomic_load_explicit(&agent_cuda.taken, memory_order_acquire)) {

@@ -185,6 +185,7 @@ static void scratch_give(uint8_t *buffer)
     munmap(buffer, SCRATCH_BYTES);
 }
 
+/* Takes a free buffer and has the flush thread make more when few are left. NULL: none is free. */
 static uint8_t *buffer_take(void)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;
@@ -310,6 +311,8 @@ static void note_api(unsigned domain, uint32_t cbid)
                           memory_order_release);
 }
 
+/* Replaces the pointers of a record by ids that the collector understands, notes the names of API
+ * functions, and frees what CUPTI leaves to its client. */
 static void note_record(uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
@@ -356,6 +359,8 @@ static uint32_t walk(uint8_t *buffer, size_t valid, bool note)
     return count;
 }
 
+/* A buffer has come back from CUPTI with records in it: notes their names while the pointers are
+ * valid, and hands it to the collector. */
 static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stream, uint8_t *data,
                         size_t valid)
 {

@@ -159,6 +159,8 @@ static void *try_names(const struct search *search, const char *folder, int flag
     return NULL;
 }
 
+/* Tries the places in the order of the file's first comment. The path that worked is left in
+ * `found`. */
 static void *find_library(int driver_version, char *found, size_t size)
 {
     static struct search search; /* large; one process looks once */

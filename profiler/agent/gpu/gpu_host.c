@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUPTI's profiler host interface. Metrics are added one by one, each in a fresh object together
+ * with those taken before, because only the whole list shows how many passes it takes and whether
+ * the chip accepts it.
+ */
 #include "profiler/agent/gpu/gpu_host.h"
 
 #include <dlfcn.h>

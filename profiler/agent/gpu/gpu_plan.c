@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of pushes and pops at which a step is cut, deepest levels dropped first where there are
+ * too many, and the comparison of later steps with it.
+ */
 #include "profiler/agent/gpu/gpu_plan.h"
 
 #include <string.h>

@@ -46,6 +46,7 @@ static bool complete(void)
            functions->PmSamplingGetCounterDataInfo && functions->PmSamplingCounterDataGetSampleInfo;
 }
 
+/* Chooses the metrics of the device that fit into one pass. *stage says how far it came. */
 static int open_host(struct sampler *state, int device, enum wire_counters_stage *stage)
 {
     const char *chip;

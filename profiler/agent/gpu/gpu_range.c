@@ -89,6 +89,8 @@ static bool complete(void)
            gpu_driver.current_device && gpu_driver.synchronize;
 }
 
+/* Chooses the metrics that the chip knows and that can be counted now. *stage says how far it
+ * came. */
 static int open_host(void *context, enum wire_counters_stage *stage)
 {
     const char *chip;
@@ -248,6 +250,9 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
 
 /* ---- the thread of the steps ----------------------------------------------------------------------------------------------- */
 
+/* The first pass over a whole step begins: asks the device what it can count, opens the session,
+ * and has the ranges of the step watched from now on. Without a context nothing happens; the next
+ * step tries again. */
 static void begin(void)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];

@@ -228,6 +228,9 @@ static void inside_ends(struct slot *slot)
         slot_end(slot, state);
 }
 
+/* Begins the range of a collective or of a point-to-point call, from the fields of NCCL's event.
+ * The slot is taken with one event inside, which ends here: so no other thread can end the range
+ * before it has begun. */
 static void *collective(const struct layout *layout, const struct comm *comm, const void *event,
                         bool p2p)
 {
@@ -272,6 +275,8 @@ static void *inside(const void *event, bool proxy)
     return slot ? handle_of((uint32_t)(slot - slots), state >> 32, true) : NULL;
 }
 
+/* NCCL's start of an event. Collectives and the operations inside them are followed; groups and
+ * API calls only get a handle, which NCCL wants as a parent. */
 static int start_event(uint32_t version, const void *context, void **handle, const void *event)
 {
     const struct layout *layout = &layouts[version];
@@ -369,6 +374,8 @@ static bool prepare(void)
     return schema != 0;
 }
 
+/* A communicator comes to be. Its record is never freed: threads of NCCL may use it after the
+ * end. */
 static int init(uint32_t version, void **context, int *mask, uint64_t id, int ranks, int rank)
 {
     static struct comm others; /* beyond the table: collectives without communicator */
