@@ -117,7 +117,7 @@ struct wire_pool {
     uint32_t clock; /* enum wire_clock */
     uint32_t pid;
     uint32_t parent_pid;  /* getppid() at creation */
-    uint64_t start_ticks; /* field 22 of /proc/self/stat: tells pids apart that were used twice */
+    uint64_t start_ticks; /* field 22 of /proc/self/stat: differs where a pid was used twice */
     char boot_id[40];     /* /proc/sys/kernel/random/boot_id */
     uint32_t segment_bytes, segment_cap;
     uint64_t directory_offset, arena_offset, segments_offset, file_bytes;
@@ -368,7 +368,7 @@ struct wire_gpu {
 #define WIRE_CONTROL_MAGIC 0x306c72746e6f6354ull
 enum wire_capture {
     WIRE_CAPTURE_ALL = 0,
-    WIRE_CAPTURE_NONE = 1,  /* until somebody asks */
+    WIRE_CAPTURE_NONE = 1,  /* until a window is asked for */
     WIRE_CAPTURE_STEPS = 2, /* tacho.steps from..to, of these every Nth */
     WIRE_CAPTURE_UNTIL = 3, /* before the time `until` */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recipe behind every gpt2-* name: shape from the named size and the options.
+ * The recipe of all gpt2-* names: the shape comes from the named size and from the options.
  */
 #include <stdio.h>
 #include <string.h>

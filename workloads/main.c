@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train: runs a recipe of the reference engine. Needs nothing of tacho; whoever listens to NVTX
- * sees its ranges. Exit codes: 0, 2 usage, 3 bad input, 4 not supported, 5 internal; a signal that
+ * train: runs a recipe of the reference engine. Needs nothing of tacho; any NVTX tool sees its
+ * ranges. Exit codes: 0, 2 usage, 3 bad input, 4 not supported, 5 internal; a signal that
  * ended the run ends the program too.
  */
 #include <limits.h>

@@ -17,14 +17,14 @@
 /* The number of a rank at the beginning of a text; -1: none is there. *end: what follows it. */
 static int rank_in(const char *text, const char **end)
 {
-    char *behind = NULL;
+    char *rest = NULL;
     errno = 0;
-    long rank = strtol(text, &behind, 10);
-    *end = behind;
-    return !errno && behind != text && rank >= 0 && rank < INT_MAX ? (int)rank : -1;
+    long rank = strtol(text, &rest, 10);
+    *end = rest;
+    return !errno && rest != text && rank >= 0 && rank < INT_MAX ? (int)rank : -1;
 }
 
-/* ":forward=" behind the rank; "=" is between forward and backward. Returns what follows '=', NULL:
+/* ":forward=" after the rank; "=" is between forward and backward. Returns what follows '=', NULL:
  * not understood. */
 static const char *slow_stage(struct lt_parallel_config *config, const char *text)
 {

@@ -9,7 +9,7 @@
 #include "workloads/options.h"
 
 /* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the
- * cores. The caller closes *out, also after an error. TACHO_EUSAGE for an option that is none, and
+ * cores. The caller closes *out, also after an error. TACHO_EUSAGE for an invalid option, and
  * the errors of lt_parallel_open. */
 int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err);
 

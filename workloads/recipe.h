@@ -13,7 +13,7 @@
 
 /* A family of names. */
 struct recipe {
-    /* Name and one line of help of the i-th of its names; 0 behind the last. */
+    /* Name and one line of help of the i-th of its names; 0 after the last. */
     int (*name)(size_t i, const char **name, const char **help, char *defaults, size_t size);
     /* Runs to the end. 0 or a negative code with words in *err. `stop` turns non-zero when a signal
      * asks to end. */
@@ -41,7 +41,7 @@ struct recipe_plan {
      * frees it. */
     int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context,
                   struct lt_model **out, struct tacho_error *err);
-    /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it.
+    /* Prints what the model is; what every run has (dtype, threads, memory) is printed after it.
      */
     void (*describe)(void *arg, const struct lt_model *model);
     /* The model's memory in closed form, for samples of that source and the threads that there are;

@@ -39,7 +39,7 @@ static void print_step(const struct lt_progress *progress, const struct lt_train
            (double)units / progress->seconds, progress->tokens ? "tok/s" : "samples/s");
 }
 
-/* The hook of the training loop on rank 0: one line for each event, at once, so that whoever reads
+/* The hook of the training loop on rank 0: one line for each event, at once, so that a reader of
  * the pipe sees the run's progress. */
 static void print_progress(void *arg, const struct lt_progress *progress)
 {
@@ -114,7 +114,7 @@ static int make_context(struct lt_context *context, const struct options *option
 
 /* What the run will hold: the model's part by its closed form, the optimizer's and the buffers' of
  * several ranks from the gradients, which are 4 bytes a parameter, the loader's from the batches;
- * evaluations have a loader of their own beside it. */
+ * evaluations have a loader of their own. */
 static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan,
                         const struct lt_train_config *config, const struct lt_context *context,
                         const struct input *input)

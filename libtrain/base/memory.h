@@ -3,7 +3,7 @@
  * Public: what this process's engine holds, by purpose, now and at its highest.
  *
  * One book a process: every allocation of weight is entered when it is made and taken out when it
- * is given back, by whoever makes it (lt_arena does so itself). Bytes are those asked from the
+ *  is freed, by the code that makes it (lt_arena does so itself). Bytes are those asked from the
  * system, page rounding included. What is not in the book: code, stacks, and what libraries keep
  * for themselves without saying so. Thread-safe; entries are rare, never inside an op.
  */

@@ -94,7 +94,7 @@ static void sync_folder(const char *path)
     }
 }
 
-/* The file goes before its lock does: behind it another run may have made its own. */
+/* The file is removed before its lock is released: afterwards another run may have made its own. */
 void lt_output_drop(struct lt_output *out)
 {
     unlink(out->temporary);

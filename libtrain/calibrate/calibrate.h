@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What this machine can do at most with the engine's own libraries, threads and flags, and what
- * each operation reaches of it: the measuring behind `train calibrate`. Nothing here prints or
+ * each operation reaches of it: the measurements of `train calibrate`. Nothing here prints or
  * exits; rows come back in a struct lt_calibration.
  *
  * Each ceiling is measured several times; the best is the ceiling, median and worst say how far to

@@ -300,7 +300,7 @@ static int measure(struct lt_calibration *calibration, const struct lt_calibrate
                               large ? kib / 1024 : kib, unit);
 }
 
-/* Bytes of a level that the usable cores have together, as the system tells. */
+/* Bytes of a level that the usable cores have together, as the system reports them. */
 static int add_size(struct lt_calibration *calibration, int level)
 {
     static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_CACHE_L1,

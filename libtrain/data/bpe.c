@@ -88,7 +88,7 @@ static uint64_t pair_key(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* Number of the merge + 1, or where it would stand (0 there). */
+/* Number of the merge + 1, or the free slot where it belongs (0 there). */
 static int32_t *find(const struct lt_bpe *bpe, int32_t left, int32_t right)
 {
     uint64_t i = lt_random_bits(1, pair_key(left, right)) & bpe->mask;

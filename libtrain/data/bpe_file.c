@@ -37,7 +37,7 @@ int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *
     return lt_output_end(&out, failed, err);
 }
 
-/* The next number of the text, behind blanks; -1 when there is none. */
+/* The number that comes next in the text; -1 when something else does. */
 static long number(const char **cursor)
 {
     char *end;

@@ -35,7 +35,7 @@ struct trainer {
     uint32_t *word_table; /* word + 1 */
     size_t word_slots;
     unsigned char *text; /* the words' bytes */
-    int32_t *symbols;    /* what stands for them */
+    int32_t *symbols;    /* their tokens so far */
     size_t text_used, text_cap;
     struct pair *pairs;
     size_t pair_count, pair_cap;

@@ -203,7 +203,8 @@ static struct sigaction bus_before;
 static _Thread_local sigjmp_buf
     *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
 
-/* A fault that is none of ours happens again when this returns, and meets who was there before. */
+/* A fault outside of a copy happens again when this returns, and then reaches the handler that was
+ * installed before. */
 static void on_bus(int signal)
 {
     if (bus_guard)
@@ -253,7 +254,7 @@ static int shorter(const struct file *file, struct tacho_error *err)
                       "%s: shorter than when the run began", file->path);
 }
 
-/* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
+/* The rest of a page after the end of a file reads as zeros, so the length counts too. */
 static int read_map(const struct file *file, uint64_t offset, char *buffer, size_t count,
                     struct tacho_error *err)
 {

@@ -125,7 +125,7 @@ int lt_format_is_pnm(const unsigned char *head, size_t head_bytes)
            strchr(" \t\r\n#", head[2]) && head[2];
 }
 
-/* A number behind blanks and comments; 0 when there is none, or one that is too large. */
+/* A number after blanks and comments; 0 when it is missing or too large. */
 static uint32_t number(const unsigned char *head, size_t head_bytes, size_t *cursor)
 {
     uint32_t value = 0;

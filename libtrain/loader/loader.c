@@ -17,7 +17,7 @@
 #include "libtrain/loader/loader_ring.h"
 #include "libtrain/speak/trace.h"
 
-#define STAGED 2 /* batches in locked memory: the consumer's, and one that is filled meanwhile */
+#define STAGED 2 /* batches in locked memory: the one in use and the one that is being filled */
 
 struct lt_loader {
     struct lt_loader_config config;

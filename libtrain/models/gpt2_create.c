@@ -86,7 +86,7 @@ static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_conf
     return sizeof rows / sizeof *rows;
 }
 
-/* Activations, or with `workspace` what lies beside them. */
+/* Activations, or with `workspace` the scratch memory of the operations. */
 static size_t activation_table(struct lt_tensor *table, const struct lt_gpt2_config *config,
                                struct lt_gpt2_mode mode, int64_t batch, int64_t seq, int threads,
                                int workspace, struct activations *at)

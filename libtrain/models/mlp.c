@@ -22,7 +22,7 @@
     X(hidden_bias, l *w) \
     X(last_bias, k)
 
-/* Activations of b images. linear: before, active: behind the GELU of each hidden layer; above,
+/* Activations of b images. linear: before, active: after the GELU of each hidden layer; above,
  * below: gradients that change places from layer to layer. */
 #define ACTIVATIONS(X) \
     X(linear, l *b *w) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to libtrain: what the training loop, the optimizer and checkpoints need to know of a
- * model. A model is one file that fills struct lt_model_ops; its own state stands behind struct
- * lt_model as the first member.
+ * model. A model is one file that fills struct lt_model_ops; its own struct begins with struct
+ * lt_model.
  */
 #ifndef LT_MODEL_H
 #define LT_MODEL_H

@@ -37,7 +37,7 @@ struct lt_product {
  * For one number of threads the result is the same, bit for bit, each time. m, n, k >= 1 and below
  * 2^31. The first product of a shape on a thread is planned, later ones take the plan from a table
  * of that thread. Thread-safe; nothing can fail: what the library refuses is multiplied by plain
- * loops (lt_gemm_fast tells). */
+ * loops (lt_gemm_fast says whether). */
 void lt_gemm(const struct lt_product *product);
 
 /* Whether the library multiplies matrices of this type on this CPU. Where it does not, lt_gemm is

@@ -207,7 +207,7 @@ static void make_plan(struct plan *plan)
     memset(operands, 0, sizeof operands);
     int threads = omp_get_max_threads();
     /* The library divides work among as many threads as there may be when a primitive is made.
-     * Within a parallel region it has one, which it must be told. */
+     * Within a parallel region it has one, which has to be set. */
     if (plan->key.alone > 0)
         omp_set_num_threads(1);
     if (make_primitive(plan, operands))

@@ -171,7 +171,7 @@ struct lt_adamw {
 };
 
 /* Gradient descent with Polyak's heavy ball in PyTorch's convention, without dampening: u =
- * momentum u + g, p -= lr u (the rate stands outside of the velocity; with a constant rate this is
+ * momentum u + g, p -= lr u (the rate is outside of the velocity; with a constant rate this is
  * Polyak 1964). 20 bytes an element. */
 struct lt_momentum {
     float *param, *velocity;
@@ -212,7 +212,7 @@ union lt_args {
     struct lt_sgd sgd;
 };
 
-/* What a call of lt_op needs beside its arguments. */
+/* What a call of lt_op needs besides its arguments. */
 struct lt_context {
     enum lt_backend backend;
     enum lt_dtype dtype; /* of activations and matrix products */

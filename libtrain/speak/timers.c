@@ -46,7 +46,7 @@ struct lane {
 };
 
 struct lt_timers {
-    uint64_t serial; /* tells this object from an earlier one at the same address */
+    uint64_t serial; /* differs from that of an earlier object at the same address */
     pthread_mutex_t lock;
     struct lane *lanes, **lanes_end;
     const char *const *names;

@@ -28,7 +28,7 @@ struct header {
     int64_t shape[LT_SHAPE_CAP];
     uint64_t count; /* floats in each array */
     char optimizer[32];
-    uint64_t states; /* arrays behind the values */
+    uint64_t states; /* arrays after the values */
     struct lt_checkpoint state;
     uint64_t sum; /* over all the above */
 };
@@ -166,7 +166,7 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model,
     return lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
 }
 
-/* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
+/* "2, 32, 4": the shape as the model keeps it, without the unused places at its end. */
 static const char *shape_text(const int64_t *shape, char *text, size_t size)
 {
     int used = LT_SHAPE_CAP, length = 0;

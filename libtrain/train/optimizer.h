@@ -2,7 +2,7 @@
  *
  * Public: what turns gradients into an update, and the state it keeps from step to step: AdamW two
  * arrays of the parameters' layout, momentum one, plain gradient descent none. Formulas and their
- * sources stand at the ops (ops.h).
+ * sources are in ops.h.
  */
 #ifndef LT_OPTIMIZER_H
 #define LT_OPTIMIZER_H

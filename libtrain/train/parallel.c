@@ -28,9 +28,9 @@ struct lt_parallel {
     struct lt_buckets buckets;
     void *buffer, *scratch; /* scratch: for the repetitions of a slow link */
     size_t buffer_bytes;    /* of the two together */
-    uint64_t gathers, sums; /* sequence numbers; whoever is inside MPI counts */
+    uint64_t gathers, sums; /* sequence numbers, counted by the thread that is inside MPI */
     /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
-    struct lt_parallel_news mine, all;
+    struct lt_parallel_status mine, all;
     pthread_t thread;
     int started;
     pthread_mutex_t lock;
@@ -186,19 +186,19 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
         err, TACHO_EINTERNAL,
         "give all ranks the same number of OpenMP threads and the same kind of processor",
         "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
-    lt_parallel_hush(parallel, err);
+    lt_parallel_silence(parallel, err);
     return rc;
 }
 
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
 
 /* All ranks learn the mean loss, the first error and the highest signal of the step. */
-static void send_news(struct lt_parallel *parallel)
+static void send_status(struct lt_parallel *parallel)
 {
     size_t ranks = (size_t)parallel->place.ranks;
-    struct lt_parallel_news *each = need(parallel, ranks * sizeof *each);
+    struct lt_parallel_status *each = need(parallel, ranks * sizeof *each);
     gather(parallel, &parallel->mine, each, sizeof *each);
-    parallel->all = (struct lt_parallel_news){0};
+    parallel->all = (struct lt_parallel_status){0};
     for (size_t i = 0; i < ranks; i++) {
         parallel->all.loss += each[i].loss;
         parallel->all.code = parallel->all.code ? parallel->all.code : each[i].code;
@@ -242,7 +242,7 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
 static void job(struct lt_parallel *parallel, size_t number)
 {
     if (number == 0)
-        send_news(parallel);
+        send_status(parallel);
     else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
         reduce(parallel, &parallel->buckets.bucket[number - 1]);
 }
@@ -259,7 +259,7 @@ static void *progress(void *arg)
             continue;
         }
         pthread_mutex_unlock(&parallel->lock);
-        job(parallel, parallel->done); /* nobody else writes p->done */
+        job(parallel, parallel->done); /* no other thread writes `done` */
         pthread_mutex_lock(&parallel->lock);
         parallel->done++;
         pthread_cond_signal(&parallel->idle);
@@ -271,7 +271,7 @@ static void *progress(void *arg)
 static void post(struct lt_parallel *parallel, size_t jobs)
 {
     lt_trace_begin(parallel->trace, LT_RANGE_COMM_POST, 0,
-                   jobs - parallel->posted); /* nobody else writes p->posted */
+                   jobs - parallel->posted); /* no other thread writes `posted` */
     pthread_mutex_lock(&parallel->lock);
     parallel->posted = jobs;
     pthread_cond_signal(&parallel->work);
@@ -279,7 +279,7 @@ static void post(struct lt_parallel *parallel, size_t jobs)
     lt_trace_end(parallel->trace);
 }
 
-void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine)
+void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_status *mine)
 {
     struct lt_parallel *p = parallel;
     if (!p)
@@ -289,18 +289,18 @@ void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_new
     if (p->overlap)
         post(p, 1);
     if (!mine->code)
-        lt_parallel_nap(p, LT_SLOW_BETWEEN);
+        lt_parallel_sleep(p, LT_SLOW_BETWEEN);
 }
 
-int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage)
+int lt_parallel_is_slow(const struct lt_parallel *parallel, enum lt_slow_stage stage)
 {
     return parallel && parallel->config.slow_rank == parallel->place.rank &&
            parallel->config.slow_stage == stage;
 }
 
-void lt_parallel_nap(const struct lt_parallel *parallel, enum lt_slow_stage stage)
+void lt_parallel_sleep(const struct lt_parallel *parallel, enum lt_slow_stage stage)
 {
-    if (!lt_parallel_slows(parallel, stage))
+    if (!lt_parallel_is_slow(parallel, stage))
         return;
     struct timespec time = {.tv_sec = (time_t)parallel->config.slow_seconds};
     time.tv_nsec = (long)(1e9 * (parallel->config.slow_seconds - (double)time.tv_sec));
@@ -339,7 +339,7 @@ static void wait_for_jobs(struct lt_parallel *parallel)
     lt_trace_end(parallel->trace);
 }
 
-int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news,
+int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_status *news,
                        struct tacho_error *err)
 {
     struct lt_parallel *p = parallel;
@@ -355,14 +355,14 @@ int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_
         *err = (struct tacho_error){.code = p->all.code}; /* whose error it is has the words */
         return err->code;
     }
-    if (p->buckets.told != p->buckets.elements)
+    if (p->buckets.added != p->buckets.elements)
         rc =
             tacho_fail(err, TACHO_EINTERNAL, NULL, "rank %d: backward told of %zu of %zu gradients",
-                       p->place.rank, p->buckets.told, p->buckets.elements);
+                       p->place.rank, p->buckets.added, p->buckets.elements);
     return rc;
 }
 
-void lt_parallel_hush(const struct lt_parallel *parallel, struct tacho_error *err)
+void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error *err)
 {
     if (lt_parallel_rank(parallel) > 0)
         err->what[0] = err->hint[0] = '\0';

@@ -12,7 +12,7 @@
  *
  * Ahead of the buckets of a step goes one small message a rank: its loss, its error, the signal it
  * has caught. So all ranks know the mean loss, and stop after the same step, whether one of them
- * failed or was told to stop.
+ * failed or caught a signal.
  *
  * Ranges: comm_wait on the step's thread; all_reduce (gradients) and all_gather (messages) with
  * tacho.comm on the thread that is inside MPI. docs/engine.md, "Several ranks".
@@ -101,7 +101,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
 void lt_parallel_detach(struct lt_parallel *parallel);
 
 /* What one rank says of its step, and what all have said. */
-struct lt_parallel_news {
+struct lt_parallel_status {
     double loss; /* mean; of all ranks: mean of means */
     int code; /* 0 or a negative code; of all ranks: the first that is not 0, in the order of ranks
                */
@@ -109,13 +109,13 @@ struct lt_parallel_news {
 };
 
 /* Once a step: when the loss is known, before the last backward; or as soon as the step has failed.
- * Sends the news (at once with overlap). Afterwards backward may tell lt_parallel_ready. */
-void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine);
+ * Sends the news (at once with overlap). Afterwards backward may call lt_parallel_ready. */
+void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_status *mine);
 
 /* Is this rank the one that sleeps in that stage? Accepts NULL. */
-int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage);
+int lt_parallel_is_slow(const struct lt_parallel *parallel, enum lt_slow_stage stage);
 /* Sleeps if this rank is the slowed one, in that stage. Accepts NULL. */
-void lt_parallel_nap(const struct lt_parallel *parallel, enum lt_slow_stage stage);
+void lt_parallel_sleep(const struct lt_parallel *parallel, enum lt_slow_stage stage);
 
 /* For lt_context.ready; `parallel` is the argument. Each element once a step, in the same order on
  * all ranks. */
@@ -123,12 +123,12 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count);
 
 /* Waits until the news of all ranks are there and, unless one of them has failed, all gradients are
  * summed. rc: what this rank's step has come to; returns it or, if that is 0, the code of another
- * rank, without words. *news: this rank's, as told; becomes that of all. */
-int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news,
+ * rank, without words. *news: this rank's, as sent; becomes that of all. */
+int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_status *news,
                        struct tacho_error *err);
 
 /* For an error that all ranks have: leaves the words to rank 0. */
-void lt_parallel_hush(const struct lt_parallel *parallel, struct tacho_error *err);
+void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error *err);
 
 /* Do all ranks have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them. All ranks
  * call it. */

@@ -33,7 +33,7 @@ void lt_buckets_reset(struct lt_buckets *buckets)
 {
     for (size_t i = 0; i < buckets->buckets; i++)
         buckets->bucket[i].stretches = buckets->bucket[i].count = 0;
-    buckets->closed = buckets->told = 0;
+    buckets->closed = buckets->added = 0;
 }
 
 static int append(struct lt_bucket *bucket, size_t first, size_t count)
@@ -58,7 +58,7 @@ static int append(struct lt_bucket *bucket, size_t first, size_t count)
 
 int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
 {
-    if (count > buckets->elements - buckets->told)
+    if (count > buckets->elements - buckets->added)
         return TACHO_EINTERNAL;
     while (count > 0) {
         struct lt_bucket *bucket = &buckets->bucket[buckets->closed];
@@ -68,8 +68,8 @@ int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
             return rc;
         first += part;
         count -= part;
-        buckets->told += part;
-        buckets->closed += bucket->count == buckets->size || buckets->told == buckets->elements;
+        buckets->added += part;
+        buckets->closed += bucket->count == buckets->size || buckets->added == buckets->elements;
     }
     return 0;
 }

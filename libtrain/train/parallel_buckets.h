@@ -29,7 +29,7 @@ struct lt_buckets {
     struct lt_bucket *bucket;
     size_t buckets; /* of a step */
     size_t size, elements;
-    size_t closed, told; /* so far in this step */
+    size_t closed, added; /* so far in this step */
 };
 
 /* For `elements` in a step. size 0 or more than elements: one bucket. Free with lt_buckets_destroy,
@@ -37,18 +37,18 @@ struct lt_buckets {
 int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size);
 void lt_buckets_destroy(struct lt_buckets *buckets);
 
-/* A step begins: nothing has been told. */
+/* A step begins: nothing has been added. */
 void lt_buckets_reset(struct lt_buckets *buckets);
 
-/* Adds [first, first + count) of the gradient array, and closes what is full; b->closed tells how
- * many are. The last bucket is closed with the last element. TACHO_EINTERNAL when more elements are
- * told than there are, TACHO_ENOMEM. */
+/* Adds [first, first + count) of the gradient array, and closes what is full; `closed` counts them.
+ * The last bucket is closed with the last element. TACHO_EINTERNAL when more elements are added
+ * than there are, TACHO_ENOMEM. */
 int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count);
 
 /* Where the bucket's elements lie together in the array itself, or NULL if they do not. */
 float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad);
 
-/* Elements in the order they were told, from the array into a buffer of `dtype` (bf16: rounded to
+/* Elements in the order they were added, from the array into a buffer of `dtype` (bf16: rounded to
  * nearest even), and back. */
 void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype,
                     void *buffer);

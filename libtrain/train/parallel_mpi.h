@@ -14,7 +14,7 @@
 #include "libtrain/base/dtype.h"
 #include "tacho_error.h"
 
-/* Where this rank stands. */
+/* The place of this rank in the job and on its machine. */
 struct lt_mpi_place {
     int rank, ranks;
     int local_rank, local_ranks; /* on this machine */
@@ -45,7 +45,7 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count);
 /* `bytes` of each rank, in the order of ranks, on a communicator of its own. all: ranks * bytes. */
 void lt_mpi_gather(const void *mine, void *all, size_t bytes);
 
-/* Ends all ranks at once with that exit code; for errors that the others cannot be told of in turn.
+/* Ends all ranks at once with that exit code; for errors that cannot be sent to the others in turn.
  */
 void lt_mpi_abort(int exit_code);
 

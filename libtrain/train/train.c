@@ -25,12 +25,12 @@ struct run {
     struct lt_loader *loader;
     struct lt_optimizer optimizer;
     double *partial;
-    struct lt_memory memory; /* as last told */
-    int memory_told;
+    struct lt_memory memory; /* as last counted */
+    int memory_counted;
     uint64_t seed;
     int64_t step;
     struct lt_parallel *parallel;
-    struct lt_parallel_news news; /* of this rank, then of all */
+    struct lt_parallel_status news; /* of this rank, then of all */
 };
 
 static double seconds(void)
@@ -40,7 +40,7 @@ static double seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void tell(const struct run *run, const struct lt_progress *progress)
+static void report(const struct run *run, const struct lt_progress *progress)
 {
     if (run->hooks->progress)
         run->hooks->progress(run->hooks->arg, progress);
@@ -51,8 +51,8 @@ static int signalled(const struct run *run)
     return run->hooks->stop ? *run->hooks->stop : 0;
 }
 
-/* Several ranks stop for what they told each other in the last step, not for what one of them knows
- * now. */
+/* Several ranks stop by the signals they exchanged in the last step, so that all stop after the
+ * same one. */
 static int stopping(const struct run *run)
 {
     return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
@@ -60,10 +60,10 @@ static int stopping(const struct run *run)
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
 
-static void say(struct run *run, double loss, int code)
+static void send_status(struct run *run, double loss, int code)
 {
-    run->news = (struct lt_parallel_news){.loss = loss, .code = code, .stop = signalled(run)};
-    lt_parallel_tell(run->parallel, &run->news);
+    run->news = (struct lt_parallel_status){.loss = loss, .code = code, .stop = signalled(run)};
+    lt_parallel_send(run->parallel, &run->news);
 }
 
 /* One batch: forward, and backward with the news of the step sent in between. Gradients of the
@@ -73,9 +73,9 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     struct lt_context context = run->context;
     struct lt_batch batch;
     int ranks = lt_parallel_ranks(run->parallel), last = index + 1 == run->config->micro_steps;
-    if (!index && lt_parallel_slows(run->parallel, LT_SLOW_INPUT)) {
+    if (!index && lt_parallel_is_slow(run->parallel, LT_SLOW_INPUT)) {
         lt_trace_begin(run->trace, LT_RANGE_INPUT_WAIT, 0, 0);
-        lt_parallel_nap(run->parallel, LT_SLOW_INPUT);
+        lt_parallel_sleep(run->parallel, LT_SLOW_INPUT);
         lt_trace_end(run->trace);
     }
     int rc = lt_loader_next(run->loader, &batch, err);
@@ -84,19 +84,19 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
-        lt_parallel_nap(run->parallel, LT_SLOW_FORWARD);
+        lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
     *loss += run->model->ops->forward(run->model, &run->context, &batch,
                                       run->config->micro_steps * ranks);
     lt_trace_end(run->trace);
     if (last)
-        say(run, *loss / (double)run->config->micro_steps, 0);
+        send_status(run, *loss / (double)run->config->micro_steps, 0);
     if (last && ranks > 1) {
         context.ready = lt_parallel_ready;
         context.ready_arg = run->parallel;
     }
     lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
     if (!index)
-        lt_parallel_nap(run->parallel, LT_SLOW_BACKWARD);
+        lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
     run->model->ops->backward(run->model, &context, &batch, index == 0);
     lt_trace_end(run->trace);
     lt_trace_end(run->trace);
@@ -110,7 +110,7 @@ static double update(struct run *run, double rate)
     const struct lt_parameters *parameters = &run->model->parameters;
     double sum = 0, norm;
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
-    lt_parallel_nap(run->parallel, LT_SLOW_OPTIMIZER);
+    lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
     lt_op(&run->context, LT_OP_NORM,
           &(union lt_args){.norm = {.x = parameters->grad,
                                     .sum = &sum,
@@ -134,7 +134,7 @@ static void count_memory(struct run *run)
 {
     struct lt_memory now;
     const struct lt_memory *last = &run->memory;
-    int first = !run->memory_told;
+    int first = !run->memory_counted;
     lt_memory_read(&now);
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
         if (first || now.tag[i] != last->tag[i])
@@ -144,7 +144,7 @@ static void count_memory(struct run *run)
     if (first || now.total_peak != last->total_peak)
         lt_trace_count(run->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
     run->memory = now;
-    run->memory_told = 1;
+    run->memory_counted = 1;
 }
 
 /* Counters of the step, and a progress line where one is due. */
@@ -164,7 +164,7 @@ static void log_step(struct run *run, struct lt_progress *progress, double start
     count_memory(run);
     if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
                                        progress->step + 1 == run->config->schedule.steps))
-        tell(run, progress);
+        report(run, progress);
     lt_trace_end(run->trace);
 }
 
@@ -189,13 +189,13 @@ static int train_step(struct run *run, struct tacho_error *err)
     for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
         rc = micro_step(run, i, &progress.loss, err);
     if (rc)
-        say(run, 0, rc);
+        send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
     if (rc == 0 && !isfinite(progress.loss)) {
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
                         "step %lld: the loss is not finite", (long long)run->step);
-        lt_parallel_hush(run->parallel, err);
+        lt_parallel_silence(run->parallel, err);
     }
     if (rc == 0) {
         progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
@@ -209,12 +209,12 @@ static int train_step(struct run *run, struct tacho_error *err)
 /* ---- between steps ------------------------------------------------------------------------------------------------------- */
 
 /* What one evaluated batch came to. Doubles throughout: they travel between ranks. */
-struct seen {
+struct evaluated {
     double loss, correct;
 };
 
 /* This rank's share of the batches: with R ranks every R-th, from its own number on. */
-static int evaluate_share(struct run *run, struct seen *seen, int64_t *made,
+static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made,
                           struct tacho_error *err)
 {
     const struct lt_model_ops *ops = run->model->ops;
@@ -228,17 +228,17 @@ static int evaluate_share(struct run *run, struct seen *seen, int64_t *made,
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
-        struct seen *made_here = &seen[(*made)++];
-        made_here->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
-        made_here->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
+        struct evaluated *result = &seen[(*made)++];
+        result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
+        result->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
     return rc;
 }
 
 /* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
-static void mean_of(const struct run *run, struct lt_progress *progress, const struct seen *all,
-                    int64_t share, int64_t ranks)
+static void mean_of(const struct run *run, struct lt_progress *progress,
+                    const struct evaluated *all, int64_t share, int64_t ranks)
 {
     double correct = 0;
     for (int64_t i = 0; i < progress->evaluated; i++) {
@@ -259,7 +259,8 @@ static int evaluate(struct run *run, struct tacho_error *err)
             share = (run->config->eval_batches + ranks - 1) / ranks;
     struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
     double start = seconds();
-    struct seen *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen), *all = seen + share;
+    struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
+                     *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
     int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err)
                   : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
@@ -274,7 +275,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
         lt_trace_count(run->trace, LT_COUNTER_EVAL_LOSS, progress.loss);
         if (!isnan(progress.accuracy))
             lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress.accuracy);
-        tell(run, &progress);
+        report(run, &progress);
     }
     free(seen);
     lt_trace_end(run->trace);
@@ -300,7 +301,7 @@ static int checkpoint(struct run *run, struct tacho_error *err)
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = seconds() - start;
     if (rc == 0)
-        tell(run, &progress);
+        report(run, &progress);
     lt_trace_end(run->trace);
     return rc;
 }
@@ -323,7 +324,7 @@ static int loop(struct run *run, struct tacho_error *err)
         run->step++;
         if (run->held_out && due(run->config->eval_every, run))
             rc = evaluate(run, err);
-        /* asked once a step: a signal that comes later ends the run behind the next step, with its
+        /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
         last = run->step == run->config->schedule.steps || stopping(run);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
@@ -407,7 +408,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                                        .eval_samples = held_out ? held_out->samples : 0,
                                        .warning = lt_loader_warning(run.loader)};
         lt_trace_count(run.trace, LT_COUNTER_STEPS_PLANNED, (double)config->schedule.steps);
-        tell(&run, &progress);
+        report(&run, &progress);
         rc = loop(&run, err);
     }
     lt_parallel_detach(run.parallel);

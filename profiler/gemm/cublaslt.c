@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The wrapper of cublasLtMatmul. Shapes and types stand in opaque descriptors, which the real
+ * The wrapper of cublasLtMatmul. Shapes and types are in opaque descriptors, which the real
  * library is asked about; a descriptor that it does not know makes the call one of unknown shape.
  * Prototypes and numbers: cublasLt.h.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the functions of cuBLAS and cuBLASLt that libtacho_gemm.so stands in front of, and those
+ * Private: the functions of cuBLAS and cuBLASLt that libtacho_gemm.so wraps, and those
  * that it asks.
  */
 #ifndef GEMM_FUNCTIONS_H

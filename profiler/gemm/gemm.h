@@ -106,8 +106,8 @@ void (*gemm_real(enum gemm_function f))(void);
 bool gemm_enter(void);
 void gemm_leave(void);
 void gemm_push(enum gemm_function function, const struct gemm_call *call);
-/* A call of which the arguments do not tell what it computes (it will fail): a range with its name
- * alone. */
+/* A call whose arguments do not say what it computes (it will fail): a range with its name alone.
+ */
 void gemm_push_unknown(enum gemm_function function);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the real functions. A program that is linked with cuBLAS has it behind us in the global
- * scope: RTLD_NEXT. Python loads it with dlopen into a scope of its own: then it is looked for in
- * what is loaded, cuBLAS by its name first, then everything (a static cuBLAS that a library
- * exports). What was found is kept, and its library stays loaded.
+ * Finding the real functions. A program that is linked with cuBLAS has it after this library in
+ * the global scope: RTLD_NEXT. Python loads it with dlopen into a scope of its own: then it is
+ * looked for in what is loaded, cuBLAS by its name first, then everything (a static cuBLAS that a
+ * library exports). What was found is kept, and its library stays loaded.
  */
 #include <dlfcn.h>
 #include <link.h>

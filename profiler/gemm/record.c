@@ -223,7 +223,7 @@ bool gemm_scalar_is_set(const void *scalar, int compute)
     return memcmp(scalar, zero, bytes) != 0;
 }
 
-/* Is C read? Where beta is in the device's memory nobody can look. */
+/* Whether C is read. A beta in the device's memory cannot be looked at. */
 static bool reads_c(const struct gemm_call *call)
 {
     int mode = 1; /* cublasPointerMode_t: 0 is the host */
@@ -248,7 +248,7 @@ static uint64_t bytes_of(uint64_t elements, int type)
     return bits / 8 + (bits % 8 != 0);
 }
 
-/* Fills p; returns what is known beside its FLOPs. */
+/* Fills `product`; returns what is known besides its FLOPs. */
 static unsigned describe(const struct gemm_call *call, struct product *product)
 {
     uint64_t batch = (uint64_t)call->batch, m = (uint64_t)call->m, n = (uint64_t)call->n,

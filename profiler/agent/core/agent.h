@@ -3,7 +3,7 @@
  * Private to profiler/agent/: the state of libtacho.so and what its files offer each other. The
  * format of the pool file is in profiler/wire.h; record.h holds the append path.
  *
- * State comes in three kinds, told apart by what a fork does to it:
+ * State comes in three kinds, by what a fork does to it:
  *   struct agent_process, struct agent_thread   on MADV_WIPEONFORK pages: a child, however it was
  * made, finds zeroes there and starts over at its first event. The lock and all that it guards are
  * among them. agent_setup, names, maps, domains           private memory: a child keeps them, so
@@ -140,7 +140,7 @@ void agent_thread_in_child(void);
 #define AGENT_TID_NAMES 64u /* names given to threads that had not recorded anything yet */
 
 struct agent_process {
-    _Atomic uint32_t lock; /* 0 free, 1 held, 2 held and somebody waits */
+    _Atomic uint32_t lock; /* 0 free, 1 held, 2 held and a thread waits */
     uint32_t born;         /* agent_pause_flag has been cleared for this process */
     struct wire_pool *_Atomic pool;
     struct wire_segment *directory;
@@ -173,8 +173,8 @@ extern struct agent_process *agent_process;
 /* Recording is paused for a step. Not on wiped pages: see agent_thread_open. Threads see it by
  * their common_end, too. */
 extern _Atomic uint32_t agent_pause_flag;
-/* Somebody wants to see the pushes and pops of a thread (agent_device.range), so nothing takes the
- * common case. Likewise. */
+/* The device wants to see the pushes and pops of a thread (agent_device.range), so no event takes
+ * the common case. Likewise not on wiped pages. */
 extern _Atomic uint32_t agent_watch_flag;
 
 /* Signals and cancellation off, errno kept: the thread cannot be taken out of a slow path. */
@@ -202,10 +202,10 @@ bool agent_background(void *(*run)(void *), size_t stack);
 bool agent_pool_open(void);
 /* The process ends without a pool: its marker in the folder says how many events that cost. */
 void agent_pool_never(uint64_t lost);
-/* Takes a segment for `t`; false with the reason when there is none. */
+/* Takes a segment for the thread; false with the reason when there is none. */
 bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason);
-/* Backs bytes of any file of ours that is mapped at `map`: space on the disk first, then pages. fd
- * < 0: pages alone. */
+/* Backs bytes of a file of the agent that is mapped at `map`: space on the disk first, then pages.
+ * fd < 0: pages alone. */
 bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes);
 /* Backs the arena up to `bytes`. */
 bool agent_pool_back_arena(uint64_t bytes);
@@ -242,7 +242,7 @@ static inline uint32_t agent_domain_index(nvtxDomainHandle_t domain)
     return (uint32_t)((uintptr_t)domain & (WIRE_DOMAINS - 1));
 }
 
-/* Small map for rare look-ups; what a key belongs to stands in its upper bits. Lock-free reads; an
+/* Small map for rare look-ups; the upper bits of a key say what it belongs to. Lock-free reads; an
  * entry never changes place.
  */
 enum agent_map_kind {
@@ -264,9 +264,9 @@ bool agent_map_set(enum agent_map_kind kind, uint32_t domain, uint64_t key, uint
 
 uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *attr);
 uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *attr);
-/* From the id in an event (static, dynamic or predefined) to ours; 0 = unknown. */
+/* The arena id of a schema by its id in an event (static, dynamic or predefined); 0 = unknown. */
 uint64_t agent_schema_find(uint32_t domain, uint64_t id);
-/* Bytes of a payload of unknown size; 0 = cannot be told. */
+/* Bytes of a payload of unknown size; 0 = not known. */
 size_t agent_schema_size(uint64_t id, const void *data);
 /* Arena id of the message that a payload carries (an entry flagged EVENT_MESSAGE), else of the
  * schema's name. */

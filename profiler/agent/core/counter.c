@@ -121,7 +121,7 @@ static uint64_t counter_find(uint32_t domain, uint64_t id)
     return id >= NVTX_COUNTER_ID_DYNAMIC_START ? id : agent_map_get(AGENT_MAP_COUNTER, domain, id);
 }
 
-/* The definition behind an id; NULL for one without a place in the table. */
+/* The definition of an id; NULL for one without a place in the table. */
 static const struct counter_group *counter_group(uint64_t id)
 {
     uint32_t i = (uint32_t)id;

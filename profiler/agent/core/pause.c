@@ -97,7 +97,7 @@ void agent_pause_begin(struct agent_thread *thread, bool recorded)
     struct agent_process *self = agent_process;
     if (relaxed_load(&self->pause_owner) != thread)
         return;
-    /* A pause that the file does not tell of would look like a step without events. */
+    /* A pause that is not in the file would look like a step without events. */
     if (!recorded) {
         atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
         return;

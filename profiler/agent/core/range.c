@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nesting when something was not recorded. The depth always counts what the program did; beside it
- * a bit per level says which pushes are missing from the file, so that exactly their pops are left
- * out too.
+ * Nesting of ranges when some of them are not recorded. The depth always counts what the program
+ * did. A bit for each level says which pushes are missing from the file, so that exactly their pops
+ * are left out too. All of this is the slow path: record.h has the common case.
  */
 #include "profiler/agent/core/record.h"
 
@@ -18,8 +18,8 @@ static void level_move(struct agent_level *level, uint32_t domain, uint32_t dept
     level->over = depth - shown;
 }
 
-/* Says whether the level is a common one. A signal handler may make it an odd one meanwhile: what
- * it sets is not overwritten.
+/* Says whether the level is a common one. A signal handler may run in between and make it an
+ * uncommon one: what it sets is not overwritten.
  */
 static void level_settle(struct agent_level *level, uint32_t domain)
 {
@@ -216,7 +216,7 @@ void agent_single(struct agent_thread *thread, uint32_t kind, uint32_t domain, u
         agent_lose(reason, 1);
 }
 
-/* ---- what the common case hands over ---- */
+/* ---- events that turned out not to be common ---- */
 
 static struct agent_event event_of(uint32_t name, uint64_t schema, const void *data, size_t bytes)
 {

@@ -31,7 +31,7 @@ static struct {
     void *subscriber;
     pthread_mutex_t flush;                  /* one flush at a time */
     _Atomic uint32_t launches, foreign_ids; /* counted while probing */
-    _Atomic uint32_t probing, told;         /* told: by tacho_device_profiler */
+    _Atomic uint32_t probing, announced;    /* by tacho_device_profiler */
     uint32_t silent, quiet;
     uint64_t seen_requests, seen_completions;
     int64_t alive_at; /* CLOCK_MONOTONIC ns */
@@ -63,13 +63,14 @@ static void probe(bool on)
     relaxed_store(&state.probing, on);
 }
 
-/* Does the launch carry an id that somebody pushed? Taken off and put back on its own thread. */
+/* Whether the launch carries an external id that another profiler pushed. The id is popped and
+ * pushed again on the thread of the launch. */
 static bool foreign_id(void)
 {
     const struct cupti *cupti = &agent_cuda.cupti;
     uint64_t id = 0;
     if (!cupti->ActivityPopExternalCorrelationId || !cupti->ActivityPushExternalCorrelationId)
-        return true; /* it cannot be told: never taken back by ourselves */
+        return true; /* not known: then the records are never taken back here */
     for (int kind = CUPTI_EXTERNAL_CUSTOM0; kind <= CUPTI_EXTERNAL_CUSTOM1; kind++)
         if (cupti->ActivityPopExternalCorrelationId(kind, &id) == CUPTI_OK) {
             cupti->ActivityPushExternalCorrelationId(kind, id);
@@ -144,9 +145,9 @@ static void watch_taken(void)
 {
     uint32_t launches = atomic_exchange_explicit(&state.launches, 0, memory_order_relaxed);
     uint32_t foreign = atomic_exchange_explicit(&state.foreign_ids, 0, memory_order_relaxed);
-    if (atomic_load_explicit(&state.told, memory_order_acquire))
+    if (atomic_load_explicit(&state.announced, memory_order_acquire))
         return;
-    if (called()) { /* it was ours all the time, or is again */
+    if (called()) { /* the agent had the records all the time, or has them again */
         take_back();
         return;
     }
@@ -180,7 +181,7 @@ static void watch(void)
         return;
     }
     if (!relaxed_load(&state.launches))
-        return; /* nothing to record: nobody can have taken it */
+        return; /* nothing was launched, so nothing is missing */
     gap_begin(state.alive_at);
     state.quiet = 0;
 }
@@ -190,11 +191,11 @@ void agent_cupti_foreign(bool active)
     if (!agent_cuda_live() || relaxed_load(&agent_cuda.gpu->state) != WIRE_GPU_ON)
         return;
     if (active) {
-        atomic_store_explicit(&state.told, 1, memory_order_release);
+        atomic_store_explicit(&state.announced, 1, memory_order_release);
         flush(0);
         if (!relaxed_load(&agent_cuda.taken))
             gap_begin((int64_t)agent_clock_monotonic());
-    } else if (atomic_exchange_explicit(&state.told, 0, memory_order_acq_rel)) {
+    } else if (atomic_exchange_explicit(&state.announced, 0, memory_order_acq_rel)) {
         take_back();
     }
 }

@@ -257,7 +257,7 @@ static uint32_t name_intern(const char *text)
     return agent_name_intern(WIRE_TEXT_NAME, text, strnlen(text, WIRE_GPU_NAME_MAX), true);
 }
 
-/* The arena id of a name, by its address: the text behind an address may change only when a module
+/* The arena id of a name, by its address: the text at an address may change only when a module
  * was unloaded. */
 static uint32_t name_of(uint64_t pointer)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which libcupti. First a copy that the program has mapped already: two copies in one process fight
- * for the driver's single tools slot. Then beside the CUDA libraries that are mapped (a wheel of
- * PyTorch or JAX, a toolkit), the environments of Python, the loader's own search, and the usual
- * places of a toolkit. The version of the mapped CUDA runtime, or of the driver, goes first.
+ * for the driver's single tools slot. Then the folders of the CUDA libraries that are mapped (a
+ * wheel of PyTorch or JAX, a toolkit), the environments of Python, the loader's own search, and the
+ * usual places of a toolkit. The version of the mapped CUDA runtime, or of the driver, goes first.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

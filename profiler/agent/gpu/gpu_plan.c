@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Opens a range; false: too deep to be told apart. */
+/* Opens a range; false: too deep to be followed. */
 static bool open_range(struct gpu_plan *plan, uint16_t domain, uint32_t name, bool chosen)
 {
     if (plan->deeper || plan->opened == GPU_PLAN_DEPTH) {
@@ -21,7 +21,7 @@ static bool open_range(struct gpu_plan *plan, uint16_t domain, uint32_t name, bo
 }
 
 /* Closes the innermost range of the domain: ranges of two domains may overlap. False: it has none
- * open that is told apart. */
+ * open that is followed. */
 static bool close_range(struct gpu_plan *plan, uint16_t domain, unsigned *level, uint32_t *name,
                         bool *chosen)
 {

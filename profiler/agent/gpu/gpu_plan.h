@@ -18,7 +18,7 @@
 
 #define GPU_PLAN_PIECES 256u
 #define GPU_PLAN_EVENTS (GPU_PLAN_PIECES - 1)
-#define GPU_PLAN_DEPTH  32u /* open ranges that are told apart; deeper ones are never cut at */
+#define GPU_PLAN_DEPTH  32u /* open ranges that are followed; the step is not cut at deeper ones */
 
 #pragma GCC visibility push(hidden)
 

@@ -18,10 +18,10 @@
 #define WARM_UP 3u /* steps that are let go by: memory pools, autotuning */
 #define TRIES   3u /* plans for the ranges */
 
-/* The thread of the steps goes from phase to phase; the counters' thread tells what is ready
+/* The thread of the steps goes from phase to phase; the counters' thread publishes what is ready
  * (whole, parts). */
 enum phase { IDLE, WHOLE, LOOKING, PARTS, DONE };
-enum values { NONE, READY, TOLD };
+enum values { NONE, READY, PUBLISHED };
 
 static struct {
     _Atomic uint32_t phase, whole, parts;
@@ -319,7 +319,7 @@ static void begin_parts(void)
 }
 
 /* A pass has ended (rc): begins another one with the plan as `prepare` leaves it, or, when these
- * were all, reads the values. Are they read? What fails is told. */
+ * were all, reads the values. Returns whether they are read. A failure is reported. */
 static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *),
                         double (*value)[GPU_HOST_METRICS], size_t pieces)
 {
@@ -411,7 +411,7 @@ bool gpu_range_busy(void)
 
 /* ---- the counters' thread -------------------------------------------------------------------------------------------------- */
 
-static void tell_whole(void)
+static void publish_whole(void)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
     for (size_t i = 0; i < range.host.count; i++)
@@ -423,7 +423,7 @@ static void tell_whole(void)
 }
 
 #define PATH_BYTES 256u
-#define FIELDS     7u /* metrics in a mark: what fits beside the head */
+#define FIELDS     7u /* metrics in a mark: as many as fit after the head */
 struct counted {
     uint32_t device, pieces;
     double value[FIELDS];
@@ -485,7 +485,7 @@ static uint32_t schema_of(size_t first)
     return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)length, true);
 }
 
-static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
+static void publish_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
 {
     uint32_t same = 0,
              name = agent_name_intern(WIRE_TEXT_NAME, path[first], strlen(path[first]), true);
@@ -501,7 +501,7 @@ static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t piece
     }
 }
 
-static void tell_parts(void)
+static void publish_parts(void)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
     size_t pieces = gpu_plan_pieces(&range.plan), time = 0;
@@ -516,27 +516,27 @@ static void tell_parts(void)
             first = strcmp(path[before], path[i]) != 0;
         if (!first)
             continue;
-        tell_path((const char(*)[PATH_BYTES])path, i, pieces, time);
+        publish_path((const char(*)[PATH_BYTES])path, i, pieces, time);
         relaxed_add(&counters->values, 1);
     }
     free(path);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
 }
 
-static void tell(_Atomic uint32_t *values, void (*how)(void))
+static void publish(_Atomic uint32_t *values, void (*how)(void))
 {
     if (atomic_load_explicit(values, memory_order_acquire) != READY)
         return;
     how();
-    relaxed_store(values, TOLD);
+    relaxed_store(values, PUBLISHED);
 }
 
 void gpu_range_read(void)
 {
     if (relaxed_load(&agent_pause_flag))
         return; /* recording is paused for a step: later */
-    tell(&range.whole, tell_whole);
-    tell(&range.parts, tell_parts);
+    publish(&range.whole, publish_whole);
+    publish(&range.parts, publish_parts);
 }
 
 /* A count that is under way when the process ends is given up with the process. */

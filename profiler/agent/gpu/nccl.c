@@ -103,8 +103,8 @@ static _Atomic uint32_t comm_domain, comm_schema;
 static _Atomic(int *) live_mask; /* NCCL's own word: it is read at each group */
 static _Atomic uint32_t base_mask, detail_on;
 
-/* Handles that stand for no collective: a group, an API call. NCCL gives them back as parents and
- * wants them not to be NULL. */
+/* The handle of events that are no collective: a group, an API call. NCCL gives them back as
+ * parents and wants them not to be NULL. */
 #define HANDLE_OTHER ((void *)(uintptr_t)1)
 #define HANDLE_TAG   ((uintptr_t)0x4e << 56)
 #define HANDLE_CHILD ((uintptr_t)1 << 55)
@@ -198,7 +198,7 @@ static void slot_end(struct slot *slot, uint64_t state)
     uint64_t next = ((state >> 32) + 1) << 32; /* free, of the next generation */
     if (!atomic_compare_exchange_strong_explicit(&slot->state, &state, next, memory_order_acq_rel,
                                                  memory_order_relaxed))
-        return; /* something began inside meanwhile, or another thread ended it */
+        return; /* something began inside just now, or another thread ended it */
     agent_range_end(relaxed_load(&comm_domain), range, &event);
 }
 
@@ -208,7 +208,7 @@ static struct slot *slot_take(uint32_t *index, uint64_t *generation)
     for (uint32_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &slots[(from + i) % SLOTS];
         uint64_t state = relaxed_load(&slot->state);
-        /* taken with one event inside, so that nobody ends it before its range has begun */
+        /* taken with one event inside, so that no thread ends it before its range has begun */
         if (!(state & IN_USE) &&
             atomic_compare_exchange_strong_explicit(&slot->state, &state, state | IN_USE | 1,
                                                     memory_order_acquire, memory_order_relaxed)) {
