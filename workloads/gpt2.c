@@ -14,6 +14,7 @@ static void override(int64_t *value, int64_t given)
         *value = given;
 }
 
+/* The named size with what the options override. */
 static struct lt_gpt2_config shape(const char *name, const struct options *options)
 {
     const struct lt_gpt2_config *row = lt_gpt2_configs;
@@ -35,6 +36,7 @@ struct gpt2_plan {
     const struct options *options;
 };
 
+/* Type and recomputation from the options. */
 static int mode_of(struct lt_gpt2_mode *mode, const struct options *options,
                    struct tacho_error *err)
 {
@@ -99,6 +101,7 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
     return 1;
 }
 
+/* A training run of a GPT-2; options of other models are refused. */
 static int gpt2_run(const char *name, const struct options *options,
                     const volatile sig_atomic_t *stop, struct tacho_error *err)
 {

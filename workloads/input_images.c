@@ -53,6 +53,7 @@ static int list_classes(const char *path, char ***out, struct tacho_error *err)
     return folders ? count : -1;
 }
 
+/* A folder that has a folder of images for each class. */
 static int open_folders(struct lt_source **out, const char *path, struct tacho_error *err)
 {
     char **folders = NULL;

@@ -42,6 +42,7 @@ static const char *slow_stage(struct lt_parallel_config *config, const char *tex
     return NULL;
 }
 
+/* --slow-rank RANK[:STAGE]=SECONDS; without the option no rank is slowed down. */
 static int slow_rank(struct lt_parallel_config *config, const char *text, struct tacho_error *err)
 {
     const char *rest = NULL;

@@ -98,6 +98,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
     return 0;
 }
 
+/* Backend and type by name. */
 static int make_context(struct lt_context *context, const struct options *options,
                         struct tacho_error *err)
 {
@@ -245,6 +246,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     return lt_parallel_agree(run->parallel, rc, err);
 }
 
+/* Makes model and trace. The process is measured before, so that its growth can be reported. */
 static int make_model(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
     int timers = plan->options->timers != NULL;
@@ -256,6 +258,7 @@ static int make_model(struct training *run, const struct recipe_plan *plan, stru
     return lt_parallel_agree(run->parallel, rc, err);
 }
 
+/* The run itself, with the lines of rank 0 before and after it. */
 static int train(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct lt_train_hooks hooks = {.arg = &run->config, .stop = plan->stop};

@@ -113,6 +113,8 @@ static int make_memory(struct lt_gemm_trial *trial, int i, descriptor md, int an
     return rc;
 }
 
+/* Makes the primitive and its memory. With PACKED the library chooses the layout of the weight,
+ * which is b of a forward product and c of a weight's gradient. */
 static int open_matmul(struct lt_gemm_trial *trial)
 {
     static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md,

@@ -149,6 +149,7 @@ static const struct form forms_write[] = {{"write", write_all, 8, 1},
 
 /* ---- caches ------------------------------------------------------------------------------------------------------------------ */
 
+/* The number at the start of a file of sysfs and the character after it ("48K"); -1: no number. */
 static int64_t read_number(const char *path, char *unit)
 {
     char text[64];

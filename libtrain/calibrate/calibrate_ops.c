@@ -326,6 +326,8 @@ static double time_calls(const struct subject *subject, int sets, int64_t rounds
     return (lt_seconds() - begin) / (double)(rounds * sets);
 }
 
+/* Times a row: first once to learn how many rounds fill the time that a repeat should take, then
+ * in repeats. */
 static void measure(struct lt_op_time *row, const struct subject *subject, int sets,
                     const struct lt_calibrate_options *options)
 {
@@ -339,6 +341,7 @@ static void measure(struct lt_op_time *row, const struct subject *subject, int s
     row->best = seconds[0];
 }
 
+/* Appends a row of the result for the operation; NULL: no memory. */
 static struct lt_op_time *add(struct lt_calibration *calibration, enum lt_op_id op,
                               enum lt_dtype dtype, const char *shape)
 {
@@ -369,6 +372,7 @@ static int absent(struct lt_calibration *calibration, enum lt_op_id op, enum lt_
     return 0;
 }
 
+/* Measures the operation at one shape, cold or hot, and adds its row. */
 static int add_row(struct lt_calibration *calibration, const struct subject *subject,
                    const struct making *making, int cold,
                    const struct lt_calibrate_options *options)

@@ -145,6 +145,7 @@ static void put_text(FILE *file, const char *key, const char *text)
     fputc('"', file);
 }
 
+/* A ceiling as JSON: its value, or the reason why it is absent. */
 static void put_row(FILE *file, const struct lt_ceiling *ceiling)
 {
     fprintf(file, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
@@ -162,6 +163,7 @@ static void put_row(FILE *file, const struct lt_ceiling *ceiling)
     fputc('}', file);
 }
 
+/* The time of an operation as JSON. */
 static void put_op(FILE *file, const struct lt_op_time *op_time)
 {
     fprintf(file,

@@ -64,6 +64,7 @@ static int grow(void *array, size_t used, size_t *cap, size_t each)
 
 /* ---- words --------------------------------------------------------------------------------------------------------------- */
 
+/* Doubles the hash table of words. */
 static int rehash_words(struct trainer *trainer)
 {
     size_t slots = trainer->word_slots ? 2 * trainer->word_slots : 1024;
@@ -140,6 +141,7 @@ static size_t pair_place(const struct trainer *trainer, int32_t left, int32_t ri
     return i;
 }
 
+/* Doubles the hash table of pairs. */
 static int rehash_pairs(struct trainer *trainer)
 {
     size_t slots = trainer->pair_slots ? 2 * trainer->pair_slots : 1024;
@@ -201,6 +203,8 @@ static int before(const struct trainer *trainer, const struct entry *left,
                                                : left_pair->right < right_pair->right;
 }
 
+/* Enters a pair with its present count. Pairs that occur once are never merged, so they stay
+ * outside. */
 static int heap_push(struct trainer *trainer, uint32_t pair)
 {
     struct entry entry = {.count = trainer->pairs[pair].count, .pair = pair};

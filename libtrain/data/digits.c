@@ -66,6 +66,7 @@ struct pose {
     float a, b, c, d, e, f;
 };
 
+/* Size, slant, rotation and place of one image, centred on the pixels up to a small shift. */
 static struct pose throw_pose(struct dice *dice)
 {
     float angle = between(dice, -0.22f, 0.22f), slant = between(dice, -0.25f, 0.25f),
@@ -161,6 +162,7 @@ static int put_big_endian(FILE *file, uint32_t value)
     return fwrite(bytes, 1, 4, file) == 4 ? 0 : -1;
 }
 
+/* An IDX file of images, drawn a block at a time by all threads. */
 static int put_images(FILE *file, uint64_t count, uint64_t key)
 {
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
@@ -185,6 +187,7 @@ static int put_labels(FILE *file, uint64_t count, uint64_t key)
     return failed ? -1 : 0;
 }
 
+/* Writes one of the four files. "x": an existing file is never overwritten. */
 static int put_file(const char *folder, const char *name,
                     int (*put)(FILE *file, uint64_t count, uint64_t key), uint64_t count,
                     uint64_t key, struct tacho_error *err)

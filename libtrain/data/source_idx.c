@@ -78,6 +78,7 @@ static int count_classes(struct idx *idx, struct tacho_error *err)
     return 0;
 }
 
+/* Whether the two files are images and labels, of equal number. */
 static int check_pair(const struct lt_dataset *data, const struct lt_idx *images,
                       const struct lt_idx *labels, struct tacho_error *err)
 {

@@ -20,6 +20,7 @@ struct tokens {
     struct shard shard[];
 };
 
+/* The last shard that starts at or before the sample. */
 static const struct shard *find(const struct tokens *tokens, uint64_t sample)
 {
     size_t low = 0, high = tokens->count;
@@ -42,6 +43,8 @@ static int tokens_read(const struct lt_source *source, uint64_t sample, void *ra
     return lt_dataset_read(tokens->data, at, raw, source->raw_bytes, err);
 }
 
+/* Widens the tokens to 32 bits. One beyond the model's vocabulary is an error here, because
+ * opening does not read the tokens. */
 static int tokens_decode(const struct lt_source *source, uint64_t sample, const void *raw,
                          void *item, struct tacho_error *err)
 {
@@ -73,6 +76,7 @@ static const struct lt_source_ops tokens_ops = {
     "tokens",      lt_source_fixed_bytes,    tokens_read,
     tokens_decode, lt_source_collate_tokens, tokens_close};
 
+/* Checks the header of the i-th file and adds its samples; it needs tokens for at least one. */
 static int add_shard(struct tokens *source, size_t i, struct tacho_error *err)
 {
     unsigned char head[LT_FORMAT_HEAD];

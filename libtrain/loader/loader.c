@@ -59,6 +59,8 @@ static void stage_batch(struct lt_loader *loader, uint64_t batch)
     lt_trace_end(loader->trace);
 }
 
+/* Takes each batch from the workers and copies it into locked memory. An error is passed on in
+ * the slot of its batch and ends the thread. */
 static void *pin_thread(void *arg)
 {
     struct lt_loader *loader = arg;
@@ -120,6 +122,7 @@ static int slots(const struct lt_loader_options *options)
     return options->prefetch > 1 ? options->prefetch + 1 : 2;
 }
 
+/* Rings and workers, without starting anything. */
 static int allocate(struct lt_loader *loader, const struct lt_part *part)
 {
     const struct lt_loader_options *options = &loader->config.options;

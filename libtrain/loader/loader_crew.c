@@ -135,6 +135,7 @@ void lt_crew_make(struct lt_crew *crew, uint64_t batch)
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
+/* One worker: makes the batches that it claims until the ring stops. */
 static void *worker(void *arg)
 {
     const struct bench *bench = arg;
@@ -247,6 +248,8 @@ int lt_crew_check(void *arg, struct tacho_error *err)
     return describe_death(crew, err);
 }
 
+/* Waits for a worker process that has been asked to stop, kills it if it does not, and takes over
+ * its times if it ended well. */
 static void end_process(struct bench *bench)
 {
     int status = 0;

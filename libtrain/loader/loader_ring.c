@@ -106,6 +106,7 @@ static size_t padded(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
+/* A lock that processes share and that survives the death of its holder. */
 static int lock_init(pthread_mutex_t *mutex)
 {
     pthread_mutexattr_t attributes;

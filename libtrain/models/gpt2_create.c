@@ -25,6 +25,7 @@ const struct lt_gpt2_config lt_gpt2_configs[] = {
     {0},
 };
 
+/* Refuses shapes that cannot be computed, before memory is asked for. */
 static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
@@ -53,6 +54,7 @@ static void fill(float *values, int64_t count, float deviation, float constant, 
         values[i] = constant;
 }
 
+/* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct gpt2 *model, uint64_t seed)
 {
     int64_t l = model->config.layers, c = model->config.channels, v = model->config.vocab,
@@ -142,6 +144,7 @@ static int allocate(struct gpt2 *model)
     return rc ? rc : lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
 }
 
+/* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
     const struct lt_gpt2_config *config = &model->config;

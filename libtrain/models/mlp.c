@@ -159,6 +159,7 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
     }
 }
 
+/* Images whose largest logit is that of their label. */
 static int64_t mlp_correct(const struct lt_model *model, const struct lt_batch *batch)
 {
     const struct mlp *mlp = (const struct mlp *)model;
@@ -231,6 +232,7 @@ static int activation_arena(struct mlp *model)
                            sizeof table / sizeof *table);
 }
 
+/* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct mlp *model)
 {
     const struct lt_mlp_config *config = &model->config;

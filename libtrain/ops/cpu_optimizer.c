@@ -66,6 +66,8 @@ static int64_t split_of(int64_t first, int64_t end, int64_t decayed)
     return decayed < first ? first : lt_min64(decayed, end);
 }
 
+/* m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2, each as one fused step; then p =
+ * p (1 - lr decay) - lr m^ / (sqrt(v^) + eps), with the corrected moments m^ and v^. */
 static void adamw_range(const struct lt_adamw *adamw, int64_t from, int64_t to, float weight_decay)
 {
     float *restrict param = adamw->param, *restrict ms = adamw->m, *restrict vs = adamw->v;
@@ -96,6 +98,7 @@ void lt_cpu_adamw(const union lt_args *args)
     }
 }
 
+/* u = momentum u + g; p = p (1 - lr decay) - lr u. */
 static void momentum_range(const struct lt_momentum *momentum_args, int64_t from, int64_t to,
                            float weight_decay)
 {

@@ -201,6 +201,7 @@ out:
     return rc;
 }
 
+/* Makes the plan of a product, or one without a primitive where the library has none. */
 static void make_plan(struct plan *plan)
 {
     description operands[OPERANDS];
@@ -263,6 +264,7 @@ static int put(struct plan *plan, int operand, const void *address)
            dnnl_success;
 }
 
+/* Runs the product by the plan of its shape, with the addresses of this call. */
 static int run_primitive(const struct lt_product *product)
 {
     struct table *table = own_table();

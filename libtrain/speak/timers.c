@@ -259,6 +259,7 @@ static void write_step(FILE *file, const struct lt_timers_step *step, const char
             step->matrix_flops, step->bytes_read, step->bytes_written);
 }
 
+/* A thread as JSON: its totals, and those of each name that it used. */
 static void write_lane(FILE *file, const struct lt_timers *timers, const struct lane *lane)
 {
     const char *separator = "\n";

@@ -323,6 +323,7 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count)
         post(p, 1 + p->buckets.closed);
 }
 
+/* At the end of a step: waits for the progress thread, or does the jobs now. */
 static void wait_for_jobs(struct lt_parallel *parallel)
 {
     lt_trace_begin(parallel->trace, LT_RANGE_COMM_WAIT, 0, 0);

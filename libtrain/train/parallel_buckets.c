@@ -36,6 +36,7 @@ void lt_buckets_reset(struct lt_buckets *buckets)
     buckets->closed = buckets->added = 0;
 }
 
+/* Adds a stretch to the bucket, joined with the last one where they are neighbours. */
 static int append(struct lt_bucket *bucket, size_t first, size_t count)
 {
     struct lt_stretch *last = bucket->stretches ? &bucket->stretch[bucket->stretches - 1] : NULL;

@@ -77,6 +77,7 @@ static const struct {
 #undef FIELD
 #define FIELDS (sizeof fields / sizeof *fields)
 
+/* Registers the domain and four schemas: with and without the shape, with and without the bytes. */
 static void open_domain(void)
 {
     const char *override = getenv("NVIDIA_TF32_OVERRIDE");

@@ -32,6 +32,7 @@ static void in_child(void)
     agent_thread_in_child();
 }
 
+/* Maps the state that a child must not inherit, and installs the fork handlers. */
 static bool process_page_map(void)
 {
     void *page = mmap(NULL, sizeof *agent_process, PROT_READ | PROT_WRITE,
@@ -126,6 +127,7 @@ static bool attach_extension(const nvtxExtModuleInfo_t *module, const struct age
     return true;
 }
 
+/* Both versions of NVTX's core: returns 1, or 0 to leave NVTX off. */
 static int attach(NvtxGetExportTableFunc_t get)
 {
     const NvtxExportTableCallbacks *tables = get ? get(NVTX_ETID_CALLBACKS) : NULL;

@@ -22,6 +22,7 @@ struct counter_group {
 static struct counter_group group[GROUPS];
 static uint32_t groups;
 
+/* The arena's entry of a counter: name, domain and schema, separated by tabs. */
 static uint32_t counter_text(uint32_t domain, const char *name, const char *field, uint64_t schema)
 {
     char text[384];
@@ -128,6 +129,7 @@ static const struct counter_group *counter_group(uint64_t id)
     return id & AGENT_ID_GROUP && i < GROUPS ? &group[i] : NULL;
 }
 
+/* A record from outside of the callbacks of ranges, with the thread entered and left. */
 static void single_put(uint32_t kind, uint32_t domain, uint64_t time,
                        const struct agent_event *event)
 {
@@ -238,6 +240,7 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
     return WIRE_VALUE_F64;
 }
 
+/* One record for each field that the sample is long enough to hold. */
 static void group_put(const struct counter_group *known, uint32_t domain, const char *values,
                       size_t bytes, uint64_t time)
 {

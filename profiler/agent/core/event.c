@@ -4,6 +4,8 @@
  */
 #include "profiler/agent/core/record.h"
 
+/* The name of an event that was not registered: looked up by its text. Not while paused: nothing
+ * is recorded then. */
 static uint32_t message_slow(const nvtxEventAttributes_t *attributes)
 {
     if (agent_paused())

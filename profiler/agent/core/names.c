@@ -31,6 +31,8 @@ static uint32_t map_used;
 
 /* ---- arena ---- */
 
+/* A hash over words of eight bytes with one multiplication each; texts of the same bytes but
+ * another type differ. */
 static uint64_t hash_text(uint32_t type, const char *text, size_t bytes)
 {
     const uint64_t factor = 0x9e3779b97f4a7c15u;
@@ -106,6 +108,8 @@ static uint32_t arena_add(uint32_t type, const char *text, size_t bytes, bool ke
     return (uint32_t)(used / 8);
 }
 
+/* Enters a text that the look-up did not find. Another thread may have entered it in between, so
+ * the table is asked again under the lock. */
 static uint32_t intern_new(uint64_t hash, uint32_t type, const char *text, size_t bytes, bool keep)
 {
     uint32_t slot = 0, id = 0;

@@ -254,6 +254,8 @@ static void NVTX_API cb_mark(const nvtxEventAttributes_t *attributes)
         name_thread(tid, intern(name, true)); \
     }
 
+/* A thread that names itself appends a record; the name of another one is kept until that one
+ * records. */
 static void name_thread(uint32_t tid, uint32_t name)
 {
     struct agent_event event = {.name = name};

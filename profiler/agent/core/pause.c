@@ -55,6 +55,8 @@ void agent_thread_flush_all(void)
 
 /* ---- deciding, beginning and ending ---- */
 
+/* xorshift64*, seeded by the clock and the pid: which steps pause must not follow a pattern of
+ * the program. */
 static uint64_t pause_random(struct agent_process *self)
 {
     uint64_t bits = self->random;

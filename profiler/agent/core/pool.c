@@ -91,6 +91,8 @@ bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
     return errno == EINVAL && fd >= 0;
 }
 
+/* The pool's file, by its name. -1 where the name no longer leads to it (a chroot, a removed
+ * folder). */
 static int pool_reopen(const struct wire_pool *pool)
 {
     char path[4096];
@@ -130,6 +132,7 @@ bool agent_pool_back_arena(uint64_t bytes)
     return true;
 }
 
+/* The first of these variables that is set: launchers have different names for one thing. */
 static void first_env(char *text, size_t size, const char *const *names)
 {
     for (; *names; names++) {
@@ -238,6 +241,8 @@ static uint32_t pool_cap(uint64_t segments_offset)
     return (uint32_t)cap;
 }
 
+/* Gives the complete file its name, without replacing one that is there. Old filesystems have no
+ * such rename; a hard link does the same. */
 static bool pool_publish(uint32_t pid, uint32_t number)
 {
     char from[4096], to[4096];
@@ -271,57 +276,79 @@ static int pool_create_file(uint32_t pid, uint32_t *number)
     return -1;
 }
 
+/* Where the parts of a pool's file begin, and how many segments it may have. */
+struct pool_layout {
+    uint64_t arena, segments, bytes;
+    uint32_t cap, first; /* segments: at most; backed when the pool is made */
+};
+
+static struct pool_layout pool_layout(void)
+{
+    uint64_t directory = (uint64_t)agent_setup.segment_cap * sizeof(struct wire_segment);
+    struct pool_layout layout = {.arena = page_up(WIRE_HEADER_BYTES + directory)};
+    layout.segments = layout.arena + WIRE_ARENA_BYTES;
+    layout.cap = pool_cap(layout.segments);
+    layout.first = layout.cap < POOL_FIRST ? layout.cap : POOL_FIRST;
+    layout.bytes = layout.segments + (uint64_t)layout.cap * WIRE_SEGMENT_BYTES;
+    return layout;
+}
+
+/* Fills the head of a new pool. The magic number comes last: a reader that sees it sees the rest.
+ */
+static bool pool_fill(struct wire_pool *pool, const struct pool_layout *layout, int fd)
+{
+    pool->segment_bytes = WIRE_SEGMENT_BYTES;
+    pool->segment_cap = layout->cap;
+    pool->directory_offset = WIRE_HEADER_BYTES;
+    pool->arena_offset = layout->arena;
+    pool->arena_cap = WIRE_ARENA_BYTES;
+    pool->segments_offset = layout->segments;
+    pool->file_bytes = layout->bytes;
+    pool->created = agent_now();
+    relaxed_store(&pool->segments_backed, layout->first);
+    if (!pool_inherit(pool, fd))
+        return false;
+    pool_identify(pool);
+    __atomic_store_n(&pool->magic, WIRE_MAGIC, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Makes the pool of the process. The file has another name until it is complete, so the collector
+ * never sees half of one. False, with nothing left behind: no space, or no permission. */
 static bool pool_build(void)
 {
     struct agent_process *self = agent_process;
     char path[4096];
     uint32_t pid = (uint32_t)getpid(), number = 0;
-    uint64_t directory = (uint64_t)agent_setup.segment_cap * sizeof(struct wire_segment);
-    uint64_t arena = page_up(WIRE_HEADER_BYTES + directory), segments = arena + WIRE_ARENA_BYTES;
-    uint32_t cap = pool_cap(segments);
-    uint64_t bytes = segments + (uint64_t)cap * WIRE_SEGMENT_BYTES;
-    uint32_t first = cap < POOL_FIRST ? cap : POOL_FIRST;
-    if (!cap)
+    struct pool_layout layout = pool_layout();
+    if (!layout.cap)
         return false;
     int fd = pool_create_file(pid, &number);
     if (fd < 0)
         return false;
-    if (ftruncate(fd, (off_t)bytes))
+    if (ftruncate(fd, (off_t)layout.bytes))
         goto fail_file;
-    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    char *map = mmap(NULL, layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         goto fail_file;
-    if (!agent_pool_back(fd, map, 0, arena + WIRE_ARENA_GROW) ||
-        !agent_pool_back(fd, map, segments, (uint64_t)first * WIRE_SEGMENT_BYTES))
+    if (!agent_pool_back(fd, map, 0, layout.arena + WIRE_ARENA_GROW) ||
+        !agent_pool_back(fd, map, layout.segments, (uint64_t)layout.first * WIRE_SEGMENT_BYTES))
         goto fail_map;
     self->pid = pid;
     self->number = number;
     struct wire_pool *pool = (struct wire_pool *)(void *)map;
-    pool->segment_bytes = WIRE_SEGMENT_BYTES;
-    pool->segment_cap = cap;
-    pool->directory_offset = WIRE_HEADER_BYTES;
-    pool->arena_offset = arena;
-    pool->arena_cap = WIRE_ARENA_BYTES;
-    pool->segments_offset = segments;
-    pool->file_bytes = bytes;
-    pool->created = agent_now();
-    relaxed_store(&pool->segments_backed, first);
-    if (!pool_inherit(pool, fd))
-        goto fail_map;
-    pool_identify(pool);
-    __atomic_store_n(&pool->magic, WIRE_MAGIC, __ATOMIC_RELEASE);
-    if (!pool_publish(pid, number))
+    if (!pool_fill(pool, &layout, fd) || !pool_publish(pid, number))
         goto fail_map;
     close(fd);
     self->directory = (struct wire_segment *)(void *)(map + WIRE_HEADER_BYTES);
-    self->segments = map + segments;
+    self->segments = map + layout.segments;
     self->epoch = ++inherited_epoch;
     inherited = pool;
-    atomic_store_explicit(&self->arena, map + arena, memory_order_release);
+    atomic_store_explicit(&self->arena, map + layout.arena, memory_order_release);
     atomic_store(&self->pool, pool);
     return true;
 fail_map:
-    munmap(map, bytes);
+    munmap(map, layout.bytes);
 fail_file:
     pool_path(path, sizeof path, WIRE_NEW, pid, number);
     unlink(path);
@@ -403,6 +430,8 @@ static uint32_t segment_find(struct wire_pool *pool, uint32_t from, uint32_t to)
     return pool->segment_cap;
 }
 
+/* A free segment: one that is backed already, else one of a group that is backed now. segment_cap
+ * when there is none, with the reason. */
 static uint32_t segment_reserve(struct wire_pool *pool, enum wire_loss_reason *reason)
 {
     uint32_t backed = relaxed_load(&pool->segments_backed);

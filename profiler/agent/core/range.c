@@ -30,6 +30,7 @@ static void level_settle(struct agent_level *level, uint32_t domain)
         level->common = 0;
 }
 
+/* Remembers that the push at this depth is missing from the file. */
 static void level_drop(struct agent_level *level, uint32_t depth, enum wire_loss_reason reason)
 {
     if (level->deep)

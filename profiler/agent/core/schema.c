@@ -252,6 +252,8 @@ static void put_entry(struct schema_text *out, const nvtxPayloadSchemaEntry_t *e
     out->offset = start + known->size * count;
 }
 
+/* Enters the text of the schema in the arena and returns its id: the program's own if it chose
+ * one. */
 static uint64_t schema_publish(struct schema_text *body, uint64_t static_id, const char *name)
 {
     uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, body->text, body->used, true);

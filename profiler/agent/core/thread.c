@@ -108,6 +108,8 @@ static void thread_retire(struct agent_thread *thread)
     agent_quiet_end(&quiet);
 }
 
+/* The destructor of the thread's key. Destructors of other libraries may still record, so the
+ * structure is given up in a later round. */
 static void thread_exit(void *arg)
 {
     struct agent_thread *thread = arg;

@@ -106,6 +106,8 @@ void tacho_device_profiler(int active)
     agent_cupti_foreign(active != 0);
 }
 
+/* NVTX or NCCL have called the agent for the first time in an object. If CUDA is up, recording
+ * starts. */
 static void device_look(void)
 {
     if (!agent_process || relaxed_load(&agent_process->cuda_once) || asked_off())
@@ -122,6 +124,8 @@ static void device_look(void)
     errno = saved;
 }
 
+/* A tacho.step begins: the collector learns its index, a count or a capture window may open or
+ * close. */
 static void device_step(uint64_t index, bool paused)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;

@@ -50,6 +50,8 @@ static const struct {
 #undef RUNTIME
 };
 
+/* Counts launches by callback from now on, or no longer. Callbacks cost time in every launch, so
+ * they are on only while it is unclear who has the records. */
 static void probe(bool on)
 {
     if (!agent_cuda.cupti.EnableCallback || !state.subscriber ||
@@ -79,6 +81,8 @@ static bool foreign_id(void)
     return false;
 }
 
+/* CUPTI's callback: an unloaded module makes the names of kernels unsafe to reuse; launches are
+ * counted while probing. */
 static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
 {
     (void)user;
@@ -202,6 +206,8 @@ void agent_cupti_foreign(bool active)
 
 /* ---- the flush thread ---- */
 
+/* The flush thread: every tick the control file and the free buffers, every tenth a flush, a
+ * reading of the clocks, and a look at who has the records. */
 static void *flush_main(void *arg)
 {
     (void)arg;
@@ -235,6 +241,8 @@ static bool refuse(enum wire_gpu_stage stage, int error)
     return false;
 }
 
+/* One subscriber a process is allowed. The newer call names the one that is there already, for
+ * the message. */
 static int subscribe(void)
 {
     struct cupti *cupti = &agent_cuda.cupti;
@@ -257,6 +265,7 @@ static uint64_t timestamp(void)
     return agent_clock_monotonic();
 }
 
+/* Settings that CUPTI wants before the first kind is enabled. All are optional. */
 static void configure(void)
 {
     struct cupti *cupti = &agent_cuda.cupti;

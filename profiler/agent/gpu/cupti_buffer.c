@@ -40,6 +40,8 @@ static uint64_t page_up(uint64_t bytes)
 
 /* ---- the file ---- */
 
+/* How many buffers the file may have: by default, by $TACHO_GPU_MIB, and by the limit of file
+ * sizes. */
 static uint32_t buffer_cap(uint64_t offset)
 {
     const char *mib = getenv(WIRE_ENV_GPU_MIB);
@@ -161,6 +163,7 @@ void agent_buffer_grow(void)
 
 /* ---- lending ---- */
 
+/* Memory for CUPTI when no buffer is free: what it writes there is only counted. */
 static uint8_t *scratch_take(void)
 {
     for (unsigned i = 0; i < SCRATCHES; i++) {
@@ -173,6 +176,8 @@ static uint8_t *scratch_take(void)
     return buffer == MAP_FAILED ? NULL : buffer;
 }
 
+/* Keeps the memory for the next time, zeroed as CUPTI expects it; beyond SCRATCHES it is
+ * unmapped. */
 static void scratch_give(uint8_t *buffer)
 {
     memset(buffer, 0, SCRATCH_BYTES);

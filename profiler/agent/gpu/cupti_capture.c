@@ -38,6 +38,7 @@ bool agent_cupti_option(const char *word)
 
 /* ---- the control file ---- */
 
+/* Maps the control file, if the recording has one; without it everything is recorded. */
 static void control_map(void)
 {
     char path[4096];
@@ -59,6 +60,8 @@ static void control_map(void)
         munmap(map, sizeof(struct wire_control));
 }
 
+/* Reads the control file as one consistent whole: the collector makes the sequence odd while it
+ * writes. */
 static bool control_read(struct wire_control *copy)
 {
     const struct wire_control *control = agent_cuda.control;
@@ -112,6 +115,8 @@ static void choose_kinds(void)
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
 }
 
+/* Of the API calls only those are recorded that launch or move something: calls that programs
+ * make by the thousand would fill the buffers. */
 static void apply_apis(uint8_t enable)
 {
     static const uint32_t muted[] = {

@@ -26,6 +26,7 @@ struct search {
     int major[MAJORS]; /* in the order to try */
 };
 
+/* Adds a folder to the list, once. */
 static void add_folder(struct search *search, const char *format, const char *path_start,
                        size_t bytes)
 {
@@ -47,6 +48,7 @@ static void add_site(struct search *search, const char *site, size_t bytes)
     add_folder(search, "%.*s/nvidia/cuda_cupti_cu12/lib", site, bytes);
 }
 
+/* The package folders of a Python environment, of whatever version. */
 static void add_sites_of(struct search *search, const char *prefix)
 {
     char pattern[FOLDER_MAX];
@@ -120,6 +122,7 @@ static void look_at_maps(struct search *search)
     close(fd);
 }
 
+/* The major versions in the order to try: that of the mapped runtime or of the driver first. */
 static void order_majors(struct search *search, int driver_version)
 {
     int first = search->major[0] ? search->major[0] : driver_version / 1000;

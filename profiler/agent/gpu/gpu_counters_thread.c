@@ -39,6 +39,8 @@ static void look_for_devices(bool *seen)
     }
 }
 
+/* Ten times a second until the process ends: new devices, samples, and the values of counted
+ * steps. */
 static void *counters_main(void *arg)
 {
     bool seen[GPU_DEVICES] = {false};

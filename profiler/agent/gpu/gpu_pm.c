@@ -22,6 +22,7 @@ struct sampler {
 };
 static struct sampler sampler[GPU_DEVICES];
 
+/* Stops sampling the device for good and reports where it failed. */
 static bool fail(struct sampler *state, enum wire_counters_stage stage, int error)
 {
     struct profiler_pm_sampler disable = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
@@ -35,6 +36,7 @@ static bool fail(struct sampler *state, enum wire_counters_stage stage, int erro
     return false;
 }
 
+/* Whether this CUPTI has all functions that sampling needs. */
 static bool complete(void)
 {
     const struct profiler_functions *functions = &gpu_functions;
@@ -72,6 +74,8 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
     return rc;
 }
 
+/* Sampling by time where the chip can do it, else by cycles of its clock; keeping the latest
+ * samples where it can, else the oldest. */
 static int configure(struct sampler *state)
 {
     struct profiler_pm_config config = {.size = PROFILER_SIZE(profiler_pm_config, append),
@@ -105,6 +109,7 @@ static int reset(struct sampler *state)
     return gpu_functions.PmSamplingCounterDataImageInitialize(&image);
 }
 
+/* The memory that CUPTI decodes samples into, of the size that these metrics need. */
 static int make_image(struct sampler *state)
 {
     const char *names[GPU_HOST_METRICS];
@@ -152,6 +157,7 @@ bool gpu_pm_look(int device)
     return true;
 }
 
+/* One sample: a value of each metric, at the time of its end. */
 static int read_sample(struct sampler *state, size_t index)
 {
     struct profiler_pm_sample sample = {.size = PROFILER_SIZE(profiler_pm_sample, end),
@@ -170,6 +176,8 @@ static int read_sample(struct sampler *state, size_t index)
     return 0;
 }
 
+/* Decodes what the device has sampled since the last time and empties the image. An overflow
+ * means that samples were lost in the hardware buffer. */
 static void read_device(struct sampler *state)
 {
     struct profiler_pm_decode decode = {.size = PROFILER_SIZE(profiler_pm_decode, overflow),

@@ -49,6 +49,7 @@ static void watch(bool on)
         agent_thread_stop_common();
 }
 
+/* Gives the device back: other records and other programs can use it again. */
 static void release(void)
 {
     struct profiler_range_object object = {.size = PROFILER_SIZE(profiler_range_object, profiler),
@@ -75,6 +76,7 @@ static void fail(enum wire_counters_stage stage, int error)
     end_all();
 }
 
+/* Whether this CUPTI and driver have all functions that counting needs. */
 static bool complete(void)
 {
     const struct profiler_functions *functions = &gpu_functions;
@@ -120,6 +122,7 @@ static int open_host(void *context, enum wire_counters_stage *stage)
 
 /* ---- a session: passes over a step in so many pieces ----------------------------------------------------------------------- */
 
+/* The memory for the values of so many pieces. */
 static int make_image(size_t pieces)
 {
     const char *names[GPU_HOST_METRICS];
@@ -143,6 +146,8 @@ static int make_image(size_t pieces)
     return range.data ? gpu_functions.RangeProfilerCounterDataImageInitialize(&image) : -1;
 }
 
+/* User ranges and user replay: the passes are steps of the program, nothing is run again by
+ * CUPTI. */
 static int configure(size_t pieces)
 {
     struct profiler_range_config config = {.size = PROFILER_SIZE(profiler_range_config, level),
@@ -187,6 +192,7 @@ static int start_pass(void)
     return rc ? rc : push(0);
 }
 
+/* Ends a pass after all of its work is done on the device. *all: these were all passes. */
 static int end_pass(bool *all)
 {
     struct profiler_range_stop stop = {.size = PROFILER_SIZE(profiler_range_stop, all_passes),
@@ -200,6 +206,7 @@ static int end_pass(bool *all)
     return rc;
 }
 
+/* Takes the device, makes the image, and begins the first pass. *stage says how far it came. */
 static int open_session(void *context, size_t pieces, enum wire_counters_stage *stage)
 {
     struct profiler_range_enable enable = {.size = PROFILER_SIZE(profiler_range_enable, profiler),
@@ -336,6 +343,7 @@ static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *),
     return !rc && all;
 }
 
+/* A step that was counted as a whole is over. */
 static void go_on_whole(void)
 {
     bool all = false;
@@ -347,6 +355,7 @@ static void go_on_whole(void)
     begin_parts();
 }
 
+/* A step that was counted by its ranges is over. */
 static void go_on_parts(void)
 {
     bool all = false, kept = gpu_plan_kept(&range.plan);
@@ -411,6 +420,7 @@ bool gpu_range_busy(void)
 
 /* ---- the counters' thread -------------------------------------------------------------------------------------------------- */
 
+/* The values of the whole step, as counters at the time where it began. */
 static void publish_whole(void)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
@@ -485,6 +495,7 @@ static uint32_t schema_of(size_t first)
     return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)length, true);
 }
 
+/* Marks with the values of all pieces that have one path, seven metrics in each. */
 static void publish_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
 {
     uint32_t same = 0,
@@ -501,6 +512,7 @@ static void publish_path(const char (*path)[PATH_BYTES], size_t first, size_t pi
     }
 }
 
+/* One group of marks for each different path among the pieces. */
 static void publish_parts(void)
 {
     struct wire_gpu_counters *counters = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];

@@ -136,6 +136,7 @@ static uint64_t field64(const void *event, size_t offset)
     return value;
 }
 
+/* A field that is a text, or a number of one of NCCL's enums. */
 static const char *field_text(const void *event, size_t offset, bool as_text,
                               const char *const *table, size_t entries)
 {
@@ -147,6 +148,7 @@ static const char *field_text(const void *event, size_t offset, bool as_text,
     return text ? text : "";
 }
 
+/* Bytes of an element, by the digits in the name of its type; 0: unknown. */
 static uint32_t type_bytes(const char *type)
 {
     size_t length = strnlen(type, 32);
@@ -163,6 +165,8 @@ static uint32_t type_bytes(const char *type)
     return length && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
 }
 
+/* The bytes of the operation as nccl-tests counts them: where `count` is one rank's share, times
+ * the ranks. */
 static void describe(struct comm_payload *payload, const struct comm *comm, const char *func,
                      uint64_t count, const char *type)
 {
@@ -191,6 +195,7 @@ static uint32_t name_of(const char *func)
 
 /* ---- events ---- */
 
+/* The collective is over: ends its range and frees the slot for the next generation. */
 static void slot_end(struct slot *slot, uint64_t state)
 {
     struct agent_event event = {0};
@@ -202,6 +207,8 @@ static void slot_end(struct slot *slot, uint64_t state)
     agent_range_end(relaxed_load(&comm_domain), range, &event);
 }
 
+/* A free slot, searched from where the last one was found. NULL, counted as lost, when all are in
+ * use. */
 static struct slot *slot_take(uint32_t *index, uint64_t *generation)
 {
     uint32_t from = relaxed_add(&next_slot, 1);
@@ -312,6 +319,7 @@ static int start_event(uint32_t version, const void *context, void **handle, con
     return 0;
 }
 
+/* NCCL's stop of a collective, or of an event inside one. The range ends with the last of them. */
 static int stop_event(void *handle)
 {
     uint64_t state;
