@@ -68,8 +68,6 @@ struct lt_calibration {
     struct lt_ceiling *row;
     struct lt_op_time *op;
     size_t rows, ops;
-    int threads;
-    char libraries[160]; /* "oneDNN 2.6.3, Open MPI 4.1.4" */
 };
 
 struct lt_calibrate_options {

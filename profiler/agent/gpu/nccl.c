@@ -82,8 +82,7 @@ _Static_assert(sizeof(struct comm_payload) == 32, "size in schema_text");
 
 struct comm {
     uint64_t id;
-    uint32_t ranks, rank;
-    uint32_t version;
+    uint32_t ranks;
 };
 
 struct slot {
@@ -384,7 +383,7 @@ static bool prepare(void)
 
 /* A communicator comes to be. Its record is never freed: threads of NCCL may use it after the
  * end. */
-static int init(uint32_t version, void **context, int *mask, uint64_t id, int ranks, int rank)
+static int init(uint32_t version, void **context, int *mask, uint64_t id, int ranks)
 {
     static struct comm others; /* beyond the table: collectives without communicator */
     *context = NULL;
@@ -396,10 +395,7 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     uint32_t index = relaxed_add(&comm_count, 1);
     struct comm *comm = index < COMMS ? &comms[index] : &others;
     if (index < COMMS)
-        *comm = (struct comm){.id = id,
-                              .ranks = ranks > 0 ? (uint32_t)ranks : 0,
-                              .rank = (uint32_t)rank,
-                              .version = version};
+        *comm = (struct comm){.id = id, .ranks = ranks > 0 ? (uint32_t)ranks : 0};
     *context = comm;
     relaxed_store(&base_mask, layouts[version].mask);
     atomic_store_explicit(&live_mask, mask, memory_order_release);
@@ -407,23 +403,14 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     return 0;
 }
 
-static int init_first(uint32_t version, void **context, int *mask)
-{
-    return init(version, context, mask, 0, 0, 0);
-}
-
 static int init_fourth(void **context, int *mask, const char *name, uint64_t id, int nodes,
                        int ranks, int rank, void *log)
 {
     (void)name;
     (void)nodes;
+    (void)rank;
     (void)log;
-    return init(4, context, mask, id, ranks, rank);
-}
-
-static int init_later(uint32_t version, void **context, uint64_t id, int *mask, int ranks, int rank)
-{
-    return init(version, context, mask, id, ranks, rank);
+    return init(4, context, mask, id, ranks);
 }
 
 #define STARTS(v) \
@@ -434,7 +421,7 @@ static int init_later(uint32_t version, void **context, uint64_t id, int *mask, 
 #define INIT_FIRST(v) \
     static int init_##v(void **context, int *mask) \
     { \
-        return init_first(v, context, mask); \
+        return init(v, context, mask, 0, 0); \
     }
 #define INIT_LATER(v) \
     static int init_##v(void **context, uint64_t id, int *mask, const char *name, int nodes, \
@@ -442,8 +429,9 @@ static int init_later(uint32_t version, void **context, uint64_t id, int *mask, 
     { \
         (void)name; \
         (void)nodes; \
+        (void)rank; \
         (void)log; \
-        return init_later(v, context, id, mask, ranks, rank); \
+        return init(v, context, mask, id, ranks); \
     }
 STARTS(1)
 STARTS(2)
