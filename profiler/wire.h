@@ -45,34 +45,37 @@
 #define WIRE_GROW          8u    /* segments backed at a time */
 #define WIRE_ARENA_BYTES   (8u << 20)
 #define WIRE_ARENA_GROW    (64u << 10)
-#define WIRE_DOMAINS \
-    256u /* index 0 is the default domain, 255 "(other domains)" once the table is full */
+/* Index 0 is the default domain, 255 "(other domains)" once the table is full. */
+#define WIRE_DOMAINS     256u
 #define WIRE_STRING_MAX  1024u /* longer names are cut here and counted */
 #define WIRE_PAYLOAD_MAX 64u   /* longer payloads are cut here and counted */
-#define WIRE_PREFIX \
-    "pool." /* a pool under construction is "new.PID.N" and renamed when complete \
-             */
-#define WIRE_NEW "new."
-#define WIRE_NONE \
-    "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and \
-               what it lost */
+/* A pool under construction is "new.PID.N" and renamed when complete. */
+#define WIRE_PREFIX "pool."
+#define WIRE_NEW    "new."
+/* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and what it lost.
+ */
+#define WIRE_NONE "none."
 
 /* Environment the collector sets for the target. */
-#define WIRE_ENV_SEGMENTS \
-    "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
-#define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB" /* cap of segments a process, MiB */
-#define WIRE_ENV_PAUSE \
-    "TACHO_PAUSE" /* probability that a tacho.step is run with recording paused, "0" = never */
-#define WIRE_ENV_CLOCK "TACHO_CLOCK" /* "monotonic" forces clock_gettime (tests) */
-#define WIRE_ENV_GPU \
-    "TACHO_GPU" /* "off": no device work is recorded; "whole-graphs", "memory", "pm", "range": see \
-                   agent/cupti.c */
-#define WIRE_ENV_GPU_KINDS \
-    "TACHO_GPU_KINDS" /* CUPTI activity kinds instead of the default ones: "10,5" */
-#define WIRE_ENV_GPU_MIB "TACHO_GPU_MIB" /* cap of device buffers a process, MiB */
-#define WIRE_ENV_CUPTI   "TACHO_CUPTI"   /* path of the libcupti to use */
-#define WIRE_ENV_CHAIN \
-    "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
+/* Absolute folder for pools; unset = the agent stays off. */
+#define WIRE_ENV_SEGMENTS "TACHO_SEGMENTS"
+/* Cap of segments a process, MiB. */
+#define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB"
+/* Probability that a tacho.step is run with recording paused, "0" = never. */
+#define WIRE_ENV_PAUSE "TACHO_PAUSE"
+/* "monotonic" forces clock_gettime (tests). */
+#define WIRE_ENV_CLOCK "TACHO_CLOCK"
+/* "off": no device work is recorded; "whole-graphs", "memory": agent/gpu/cupti_capture.c; "pm",
+ * "range": agent/gpu/gpu_counters.h. */
+#define WIRE_ENV_GPU "TACHO_GPU"
+/* CUPTI activity kinds instead of the default ones: "10,5". */
+#define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"
+/* Cap of device buffers a process, MiB. */
+#define WIRE_ENV_GPU_MIB "TACHO_GPU_MIB"
+/* Path of the libcupti to use. */
+#define WIRE_ENV_CUPTI "TACHO_CUPTI"
+/* What CUDA_INJECTION64_PATH was before: loaded after the agent. */
+#define WIRE_ENV_CHAIN "TACHO_CHAIN_CUDA"
 
 enum wire_clock { WIRE_CLOCK_TSC = 1, WIRE_CLOCK_MONOTONIC = 2 };
 enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 };

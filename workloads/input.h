@@ -9,8 +9,8 @@
 #include "workloads/options.h"
 
 struct input {
-    struct lt_source *source,
-        *held_source; /* held_source: NULL when the held-out part is of the source */
+    struct lt_source *source;
+    struct lt_source *held_source; /* NULL when the held-out part is of the source */
     struct lt_part train, held_out;
     int has_held_out; /* there are evaluations */
 };

@@ -200,8 +200,8 @@ const char *lt_dataset_empty_file(const struct lt_dataset *data)
 
 static pthread_once_t bus_once = PTHREAD_ONCE_INIT;
 static struct sigaction bus_before;
-static _Thread_local sigjmp_buf
-    *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
+/* Where the copy under way gives up; NULL outside of a copy. */
+static _Thread_local sigjmp_buf *volatile bus_guard;
 
 /* A fault outside of a copy happens again when this returns, and then reaches the handler that was
  * installed before. */

@@ -23,9 +23,8 @@
 #include "libtrain/ops/random.h"
 #include "libtrain/speak/trace.h"
 
-#define END_MS \
-    5000 /* a worker process that has not ended so long after it was told to is killed \
-          */
+/* A worker process that has not ended so long after it was asked to is killed. */
+#define END_MS 5000
 
 /* What one worker needs to make a batch. */
 struct bench {

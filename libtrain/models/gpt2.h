@@ -11,8 +11,8 @@
 
 struct lt_gpt2_config {
     const char *name, *help;
-    int64_t layers, channels, heads, vocab,
-        positions;      /* positions: rows of the position embedding, at least the sequence */
+    int64_t layers, channels, heads, vocab;
+    int64_t positions;  /* rows of the position embedding, at least the sequence */
     int64_t seq, batch; /* defaults for the sequence length and the micro-batch */
 };
 

@@ -57,8 +57,8 @@ struct lt_model_ops {
 struct lt_model {
     const struct lt_model_ops *ops;
     struct lt_parameters parameters;
-    int64_t b, t,
-        vocab; /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
+    /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
+    int64_t b, t, vocab;
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
 };
 

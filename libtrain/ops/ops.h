@@ -217,12 +217,13 @@ struct lt_context {
     enum lt_backend backend;
     enum lt_dtype dtype; /* of activations and matrix products */
     int evaluation;      /* work is marked as pass EVALUATION */
-    int recompute; /* work is marked as pass RECOMPUTE and is no model FLOP: it has been made before
-                    */
+    /* work is marked as pass RECOMPUTE and counts no model FLOPs, because it has been made before
+     */
+    int recompute;
     struct lt_trace *trace; /* NULL: no ranges */
     /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of
-     * the flat array are final; a model tells each element of its parameters once. NULL: nobody
-     * asks. */
+     * the flat array are final; a model announces each element of its parameters once. NULL: not
+     * wanted. */
     void (*ready)(void *arg, size_t first, size_t count);
     void *ready_arg;
 };

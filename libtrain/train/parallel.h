@@ -103,9 +103,8 @@ void lt_parallel_detach(struct lt_parallel *parallel);
 /* What one rank says of its step, and what all have said. */
 struct lt_parallel_status {
     double loss; /* mean; of all ranks: mean of means */
-    int code; /* 0 or a negative code; of all ranks: the first that is not 0, in the order of ranks
-               */
-    int stop; /* signal caught; of all ranks: the highest */
+    int code;    /* 0 or a negative code; of all ranks: the first that is not 0, by rank */
+    int stop;    /* signal caught; of all ranks: the highest */
 };
 
 /* Once a step: when the loss is known, before the last backward; or as soon as the step has failed.

@@ -16,11 +16,10 @@
 #include "libtrain/train/schedule.h"
 
 struct lt_train_config {
-    struct lt_schedule
-        schedule;    /* schedule.steps: total number of updates, those before a resume included */
-    int micro_steps; /* batches added up for one update */
-    int64_t micro_steps_all; /* of all ranks; 0: as many on each */
-    double clip;             /* bound on the gradient's norm, 0: none */
+    struct lt_schedule schedule; /* its steps: all updates, those before a resume included */
+    int micro_steps;             /* batches added up for one update */
+    int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
+    double clip;                 /* bound on the gradient's norm, 0: none */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t checkpoint_every;         /* 0: at the end only */
@@ -28,8 +27,8 @@ struct lt_train_config {
     int64_t log_every;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
-    struct lt_parallel *
-        parallel; /* NULL: one rank. Its checkpoint is rank 0's to write; evaluations are divided */
+    /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
+    struct lt_parallel *parallel;
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
@@ -50,8 +49,8 @@ struct lt_progress {
 struct lt_train_hooks {
     void (*progress)(void *arg, const struct lt_progress *progress); /* may be NULL */
     void *arg;
-    const volatile sig_atomic_t
-        *stop; /* non-zero: finish the step, write the checkpoint, return; may be NULL */
+    /* non-zero: finish the step, write the checkpoint, return; may be NULL */
+    const volatile sig_atomic_t *stop;
 };
 
 /* Trains on `train` until schedule.steps updates are made or *hooks->stop; evaluates on `held_out`

@@ -3,13 +3,19 @@
  * Private to profiler/agent/: the state of libtacho.so and what its files offer each other. The
  * format of the pool file is in profiler/wire.h; record.h holds the append path.
  *
- * State comes in three kinds, by what a fork does to it:
- *   struct agent_process, struct agent_thread   on MADV_WIPEONFORK pages: a child, however it was
- * made, finds zeroes there and starts over at its first event. The lock and all that it guards are
- * among them. agent_setup, names, maps, domains           private memory: a child keeps them, so
- * handles made before a fork stay valid. Each entry is published by one store, so a fork at any
- * moment leaves no half. the pool                                    a shared file: belongs to one
- * process only.
+ * State comes in three kinds, by what a fork does to it.
+ *
+ *   - struct agent_process and struct agent_thread are on MADV_WIPEONFORK pages: a child, however
+ * it was made, finds zeroes there and starts over at its first event. The lock and all that it
+ *     guards are among them.
+ *   - agent_setup, names, maps and domains are private memory: a child keeps them, so handles made
+ *     before a fork stay valid. Each entry is published by one store, so a fork at any moment
+ * leaves no half of one.
+ *   - The pool is a shared file: it belongs to one process only.
+ *
+ * Files of core/ from the bottom up: clock.c, process.c (state, lock, losses), pool.c, names.c,
+ * pause.c, thread.c; schema.c, counter.c, event.c, range.c; nvtx.c (the callbacks) and attach.c on
+ * top. What gpu/ does is asked through struct agent_device.
  *
  * Reentrancy. agent_thread.gate is BUSY while the thread appends. A signal handler that calls NVTX
  * then finds it so, and its event is counted as lost. Slow paths block signals and cancellation
@@ -53,8 +59,8 @@ struct agent_setup {
     char folder[4096 - 64]; /* $TACHO_SEGMENTS */
     uint32_t clock;         /* enum wire_clock */
     uint32_t segment_cap;
-    uint64_t
-        pause_below;  /* a step is paused when a random 64-bit number is below this; 0 = never */
+    /* a step is paused when a random 64-bit number is below this; 0 = never */
+    uint64_t pause_below;
     uint64_t tick_ms; /* about one millisecond in ticks, for pacing retries only */
 };
 extern struct agent_setup agent_setup;
@@ -95,8 +101,8 @@ struct agent_level {
     uint32_t deep;   /* as `dropped`, deeper: depth + 1 of the outermost one not recorded, with all
                         inside it; 0 = none */
     uint32_t reason; /* enum wire_loss_reason of the latest drop */
-    uint64_t
-        dropped; /* bit d: the push at depth d was not recorded, so its pop must not be (d < 64) */
+    /* bit d: the push at depth d was not recorded, so its pop must not be (d < 64) */
+    uint64_t dropped;
 };
 #define AGENT_DEPTH_ONE ((uint32_t)1 << 24)
 

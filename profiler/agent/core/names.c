@@ -10,11 +10,11 @@
 #include "profiler/agent/core/agent.h"
 
 #define TABLE_SLOTS 65536u
-#define TABLE_FILL \
-    (TABLE_SLOTS / \
-     2) /* names met in events; each is one entry for good, so a program that makes up ... */
-#define TABLE_KEEP \
-    (TABLE_SLOTS / 4 * 3) /* ... names without end must leave room for what is registered */
+/* Names met in events take at most half of the table, registered ones three quarters. An entry is
+ * there for good, so a program that makes up names without end must leave room for registrations.
+ */
+#define TABLE_FILL    (TABLE_SLOTS / 2)
+#define TABLE_KEEP    (TABLE_SLOTS / 4 * 3)
 #define ARENA_FILL(b) ((b) / 4 * 3)
 
 #define MAP_SLOTS 4096u

@@ -22,10 +22,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define POOL_NAMES 10000u /* files one pid may leave behind (exec, reuse of the pid) */
-#define POOL_FIRST \
-    2u /* segments backed when the pool is made: most forked helpers need no more \
-        */
+#define POOL_NAMES 10000u /* files one pid may leave in the folder (exec, reuse of the pid) */
+/* Segments backed when the pool is made: most forked helpers need no more. */
+#define POOL_FIRST    2u
 #define POOL_RETRY_MS 100u /* after "no space" */
 #define SEGMENT_RETRY 1u   /* ms after "pool at its cap" */
 

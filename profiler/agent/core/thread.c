@@ -15,9 +15,9 @@
 
 #define CHUNK_THREADS 16u
 #define THREAD_BYTES  ((sizeof(struct agent_thread) + 63) & ~(size_t)63)
-#define EXIT_ROUNDS \
-    3u /* of the PTHREAD_DESTRUCTOR_ITERATIONS (4): other destructors may still record in the \
-          first ones */
+/* Of the PTHREAD_DESTRUCTOR_ITERATIONS (4): other destructors may still record in the first ones.
+ */
+#define EXIT_ROUNDS 3u
 
 __thread struct agent_thread *agent_tls __attribute__((tls_model("initial-exec")));
 

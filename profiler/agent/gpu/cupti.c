@@ -23,8 +23,8 @@
 #define TICK_NS     100000000 /* the flush thread looks at the control word and at free buffers */
 #define FLUSH_TICKS 10u       /* between flushes */
 #define SILENT      2u        /* flushes without a record before launches are counted */
-#define QUIET \
-    3u /* flushes with launches that carry no foreign id before the records are taken back */
+/* Flushes with launches that carry no foreign id before the records are taken back. */
+#define QUIET      3u
 #define END_WAIT_S 3 /* for a flush that is under way when the process ends */
 
 static struct {

@@ -19,9 +19,9 @@
 
 #define FIRST 4u /* buffers backed at the start */
 #define READY 3u /* free ones that the flush thread keeps */
-#define SCRATCH_BYTES \
-    (64u << 10) /* given to CUPTI where there is none: what it writes there is counted and lost */
-#define SCRATCHES 64u
+/* Given to CUPTI where no buffer is free: what it writes there is counted and lost. */
+#define SCRATCH_BYTES (64u << 10)
+#define SCRATCHES     64u
 
 struct agent_cuda agent_cuda;
 
@@ -30,8 +30,8 @@ struct agent_cuda agent_cuda;
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
 static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
-static uint32_t
-    written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
+/* For the flush thread: how far a lent buffer was filled. */
+static uint32_t written[WIRE_GPU_BUFFERS * 64u];
 
 static uint64_t page_up(uint64_t bytes)
 {

@@ -18,8 +18,8 @@
 struct gpu_host {
     const struct profiler_functions *functions;
     void *object; /* CUPTI's */
-    const struct gpu_metric *
-        metric[GPU_HOST_METRICS]; /* those that were taken, with the name that was taken for each */
+    /* those that were taken, with the name that was taken for each */
+    const struct gpu_metric *metric[GPU_HOST_METRICS];
     const char *name[GPU_HOST_METRICS];
     size_t count;
     uint8_t *config;

@@ -29,8 +29,7 @@ struct gpu_plan_event {
     bool push;
 };
 struct gpu_plan {
-    struct gpu_plan_event
-        event[GPU_PLAN_EVENTS]; /* pushes and pops of ranges down to `levels`, in order */
+    struct gpu_plan_event event[GPU_PLAN_EVENTS]; /* of ranges down to `levels`, in order */
     size_t events;
     unsigned levels; /* the deepest of which all fit; 0: not even the first one */
     struct {

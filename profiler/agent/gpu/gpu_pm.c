@@ -8,8 +8,8 @@
 #include "profiler/agent/gpu/gpu_counters.h"
 
 #define INTERVAL_NS 5000000u /* 200 samples a second */
-#define INTERVAL_TICKS \
-    8000000u /* about the same, where the chip triggers by cycles of its system clock only */
+/* About the same, where the chip triggers by cycles of its system clock only. */
+#define INTERVAL_TICKS 8000000u
 #define HARDWARE_BYTES ((size_t)16 << 20)
 #define SAMPLES        1024u /* a read; ten a second */
 
