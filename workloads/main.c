@@ -86,6 +86,7 @@ static void print_help(void)
            "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }
 
+/* The family that has a recipe of this name; NULL: none has. */
 static const struct recipe *find_recipe(const char *wanted)
 {
     const char *name, *help;

@@ -20,6 +20,7 @@ struct mlp_plan {
     const struct options *options;
 };
 
+/* The data decides width and classes, so the shape is complete only here. */
 static int create(void *arg, const struct lt_source *source, const struct lt_context *context,
                   struct lt_model **out, struct tacho_error *err)
 {

@@ -44,6 +44,7 @@ struct lt_gemm_trial {
 #endif
 };
 
+/* Memory for the three matrices, with numbers in the two that are read. */
 static int make_operands(struct lt_gemm_trial *trial)
 {
     const struct lt_gemm_case *product = &trial->product;

@@ -35,6 +35,8 @@ struct operands {
 
 typedef void (*loop)(const struct operands *o, double s);
 
+/* McCalpin's triad a = b + s c, with plain stores: what is written is fetched into the caches
+ * before. */
 static void triad(const struct operands *operands, double s)
 {
     vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
@@ -60,6 +62,7 @@ static void triad_in_place(const struct operands *operands, double s)
     }
 }
 
+/* Reads and writes every element once, as an optimizer without state does. */
 static void update(const struct operands *operands, double s)
 {
     vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};
@@ -71,6 +74,8 @@ static void update(const struct operands *operands, double s)
     }
 }
 
+/* Sums what it reads, and hands the sum to the compiler as if it were used: else nothing would be
+ * read. */
 static void read_all(const struct operands *operands, double s)
 {
     const vector *restrict a = operands->a;

@@ -24,6 +24,8 @@ static int idx_read(const struct lt_source *source, uint64_t sample, void *raw,
     return rc ? rc : lt_dataset_read(idx->data, idx->labels + sample, (char *)raw + each, 1, err);
 }
 
+/* Bytes / 255 as floats, then the label, which must still be one of the classes that opening
+ * found. */
 static int idx_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item,
                       struct tacho_error *err)
 {

@@ -77,6 +77,7 @@ static void stage_end(const struct lt_crew *crew, enum lt_loader_stage stage)
     lt_trace_end(crew->trace);
 }
 
+/* Reads the raw bytes of all samples of the batch. The range says how many bytes that will be. */
 static int stage_read(const struct bench *bench, uint64_t batch, struct tacho_error *err)
 {
     const struct lt_crew *crew = bench->crew;
@@ -93,6 +94,7 @@ static int stage_read(const struct bench *bench, uint64_t batch, struct tacho_er
     return rc;
 }
 
+/* Turns the raw bytes of each sample into an item. */
 static int stage_decode(const struct bench *bench, uint64_t batch, struct tacho_error *err)
 {
     const struct lt_crew *crew = bench->crew;

@@ -43,6 +43,7 @@ static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, stru
     return 0;
 }
 
+/* Normal values, or a constant where the deviation is 0. */
 static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key)
 {
     if (deviation > 0) {

@@ -117,6 +117,7 @@ static void drop_plan(struct plan *plan)
     memset(plan->memory, 0, sizeof plan->memory);
 }
 
+/* Runs when the thread ends. */
 static void drop_table(void *arg)
 {
     struct table *table = arg;
@@ -240,6 +241,8 @@ static struct plan *find(struct table *table, const struct key *key)
     return plan;
 }
 
+/* Everything that a plan depends on. A product within a parallel region has one thread, so it has
+ * a plan of its own. */
 static struct key key_of(const struct lt_product *product)
 {
     return (struct key){.m = product->m,
@@ -295,6 +298,7 @@ static int sgemm_is_faster(const struct lt_product *product)
     return product->a.column == 1 || product->n > NARROW;
 }
 
+/* The product by dnnl_sgemm, which reads b as it is stored and a as it is or as its transpose. */
 static int run_sgemm(const struct lt_product *product)
 {
     int64_t a_row = product->a.row;

@@ -44,6 +44,7 @@ void lt_optimizer_destroy(struct lt_optimizer *optimizer)
     *optimizer = (struct lt_optimizer){0};
 }
 
+/* AdamW's correction terms depend on the number of the update, which begins at 1. */
 static void adamw(struct lt_optimizer *optimizer, const struct lt_context *context,
                   const struct lt_parameters *parameters, int64_t made, double rate,
                   double grad_scale)

@@ -268,6 +268,7 @@ static void *progress(void *arg)
     return NULL;
 }
 
+/* Hands all jobs before number `jobs` over to the progress thread. */
 static void post(struct lt_parallel *parallel, size_t jobs)
 {
     lt_trace_begin(parallel->trace, LT_RANGE_COMM_POST, 0,
@@ -371,6 +372,7 @@ void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error 
 
 /* ---- what a training run needs ------------------------------------------------------------------------------------------- */
 
+/* The progress thread catches no signals: they are for the main thread. */
 static int start_thread(struct lt_parallel *parallel, struct tacho_error *err)
 {
     sigset_t all, before;

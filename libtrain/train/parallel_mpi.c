@@ -32,6 +32,7 @@ static int cores(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
+/* The place of a process that no launcher started. */
 static void alone(struct lt_mpi_place *place)
 {
     int mine = cores();

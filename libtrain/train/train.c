@@ -359,6 +359,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
     return 0;
 }
 
+/* The loader of the run, from the position that was reached. */
 static int open_input(struct run *run, uint64_t position, struct tacho_error *err)
 {
     struct lt_loader_config config = {.options = run->config->loader,

@@ -313,6 +313,7 @@ static nvtxStringHandle_t register_name(enum gemm_function function, const struc
     return tacho_nvtx_name(&cublas, text);
 }
 
+/* A hash of function and product, for the table of names. */
 static uint32_t hash(enum gemm_function function, const struct product *product)
 {
     const unsigned char *byte = (const unsigned char *)product;

@@ -104,6 +104,7 @@ __attribute__((destructor)) static void process_finish(void)
 
 /* ---- NVTX ---- */
 
+/* Puts the callbacks into one table of NVTX, as far as that version has places for them. */
 static bool attach_table(const NvtxExportTableCallbacks *tables, NvtxCallbackModule module,
                          const struct agent_slot *slot)
 {

@@ -142,6 +142,7 @@ __attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id,
 
 /* ---- core callbacks ---- */
 
+/* The push that programs with domains make. The common case goes to the inlined fast path. */
 static int NVTX_API cb_domain_push(nvtxDomainHandle_t handle,
                                    const nvtxEventAttributes_t *attributes)
 {

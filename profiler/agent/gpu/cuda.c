@@ -28,6 +28,7 @@ static void at_exit(void)
     agent_cupti_end();
 }
 
+/* The buffers' file carries the name of the pool, so there must be one. */
 static bool pool_exists(void)
 {
     struct agent_quiet quiet;

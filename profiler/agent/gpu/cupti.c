@@ -101,6 +101,7 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
         relaxed_add(&state.foreign_ids, 1);
 }
 
+/* Another profiler has had the records since `from`. */
 static void gap_begin(int64_t from)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;

@@ -158,6 +158,7 @@ static int enable_kinds(void)
     return 0;
 }
 
+/* The window closes: kinds and API calls are switched off; buffers and subscription stay. */
 static void disable_kinds(void)
 {
     agent_nccl_detail(false);

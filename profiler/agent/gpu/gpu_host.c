@@ -22,6 +22,7 @@ bool gpu_host_functions(struct profiler_functions *functions, void *library)
            functions->ProfilerHostGetNumOfPasses && functions->ProfilerHostEvaluateToGpuValues;
 }
 
+/* A host object of CUPTI for the chip: metrics are added to it and evaluated by it. */
 static int object_open(const struct profiler_functions *functions, int type, const char *chip,
                        const uint8_t *availability, void **object)
 {
