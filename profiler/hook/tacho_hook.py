@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an unmodified PyTorch program tells tacho: steps, modules, loader, garbage collection, phases.
+"""What is recorded of an unmodified PyTorch program: steps, modules, loader, garbage collection, phases.
 
 Nothing of PyTorch is imported from here: a finder waits for the modules named in PATCHES and patches each one right after the
 program itself has imported it. The ranges are NVTX, made by libtacho_hook.so in this folder; the domain is `torch`.
 
 step        from one update of the optimizer that updated first to its next one (tacho.step); the first step begins with the
-            first batch or forward pass. The last step of a run never ends: nobody knows where it would have.
+            first batch or forward pass. The last step of a run has no end, because no update follows it.
 loader      input_wait around DataLoader.__next__; in worker processes, and in line with num_workers=0, read and collate.
 modules     forward of every module, named by its place in the outermost one ("transformer.h.0.attn (Attention)"); the backward
             pass and the optimizer as wholes. On the CPU they are work; with an accelerator they are the host's part of it.
@@ -165,7 +165,7 @@ class Modules:
         self.compiling = lambda: False
         self.compiled = False  # something is: code that was compiled with the hooks in place is not to find them gone
         self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
-        self.key = None  # of the hook at a module below which nothing is recorded; None: this PyTorch cannot be told so
+        self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
         self.closed = None  # that module, while it runs
         self.stale = []  # modules with such a hook that could not be taken away at once
 
@@ -180,7 +180,7 @@ class Modules:
             entry = self.names[id(module)] = (weakref.ref(module), _name(type(module).__name__))
         return entry[1]
 
-    def install(self, m, grad_enabled):
+    def install(self, patched, grad_enabled):
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
         local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
         thread = threading.get_ident
@@ -238,14 +238,14 @@ class Modules:
                 inside.discard(thread())
 
         self.reopen = reopen
-        first = m.register_module_forward_pre_hook(before)
+        first = patched.register_module_forward_pre_hook(before)
         try:
-            second = m.register_module_forward_hook(after, always_call=True)
-            m._global_forward_hooks_always_called[second.id]
-            self.hooks = ((m._global_forward_pre_hooks, first.id, before), (m._global_forward_hooks, second.id, after))
+            second = patched.register_module_forward_hook(after, always_call=True)
+            patched._global_forward_hooks_always_called[second.id]
+            self.hooks = ((patched._global_forward_pre_hooks, first.id, before), (patched._global_forward_hooks, second.id, after))
             self.key = second.id
         except TypeError:  # PyTorch before 2.1
-            m.register_module_forward_hook(after)
+            patched.register_module_forward_hook(after)
         except (AttributeError, KeyError):  # its tables are elsewhere
             pass
 
@@ -375,7 +375,7 @@ def _around(owner, attribute, text, role, enter=None, leave=None):
     setattr(owner, attribute, outer)
 
 
-def _patch_optimizer(m):
+def _patch_optimizer(module):
     texts = {}
 
     def before(optimizer, arguments, keywords):
@@ -392,22 +392,22 @@ def _patch_optimizer(m):
         lib.pop()
         steps.updated(optimizer)
 
-    m.register_optimizer_step_pre_hook(before)
-    m.register_optimizer_step_post_hook(after)
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
 
 
-def _patch_module(m):
-    modules.install(m, sys.modules["torch"].is_grad_enabled)
+def _patch_module(module):
+    modules.install(module, sys.modules["torch"].is_grad_enabled)
 
 
-def _patch_compiler(m):
-    modules.compiling = m.is_compiling
+def _patch_compiler(module):
+    modules.compiling = module.is_compiling
 
 
-def _patch_autograd(m):
+def _patch_autograd(module):
     import functools
 
-    inner = m.backward
+    inner = module.backward
 
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
@@ -415,7 +415,7 @@ def _patch_autograd(m):
             lib.push(_name("backward"))
         else:
             lib.push_work(_name("backward"), PASS_BACKWARD)
-        wait = None if steps.accelerator else _GradientWait.of(m, arguments)
+        wait = None if steps.accelerator else _GradientWait.of(module, arguments)
         try:
             return inner(*arguments, **keywords)
         finally:
@@ -423,7 +423,7 @@ def _patch_autograd(m):
                 wait.end()
             lib.pop()
 
-    m.backward = backward
+    module.backward = backward
 
 
 class _GradientWait:
@@ -480,11 +480,11 @@ class _GradientWait:
 UNKNOWN = 2**64 - 1  # bytes
 
 
-def _patch_replica(m):
-    """Which backward passes reduce gradients: those behind a forward pass outside of no_sync()."""
+def _patch_replica(module):
+    """Which backward passes reduce gradients: those after a forward pass outside of no_sync()."""
     import functools
 
-    torch, kind = sys.modules["torch"], m.DistributedDataParallel
+    torch, kind = sys.modules["torch"], module.DistributedDataParallel
     inner = kind.forward
 
     @functools.wraps(inner)
@@ -516,7 +516,7 @@ COLLECTIVES = {
 }
 
 
-def _patch_distributed(m):
+def _patch_distributed(module):
     import functools
     import inspect
 
@@ -530,7 +530,7 @@ def _patch_distributed(m):
             return None
         tensors = a.get(buffer) if buffer else ()
         tensors = tensors if isinstance(tensors, (tuple, list)) else (tensors,)
-        group = a.get("group") or m._get_default_group()
+        group = a.get("group") or module._get_default_group()
         if steps.accelerator if not tensors else any(t.device.type != "cpu" for t in tensors):
             return None
         ranks = group.size()
@@ -540,7 +540,7 @@ def _patch_distributed(m):
             peer = a.get("group_" + ("dst" if function == "send" else "src")) if peer is None else peer
             if peer is None:
                 return None
-            ends = (m.get_rank(), peer) if function == "send" else (peer, m.get_rank())
+            ends = (module.get_rank(), peer) if function == "send" else (peer, module.get_rank())
             key, ranks = "%s %d>%d" % ((key,) + ends), 2
         bytes_ = sum(t.numel() * t.element_size() for t in tensors) * (ranks if is_part else 1)
         sequence = sequences[key] = sequences.get(key, -1) + 1
@@ -570,12 +570,12 @@ def _patch_distributed(m):
         return outer
 
     for function in COLLECTIVES:
-        inner = getattr(m, function, None)
+        inner = getattr(module, function, None)
         if inner is not None:
-            setattr(m, function, wrap(function, inner))
+            setattr(module, function, wrap(function, inner))
 
 
-def _patch_loader(m):
+def _patch_loader(module):
     depth = [0]
 
     def leave(arguments):
@@ -588,10 +588,10 @@ def _patch_loader(m):
             except (NotImplementedError, OSError):
                 pass
 
-    _around(m._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
+    _around(module._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
 
 
-def _patch_fetch(m):
+def _patch_fetch(module):
     def collating(fetcher):
         inner, handle, push_role, pop = fetcher.collate_fn, _name("collate"), lib.push_role, lib.pop
 
@@ -604,51 +604,51 @@ def _patch_fetch(m):
 
         return collate
 
-    init = m._BaseDatasetFetcher.__init__
+    init = module._BaseDatasetFetcher.__init__
 
     def initialise(self, *arguments, **keywords):
         init(self, *arguments, **keywords)
         if self.auto_collation:
             self.collate_fn = collating(self)
 
-    m._BaseDatasetFetcher.__init__ = initialise
-    for fetcher in (m._MapDatasetFetcher, m._IterableDatasetFetcher):
+    module._BaseDatasetFetcher.__init__ = initialise
+    for fetcher in (module._MapDatasetFetcher, module._IterableDatasetFetcher):
         _around(fetcher, "fetch", "read", ROLE_READ)
 
 
-def _patch_serialization(m):
-    _around(m, "save", "torch.save", ROLE_CHECKPOINT)
+def _patch_serialization(module):
+    _around(module, "save", "torch.save", ROLE_CHECKPOINT)
 
 
-def _patch_compilation(m):
+def _patch_compilation(module):
     def begin(*arguments):
         modules.compiled = True
         lib.push_role(_name("torch.compile"), ROLE_COMPILE)
 
-    handler = m.callback_handler
+    handler = module.callback_handler
     handler.register_start_callback(begin)
     handler.register_end_callback(lambda *arguments: lib.pop())
 
 
-def _patch_profiler(m):
-    """PyTorch's own profiler takes the recording of device work away from tacho while it runs: the agent is told when."""
+def _patch_profiler(module):
+    """PyTorch's own profiler takes the recording of device work away from tacho while it runs: this tells the agent when."""
     agent = ctypes.PyDLL(os.environ.get("NVTX_INJECTION64_PATH", ""))
-    tell = agent.tacho_device_profiler
-    tell.restype, tell.argtypes = None, [ctypes.c_int]
+    announce = agent.tacho_device_profiler
+    announce.restype, announce.argtypes = None, [ctypes.c_int]
 
     def around(attribute, before, after):
-        inner = getattr(m.profile, attribute)
+        inner = getattr(module.profile, attribute)
 
         def outer(self, *arguments, **keywords):
             if before and getattr(self, "enabled", True):
-                tell(1)
+                announce(1)
             try:
                 return inner(self, *arguments, **keywords)
             finally:
                 if after and getattr(self, "enabled", True):
-                    tell(0)
+                    announce(0)
 
-        setattr(m.profile, attribute, outer)
+        setattr(module.profile, attribute, outer)
 
     around("_prepare_trace", True, False)
     around("_start_trace", True, False)

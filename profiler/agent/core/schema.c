@@ -202,29 +202,40 @@ static void put_nested(struct schema_text *out, const nvtxPayloadSchemaEntry_t *
     out->placed = size != 0;
 }
 
-/* Writes one entry of a schema as a field. Where its place cannot be known (variable arrays, text
- * in the payload without a length) the rest of the schema is unknown too, and nothing more is
- * written. */
+/* Type and number of elements of an entry. False where its place is not fixed: arrays of variable
+ * length, offsets in the payload, text without a length. */
+static bool entry_type(const struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry,
+                       uint64_t *type, uint64_t *count)
+{
+    uint64_t array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry->flags);
+    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, out->domain, entry->type);
+    const uint64_t elsewhere =
+        NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE | NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE;
+    *type = as_enum ? as_enum : entry->type;
+    *count = 1;
+    bool text = type_is_text(*type);
+    if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
+        *type = T(ADDRESS);
+    else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE ||
+             (text && !array && entry->arrayOrUnionDetail))
+        *count = entry->arrayOrUnionDetail;
+    else if (array || (entry->flags & elsewhere) ||
+             (text && !(entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE)))
+        return false;
+    else if (text) /* the event's message by pointer */
+        *type = T(ADDRESS);
+    return true;
+}
+
+/* Writes one entry of a schema as a field. Where its place is not known, the rest of the schema is
+ * not known either, and nothing more is written. */
 static void put_entry(struct schema_text *out, const nvtxPayloadSchemaEntry_t *entry, bool first)
 {
-    uint64_t type = entry->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry->flags),
-             count = 1;
-    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, out->domain, type);
-    if (as_enum)
-        type = as_enum;
-    if (entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
-        type = T(ADDRESS);
-    else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE ||
-             (type_is_text(type) && !array && entry->arrayOrUnionDetail))
-        count = entry->arrayOrUnionDetail;
-    else if (array ||
-             (entry->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
-                              NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
-             (type_is_text(type) && !(entry->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
+    uint64_t type, count;
+    if (!entry_type(out, entry, &type, &count)) {
         out->placed = false;
         return;
-    } else if (type_is_text(type)) /* the event's message by pointer */
-        type = T(ADDRESS);
+    }
     if (type >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) {
         put_nested(out, entry, first, (uint32_t)agent_schema_find(out->domain, type));
         return;
