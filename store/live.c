@@ -5,32 +5,18 @@
  */
 #include "store/writer.h"
 
-#define WRITING "cannot be written"
 #define READING "cannot be read"
 
 int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation,
                        int64_t bytes)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_POSITION_SET);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, pool);
-    sqlite3_bind_int64(st, 2, segment);
-    sqlite3_bind_int64(st, 3, generation);
-    sqlite3_bind_int64(st, 4, bytes);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_POSITION_SET, "tiii", pool, segment, generation, bytes);
 }
 
 int store_position_clear(store *s, const char *pool, int64_t segment)
 {
-    sqlite3_stmt *st =
-        store_statement(s, segment < 0 ? STORE_SQL_POSITION_CLEAR_POOL : STORE_SQL_POSITION_CLEAR);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, pool);
-    if (segment >= 0)
-        sqlite3_bind_int64(st, 2, segment);
-    return store_run_statement(s, st, WRITING);
+    return segment < 0 ? store_write(s, STORE_SQL_POSITION_CLEAR_POOL, "t", pool)
+                       : store_write(s, STORE_SQL_POSITION_CLEAR, "ti", pool, segment);
 }
 
 int store_position_each(store *s,
@@ -52,13 +38,8 @@ int store_position_each(store *s,
 
 int store_live_set(store *s, const char *key, const void *value, size_t bytes)
 {
-    sqlite3_stmt *st = store_statement(s, value ? STORE_SQL_LIVE_SET : STORE_SQL_LIVE_DELETE);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, key);
-    if (value)
-        sqlite3_bind_blob64(st, 2, bytes ? value : "", bytes, SQLITE_TRANSIENT);
-    return store_run_statement(s, st, WRITING);
+    return value ? store_write(s, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes)
+                 : store_write(s, STORE_SQL_LIVE_DELETE, "t", key);
 }
 
 int store_live_each(store *s,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function a table. Statements bind their columns in the order of schema.sql.
+ * Writes rows: one function for each table. The values of a statement are in the order of the
+ * columns in schema.sql. Rows of the tables that grow by millions (slices, counters, samples,
+ * aggregates of steps) wait in a batch; all others are written at once.
  */
-#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +14,6 @@
 #include "tacho_utf8.h"
 
 #define WRITING "cannot be written"
-
-void store_bind_int(sqlite3_stmt *st, int column, int64_t value)
-{
-    if (value == STORE_ABSENT)
-        sqlite3_bind_null(st, column);
-    else
-        sqlite3_bind_int64(st, column, value);
-}
 
 /* Bytes at the start of text that are UTF-8 without NUL. */
 static size_t utf8_valid(const unsigned char *p, size_t bytes)
@@ -58,20 +52,75 @@ static char *utf8_repair(const char *text, size_t bytes, size_t *out_bytes)
     return out;
 }
 
-void store_bind_text(sqlite3_stmt *st, int column, const char *text)
+static void bind_text(sqlite3_stmt *st, int column, const char *text)
 {
-    if (!text) {
-        sqlite3_bind_null(st, column);
-        return;
-    }
-    size_t bytes = strlen(text);
-    if (utf8_valid((const unsigned char *)text, bytes) == bytes) {
+    size_t bytes = text ? strlen(text) : 0;
+    if (!text || utf8_valid((const unsigned char *)text, bytes) == bytes) {
         sqlite3_bind_text64(st, column, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
         return;
     }
     char *fixed = utf8_repair(text, bytes, &bytes);
     if (fixed)
         sqlite3_bind_text64(st, column, fixed, bytes, free, SQLITE_UTF8);
+}
+
+/* Binds the arguments, one for each letter of `types` (see store_write), and runs the statement. */
+static int write_list(store *s, enum store_statement which, const char *types, va_list arguments)
+{
+    sqlite3_stmt *st = store_statement(s, which);
+    if (!st)
+        return s->failed;
+    for (int column = 1; *types; types++, column++) {
+        int64_t number;
+        const char *text;
+        switch (*types) {
+        case 'i':
+            number = va_arg(arguments, int64_t);
+            if (number == STORE_ABSENT)
+                sqlite3_bind_null(st, column);
+            else
+                sqlite3_bind_int64(st, column, number);
+            break;
+        case 'd':
+            sqlite3_bind_double(st, column, va_arg(arguments, double));
+            break;
+        case 'x':
+            text = va_arg(arguments, const char *);
+            sqlite3_bind_blob64(st, column, text, va_arg(arguments, size_t), SQLITE_TRANSIENT);
+            break;
+        case 'b':
+            text = va_arg(arguments, const char *);
+            sqlite3_bind_text64(st, column, text, va_arg(arguments, size_t), SQLITE_TRANSIENT,
+                                SQLITE_UTF8);
+            break;
+        default:
+            bind_text(st, column, va_arg(arguments, const char *));
+        }
+    }
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_write(store *s, enum store_statement which, const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int code = write_list(s, which, types, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* Writes the row of the id that was added to `intern` last. After a failure the id is not in the
+ * file, so it is forgotten. */
+static int intern_write(store *s, struct store_intern *intern, enum store_statement which,
+                        const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int code = write_list(s, which, types, arguments);
+    va_end(arguments);
+    if (code)
+        store_intern_truncate(intern, intern->count - 1);
+    return code;
 }
 
 static int no_memory(store *s)
@@ -84,13 +133,8 @@ static int no_memory(store *s)
 
 int store_run_set(store *s, const char *key, const char *value)
 {
-    sqlite3_stmt *st = store_statement(s, value ? STORE_SQL_RUN_SET : STORE_SQL_RUN_DELETE);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, key);
-    if (value)
-        store_bind_text(st, 2, value);
-    return store_run_statement(s, st, WRITING);
+    return value ? store_write(s, STORE_SQL_RUN_SET, "tt", key, value)
+                 : store_write(s, STORE_SQL_RUN_DELETE, "t", key);
 }
 
 int store_run_set_int(store *s, const char *key, int64_t value)
@@ -113,17 +157,8 @@ int store_string(store *s, const char *text, size_t bytes, int64_t *id)
         text = fixed;
     }
     int code = store_intern_put(&s->strings, text, bytes, id, &added) ? no_memory(s) : 0;
-    if (!code && added) {
-        sqlite3_stmt *st = store_statement(s, STORE_SQL_STRING_ADD);
-        code = st ? 0 : s->failed;
-        if (st) {
-            sqlite3_bind_int64(st, 1, *id);
-            sqlite3_bind_text64(st, 2, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
-            code = store_run_statement(s, st, WRITING);
-        }
-        if (code) /* not in the file, so the id must not be found again */
-            store_intern_truncate(&s->strings, s->strings.count - 1);
-    }
+    if (!code && added)
+        code = intern_write(s, &s->strings, STORE_SQL_STRING_ADD, "ib", *id, text, bytes);
     free(fixed);
     return code;
 }
@@ -170,61 +205,27 @@ int store_detail_intern(store *s, const struct store_detail *detail, int64_t *id
         return no_memory(s);
     if (!added)
         return 0;
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_DETAIL_ADD);
-    int code = s->failed;
-    if (st) {
-        sqlite3_bind_int64(st, 1, *id);
-        store_bind_int(st, 2, detail->flops);
-        store_bind_int(st, 3, detail->bytes_read);
-        store_bind_int(st, 4, detail->bytes_written);
-        store_bind_text(st, 5, detail->dtype);
-        store_bind_text(st, 6, detail->pass);
-        store_bind_text(st, 7, detail->kind);
-        store_bind_int(st, 8, detail->model_flops);
-        store_bind_int(st, 9, detail->palm_flops);
-        store_bind_int(st, 10, detail->bytes);
-        store_bind_int(st, 11, detail->samples);
-        store_bind_int(st, 12, detail->communicator);
-        store_bind_int(st, 13, detail->ranks);
-        store_bind_text(st, 14, detail->collective);
-        store_bind_text(st, 15, detail->copy_kind);
-        store_bind_text(st, 16, detail->grid);
-        store_bind_text(st, 17, detail->block);
-        store_bind_text(st, 18, detail->schema);
-        store_bind_text(st, 19, detail->payload);
-        store_bind_int(st, 20, detail->flags);
-        code = store_run_statement(s, st, WRITING);
-    }
-    if (code)
-        store_intern_truncate(&s->details, s->details.count - 1);
-    return code;
+    return intern_write(s, &s->details, STORE_SQL_DETAIL_ADD, "iiiitttiiiiiitttttti", *id,
+                        detail->flops, detail->bytes_read, detail->bytes_written, detail->dtype,
+                        detail->pass, detail->kind, detail->model_flops, detail->palm_flops,
+                        detail->bytes, detail->samples, detail->communicator, detail->ranks,
+                        detail->collective, detail->copy_kind, detail->grid, detail->block,
+                        detail->schema, detail->payload, detail->flags);
 }
 
 /* ---- process, track ------------------------------------------------------------------------------------------------------ */
 
-static int process_write(store *s, sqlite3_stmt *st, const struct store_process *process)
+static int process_write(store *s, enum store_statement which, const struct store_process *process)
 {
-    sqlite3_bind_int64(st, 1, process->id);
-    store_bind_int(st, 2, process->rank);
-    store_bind_text(st, 3, process->host);
-    store_bind_int(st, 4, process->pid);
-    store_bind_int(st, 5, process->parent_pid);
-    store_bind_text(st, 6, process->program);
-    store_bind_text(st, 7, process->device);
-    store_bind_int(st, 8, process->start);
-    store_bind_int(st, 9, process->end);
-    store_bind_int(st, 10, process->exit_status);
-    store_bind_text(st, 11, process->ended);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, which, "iitiittiiit", process->id, process->rank, process->host,
+                       process->pid, process->parent_pid, process->program, process->device,
+                       process->start, process->end, process->exit_status, process->ended);
 }
 
 int store_process_add(store *s, struct store_process *process)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_ADD);
-    if (!st)
-        return s->failed;
     process->id = s->next.process;
-    int code = process_write(s, st, process);
+    int code = process_write(s, STORE_SQL_PROCESS_ADD, process);
     if (!code)
         s->next.process++;
     return code;
@@ -232,24 +233,14 @@ int store_process_add(store *s, struct store_process *process)
 
 int store_process_update(store *s, const struct store_process *process)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_UPDATE);
-    return st ? process_write(s, st, process) : s->failed;
+    return process_write(s, STORE_SQL_PROCESS_UPDATE, process);
 }
 
 int store_track_add(store *s, struct store_track *track)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_TRACK_ADD);
-    if (!st)
-        return s->failed;
     track->id = s->next.track;
-    sqlite3_bind_int64(st, 1, track->id);
-    store_bind_int(st, 2, track->process);
-    store_bind_text(st, 3, track->kind);
-    store_bind_text(st, 4, track->name);
-    store_bind_text(st, 5, track->device);
-    store_bind_int(st, 6, track->tid);
-    store_bind_text(st, 7, track->unit);
-    int code = store_run_statement(s, st, WRITING);
+    int code = store_write(s, STORE_SQL_TRACK_ADD, "iitttit", track->id, track->process,
+                           track->kind, track->name, track->device, track->tid, track->unit);
     if (!code)
         s->next.track++;
     return code;
@@ -257,12 +248,7 @@ int store_track_add(store *s, struct store_track *track)
 
 int store_track_rename(store *s, int64_t track, const char *name)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_TRACK_RENAME);
-    if (!st)
-        return s->failed;
-    sqlite3_bind_int64(st, 1, track);
-    store_bind_text(st, 2, name);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_TRACK_RENAME, "it", track, name);
 }
 
 /* ---- rows that come by the million: they wait in a batch ----------------------------------------------------------------- */
@@ -310,31 +296,18 @@ int store_slice_add(store *s, struct store_slice *slice)
 int store_slice_end(store *s, int64_t id, int64_t dur)
 {
     int64_t first = s->next.slice - s->slices.rows; /* ids of waiting rows are dense */
-    if (id >= first && id < s->next.slice) {
-        s->slices.row[id - first][3] = dur;
-        return s->failed;
-    }
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_SLICE_END);
-    if (!st)
-        return s->failed;
-    sqlite3_bind_int64(st, 1, id);
-    store_bind_int(st, 2, dur);
-    return store_run_statement(s, st, WRITING);
+    if (id < first || id >= s->next.slice)
+        return store_write(s, STORE_SQL_SLICE_END, "ii", id, dur);
+    s->slices.row[id - first][3] = dur;
+    return s->failed;
 }
 
 int store_time_shift(store *s, int64_t from_track, int64_t delta)
 {
-    static const enum store_statement shifts[] = {STORE_SQL_SLICE_SHIFT, STORE_SQL_COUNTER_SHIFT};
     int code = store_flush(s);
-    for (size_t i = 0; !code && i < sizeof shifts / sizeof *shifts; i++) {
-        sqlite3_stmt *st = store_statement(s, shifts[i]);
-        if (!st)
-            return s->failed;
-        sqlite3_bind_int64(st, 1, from_track);
-        sqlite3_bind_int64(st, 2, delta);
-        code = store_run_statement(s, st, WRITING);
-    }
-    return code;
+    if (!code)
+        code = store_write(s, STORE_SQL_SLICE_SHIFT, "ii", from_track, delta);
+    return code ? code : store_write(s, STORE_SQL_COUNTER_SHIFT, "ii", from_track, delta);
 }
 
 int store_counter_add(store *s, const struct store_counter *counter)
@@ -374,19 +347,7 @@ int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id)
     bool added;
     if (store_intern_put(&s->stacks, key, sizeof key, id, &added))
         return no_memory(s);
-    if (!added)
-        return 0;
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_STACK_ADD);
-    int code = st ? 0 : s->failed;
-    if (st) {
-        store_bind_int(st, 1, *id);
-        store_bind_int(st, 2, parent);
-        store_bind_int(st, 3, frame);
-        code = store_run_statement(s, st, WRITING);
-    }
-    if (code) /* not in the file, so the id must not be found again */
-        store_intern_truncate(&s->stacks, s->stacks.count - 1);
-    return code;
+    return added ? intern_write(s, &s->stacks, STORE_SQL_STACK_ADD, "iii", *id, parent, frame) : 0;
 }
 
 int store_sample_add(store *s, const struct store_sample *sample)
@@ -405,43 +366,20 @@ int store_sample_add(store *s, const struct store_sample *sample)
 
 int store_step_add(store *s, const struct store_step *step)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_STEP_ADD);
-    if (!st)
-        return s->failed;
-    store_bind_int(st, 1, step->process);
-    store_bind_int(st, 2, step->index);
-    store_bind_int(st, 3, step->start);
-    store_bind_int(st, 4, step->end);
-    store_bind_int(st, 5, step->tokens);
-    store_bind_int(st, 6, step->samples);
-    sqlite3_bind_int(st, 7, step->paused);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_STEP_ADD, "iiiiiii", step->process, step->index, step->start,
+                       step->end, step->tokens, step->samples, (int64_t)step->paused);
 }
 
 int store_ceiling_add(store *s, const struct store_ceiling *ceiling)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_CEILING_ADD);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, ceiling->device);
-    store_bind_text(st, 2, ceiling->resource);
-    store_bind_text(st, 3, ceiling->dtype);
-    sqlite3_bind_double(st, 4, ceiling->value);
-    store_bind_text(st, 5, ceiling->source);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_CEILING_ADD, "tttdt", ceiling->device, ceiling->resource,
+                       ceiling->dtype, ceiling->value, ceiling->source);
 }
 
 static int loss_write(store *s, enum store_statement which, const struct store_loss *loss)
 {
-    sqlite3_stmt *st = store_statement(s, which);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, loss->source);
-    store_bind_text(st, 2, loss->reason);
-    store_bind_int(st, 3, loss->count);
-    store_bind_int(st, 4, loss->t0);
-    store_bind_int(st, 5, loss->t1);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, which, "ttiii", loss->source, loss->reason, loss->count, loss->t0,
+                       loss->t1);
 }
 
 int store_loss_add(store *s, const struct store_loss *loss)
@@ -456,33 +394,17 @@ int store_loss_set(store *s, const struct store_loss *loss)
 
 int store_anchor_add(store *s, const struct store_anchor *anchor)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_ANCHOR_ADD);
-    if (!st)
-        return s->failed;
-    store_bind_int(st, 1, anchor->tsc);
-    store_bind_int(st, 2, anchor->monotonic);
-    store_bind_int(st, 3, anchor->realtime);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_ANCHOR_ADD, "iii", anchor->tsc, anchor->monotonic,
+                       anchor->realtime);
 }
 
 int store_metric_set(store *s, const struct store_metric *metric)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_METRIC_SET);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, metric->name);
-    sqlite3_bind_double(st, 2, metric->value); /* NAN is stored as NULL */
-    store_bind_text(st, 3, metric->unit);
-    store_bind_text(st, 4, metric->reason);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_METRIC_SET, "tdtt", metric->name, metric->value, metric->unit,
+                       metric->reason);
 }
 
 int store_finding_set(store *s, const char *id, const char *json)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_FINDING_SET);
-    if (!st)
-        return s->failed;
-    store_bind_text(st, 1, id);
-    store_bind_text(st, 2, json);
-    return store_run_statement(s, st, WRITING);
+    return store_write(s, STORE_SQL_FINDING_SET, "tt", id, json);
 }

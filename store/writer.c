@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writing handle: its life and its transactions. rows.c has one function a table.
+ * The writing handle: its life and its transactions. rows.c has one function a table, resume.c
+ * opens existing files.
  *
- * Choices, measured on one core of the development machine (virtual machine, ext4 on a virtual
- * disk, SQLite 3.40.1): batch        see batch.c: 2.42 M slices/s instead of 1.19 with a statement
- * a row. page_size    4096: 2.3-2.5 M rows/s; 16384: 5 % faster; 65536: half as fast with 100 rows
- * a commit, because each commit writes whole pages. An empty file has 22 pages, so small runs
- * decide: 88 KiB against 350 KiB. synchronous  NORMAL: 2.17-2.24 M rows/s, OFF: 2.3-2.4. NORMAL
- * syncs at checkpoints only, and a file that was being written when the machine lost power is not
- * damaged (it may miss its last commits). kill -9 loses nothing either way. checkpoint   every 4
- * MiB of WAL: as fast as every 1, 16 or 64 MiB (within 5 %). The file grows at checkpoints only, so
- * this is also how much room a full disk must still have for the file to be finished.
+ * These settings were measured on one core of the development machine (virtual machine, ext4 on a
+ * virtual disk, SQLite 3.40.1):
+ * batch        See batch.c: 2.42 M slices/s instead of 1.19 with a statement for each row.
+ * page_size    4096: 2.3-2.5 M rows/s; 16384: 5 % faster; 65536: half as fast with 100 rows a
+ *              commit, because each commit writes whole pages. An empty file has 22 pages, so small
+ *              runs decide: 88 KiB against 350 KiB.
+ * synchronous  NORMAL: 2.17-2.24 M rows/s, OFF: 2.3-2.4. NORMAL syncs at checkpoints only, and a
+ *              file that was being written when the machine lost power is not damaged (it may miss
+ *              its last commits). kill -9 loses nothing either way.
+ * checkpoint   Every 4 MiB of WAL: as fast as every 1, 16 or 64 MiB (within 5 %). The file grows at
+ *              checkpoints only, so this is also how much room a full disk must still have for the
+ *              file to be finished.
  */
 #include "store/writer.h"
 
@@ -25,8 +29,8 @@
 
 #include "store/db.h"
 
-#define STORE_TEXT_(x) #x
-#define STORE_TEXT(x)  STORE_TEXT_(x)
+#define WRITING  "cannot be written"
+#define CREATING "cannot be created"
 
 static const char schema_sql[] =
 #include "schema.inc"
@@ -36,8 +40,8 @@ static const char live_sql[] =
     "INTEGER "
     "NOT NULL,PRIMARY KEY(pool,segment)) WITHOUT ROWID;"
     "CREATE TABLE live_state(key TEXT PRIMARY KEY,value BLOB NOT NULL) WITHOUT ROWID;";
-static const char live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                                   "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192";
+const char store_live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                                  "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192";
 
 /* A file that is thrown away when anything fails needs no journal: each page is written once.
  * Measured on the slices of a 470 MB Kineto trace: docs/import.md. */
@@ -72,7 +76,7 @@ sqlite3_stmt *store_statement(store *s, enum store_statement which)
         int rc = sqlite3_prepare_v3(s->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
                                     &s->statement[which], NULL);
         if (rc != SQLITE_OK) {
-            store_note(s, rc, "cannot be written");
+            store_note(s, rc, WRITING);
             return NULL;
         }
     }
@@ -117,7 +121,7 @@ static void checkpoint_limit(store *s)
     sqlite3_wal_autocheckpoint(s->db, pages < 16 ? 16 : pages);
 }
 
-static int writer_open(store *s)
+int store_writer_open(store *s)
 {
     checkpoint_limit(s);
     s->slices = (struct store_batch){.table = "slice", .columns = "iiiiiiii"};
@@ -128,12 +132,12 @@ static int writer_open(store *s)
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         int rc = store_batch_open(batches[i], s->db);
         if (rc != SQLITE_OK)
-            return store_note(s, rc, "cannot be written");
+            return store_note(s, rc, WRITING);
     }
     return 0;
 }
 
-static store *writer_new(const char *path)
+store *store_writer_new(const char *path)
 {
     store *s = calloc(1, sizeof *s);
     if (!s)
@@ -168,8 +172,7 @@ void store_close(store *s)
     free(s);
 }
 
-/* Hands the error of a handle that never got to its user over to *err. */
-static int writer_give_up(store *s, int code, struct tacho_error *err)
+int store_writer_give_up(store *s, int code, struct tacho_error *err)
 {
     if (err && s->error.code == code)
         *err = s->error;
@@ -177,55 +180,67 @@ static int writer_give_up(store *s, int code, struct tacho_error *err)
     return code;
 }
 
+static int create_code(int os)
+{
+    switch (os) {
+    case EEXIST:
+        return TACHO_EEXISTS;
+    case ENOENT:
+    case ENOTDIR:
+        return TACHO_ENOTFOUND;
+    case EACCES:
+    case EROFS:
+    case EPERM:
+        return TACHO_EDENIED;
+    case ENOSPC:
+    case EDQUOT:
+        return TACHO_ENOSPACE;
+    default:
+        return TACHO_EIO;
+    }
+}
+
+/* Creates a file with all tables. A failure leaves no file behind. */
 static int writer_create(const char *path, const char *pragmas, store **out,
                          struct tacho_error *err)
 {
     char version[128];
     *out = NULL;
-    store *s = writer_new(path);
+    store *s = store_writer_new(path);
     if (!s)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     /* O_EXCL: an existing file is never touched, not even for a moment */
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    int code = 0;
+    int code;
     if (fd < 0) {
-        code = errno == EEXIST                                       ? TACHO_EEXISTS
-               : errno == ENOENT || errno == ENOTDIR                 ? TACHO_ENOTFOUND
-               : errno == EACCES || errno == EROFS || errno == EPERM ? TACHO_EDENIED
-               : errno == ENOSPC || errno == EDQUOT                  ? TACHO_ENOSPACE
-                                                                     : TACHO_EIO;
+        code = create_code(errno);
+        tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
+                   strerror(errno));
         store_close(s);
-        return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
-                          strerror(errno));
+        return code;
     }
     close(fd);
     int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     sqlite3_extended_result_codes(s->db, 1);
-    if (rc != SQLITE_OK)
-        code = store_note(s, rc, "cannot be created");
+    code = rc == SQLITE_OK ? 0 : store_note(s, rc, CREATING);
     sqlite3_busy_timeout(s->db, 5000);
-    /* the tables are made before WAL is switched on, so that they stand in the file itself whatever
-     * happens next */
     snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
+    /* The tables are made before WAL is switched on, so they are in the file itself whatever
+     * happens next. */
+    const char *const steps[] = {"PRAGMA page_size=4096; PRAGMA temp_store=MEMORY; BEGIN",
+                                 version,
+                                 schema_sql,
+                                 live_sql,
+                                 "COMMIT",
+                                 pragmas};
+    for (size_t i = 0; !code && i < sizeof steps / sizeof *steps; i++)
+        code = store_exec(s, steps[i], CREATING);
     if (!code)
-        code = store_exec(s, "PRAGMA page_size=4096; PRAGMA temp_store=MEMORY; BEGIN",
-                          "cannot be created");
-    if (!code)
-        code = store_exec(s, version, "cannot be created");
-    if (!code)
-        code = store_exec(s, schema_sql, "cannot be created");
-    if (!code)
-        code = store_exec(s, live_sql, "cannot be created");
-    if (!code)
-        code = store_exec(s, "COMMIT", "cannot be created");
-    if (!code)
-        code = store_exec(s, pragmas, "cannot be created");
-    if (!code)
-        code = writer_open(s);
+        code = store_writer_open(s);
     if (code) {
         unlink(path); /* made by this call, so nothing of the user's is lost */
-        return writer_give_up(s, code, err);
+        return store_writer_give_up(s, code, err);
     }
     s->next = (struct store_mark){.slice = 1, .process = 1, .track = 1};
     s->failed = 0;
@@ -235,151 +250,12 @@ static int writer_create(const char *path, const char *pragmas, store **out,
 
 int store_create(const char *path, store **out, struct tacho_error *err)
 {
-    return writer_create(path, live_pragmas, out, err);
+    return writer_create(path, store_live_pragmas, out, err);
 }
 
 int store_create_private(const char *path, store **out, struct tacho_error *err)
 {
     return writer_create(path, private_pragmas, out, err);
-}
-
-/* ---- opening again ------------------------------------------------------------------------------------------------------ */
-
-static int load_next(store *s, const char *sql, int64_t *next)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
-    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        *next = sqlite3_column_int64(st, 0) + 1;
-        rc = SQLITE_OK;
-    }
-    sqlite3_finalize(st);
-    return rc == SQLITE_OK ? 0 : store_note(s, rc, "cannot be read");
-}
-
-/* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so their order
- * gives their id. */
-static int load_strings(store *s)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT id, text FROM string ORDER BY id", -1, &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t id;
-        bool added;
-        const void *text = sqlite3_column_text(st, 1);
-        rc = store_intern_put(&s->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
-                              &id, &added)
-                 ? SQLITE_NOMEM
-             : id == sqlite3_column_int64(st, 0) ? SQLITE_OK
-                                                 : SQLITE_CORRUPT;
-    }
-    sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(s, rc, "cannot be read");
-}
-
-struct detail_load {
-    store *s;
-    int code;
-};
-
-static int load_detail(void *ctx, const struct store_detail *detail)
-{
-    struct detail_load *detail_load = ctx;
-    int64_t id;
-    bool added;
-    detail_load->code = store_detail_key(detail_load->s, detail);
-    if (!detail_load->code)
-        detail_load->code = store_intern_put(&detail_load->s->details, detail_load->s->key,
-                                             detail_load->s->key_used, &id, &added);
-    if (!detail_load->code && id != detail->id)
-        detail_load->code = store_note(detail_load->s, SQLITE_CORRUPT, "cannot be read");
-    return detail_load->code;
-}
-
-static int load_stacks(store *s)
-{
-    sqlite3_stmt *st = NULL;
-    int rc =
-        sqlite3_prepare_v2(s->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1, &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        bool no_parent = sqlite3_column_type(st, 1) == SQLITE_NULL, added;
-        int64_t id, key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1),
-                              sqlite3_column_int64(st, 2)};
-        rc = store_intern_put(&s->stacks, key, sizeof key, &id, &added) ? SQLITE_NOMEM
-             : id == sqlite3_column_int64(st, 0)                        ? SQLITE_OK
-                                                                        : SQLITE_CORRUPT;
-    }
-    sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(s, rc, "cannot be read");
-}
-
-static int writer_load(store *s)
-{
-    struct detail_load detail_load = {.s = s};
-    int code = load_strings(s);
-    if (!code) {
-        int stopped, rc = store_scan_details(s->db, 1, load_detail, &detail_load, &stopped);
-        code = detail_load.code  ? detail_load.code
-               : rc != SQLITE_OK ? store_note(s, rc, "cannot be read")
-                                 : 0;
-    }
-    if (!code)
-        code = load_stacks(s);
-    if (!code)
-        code = load_next(s, "SELECT max(id) FROM slice", &s->next.slice);
-    if (!code)
-        code = load_next(s, "SELECT max(id) FROM process", &s->next.process);
-    if (!code)
-        code = load_next(s, "SELECT max(id) FROM track", &s->next.track);
-    s->next.strings = s->strings.count;
-    s->next.details = s->details.count;
-    s->next.stacks = s->stacks.count;
-    return code;
-}
-
-static int writer_open_existing(const char *path, bool live, store **out, struct tacho_error *err)
-{
-    struct store_header header;
-    *out = NULL;
-    store *s = writer_new(path);
-    if (!s)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int code = store_db_open(path, STORE_DB_WRITE, &s->db, &header, err);
-    if (code) {
-        store_close(s);
-        return code;
-    }
-    int rc = store_db_migrate(s->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
-    if (rc != SQLITE_OK)
-        code = store_note(s, rc, "cannot be brought to this version");
-    if (!code && live)
-        code = store_exec(s, live_pragmas, "cannot be opened");
-    if (!code && live) /* a finished file is no live store */
-        code =
-            sqlite3_table_column_metadata(s->db, "main", "live_position", NULL, NULL, NULL, NULL,
-                                          NULL, NULL) == SQLITE_OK
-                ? 0
-                : tacho_fail(&s->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
-                             "%s: finished already", path);
-    if (!code)
-        code = writer_open(s);
-    if (!code && live)
-        code = writer_load(s);
-    if (code)
-        return writer_give_up(s, code, err);
-    s->failed = 0;
-    *out = s;
-    return 0;
-}
-
-int store_resume(const char *path, store **out, struct tacho_error *err)
-{
-    return writer_open_existing(path, true, out, err);
-}
-
-int store_open_results(const char *path, store **out, struct tacho_error *err)
-{
-    return writer_open_existing(path, false, out, err);
 }
 
 /* ---- transactions ------------------------------------------------------------------------------------------------------ */
@@ -407,7 +283,7 @@ int store_begin(store *s)
                          : tacho_fail(&s->error, TACHO_EINTERNAL, NULL,
                                       "%s: a transaction is open already", s->path);
     sqlite3_stmt *st = store_statement(s, STORE_SQL_BEGIN);
-    int code = st ? store_run_statement(s, st, "cannot be written") : s->failed;
+    int code = st ? store_run_statement(s, st, WRITING) : s->failed;
     if (code)
         return code;
     s->next.strings = s->strings.count;
@@ -424,7 +300,7 @@ int store_flush(store *s)
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         int rc = store_batch_flush(batches[i]);
         if (rc != SQLITE_OK)
-            return store_note(s, sqlite3_extended_errcode(s->db), "cannot be written");
+            return store_note(s, sqlite3_extended_errcode(s->db), WRITING);
     }
     return 0;
 }
@@ -436,7 +312,7 @@ int store_commit(store *s)
     int code = s->failed ? s->failed : store_flush(s);
     if (!code) {
         sqlite3_stmt *st = store_statement(s, STORE_SQL_COMMIT);
-        code = st ? store_run_statement(s, st, "cannot be written") : s->failed;
+        code = st ? store_run_statement(s, st, WRITING) : s->failed;
     }
     /* a checkpoint that fails inside COMMIT is not an error of SQLite: the rows are in the WAL, the
      * next commit tries again */

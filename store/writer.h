@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/: the writing handle, shared by writer.c (life, transactions, rows), live.c and
- * finish.c.
+ * Private to store/: the writing handle, shared by writer.c (life, transactions), rows.c, live.c,
+ * resume.c and finish.c.
  */
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
@@ -70,8 +70,7 @@ struct store {
     sqlite3 *db;
     char *path, *wal_path;
     struct tacho_error error;
-    int failed; /* first failure of the open transaction; every later write of it returns this code
-                 */
+    int failed; /* first failure of the open transaction; all later writes of it return this code */
     bool in_transaction; /* between store_begin and store_commit */
     struct store_mark next, mark;
     struct store_intern strings, details, stacks;
@@ -81,7 +80,7 @@ struct store {
     size_t key_used, key_cap;
 };
 
-/* Statement ready for binding, or NULL after a failure (s->failed says which). */
+/* A statement ready for binding, or NULL after a failure (s->failed has the code). */
 sqlite3_stmt *store_statement(store *s, enum store_statement which);
 /* Runs a bound statement once and resets it. 0 or a code; the failure is noted. */
 int store_run_statement(store *s, sqlite3_stmt *st, const char *doing);
@@ -92,8 +91,19 @@ int store_flush(store *s);
 /* Runs text of several statements. 0 or a code. */
 int store_exec(store *s, const char *sql, const char *doing);
 
-void store_bind_int(sqlite3_stmt *st, int column, int64_t value);     /* STORE_ABSENT -> NULL */
-void store_bind_text(sqlite3_stmt *st, int column, const char *text); /* NULL -> NULL */
+/* Binds a row and runs the statement. One letter of `types` for each value: 'i' int64_t
+ * (STORE_ABSENT becomes NULL), 'd' double (NAN becomes NULL), 't' text (NULL stays NULL, what is no
+ * UTF-8 is repaired), 'b' sound UTF-8 text and its size_t of bytes, 'x' a blob and its size_t of
+ * bytes. 0 or a code. */
+int store_write(store *s, enum store_statement which, const char *types, ...);
+
+/* What writer.c and resume.c open a handle with: a handle without a database; its batches, when the
+ * database is open; and the end of a handle that fails before the user gets it: its error goes to
+ * *err. */
+store *store_writer_new(const char *path);
+int store_writer_open(store *s);
+int store_writer_give_up(store *s, int code, struct tacho_error *err);
+extern const char store_live_pragmas[];
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
 int store_detail_key(store *s, const struct store_detail *detail);

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "analyzers/replay/what_if.h"
-#include "cli/classes_file.h"
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/classes_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 #include "reports/json/json.h"
 
 struct values {
@@ -34,6 +34,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_advise_spec = {
+    .help = "say what changes would do to a step, by replaying its dependency graph",
     .usage = "[OPTION]... [RUN]",
     .about = "Replays the dependency graph of the run's steps with changes, and says how long a "
              "step would take: as an interval,\n"

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/train_program.h"
+#include "cli/commands/commands.h"
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/samplers/calibration.h"
@@ -44,6 +44,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_calibrate_spec = {
+    .help = "measure once what this machine can do at most, for rooflines",
     .usage = "[OPTION]...",
     .about = "Measures once what this machine can do at most: FLOP/s of its instructions and of "
              "matrix products, bandwidth of\n"

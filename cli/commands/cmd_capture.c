@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 
 struct values {
     int64_t steps, at;
@@ -26,6 +26,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_capture_spec = {
+    .help = "record work on GPUs for some steps, in a run started with --gpu later or --steps",
     .usage = "[OPTION]... [RUN|FOLDER]",
     .about = "Opens a window in which work on GPUs is recorded, in a run that is under way on this "
              "machine ('latest' if no RUN is\n"

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "analyzers/diff/diff.h"
-#include "cli/classes_file.h"
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/classes_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 #include "reports/diff/diff_write.h"
 
 #define EXIT_THRESHOLD 1
@@ -35,6 +35,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_diff_spec = {
+    .help = "say what takes more time in one run than in another; fail a build that got slower",
     .usage = "[OPTION]... GOOD BAD",
     .about = "Says what takes more or less time in BAD than in GOOD, a step: classes of the step, "
              "operators, kernels, ranks, and "

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/train_program.h"
+#include "cli/commands/commands.h"
 #include "profiler/collector/collector.h"
 
 struct values {
@@ -27,6 +27,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_doctor_spec = {
+    .help = "say what this machine lets tacho measure, and how to get the rest",
     .usage = "[OPTION]...",
     .about = "One line for each thing that tacho can use: ok, or what is missing and how to get "
              "it. Ends with 0 if recording "

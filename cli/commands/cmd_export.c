@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 #include "store/export/export.h"
 
 struct values {
@@ -29,6 +29,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_export_spec = {
+    .help = "write a run for other tools: Perfetto, flame graphs, spreadsheets",
     .usage = "[OPTION]... RUN",
     .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks of ranges with "
              "self times for flame graphs "

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/command.h"
-#include "cli/import_cache.h"
-#include "cli/message.h"
+#include "cli/base/import_cache.h"
+#include "cli/base/message.h"
+#include "cli/commands/commands.h"
 
 struct values {
     const char *output;
@@ -20,6 +20,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_import_spec = {
+    .help = "make a run of traces of other tools: Kineto JSON, Nsight SQLite",
     .usage = "IN... -o RUN",
     .about = "IN is a Kineto trace (.json, .json.gz), an Nsight Systems export (.sqlite), or a "
              "folder of them; several are the "

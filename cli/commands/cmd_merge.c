@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/command.h"
-#include "cli/merge_files.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/merge_files.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 
 struct values {
     const char *output;
@@ -26,6 +26,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_merge_spec = {
+    .help = "make one run of those that the nodes of a job were recorded into",
     .usage = "RUN RUN... -o RUN",
     .about = "Makes one file of those that the nodes (or the ranks) of one job were recorded into, "
              "with one time for all.\n"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 
 const struct cli_spec cli_recover_spec = {
+    .help = "finish the file of a run whose recorder was killed",
     .usage = "RUN",
     .about = "Finishes the .tacho.live folder that a killed recorder left. What the program had "
              "recorded until it ended is in "

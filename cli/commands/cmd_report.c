@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/classes_file.h"
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/classes_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 
 struct values {
     struct cli_range steps;
@@ -51,6 +51,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_report_spec = {
+    .help = "say where each step's time went, from a recorded run",
     .usage = "[OPTION]... [RUN]",
     .about = "RUN is a .tacho file, a .tacho.live folder, a Kineto .json or .json.gz, an Nsight "
              "Systems .sqlite, a folder of\n"

@@ -2,9 +2,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/commands/commands.h"
 
 struct values {
     const char *output;
@@ -64,6 +64,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_run_spec = {
+    .help = "run a program, record where its time goes",
     .usage = "[OPTION]... -- COMMAND [ARGUMENT]...",
     .about = "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its "
              "signals and its exit code.\n"

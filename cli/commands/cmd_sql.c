@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/progress.h"
-#include "cli/run_file.h"
-#include "cli/sql_format.h"
+#include "cli/base/message.h"
+#include "cli/base/progress.h"
+#include "cli/base/run_file.h"
+#include "cli/base/sql_format.h"
+#include "cli/commands/commands.h"
 
 struct values {
     const char *output;
@@ -29,6 +29,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_sql_spec = {
+    .help = "query a run with SQL",
     .usage = "[OPTION]... RUN [QUERY]",
     .about = "Runs QUERY, or what comes on standard input; on a terminal it starts sqlite3. The "
              "file is not changed, except by "

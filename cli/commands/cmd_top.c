@@ -6,10 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
-#include "cli/top_source.h"
+#include "cli/base/message.h"
+#include "cli/base/run_file.h"
+#include "cli/base/top_source.h"
+#include "cli/commands/commands.h"
 
 #define SCHEMA      "tacho-top/1"
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
@@ -48,6 +48,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_top_spec = {
+    .help = "watch a run while it is recorded, or afterwards: a dashboard in the terminal",
     .usage = "[OPTION]... [RUN]",
     .about = "RUN is a run that is being recorded or was, as 'tacho report' takes it. Without one: "
              "the newest run that is being\n"

@@ -6,11 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
-#include "cli/run_file.h"
+#include "cli/base/message.h"
+#include "cli/base/train_program.h"
+#include "cli/commands/commands.h"
 
 const struct cli_spec cli_train_spec = {
+    .help = "run the reference training engine under tacho, then print the report",
     .usage = "RECIPE [OPTION OF THE RECIPE]...",
     .about = "Everything behind 'train' goes to the program train: this is 'tacho run --report -- "
              "train RECIPE ...'.\n"
@@ -20,23 +21,6 @@ const struct cli_spec cli_train_spec = {
                 "  tacho run -o a.tacho -- train gpt2-tiny --steps 200",
     .most = -1,
 };
-
-/* train stands beside tacho (build folder) or in ../libexec (installed). */
-int cli_train_find(char path[PATH_MAX])
-{
-    static const char *const places[] = {"train", "../libexec/tacho/train", "../libexec/train"};
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return -1;
-    self[n] = 0;
-    char *slash = strrchr(self, '/');
-    *slash = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (snprintf(path, PATH_MAX, "%s/%s", self, places[i]) < PATH_MAX && !access(path, X_OK))
-            return 0;
-    return -1;
-}
 
 /* What train itself refuses is no run: it is asked before anything is recorded. 0, or the exit code
  * with which it refused. */
@@ -77,7 +61,7 @@ int cli_train(int argc, char **argv)
         return 125;
     int n = 0, help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     if (argc < 2 || help) { /* nothing to record: train itself says what it takes */
-        cli_spec_print(stdout, "train", cli_command_find("train")->help, &cli_train_spec);
+        cli_spec_print(stdout, "train", &cli_train_spec);
         fputs("\nthe program train:\n", stdout);
         fflush(stdout);
         args[n++] = path;

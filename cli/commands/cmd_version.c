@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
-#include "cli/command.h"
+#include "cli/commands/commands.h"
 #include "store/store.h"
 
 struct values {
@@ -16,6 +16,7 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_version_spec = {
+    .help = "print the version; --verbose: what it was built with",
     .usage = "[--verbose]",
     .options = options,
     .examples = "  tacho version --verbose",

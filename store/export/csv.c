@@ -8,29 +8,6 @@
 
 #include "store/export/exporter.h"
 
-void exp_csv_text(FILE *out, const char *t)
-{
-    if (!t)
-        return;
-    if (*t && !strpbrk(t, "\",\r\n")) {
-        fputs(t, out);
-        return;
-    }
-    putc('"', out);
-    for (; *t; t++) {
-        if (*t == '"')
-            putc('"', out);
-        putc(*t, out);
-    }
-    putc('"', out);
-}
-
-void exp_csv_integer(FILE *out, int64_t value)
-{
-    if (value != STORE_ABSENT)
-        fprintf(out, "%" PRId64, value);
-}
-
 static void next(FILE *out)
 {
     putc(',', out);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of formats.
+ */
 #include "store/export/export.h"
 
 #include "store/export/exporter.h"
@@ -11,10 +14,3 @@ const struct store_export_format store_export_formats[] = {
     {"csv", "one row a slice, RFC 4180", ".csv", exp_csv_write},
     {0},
 };
-
-int exp_end(FILE *out, int code, struct tacho_error *err)
-{
-    if (!code && (fflush(out) || ferror(out)))
-        code = tacho_fail(err, TACHO_EIO, NULL, "%s", tacho_error_text(TACHO_EIO));
-    return code;
-}

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An import from start to end: finds out what each input is, collects the files of folders, and
+ * lets the importer of each format read them into one new run. The table of importers is here.
+ */
 #include "store/import/import.h"
 
 #include <dirent.h>
@@ -11,43 +15,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/import/importer.h"
-#include "store/import/input.h"
+#include "store/import/input/input.h"
+#include "store/import/kineto/kineto_import.h"
+#include "store/import/nsight/nsight_import.h"
 
-/* Counts up when an import would give other rows: imports that were kept (tacho's cache) are then
- * made again. */
+/* Counts up when an import would give other rows, so that imports kept in tacho's cache are made
+ * again. */
 #define IMPORT_VERSION "3"
 #define HEAD_BYTES     4096u
 
-static const struct importer *const importers[] = {&imp_kineto, &imp_nsight};
+static const struct {
+    enum store_format format;
+    const struct importer *importer;
+} importers[] = {{STORE_FORMAT_KINETO, &imp_kineto}, {STORE_FORMAT_NSIGHT, &imp_nsight}};
 
-const char *store_format_text(enum store_format f)
+const char *store_format_text(enum store_format format)
 {
     static const char *const texts[] = {
 #define STORE_FORMAT_TEXT(name, text) text,
         STORE_FORMAT_MAP(STORE_FORMAT_TEXT)
 #undef STORE_FORMAT_TEXT
     };
-    return texts[f];
-}
-
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return texts[format];
 }
 
 /* ---- what is it ---------------------------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *path, const char *suffix)
 {
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && !strcmp(path + n - m, suffix);
+    size_t length = strlen(path), end = strlen(suffix);
+    return length >= end && !strcmp(path + length - end, suffix);
 }
 
-static int not_supported(const char *path, enum store_format f, struct tacho_error *err)
+static int not_supported(const char *path, enum store_format format, struct tacho_error *err)
 {
-    if (f == STORE_FORMAT_NSYS_REP)
+    if (format == STORE_FORMAT_NSYS_REP)
         return tacho_fail(err, TACHO_ENOTSUP,
                           "export it: nsys export --type sqlite FILE, then give the .sqlite file",
                           "%s: this is an Nsight Systems report", path);
@@ -57,6 +59,7 @@ static int not_supported(const char *path, enum store_format f, struct tacho_err
         "%s: this is an XLA xplane file", path);
 }
 
+/* Says why nothing is known about the file. `cut`: the compressed data ends early. */
 static int unknown(const char *path, bool empty, bool cut, struct tacho_error *err)
 {
     if (empty && cut)
@@ -72,53 +75,67 @@ static int unknown(const char *path, bool empty, bool cut, struct tacho_error *e
                       "%s: not a trace that tacho can read", path);
 }
 
-/* Of a regular file: its first bytes decide, of formats that are not read its name too. */
+static bool is_run(const unsigned char *head, size_t bytes)
+{
+    return bytes >= 100 && !memcmp(head, "SQLite format 3", 16) &&
+           ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 |
+            head[71]) == STORE_APPLICATION_ID;
+}
+
+/* Finds the format of a regular file by its first bytes, and by its name where tacho only knows how
+ * to convert the format. Fails for formats that it cannot read. */
 static int file_format(const char *path, enum store_format *out, struct tacho_error *err)
 {
     unsigned char head[HEAD_BYTES];
     struct imp_input *in;
-    size_t n = 0;
+    size_t bytes = 0;
     *out = STORE_FORMAT_UNKNOWN;
     int rc = imp_input_open(path, &in, err);
     if (rc)
         return rc;
-    rc = imp_input_read(in, head, sizeof head, &n, err);
+    rc = imp_input_read(in, head, sizeof head, &bytes, err);
     bool cut = imp_input_truncated(in);
     imp_input_close(in);
     if (rc)
         return rc;
     if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep") ||
-        (n >= 4 && !memcmp(head, "NSYS", 4)))
+        (bytes >= 4 && !memcmp(head, "NSYS", 4)))
         *out = STORE_FORMAT_NSYS_REP;
     else if (ends_with(path, ".xplane.pb"))
         *out = STORE_FORMAT_XPLANE;
-    else if (n >= 100 && !memcmp(head, "SQLite format 3", 16) &&
-             ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 |
-              head[71]) == STORE_APPLICATION_ID)
+    else if (is_run(head, bytes))
         *out = STORE_FORMAT_TACHO;
     for (size_t i = 0; *out == STORE_FORMAT_UNKNOWN && i < sizeof importers / sizeof *importers;
          i++)
-        if (importers[i]->recognises(head, n))
-            *out = importers[i]->format;
+        if (importers[i].importer->recognises(head, bytes))
+            *out = importers[i].format;
     if (*out == STORE_FORMAT_NSYS_REP || *out == STORE_FORMAT_XPLANE)
         return not_supported(path, *out, err);
-    return *out == STORE_FORMAT_UNKNOWN ? unknown(path, !n, cut, err) : 0;
+    return *out == STORE_FORMAT_UNKNOWN ? unknown(path, !bytes, cut, err) : 0;
 }
 
 static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
 {
     if (!stat(path, st))
         return 0;
-    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-               : errno == EACCES                   ? TACHO_EDENIED
-                                                   : TACHO_EIO;
-    return tacho_fail(
-        err, code,
-        code == TACHO_EDENIED ? IMP_HINT_DENIED
-        : code == TACHO_ENOTFOUND
-            ? "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite"
-            : NULL,
-        "%s: %s", path, strerror(errno));
+    int code = TACHO_EIO;
+    const char *hint = NULL;
+    if (errno == ENOENT || errno == ENOTDIR) {
+        code = TACHO_ENOTFOUND;
+        hint = "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite";
+    } else if (errno == EACCES) {
+        code = TACHO_EDENIED;
+        hint = IMP_HINT_DENIED;
+    }
+    return tacho_fail(err, code, hint, "%s: %s", path, strerror(errno));
+}
+
+/* Fails with the errno of an input that exists. */
+static int denied_or_io(const char *path, const char *denied, struct tacho_error *err)
+{
+    int code = errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+    return tacho_fail(err, code, code == TACHO_EDENIED ? denied : NULL, "%s: %s", path,
+                      strerror(errno));
 }
 
 /* ---- the files of an import -------------------------------------------------------------------------------------------------- */
@@ -128,8 +145,8 @@ struct file {
     enum store_format format;
     int64_t bytes;
     bool from_folder; /* then it may turn out to be something else */
-    const char
-        *unread; /* of a folder: has the name of a trace, but cannot be read: why. NULL: it can */
+    /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
+    const char *unread;
 };
 
 struct files {
@@ -167,10 +184,10 @@ static int files_add(struct files *files, const char *path, enum store_format fo
     return 0;
 }
 
-/* rank2 before rank10: runs of digits compare as numbers. */
-static int natural_order(const void *a, const void *b)
+/* Puts rank2 before rank10: runs of digits compare as numbers. */
+static int natural_order(const void *left, const void *right)
 {
-    return strverscmp(((const struct file *)a)->path, ((const struct file *)b)->path);
+    return strverscmp(((const struct file *)left)->path, ((const struct file *)right)->path);
 }
 
 static bool named_as_trace(const char *path)
@@ -182,8 +199,9 @@ static bool named_as_trace(const char *path)
     return false;
 }
 
-/* A file of a folder. What only has the name of a trace is a rank that is missing: it is named.
- * Other files are left alone. */
+/* Adds a file of a folder if it is a trace. A file that only has the name of one is probably a rank
+ * whose data is missing, so it is added too and later counted as a loss. Other files are ignored.
+ */
 static int folder_file(struct files *files, const char *name, struct tacho_error *err)
 {
     struct stat st;
@@ -212,6 +230,7 @@ static int folder_file(struct files *files, const char *name, struct tacho_error
     return rc;
 }
 
+/* Adds the traces of a folder, sorted by name. Fails if there is none. */
 static int folder_add(struct files *files, const char *path, struct tacho_error *err)
 {
     char name[PATH_MAX];
@@ -220,9 +239,7 @@ static int folder_add(struct files *files, const char *path, struct tacho_error 
     int rc = 0;
     DIR *folder = opendir(path);
     if (!folder)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO,
-                          errno == EACCES ? IMP_HINT_DENIED : NULL, "%s: %s", path,
-                          strerror(errno));
+        return denied_or_io(path, IMP_HINT_DENIED, err);
     while (!rc && (entry = readdir(folder))) {
         if (entry->d_name[0] != '.' &&
             snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
@@ -241,6 +258,7 @@ static int folder_add(struct files *files, const char *path, struct tacho_error 
     return rc;
 }
 
+/* Collects the files of all inputs. */
 static int files_of(const char *const *in, size_t in_count, struct files *files,
                     struct tacho_error *err)
 {
@@ -250,13 +268,12 @@ static int files_of(const char *const *in, size_t in_count, struct files *files,
         struct stat st;
         enum store_format format;
         rc = stat_of(in[i], &st, err);
-        if (rc)
-            break;
-        if (S_ISDIR(st.st_mode)) {
+        if (!rc && S_ISDIR(st.st_mode)) {
             rc = folder_add(files, in[i], err);
             continue;
         }
-        rc = file_format(in[i], &format, err);
+        if (!rc)
+            rc = file_format(in[i], &format, err);
         if (!rc && format == STORE_FORMAT_TACHO)
             rc = tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
                             "%s: a .tacho file already", in[i]);
@@ -282,77 +299,18 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
     return rc;
 }
 
-/* ---- what importers call --------------------------------------------------------------------------------------------------- */
-
-int imp_loss(struct imp_run *run, const char *reason, int64_t count)
-{
-    struct store_loss loss = {.source = base_of(run->path),
-                              .reason = reason,
-                              .count = count,
-                              .t0 = STORE_ABSENT,
-                              .t1 = STORE_ABSENT};
-    run->import_result->lost += strstr(reason, "(kept") ? 0 : count;
-    return run->import_options->salvage_only ? 0 : store_loss_add(run->db, &loss);
-}
-
-int imp_progress(struct imp_run *run, int64_t more_bytes)
-{
-    run->done += more_bytes;
-    if (run->import_options->progress &&
-        run->import_options->progress(run->import_options->ctx, run->done, run->total))
-        return TACHO_EINTERRUPTED;
-    return 0;
-}
-
-/* The number behind the last "rank" of a file name. */
-static int64_t rank_in_name(const char *path)
-{
-    int64_t rank = STORE_ABSENT;
-    for (const char *p = base_of(path); (p = strcasestr(p, "rank")); p += 4) {
-        const char *digits = p + 4 + (p[4] == '_' || p[4] == '-' || p[4] == '.' || p[4] == '=');
-        if (*digits >= '0' && *digits <= '9')
-            rank = strtol(digits, NULL, 10);
-    }
-    return rank;
-}
-
-static bool rank_taken(const struct imp_run *run, int64_t rank)
-{
-    for (size_t i = 0; i < run->rank_count; i++)
-        if (run->rank[i] == rank)
-            return true;
-    return false;
-}
-
-int64_t imp_rank(struct imp_run *run, int64_t named)
-{
-    int64_t rank = named != STORE_ABSENT ? named : rank_in_name(run->path);
-    if (rank == STORE_ABSENT && run->many)
-        for (rank = 0; rank_taken(run, rank);)
-            rank++;
-    if (rank == STORE_ABSENT)
-        return rank;
-    run->ranks_seen += named != STORE_ABSENT;
-    if (rank_taken(run, rank))
-        imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
-    int64_t *p = realloc(run->rank, (run->rank_count + 1) * sizeof *p);
-    if (p) { /* without memory the next file of this rank goes unnoticed */
-        run->rank = p;
-        run->rank[run->rank_count++] = rank;
-    }
-    return rank;
-}
-
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
 
-static const struct importer *importer_of(enum store_format f)
+static const struct importer *importer_of(enum store_format format)
 {
     for (size_t i = 0; i < sizeof importers / sizeof *importers; i++)
-        if (importers[i]->format == f)
-            return importers[i];
+        if (importers[i].format == format)
+            return importers[i].importer;
     return NULL;
 }
 
+/* Reads one file. A file of a folder that turns out to be no trace is counted as a loss; every
+ * other failure ends the import. */
 static int import_file(struct imp_run *run, const struct file *file, struct tacho_error *err)
 {
     const struct importer *importer = importer_of(file->format);
@@ -363,7 +321,7 @@ static int import_file(struct imp_run *run, const struct file *file, struct tach
     int64_t before = run->done;
     struct tacho_error why = {0};
     int rc = importer->read(run, file->path, &why);
-    if (rc == TACHO_EFORMAT && file->from_folder) /* other JSON that lies there */
+    if (rc == TACHO_EFORMAT && file->from_folder) /* JSON of another kind */
         return imp_loss(run, "not a trace: nothing was read from it", 1);
     if (rc) {
         if (!why.code)
@@ -373,11 +331,11 @@ static int import_file(struct imp_run *run, const struct file *file, struct tach
         return rc;
     }
     run->done = before + file->bytes;
-    run->import_result->files++;
-    if (run->import_options->salvage_only)
+    run->files++;
+    if (run->salvage_only)
         return 0;
     snprintf(key, sizeof key, "source.file.%lld", (long long)run->file_index);
-    rc = store_run_set(run->db, key, base_of(file->path));
+    rc = store_run_set(run->db, key, basename(file->path));
     if (!rc && !run->file_index)
         rc = store_run_set(run->db, "source", importer->source);
     run->file_index++;
@@ -387,12 +345,15 @@ static int import_file(struct imp_run *run, const struct file *file, struct tach
 struct import {
     struct imp_run run;
     struct files files;
+    const char *first; /* input, for messages */
 };
 
+/* Fills the new run `db` from all files; store_make calls it. */
 static int import_all(void *ctx, store *db, struct tacho_error *err)
 {
-    struct imp_run *run = &((struct import *)ctx)->run;
-    const struct files *files = &((struct import *)ctx)->files;
+    struct import *import = ctx;
+    struct imp_run *run = &import->run;
+    const struct files *files = &import->files;
     run->db = db;
     run->total = files->bytes;
     run->many = files->count > 1;
@@ -404,75 +365,88 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
         rc = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
                       files->refused);
     }
-    if (!rc && !run->import_result->files)
+    if (!rc && !run->files)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give a folder with one Kineto or Nsight file for each rank",
-                        "%s: no trace in this folder", run->import_options->in[0]);
+                        "%s: no trace in this folder", import->first);
     return rc;
 }
 
-int store_import(const struct store_import_options *import_options,
-                 struct store_import_result *import_result, struct tacho_error *err)
+int store_import(const struct store_import_options *options, struct store_import_result *result,
+                 struct tacho_error *err)
 {
-    struct import i = {.run = {.import_options = import_options, .import_result = import_result}};
+    struct import import = {.run = {.salvage_only = options->salvage_only,
+                                    .progress = options->progress,
+                                    .ctx = options->ctx},
+                            .first = options->in[0]};
+    const struct imp_run *run = &import.run;
     struct store_making making = {
-        .path = import_options->out,
+        .path = options->out,
         .tag = "import",
         .no_space =
             "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
-        .discard = import_options->salvage_only,
+        .discard = options->salvage_only,
         .fill = import_all,
-        .ctx = &i};
-    memset(import_result, 0, sizeof *import_result);
-    int rc = files_of(import_options->in, import_options->in_count, &i.files, err);
-    if (!rc && !access(import_options->out, F_OK))
+        .ctx = &import};
+    int rc = files_of(options->in, options->in_count, &import.files, err);
+    if (!rc && !access(options->out, F_OK))
         rc =
             tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE",
-                       "%s: exists already", import_options->out);
+                       "%s: exists already", options->out);
     if (!rc)
         rc = store_make(&making, err);
-    free(i.run.rank);
-    files_clear(&i.files);
+    *result = (struct store_import_result){.files = run->files,
+                                           .events = run->events,
+                                           .slices = run->slices,
+                                           .lost = run->lost,
+                                           .truncated = run->truncated};
+    free(import.run.rank);
+    files_clear(&import.files);
     return rc;
 }
 
 /* ---- the key --------------------------------------------------------------------------------------------------------------- */
 
+/* Two hashes of different kind over the same bytes, 128 bits together: FNV-1a, and a multiplicative
+ * one with a shift. */
 struct key {
-    uint64_t a, b;
+    uint64_t fnv, mixed;
 };
 
-static void key_add(struct key *key, const void *bytes, size_t n)
+static void key_add(struct key *key, const void *data, size_t bytes)
 {
-    const unsigned char *p = bytes;
-    for (size_t i = 0; i < n; i++) {
-        key->a = (key->a ^ p[i]) * 0x100000001b3u;
-        key->b = (key->b + p[i]) * 0x9e3779b97f4a7c15u;
-        key->b ^= key->b >> 29;
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < bytes; i++) {
+        key->fnv = (key->fnv ^ byte[i]) * 0x100000001b3u;
+        key->mixed = (key->mixed + byte[i]) * 0x9e3779b97f4a7c15u;
+        key->mixed ^= key->mixed >> 29;
     }
 }
 
+static void key_add_text(struct key *key, const char *text)
+{
+    key_add(key, text, strlen(text) + 1);
+}
+
+/* Adds the name and size of a file, and its first, middle and last block. */
 static int key_file(struct key *key, const struct file *file, struct tacho_error *err)
 {
     char block[64 << 10];
+    key_add_text(key, basename(file->path));
     if (file->unread) {
-        key_add(key, base_of(file->path), strlen(base_of(file->path)) + 1);
-        key_add(key, file->unread, strlen(file->unread) + 1);
+        key_add_text(key, file->unread);
         return 0;
     }
     int fd = open(file->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s",
-                          file->path, strerror(errno));
-    const off_t at[] = {0, file->bytes / 2,
-                        file->bytes > (off_t)sizeof block ? file->bytes - (off_t)sizeof block : 0};
-    const char *name = base_of(file->path);
-    key_add(key, name, strlen(name) + 1);
+        return denied_or_io(file->path, NULL, err);
+    off_t last = file->bytes - (off_t)sizeof block;
+    const off_t starts[] = {0, file->bytes / 2, last > 0 ? last : 0};
     key_add(key, &file->bytes, sizeof file->bytes);
-    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-        ssize_t n = pread(fd, block, sizeof block, at[i]);
-        if (n > 0)
-            key_add(key, block, (size_t)n);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        ssize_t bytes = pread(fd, block, sizeof block, starts[i]);
+        if (bytes > 0)
+            key_add(key, block, (size_t)bytes);
     }
     close(fd);
     return 0;
@@ -481,14 +455,14 @@ static int key_file(struct key *key, const struct file *file, struct tacho_error
 int store_import_key(const char *const *in, size_t in_count, char key[33], struct tacho_error *err)
 {
     struct files files;
-    struct key k = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
-    static const char version[] = IMPORT_VERSION " " TACHO_VERSION;
+    struct key hash = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
     int rc = files_of(in, in_count, &files, err);
-    key_add(&k, version, sizeof version);
+    key_add_text(&hash, IMPORT_VERSION " " TACHO_VERSION);
     for (size_t i = 0; !rc && i < files.count; i++)
-        rc = key_file(&k, &files.file[i], err);
+        rc = key_file(&hash, &files.file[i], err);
     files_clear(&files);
     if (!rc)
-        snprintf(key, 33, "%016llx%016llx", (unsigned long long)k.a, (unsigned long long)k.b);
+        snprintf(key, 33, "%016llx%016llx", (unsigned long long)hash.fnv,
+                 (unsigned long long)hash.mixed);
     return rc;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public header of store/import/: other tools' traces become a `.tacho` file. docs/schema.md,
- * "Accelerators and foreign traces", says what stands where afterwards.
+ * "Accelerators and foreign traces", says which event becomes which row.
  *
- * One streaming pass: a reader in windows of at most STORE_IMPORT_WINDOW bytes beside an inserter,
- * memory bounded by the number of distinct strings, details and tracks and not by the size of the
- * trace. Nothing is dropped in silence: what could not be read is a loss row with a count, a file
- * cut off in the middle is salvaged to its last whole event and says so.
+ * An import is one streaming pass: one thread reads windows of at most STORE_IMPORT_WINDOW bytes
+ * while another inserts rows. Memory grows with the number of distinct strings, details and tracks,
+ * not with the size of the trace. Nothing is dropped in silence: what could not be read becomes a
+ * loss row with a count, and a file that was cut off is read up to its last whole event.
  */
 #ifndef STORE_IMPORT_IMPORT_H
 #define STORE_IMPORT_IMPORT_H
@@ -17,11 +17,8 @@
 
 #include "tacho_error.h"
 
-#ifndef STORE_IMPORT_WINDOW /* the fuzz targets have smaller ones, to meet their ends */
-#define STORE_IMPORT_WINDOW (16u << 20)
-#endif
-
-/* What a path holds, by its first bytes; of a folder, by what lies in it. key, text for people */
+/* What a path holds, judged by its first bytes; a folder is judged by its files. key, text for
+ * people */
 #define STORE_FORMAT_MAP(X) \
     X(UNKNOWN, "unknown") \
     X(TACHO, "tacho run") \
@@ -37,7 +34,7 @@ enum store_format {
 #undef STORE_FORMAT_ENUM
 };
 
-const char *store_format_text(enum store_format f);
+const char *store_format_text(enum store_format format);
 
 /* Looks at PATH. Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO; TACHO_ENOTSUP with the way to
  * convert it for NSYS_REP and XPLANE; TACHO_EFORMAT with a hint for UNKNOWN and for an empty file.
@@ -45,14 +42,15 @@ const char *store_format_text(enum store_format f);
 int store_format_of(const char *path, enum store_format *out, struct tacho_error *err);
 
 struct store_import_options {
-    const char *const *in; /* files and folders; each Kineto or Nsight file in them is one rank (or
-                              node) of one run */
+    /* Files and folders; each Kineto or Nsight file in them is one rank (or node) of one run. */
+    const char *const *in;
     size_t in_count;
-    const char *out; /* path of the file to make; must not exist. Written beside and renamed:
-                        nothing half-written is left */
+    /* Path of the file to make, which must not exist. It is written under a temporary name and
+     * renamed, so nothing half-written is left. */
+    const char *out;
     /* Called now and then from the calling thread with bytes read and bytes in all (of compressed
-     * files: compressed). Non-zero cancels: TACHO_EINTERRUPTED, nothing is left behind. May be
-     * NULL. */
+     * files: compressed). Non-zero cancels: TACHO_EINTERRUPTED, and no file is left. May be NULL.
+     */
     int (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
     bool salvage_only; /* tests: parse and count, write no slices */
@@ -65,8 +63,8 @@ struct store_import_result {
 
 /* Errors: those of store_format_of, TACHO_EEXISTS, TACHO_EFORMAT (no event could be read),
  * TACHO_ENOSPACE or TACHO_EIO (the output), TACHO_ENOMEM. err names the file. */
-int store_import(const struct store_import_options *import_options,
-                 struct store_import_result *import_result, struct tacho_error *err);
+int store_import(const struct store_import_options *options, struct store_import_result *result,
+                 struct tacho_error *err);
 
 /* A key of 32 hexadecimal digits + '\0' of what an import of these files would give: contents,
  * names, version of the importer. The same trace copied elsewhere has the same key. Reads at most

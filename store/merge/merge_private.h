@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/merge*.c: merge.c opens, checks, publishes; merge_clock.c aligns; merge_rows.c
- * copies rows; merge_keys.c puts run keys, ceilings, metrics, losses together.
+ * Private to store/merge/: merge.c checks the inputs and writes the output; merge_source.c opens
+ * inputs; merge_clock.c aligns clocks; merge_rows.c copies rows; merge_keys.c combines run keys,
+ * ceilings, metrics and losses.
  */
 #ifndef STORE_MERGE_PRIVATE_H
 #define STORE_MERGE_PRIVATE_H
@@ -46,6 +47,9 @@ struct merge {
     struct tacho_error why; /* of a failure that is not the output's */
 };
 
+/* Opens a source and reads what merge.c has to check. */
+int merge_source_open(struct merge *merge, struct merge_source *source, const char *path);
+void merge_source_close(struct merge_source *source);
 /* Which machine each source is of; fills source[].clock. 0 or a code. */
 int merge_align(struct merge *merge);
 /* Copies the rows of one source. */

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "store/import/import.h"
-#include "store/import/input.h"
+#include "store/import/input/input.h"
 #include "store/import/kineto/kineto_frame.h"
 #include "store/import/kineto/kineto_text.h"
 #include "store/store.h"

@@ -10,7 +10,7 @@
 
 #include "fuzz_import.h"
 #include "fuzz_rows.h"
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 /* Tables beside those of the importer's own lists, with the columns it looks for. */
 static const struct nsight_table others[] = {

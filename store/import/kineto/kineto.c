@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/import/importer.h"
-#include "store/import/input.h"
+#include "store/import/input/input.h"
 #include "store/import/kineto/kineto.h"
 #include "store/import/kineto/kineto_frame.h"
+#include "store/import/kineto/kineto_import.h"
 
 #define BATCHES 6
 
@@ -342,7 +342,7 @@ static int insert(struct job *j)
         }
         done = !batch && j->done;
         pthread_mutex_unlock(&j->lock);
-        if (batch && !rc && !j->run->import_options->salvage_only)
+        if (batch && !rc && !j->run->salvage_only)
             rc = apply(j, batch);
         if (!rc)
             rc = progress(j);
@@ -463,7 +463,7 @@ static int finish(struct job *j)
 {
     int rc = 0;
     check_base(&j->kineto);
-    if (!j->run->import_options->salvage_only && j->process.count) {
+    if (!j->run->salvage_only && j->process.count) {
         rc = write_processes(j, imp_rank(j->run, j->kineto.rank));
         if (!rc)
             rc = write_run(j);
@@ -589,9 +589,9 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
         if (!rc && none)
             rc = no_event(j, path, err);
     }
-    run->import_result->events += j->kineto.events;
-    run->import_result->slices += j->kineto.slices;
-    run->import_result->truncated |= j->frame.truncated;
+    run->events += j->kineto.events;
+    run->slices += j->kineto.slices;
+    run->truncated |= j->frame.truncated;
     job_clear(j);
     return rc;
 }
@@ -604,7 +604,5 @@ static bool kineto_recognises(const unsigned char *head, size_t n)
     return i < n && (head[i] == '{' || head[i] == '[');
 }
 
-const struct importer imp_kineto = {.format = STORE_FORMAT_KINETO,
-                                    .source = "kineto",
-                                    .recognises = kineto_recognises,
-                                    .read = kineto_read};
+const struct importer imp_kineto = {
+    .source = "kineto", .recognises = kineto_recognises, .read = kineto_read};

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/import.h"
-
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif

@@ -8,7 +8,7 @@
 #ifndef STORE_IMPORT_KINETO_FRAME_H
 #define STORE_IMPORT_KINETO_FRAME_H
 
-#include "store/import/input.h"
+#include "store/import/input/input.h"
 #include "store/import/kineto/kineto_json.h"
 
 /* A window is given to the parser when it has this many bytes: it stays in the cache of a core. One

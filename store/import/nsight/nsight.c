@@ -3,8 +3,6 @@
  * The Nsight Systems importer: one export, table after table. A compressed export is unpacked into
  * a file without a name first: SQLite reads pages anywhere.
  */
-#include "store/import/nsight/nsight.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,174 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/import/input.h"
+#include "store/import/input/input.h"
+#include "store/import/nsight/nsight_import.h"
+#include "store/import/nsight/nsight_private.h"
 
-#define COMMIT_ROWS 200000
-#define TIME_MAX \
-    (INT64_MAX / 4) /* ns: 73 years past 1970 and more; whatever is beyond was no time */
 #define UNPACK_STEP (1 << 20)
 
 static const char magic[16] = "SQLite format 3";
-
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
-
-int nsight_intern(struct nsight *nsight, const char *text, int64_t *string)
-{
-    return store_string(nsight->out, text, strlen(text), string);
-}
-
-void nsight_time(struct nsight *nsight, int64_t start, int64_t end, struct store_slice *slice,
-                 bool *ok)
-{
-    *ok = start >= 0 && start <= TIME_MAX &&
-          (end == STORE_ABSENT || end <= TIME_MAX); /* an absent start is negative */
-    if (!*ok) {
-        nsight->lost[NSIGHT_LOSS_TIME]++;
-        return;
-    }
-    if (end != STORE_ABSENT && end < start) {
-        nsight->lost[NSIGHT_LOSS_END]++;
-        *ok = false;
-        return;
-    }
-    slice->start = start + nsight->base;
-    slice->dur = end == STORE_ABSENT ? STORE_ABSENT : end - start;
-}
-
-int nsight_slice(struct nsight *nsight, struct store_slice *slice)
-{
-    nsight->run->import_result->slices++;
-    int code = nsight->run->import_options->salvage_only ? 0 : store_slice_add(nsight->out, slice);
-    if (!code && ++nsight->rows >= COMMIT_ROWS) {
-        nsight->rows = 0;
-        code = store_commit(nsight->out);
-        if (!code)
-            code = store_begin(nsight->out);
-    }
-    return code;
-}
-
-/* ---- processes and tracks --------------------------------------------------------------------------------------------------------- */
-
-/* Text of one column of the first row where another equals `id`. Caller frees; NULL: none. */
-static char *text_where(struct nsight *nsight, const char *name, const char *column,
-                        const char *key, int64_t id)
-{
-    char table[NSIGHT_NAME_MAX], *text = NULL;
-    sqlite3_stmt *st = NULL;
-    if (!nsight_find(nsight, name, table))
-        return NULL;
-    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\"=%lld LIMIT 1", column,
-                                table, key, (long long)id);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW) {
-        const char *found = nsight_text(st, 0);
-        if (!found && nsight_int(st, 0) != STORE_ABSENT)
-            found = nsight_string(nsight, nsight_int(st, 0));
-        text = found ? strdup(found) : NULL;
-    }
-    sqlite3_finalize(st);
-    sqlite3_free(sql);
-    return text;
-}
-
-int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
-{
-    const int64_t *known = nsight_map_find(&nsight->processes, global >> 24, 0);
-    if (known) {
-        *index = (size_t)*known;
-        return 0;
-    }
-    if (nsight->process_count == nsight->process_cap) {
-        size_t cap = nsight->process_cap ? 2 * nsight->process_cap : 16;
-        struct nsight_process *bigger = realloc(nsight->process, cap * sizeof *bigger);
-        if (!bigger)
-            return TACHO_ENOMEM;
-        nsight->process = bigger;
-        nsight->process_cap = cap;
-    }
-    struct nsight_process *p = &nsight->process[nsight->process_count];
-    *p = (struct nsight_process){.global = global >> 24, .rank = STORE_ABSENT};
-    p->program = text_where(nsight, "PROCESSES", "name", "globalPid",
-                            (int64_t)((uint64_t)(global >> 24) << 24));
-    p->row = (struct store_process){.rank = STORE_ABSENT,
-                                    .pid = global >> 24 & 0xffffff,
-                                    .parent_pid = STORE_ABSENT,
-                                    .start = STORE_ABSENT,
-                                    .end = STORE_ABSENT,
-                                    .exit_status = STORE_ABSENT,
-                                    .host = nsight->host,
-                                    .program = p->program};
-    *index = nsight->process_count++;
-    int code = store_process_add(nsight->out, &p->row);
-    return code ? code : nsight_map_put(&nsight->processes, global >> 24, 0, (int64_t)*index);
-}
-
-static int add_track(struct nsight *nsight, enum nsight_tracks which, int64_t a, int64_t b,
-                     struct store_track *t, int64_t *track)
-{
-    int code = store_track_add(nsight->out, t);
-    *track = t->id;
-    return code ? code : nsight_map_put(&nsight->tracks[which], a, b, t->id);
-}
-
-int nsight_thread(struct nsight *nsight, int64_t tid, int64_t *track)
-{
-    const int64_t *known = nsight_map_find(&nsight->tracks[NSIGHT_THREADS], tid, 0);
-    size_t process;
-    if (known) {
-        *track = *known;
-        return 0;
-    }
-    int code = nsight_process(nsight, tid, &process);
-    if (code)
-        return code;
-    char *name = text_where(nsight, "ThreadNames", "nameId", "globalTid", tid);
-    struct store_track t = {.process = nsight->process[process].row.id,
-                            .tid = tid & 0xffffff,
-                            .kind = "thread",
-                            .name = name};
-    code = add_track(nsight, NSIGHT_THREADS, tid, 0, &t, track);
-    free(name);
-    return code;
-}
-
-int nsight_stream(struct nsight *nsight, size_t process, int64_t device, int64_t stream,
-                  int64_t *track)
-{
-    int64_t place = (int64_t)process << 24 | device;
-    const int64_t *known = nsight_map_find(&nsight->tracks[NSIGHT_STREAMS], place, stream);
-    char name[48], gpu[32];
-    if (known) {
-        *track = *known;
-        return 0;
-    }
-    int code = nsight_map_put(&nsight->devices, (int64_t)process, device, 1);
-    if (code)
-        return code;
-    snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
-    snprintf(name, sizeof name, "stream %" PRId64, stream);
-    struct store_track t = {.process = nsight->process[process].row.id,
-                            .tid = stream,
-                            .kind = "stream",
-                            .name = stream == STORE_ABSENT ? "device" : name,
-                            .device = gpu};
-    return add_track(nsight, NSIGHT_STREAMS, place, stream, &t, track);
-}
-
-int nsight_range_track(struct nsight *nsight, size_t process, int64_t *track)
-{
-    const int64_t *known = nsight_map_find(&nsight->tracks[NSIGHT_RANGES], (int64_t)process, 0);
-    if (known) {
-        *track = *known;
-        return 0;
-    }
-    struct store_track t = {.process = nsight->process[process].row.id,
-                            .tid = STORE_ABSENT,
-                            .kind = "range",
-                            .name = "start/end ranges"};
-    return add_track(nsight, NSIGHT_RANGES, (int64_t)process, 0, &t, track);
-}
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------------ */
 
@@ -189,19 +26,23 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return bytes >= sizeof magic && !memcmp(head, magic, sizeof magic);
 }
 
-static int write_all(int fd, const char *p, size_t bytes)
+/* 0 or an errno. */
+static int write_all(int fd, const char *data, size_t bytes)
 {
     while (bytes) {
-        ssize_t w = write(fd, p, bytes);
-        if (w < 0 && errno != EINTR)
+        ssize_t written = write(fd, data, bytes);
+        if (written < 0 && errno != EINTR)
             return errno;
-        p += w > 0 ? w : 0;
-        bytes -= w > 0 ? (size_t)w : 0;
+        if (written > 0) {
+            data += written;
+            bytes -= (size_t)written;
+        }
     }
     return 0;
 }
 
-/* Unpacks `in` into a new file below TMPDIR, whose name is written to `name`. */
+/* Decompresses `in` into a new file below TMPDIR and writes its path to `name`. Data that was cut
+ * off is kept as far as it goes, and counted. */
 static int unpack(struct nsight *nsight, struct imp_input *in, char *name, size_t size)
 {
     const char *tmp = getenv("TMPDIR");
@@ -223,7 +64,7 @@ static int unpack(struct nsight *nsight, struct imp_input *in, char *name, size_
     free(buffer);
     if (!code && imp_input_truncated(in)) {
         nsight->lost[NSIGHT_LOSS_GZIP]++;
-        nsight->run->import_result->truncated = true;
+        nsight->run->truncated = true;
     }
     if (os)
         code = tacho_fail(nsight->err, os == ENOSPC || os == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
@@ -234,6 +75,7 @@ static int unpack(struct nsight *nsight, struct imp_input *in, char *name, size_
     return code;
 }
 
+/* Opens the export itself, or, if it is compressed, a decompressed copy that has no name. */
 static int open_export(struct nsight *nsight, const char *path)
 {
     struct imp_input *in = NULL;
@@ -249,7 +91,7 @@ static int open_export(struct nsight *nsight, const char *path)
     imp_input_close(in);
     if (code)
         return code;
-    code = nsight_open(nsight, name); /* keeps it open: from here on nobody else needs the name */
+    code = nsight_open(nsight, name); /* the file stays open, so its name can go */
     unlink(name);
     if (code && code != TACHO_EINTERRUPTED && code != TACHO_ENOMEM)
         code =
@@ -259,6 +101,7 @@ static int open_export(struct nsight *nsight, const char *path)
     return code;
 }
 
+/* Fails if the database is not an export of Nsight Systems. */
 static int check(struct nsight *nsight, const char *path)
 {
     char found[NSIGHT_NAME_MAX];
@@ -277,24 +120,70 @@ static int check(struct nsight *nsight, const char *path)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
+static const struct nsight_table *const event_tables[] = {nsight_device_tables, nsight_host_tables,
+                                                          nsight_nvtx_tables, nsight_metric_tables};
+#define TABLE_LISTS (sizeof event_tables / sizeof *event_tables)
+
+/* Is it a table without events, or one of `event_tables` in some version? */
+static bool is_read(const char *name)
+{
+    static const char *const no_events[] = {"DIAGNOSTIC_EVENT", "ANALYSIS_", "TARGET_INFO_",
+                                            "META_DATA_", "ENUM_"};
+    for (size_t i = 0; i < sizeof no_events / sizeof *no_events; i++)
+        if (!strncmp(name, no_events[i], strlen(no_events[i])))
+            return true;
+    for (size_t i = 0; i < TABLE_LISTS; i++)
+        for (const struct nsight_table *table = event_tables[i]; table->name; table++) {
+            size_t length = strlen(table->name);
+            if (!strncmp(name, table->name, length) && (!name[length] || name[length] == '_'))
+                return true;
+        }
+    return false;
+}
+
+/* Writes a run key that lists the tables of events which are not imported. They are no loss of the
+ * capture, but a user who looks for them should see why they are missing. */
+static int set_unread(struct nsight *nsight)
+{
+    sqlite3_stmt *st =
+        nsight_select(nsight, "SELECT m.name FROM sqlite_master m WHERE m.type='table' AND m.sql "
+                              "NOT LIKE 'CREATE VIRTUAL%%' AND EXISTS "
+                              "(SELECT 1 FROM pragma_table_info(m.name) c WHERE c.name IN "
+                              "('start','timestamp','rawTimestamp')) ORDER BY 1");
+    char list[1000] = "", key[64] = "source.not_read";
+    size_t used = 0;
+    while (nsight_next(st)) {
+        const char *name = (const char *)sqlite3_column_text(st, 0);
+        bool read = !name || strlen(name) >= NSIGHT_NAME_MAX || is_read(name);
+        int64_t rows = read ? 0 : nsight_rows_about(nsight, name);
+        if (rows > 0 && used < sizeof list - 200)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (%" PRId64 " rows)",
+                                     used ? ", " : "", name, rows);
+    }
+    sqlite3_finalize(st);
+    if (nsight->run->file_index)
+        snprintf(key, sizeof key, "source.not_read.%" PRId64, nsight->run->file_index);
+    return used ? store_run_set(nsight->out, key, list) : 0;
+}
+
 static int read_tables(struct nsight *nsight)
 {
-    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables,
-                                              nsight_nvtx_tables, nsight_metric_tables};
     double rows = 1;
-    char table[NSIGHT_NAME_MAX];
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        for (const struct nsight_table *nsight_table = all[k]; nsight_table->name; nsight_table++)
-            rows += nsight_find(nsight, nsight_table->name, table)
-                        ? (double)nsight_rows_about(nsight, table)
-                        : 0;
+    char found[NSIGHT_NAME_MAX];
+    for (size_t i = 0; i < TABLE_LISTS; i++)
+        for (const struct nsight_table *table = event_tables[i]; table->name; table++)
+            if (nsight_find(nsight, table->name, found))
+                rows += (double)nsight_rows_about(nsight, found);
     nsight->bytes_a_row = (double)nsight->bytes / rows;
     int code = nsight_meta_begin(nsight);
-    for (size_t k = 0; !code && k < sizeof all / sizeof *all; k++)
-        for (const struct nsight_table *nsight_table = all[k]; !code && nsight_table->name;
-             nsight_table++)
-            code = nsight_read(nsight, nsight_table);
-    return code ? code : nsight_meta_end(nsight);
+    for (size_t i = 0; !code && i < TABLE_LISTS; i++)
+        for (const struct nsight_table *table = event_tables[i]; !code && table->name; table++)
+            code = nsight_read(nsight, table);
+    if (!code)
+        code = nsight_meta_end(nsight);
+    if (!code)
+        code = set_unread(nsight);
+    return code ? code : nsight_losses(nsight);
 }
 
 static void release(struct nsight *nsight)
@@ -320,6 +209,7 @@ static void release(struct nsight *nsight)
     free(nsight);
 }
 
+/* Reads one export into the run; this is the `read` of the importer. */
 static int read_export(struct imp_run *run, const char *path, struct tacho_error *err)
 {
     struct stat st;
@@ -334,14 +224,14 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     if (!code)
         code = check(nsight, path);
     bool begun = !code;
-    int64_t events = run->import_result->events;
+    int64_t events = run->events;
     if (!code)
         code = store_begin(nsight->out);
     if (!code)
         code = read_tables(nsight);
     if (begun && !code)
         code = store_commit(nsight->out);
-    if (!code && run->import_result->events == events)
+    if (!code && run->events == events)
         code = tacho_fail(err, TACHO_EFORMAT,
                           "was anything traced? nsys profile --trace=cuda,nvtx,osrt CMD",
                           "%s: an Nsight Systems export without an event", path);
@@ -353,7 +243,5 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     return code;
 }
 
-const struct importer imp_nsight = {.format = STORE_FORMAT_NSIGHT,
-                                    .source = "nsight",
-                                    .recognises = recognises,
-                                    .read = read_export};
+const struct importer imp_nsight = {
+    .source = "nsight", .recognises = recognises, .read = read_export};

@@ -1,69 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The export as a database: what exists in it, and rows of it.
+ * The export as a database: which tables and columns exist, queries, and values of rows.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 #define VALUE_MAX (64 << 20) /* bytes of a text or blob */
-#define STEPS_A_CHECK \
-    100000 /* of SQLite's machine, between two looks whether the user wants no more */
+/* Instructions of SQLite's machine between two checks whether the user cancelled. */
+#define STEPS_A_CHECK 100000
 
 /* ---- map ------------------------------------------------------------------------------------------------------------------ */
 
-static size_t map_hash(int64_t a, int64_t b)
+static size_t map_hash(int64_t first, int64_t second)
 {
-    uint64_t h =
-        (uint64_t)a * 0x9e3779b97f4a7c15ull ^ ((uint64_t)b + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
-    h ^= h >> 31;
-    h *= 0xbf58476d1ce4e5b9ull;
-    return (size_t)(h ^ h >> 29);
+    uint64_t hash = (uint64_t)first * 0x9e3779b97f4a7c15ull ^
+                    ((uint64_t)second + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
+    hash ^= hash >> 31;
+    hash *= 0xbf58476d1ce4e5b9ull;
+    return (size_t)(hash ^ hash >> 29);
 }
 
-static struct nsight_map_slot *map_slot(const struct nsight_map *nsight_map, int64_t a, int64_t b)
+/* The slot that holds the key, or the empty one where it belongs. */
+static struct nsight_map_slot *map_slot(const struct nsight_map *map, int64_t first, int64_t second)
 {
-    for (size_t at = map_hash(a, b) & (nsight_map->cap - 1);;
-         at = (at + 1) & (nsight_map->cap - 1)) {
-        struct nsight_map_slot *nsight_map_slot = &nsight_map->slot[at];
-        if (!nsight_map_slot->used || (nsight_map_slot->a == a && nsight_map_slot->b == b))
-            return nsight_map_slot;
+    for (size_t i = map_hash(first, second);; i++) {
+        struct nsight_map_slot *slot = &map->slot[i & (map->cap - 1)];
+        if (!slot->used || (slot->first == first && slot->second == second))
+            return slot;
     }
 }
 
-int64_t *nsight_map_find(const struct nsight_map *nsight_map, int64_t a, int64_t b)
+int64_t *nsight_map_find(const struct nsight_map *map, int64_t first, int64_t second)
 {
-    struct nsight_map_slot *nsight_map_slot = nsight_map->cap ? map_slot(nsight_map, a, b) : NULL;
-    return nsight_map_slot && nsight_map_slot->used ? &nsight_map_slot->value : NULL;
+    struct nsight_map_slot *slot = map->cap ? map_slot(map, first, second) : NULL;
+    return slot && slot->used ? &slot->value : NULL;
 }
 
-int nsight_map_put(struct nsight_map *nsight_map, int64_t a, int64_t b, int64_t value)
+int nsight_map_put(struct nsight_map *map, int64_t first, int64_t second, int64_t value)
 {
-    if (2 * (nsight_map->count + 1) > nsight_map->cap) {
-        struct nsight_map bigger = {.cap = nsight_map->cap ? 2 * nsight_map->cap : 64};
+    if (2 * (map->count + 1) > map->cap) {
+        struct nsight_map bigger = {.cap = map->cap ? 2 * map->cap : 64, .count = map->count};
         bigger.slot = calloc(bigger.cap, sizeof *bigger.slot);
         if (!bigger.slot)
             return TACHO_ENOMEM;
-        for (size_t i = 0; i < nsight_map->cap; i++)
-            if (nsight_map->slot[i].used)
-                *map_slot(&bigger, nsight_map->slot[i].a, nsight_map->slot[i].b) =
-                    nsight_map->slot[i];
-        bigger.count = nsight_map->count;
-        free(nsight_map->slot);
-        *nsight_map = bigger;
+        for (size_t i = 0; i < map->cap; i++)
+            if (map->slot[i].used)
+                *map_slot(&bigger, map->slot[i].first, map->slot[i].second) = map->slot[i];
+        free(map->slot);
+        *map = bigger;
     }
-    struct nsight_map_slot *nsight_map_slot = map_slot(nsight_map, a, b);
-    nsight_map->count += !nsight_map_slot->used;
-    *nsight_map_slot = (struct nsight_map_slot){a, b, value, true};
+    struct nsight_map_slot *slot = map_slot(map, first, second);
+    map->count += !slot->used;
+    *slot = (struct nsight_map_slot){first, second, value, true};
     return 0;
 }
 
-void nsight_map_free(struct nsight_map *nsight_map)
+void nsight_map_free(struct nsight_map *map)
 {
-    free(nsight_map->slot);
-    *nsight_map = (struct nsight_map){0};
+    free(map->slot);
+    *map = (struct nsight_map){0};
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
@@ -75,6 +74,7 @@ static int on_progress(void *ctx)
     return nsight->stopped;
 }
 
+/* Says why the database at `path` cannot be read; returns the code. */
 static int fail(struct nsight *nsight, int rc, const char *path)
 {
     if (rc == SQLITE_NOMEM)
@@ -112,42 +112,70 @@ static int try_open(struct nsight *nsight, const char *name, int flags)
 int nsight_open(struct nsight *nsight, const char *path)
 {
     int rc = try_open(nsight, path, 0);
-    if (rc == SQLITE_CANTOPEN ||
-        rc == SQLITE_READONLY) { /* WAL mode in a folder where nothing can be written */
+    /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
+    if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) {
         char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
         if (uri && !strpbrk(path, "?#%"))
             rc = try_open(nsight, uri, SQLITE_OPEN_URI);
         sqlite3_free(uri);
     }
-    return rc == SQLITE_OK ? 0 : nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, rc, path);
+    if (rc == SQLITE_OK)
+        return 0;
+    return nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, rc, path);
 }
 
 /* ---- tables and columns ------------------------------------------------------------------------------------------------------- */
 
-int64_t nsight_rows_about(struct nsight *nsight, const char *table)
+static sqlite3_stmt *select_list(struct nsight *nsight, const char *format, va_list arguments)
 {
     sqlite3_stmt *st = NULL;
-    int64_t rows = 0;
-    char *sql = sqlite3_mprintf("SELECT max(rowid) FROM \"%w\"", table);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW)
-        rows = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
+    char *sql = sqlite3_vmprintf(format, arguments);
+    if (sql)
+        sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL);
     sqlite3_free(sql);
+    return st;
+}
+
+sqlite3_stmt *nsight_select(struct nsight *nsight, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    sqlite3_stmt *st = select_list(nsight, format, arguments);
+    va_end(arguments);
+    return st;
+}
+
+bool nsight_next(sqlite3_stmt *st)
+{
+    return st && sqlite3_step(st) == SQLITE_ROW;
+}
+
+int64_t nsight_select_int(struct nsight *nsight, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    sqlite3_stmt *st = select_list(nsight, format, arguments);
+    va_end(arguments);
+    int64_t value = nsight_next(st) ? nsight_int(st, 0) : STORE_ABSENT;
+    sqlite3_finalize(st);
+    return value;
+}
+
+int64_t nsight_rows_about(struct nsight *nsight, const char *table)
+{
+    int64_t rows = nsight_select_int(nsight, "SELECT max(rowid) FROM \"%w\"", table);
     return rows < 0 ? 0 : rows;
 }
 
 bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME_MAX])
 {
-    static const char sql[] =
-        "SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND "
-        "(name=?1 OR name GLOB ?1||'_V[0-9]*') ORDER BY length(name) DESC, name DESC";
-    sqlite3_stmt *st = NULL;
     bool any = false;
-    if (sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) != SQLITE_OK)
-        return false;
-    sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
-    while (sqlite3_step(st) == SQLITE_ROW) {
+    sqlite3_stmt *st = nsight_select(
+        nsight,
+        "SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%%' AND "
+        "(name=%Q OR name GLOB %Q||'_V[0-9]*') ORDER BY length(name) DESC, name DESC",
+        name, name);
+    while (nsight_next(st)) {
         const char *text = (const char *)sqlite3_column_text(st, 0);
         if (!text || strlen(text) >= NSIGHT_NAME_MAX)
             continue;
@@ -162,23 +190,20 @@ bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME
     return any;
 }
 
-/* Is `column` (n bytes) one of the table's? */
+/* Is there a column of this name (which ends after `bytes` bytes) in the table? */
 static bool has_column(struct nsight *nsight, const char *table, const char *column, size_t bytes)
 {
-    sqlite3_stmt *st = NULL;
     bool found = false;
-    char *sql = sqlite3_mprintf("PRAGMA table_info(\"%w\")", table);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK)
-        while (!found && sqlite3_step(st) == SQLITE_ROW) {
-            const char *name = (const char *)sqlite3_column_text(st, 1);
-            found = name && strlen(name) == bytes && !sqlite3_strnicmp(name, column, (int)bytes);
-        }
+    sqlite3_stmt *st = nsight_select(nsight, "PRAGMA table_info(\"%w\")", table);
+    while (!found && nsight_next(st)) {
+        const char *name = (const char *)sqlite3_column_text(st, 1);
+        found = name && strlen(name) == bytes && !sqlite3_strnicmp(name, column, (int)bytes);
+    }
     sqlite3_finalize(st);
-    sqlite3_free(sql);
     return found;
 }
 
-/* "a|b" -> the first that exists, else NULL */
+/* Appends the first of the columns "a|b" that exists, else NULL. */
 static void add_column(struct nsight *nsight, sqlite3_str *sql, const char *table,
                        const char *names)
 {
@@ -193,15 +218,16 @@ static void add_column(struct nsight *nsight, sqlite3_str *sql, const char *tabl
     sqlite3_str_appendall(sql, "NULL");
 }
 
-static int prepare(struct nsight *nsight, const struct nsight_table *nsight_table,
-                   const char *table, sqlite3_stmt **st)
+/* Prepares the query of a table: the columns that it lacks are selected as NULL. */
+static int prepare(struct nsight *nsight, const struct nsight_table *table_spec, const char *table,
+                   sqlite3_stmt **st)
 {
     sqlite3_str *sql = sqlite3_str_new(nsight->db);
     sqlite3_str_appendall(sql, "SELECT ");
-    for (size_t i = 0; i < NSIGHT_COLUMN_MAX && nsight_table->columns[i]; i++) {
+    for (size_t i = 0; i < NSIGHT_COLUMN_MAX && table_spec->columns[i]; i++) {
         if (i)
             sqlite3_str_appendchar(sql, 1, ',');
-        add_column(nsight, sql, table, nsight_table->columns[i]);
+        add_column(nsight, sql, table, table_spec->columns[i]);
     }
     sqlite3_str_appendf(sql, " FROM \"%w\"", table);
     char *text = sqlite3_str_finish(sql);
@@ -210,7 +236,7 @@ static int prepare(struct nsight *nsight, const struct nsight_table *nsight_tabl
     return rc;
 }
 
-/* Counts the row for the bar. */
+/* Counts one row for the progress bar. */
 static int step_progress(struct nsight *nsight)
 {
     nsight->unreported += nsight->bytes_a_row;
@@ -221,16 +247,18 @@ static int step_progress(struct nsight *nsight)
     return imp_progress(nsight->run, bytes);
 }
 
-int nsight_read(struct nsight *nsight, const struct nsight_table *nsight_table)
+/* Reads the newest version of a table, one row after another, into `row`. Damage ends the table and
+ * is counted as a loss. */
+int nsight_read(struct nsight *nsight, const struct nsight_table *table_spec)
 {
     char table[NSIGHT_NAME_MAX], reason[NSIGHT_NAME_MAX + 80];
     sqlite3_stmt *st = NULL;
-    if (!nsight_find(nsight, nsight_table->name, table))
+    if (!nsight_find(nsight, table_spec->name, table))
         return 0;
-    int rc = prepare(nsight, nsight_table, table, &st), code = 0;
+    int rc = prepare(nsight, table_spec, table, &st), code = 0;
     if (rc == SQLITE_OK)
         while (!code && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-            code = nsight_table->row(nsight, st);
+            code = table_spec->row(nsight, st);
             if (!code)
                 code = step_progress(nsight);
         }
@@ -242,7 +270,7 @@ int nsight_read(struct nsight *nsight, const struct nsight_table *nsight_table)
             code = TACHO_ENOMEM;
         else
             code = imp_loss(nsight->run, reason, 1);
-        nsight->run->import_result->truncated = true;
+        nsight->run->truncated = true;
     }
     sqlite3_finalize(st);
     return code;
@@ -263,38 +291,30 @@ const char *nsight_text(sqlite3_stmt *st, int column)
                : NULL;
 }
 
-/* Ids are looked up one at a time: an export can hold millions of strings of which few are needed.
- * Where the table has no primary key, a temporary copy gets one. */
-static int prepare_string(struct nsight *nsight)
+/* Prepares the look-up of one string. Ids are looked up one at a time, because an export can hold
+ * millions of strings of which few are needed. Where the table has no primary key, the look-up uses
+ * a temporary copy that has one. */
+static void prepare_string(struct nsight *nsight)
 {
     char table[NSIGHT_NAME_MAX];
-    sqlite3_stmt *st = NULL;
-    bool key = false;
     if (!nsight_find(nsight, "StringIds", table))
-        return 0;
-    char *sql = sqlite3_mprintf(
-        "SELECT 1 FROM pragma_table_info(%Q) WHERE name='id' AND pk=1 AND upper(type)='INTEGER'",
-        table);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK)
-        key = sqlite3_step(st) == SQLITE_ROW;
-    sqlite3_finalize(st);
-    sqlite3_free(sql);
-    if (!key) {
-        sql = sqlite3_mprintf("CREATE TEMP TABLE tacho_strings(id INTEGER PRIMARY KEY, value TEXT);"
-                              "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" "
-                              "WHERE typeof(id)='integer'",
-                              table);
-        if (!sql || sqlite3_exec(nsight->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            strcpy(table, ""); /* damaged: there are no names */
-        else
-            strcpy(table, "tacho_strings");
+        return;
+    if (nsight_select_int(nsight,
+                          "SELECT 1 FROM pragma_table_info(%Q) WHERE name='id' AND pk=1 AND "
+                          "upper(type)='INTEGER'",
+                          table) == STORE_ABSENT) {
+        char *sql =
+            sqlite3_mprintf("CREATE TEMP TABLE tacho_strings(id INTEGER PRIMARY KEY, value TEXT);"
+                            "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" "
+                            "WHERE typeof(id)='integer'",
+                            table);
+        bool copied = sql && sqlite3_exec(nsight->db, sql, NULL, NULL, NULL) == SQLITE_OK;
         sqlite3_free(sql);
+        if (!copied) /* damaged: there are no names */
+            return;
+        strcpy(table, "tacho_strings");
     }
-    sql = *table ? sqlite3_mprintf("SELECT value FROM \"%w\" WHERE id=?", table) : NULL;
-    if (sql)
-        sqlite3_prepare_v2(nsight->db, sql, -1, &nsight->string, NULL);
-    sqlite3_free(sql);
-    return 0;
+    nsight->string = nsight_select(nsight, "SELECT value FROM \"%w\" WHERE id=?", table);
 }
 
 const char *nsight_string(struct nsight *nsight, int64_t id)
@@ -308,18 +328,23 @@ const char *nsight_string(struct nsight *nsight, int64_t id)
     return sqlite3_step(nsight->string) == SQLITE_ROW ? nsight_text(nsight->string, 0) : NULL;
 }
 
+int nsight_intern(struct nsight *nsight, const char *text, int64_t *string)
+{
+    return store_string(nsight->out, text, strlen(text), string);
+}
+
 int nsight_name(struct nsight *nsight, int64_t id, int64_t *string)
 {
-    size_t at = (uint64_t)id % NSIGHT_CACHE;
-    if (nsight->cache[at].string && nsight->cache[at].id == id) {
-        *string = nsight->cache[at].string;
+    struct nsight_cached *cached = &nsight->cache[(uint64_t)id % NSIGHT_CACHE];
+    if (cached->string && cached->id == id) {
+        *string = cached->string;
         return 0;
     }
     const char *text = nsight_string(nsight, id);
     int code = nsight_intern(nsight, text ? text : "", string);
     if (!code) {
-        nsight->cache[at].id = id;
-        nsight->cache[at].string = *string;
+        cached->id = id;
+        cached->string = *string;
     }
     return code;
 }

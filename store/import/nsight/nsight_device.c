@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 #define ID_NONE 4294967295 /* CUPTI's "does not apply" of 32-bit ids */
 
@@ -22,7 +22,7 @@ static int begin(struct nsight *nsight, sqlite3_stmt *st, bool waits, struct sto
     int64_t pid = nsight_int(st, COL_PID), device = nsight_int(st, COL_DEVICE),
             stream = nsight_int(st, COL_STREAM), context = nsight_int(st, COL_CONTEXT),
             start = nsight_int(st, COL_START), end = nsight_int(st, COL_END);
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     *slice = (struct store_slice){.detail = STORE_ABSENT,
                                   .correlation = nsight_int(st, COL_CORRELATION)};
     if (slice->correlation == 0)
@@ -262,7 +262,7 @@ static int event_record(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t pid = nsight_int(st, 0), id = nsight_int(st, 1), correlation = nsight_int(st, 2),
             stream = nsight_int(st, 3);
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     if (pid == STORE_ABSENT || id == STORE_ABSENT || id == 0)
         return 0;
     int code = correlation == STORE_ABSENT
@@ -359,7 +359,7 @@ static int metric(struct nsight *nsight, sqlite3_stmt *st)
     int type = sqlite3_column_type(st, 3);
     struct store_slice slice;
     bool ok = true;
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     if (!track || (type != SQLITE_INTEGER && type != SQLITE_FLOAT)) {
         nsight->lost[NSIGHT_LOSS_METRIC]++;
         return 0;

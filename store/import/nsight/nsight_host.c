@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 enum { COL_START, COL_END, COL_TID, COL_NAME, COL_CORRELATION };
 #define HOST_COLUMNS "start", "end", "globalTid", "nameId|textId", "correlationId"
@@ -16,7 +16,7 @@ static int put(struct nsight *nsight, sqlite3_stmt *st, const char *category, in
     struct store_slice slice = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT, .name = name};
     int64_t tid = nsight_int(st, COL_TID);
     bool ok = true;
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     nsight_time(nsight, nsight_int(st, COL_START), nsight_int(st, COL_END), &slice, &ok);
     if (ok && tid == STORE_ABSENT) {
         nsight->lost[NSIGHT_LOSS_PROCESS]++;
@@ -86,7 +86,7 @@ static int overhead(struct nsight *nsight, sqlite3_stmt *st)
 {
     if (nsight_int(st, COL_TID) != STORE_ABSENT)
         return put(nsight, st, "overhead", STORE_ABSENT);
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     nsight->lost[NSIGHT_LOSS_PROCESS]++;
     return 0;
 }

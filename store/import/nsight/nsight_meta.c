@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands beside the events: clock, versions, devices, ranks, and what the profiler itself says
- * it lost.
+ * What an export holds besides events: clock, versions, devices, ranks, and what the profiler says
+ * it lost itself.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -10,23 +10,15 @@
 #include <string.h>
 #include <strings.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 /* First row's integer column of a table, STORE_ABSENT: none. */
 static int64_t first_int(struct nsight *nsight, const char *name, const char *column)
 {
     char table[NSIGHT_NAME_MAX];
-    sqlite3_stmt *st = NULL;
-    int64_t value = STORE_ABSENT;
     if (!nsight_find(nsight, name, table))
-        return value;
-    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" LIMIT 1", column, table);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW)
-        value = nsight_int(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_free(sql);
-    return value;
+        return STORE_ABSENT;
+    return nsight_select_int(nsight, "SELECT \"%w\" FROM \"%w\" LIMIT 1", column, table);
 }
 
 /* Value of a name in a table of names and values, "" if it has none. */
@@ -34,18 +26,14 @@ static void named_value(struct nsight *nsight, const char *name, const char *key
                         size_t size)
 {
     char table[NSIGHT_NAME_MAX];
-    sqlite3_stmt *st = NULL;
     *to = 0;
     if (!nsight_find(nsight, name, table))
         return;
-    char *sql = sqlite3_mprintf("SELECT value FROM \"%w\" WHERE name=%Q LIMIT 1", table, key);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW) {
-        const char *text = nsight_text(st, 0);
-        snprintf(to, size, "%s", text ? text : "");
-    }
+    sqlite3_stmt *st =
+        nsight_select(nsight, "SELECT value FROM \"%w\" WHERE name=%Q LIMIT 1", table, key);
+    const char *text = nsight_next(st) ? nsight_text(st, 0) : NULL;
+    snprintf(to, size, "%s", text ? text : "");
     sqlite3_finalize(st);
-    sqlite3_free(sql);
 }
 
 /* ---- before the events -------------------------------------------------------------------------------------------------------- */
@@ -100,18 +88,16 @@ static int set_keys(struct nsight *nsight)
 static int set_processes(struct nsight *nsight)
 {
     char table[NSIGHT_NAME_MAX];
-    sqlite3_stmt *st = NULL;
     size_t index;
     int code = 0;
     if (!nsight_find(nsight, "CUPTI_ACTIVITY_KIND_KERNEL", table))
         return 0;
-    char *sql = sqlite3_mprintf("SELECT DISTINCT globalPid FROM \"%w\" ORDER BY 1", table);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK)
-        while (!code && sqlite3_step(st) == SQLITE_ROW)
-            if (nsight_int(st, 0) != STORE_ABSENT)
-                code = nsight_process(nsight, nsight_int(st, 0), &index);
+    sqlite3_stmt *st =
+        nsight_select(nsight, "SELECT DISTINCT globalPid FROM \"%w\" ORDER BY 1", table);
+    while (!code && nsight_next(st))
+        if (nsight_int(st, 0) != STORE_ABSENT)
+            code = nsight_process(nsight, nsight_int(st, 0), &index);
     sqlite3_finalize(st);
-    sqlite3_free(sql);
     return nsight->stopped ? TACHO_EINTERRUPTED : code;
 }
 
@@ -130,69 +116,63 @@ int nsight_meta_begin(struct nsight *nsight)
 
 /* ---- after the events ----------------------------------------------------------------------------------------------------------- */
 
-static int device_key(struct nsight *nsight, int64_t process, int64_t device, const char *what,
-                      const char *value)
-{
-    char key[120];
-    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".%s", process, device, what);
-    return value && *value ? store_run_set(nsight->out, key, value) : 0;
-}
-
-static int device_number(struct nsight *nsight, int64_t process, int64_t device, const char *what,
-                         int64_t value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    return value > 0 ? device_key(nsight, process, device, what, text) : 0;
-}
-
-/* The row of TARGET_INFO_GPU that device N of a process is: by TARGET_INFO_CUDA_DEVICE, else by
- * number. */
+/* The id in TARGET_INFO_GPU of a device of a process: what TARGET_INFO_CUDA_DEVICE says, else the
+ * device's number. */
 static int64_t gpu_of(struct nsight *nsight, int64_t pid, int64_t device)
 {
     char table[NSIGHT_NAME_MAX];
-    sqlite3_stmt *st = NULL;
-    int64_t gpu = device;
     if (!nsight_find(nsight, "TARGET_INFO_CUDA_DEVICE", table))
-        return gpu;
-    char *sql = sqlite3_mprintf("SELECT gpuId FROM \"%w\" WHERE cudaId=%lld AND pid=%lld", table,
-                                (long long)device, (long long)pid);
-    if (sql && sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW && nsight_int(st, 0) != STORE_ABSENT)
-        gpu = nsight_int(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_free(sql);
-    return gpu;
+        return device;
+    int64_t gpu =
+        nsight_select_int(nsight, "SELECT gpuId FROM \"%w\" WHERE cudaId=%lld AND pid=%lld", table,
+                          (long long)device, (long long)pid);
+    return gpu == STORE_ABSENT ? device : gpu;
 }
 
 struct wanted {
     int64_t process, device, gpu;
 };
-static _Thread_local struct wanted
-    wanted; /* by the reader of TARGET_INFO_GPU, which has no room for it in its arguments */
+/* What the reader of TARGET_INFO_GPU looks for; its arguments have no room for it. */
+static _Thread_local struct wanted wanted;
 
+/* Writes a run key of the device that is wanted, if there is a value. */
+static int device_key(struct nsight *nsight, const char *what, const char *value)
+{
+    char key[120];
+    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".%s", wanted.process,
+             wanted.device, what);
+    return value && *value ? store_run_set(nsight->out, key, value) : 0;
+}
+
+static int device_number(struct nsight *nsight, const char *what, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return value > 0 ? device_key(nsight, what, text) : 0;
+}
+
+/* Writes the keys of the device that is wanted, if this row of TARGET_INFO_GPU is its. */
 static int gpu_row(struct nsight *nsight, sqlite3_stmt *st)
 {
-    int64_t p = wanted.process, d = wanted.device, major = nsight_int(st, 4),
-            minor = nsight_int(st, 5);
+    int64_t major = nsight_int(st, 4), minor = nsight_int(st, 5), warp_size = nsight_int(st, 6),
+            warps = nsight_int(st, 7), threads;
     char text[64];
     if (nsight_int(st, 0) != wanted.gpu)
         return 0;
-    int code = device_key(nsight, p, d, "name", nsight_text(st, 1));
+    int code = device_key(nsight, "name", nsight_text(st, 1));
     if (!code)
-        code = device_number(nsight, p, d, "sms", nsight_int(st, 2));
+        code = device_number(nsight, "sms", nsight_int(st, 2));
     if (!code)
-        code = device_number(nsight, p, d, "memory_bytes", nsight_int(st, 3));
+        code = device_number(nsight, "memory_bytes", nsight_int(st, 3));
     if (!code && major > 0 && minor >= 0) {
         snprintf(text, sizeof text, "%" PRId64 ".%" PRId64, major, minor);
-        code = device_key(nsight, p, d, "compute_capability", text);
+        code = device_key(nsight, "compute_capability", text);
     }
-    int64_t warp = nsight_int(st, 6), warps = nsight_int(st, 7), threads;
     if (!code)
-        code = device_number(nsight, p, d, "warp_size", warp);
-    if (!code && warp > 0 && warps > 0 && !__builtin_mul_overflow(warp, warps, &threads))
-        code = device_number(nsight, p, d, "max_threads_per_sm", threads);
-    return code ? code : device_key(nsight, p, d, "uuid", nsight_text(st, 8));
+        code = device_number(nsight, "warp_size", warp_size);
+    if (!code && warp_size > 0 && warps > 0 && !__builtin_mul_overflow(warp_size, warps, &threads))
+        code = device_number(nsight, "max_threads_per_sm", threads);
+    return code ? code : device_key(nsight, "uuid", nsight_text(st, 8));
 }
 
 static int set_devices(struct nsight *nsight)
@@ -204,35 +184,36 @@ static int set_devices(struct nsight *nsight)
                                               "maxWarpsPerSm", "uuid"}};
     int code = 0;
     for (size_t i = 0; !code && i < nsight->devices.cap; i++) {
-        const struct nsight_map_slot *nsight_map_slot = &nsight->devices.slot[i];
-        if (!nsight_map_slot->used)
+        const struct nsight_map_slot *slot = &nsight->devices.slot[i];
+        if (!slot->used)
             continue;
-        const struct store_process *process = &nsight->process[nsight_map_slot->a].row;
-        wanted = (struct wanted){process->id, nsight_map_slot->b,
-                                 gpu_of(nsight, process->pid, nsight_map_slot->b)};
+        const struct store_process *process = &nsight->process[slot->first].row;
+        wanted =
+            (struct wanted){process->id, slot->second, gpu_of(nsight, process->pid, slot->second)};
         code = nsight_read(nsight, &gpus);
     }
     return code;
 }
 
-/* MPI says which rank a process is, too. */
+/* Takes the rank of a process from MPI_RANKS. */
 static int mpi_rank(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t id = nsight_int(st, 0), rank = nsight_int(st, 1);
-    const int64_t *at =
+    const int64_t *index =
         id == STORE_ABSENT ? NULL : nsight_map_find(&nsight->processes, id >> 24, 0);
-    if (at && rank >= 0 && rank < 1 << 24)
-        nsight->process[*at].rank = rank;
+    if (index && rank >= 0 && rank < 1 << 24)
+        nsight->process[*index].rank = rank;
     return 0;
 }
 
-/* Errors of the profiler, and what it says was lost. */
+/* Writes a loss row for an error of the profiler, or for a message in which it says that something
+ * was lost. */
 static int diagnostic(struct nsight *nsight, sqlite3_stmt *st)
 {
     static const char *const words[] = {"lost",       "dropped",  "discard",      "missing",
                                         "incomplete", "overflow", "not collected"};
     int64_t severity = nsight_int(st, 0), time = nsight_int(st, 1);
-    const char *text = nsight_text(st, 2), *slash;
+    const char *text = nsight_text(st, 2);
     char reason[240], source[256];
     bool loss = severity == 3;
     if (!text || severity == 1 || severity == 4)
@@ -241,8 +222,7 @@ static int diagnostic(struct nsight *nsight, sqlite3_stmt *st)
         loss = strcasestr(text, words[i]) != NULL;
     if (!loss)
         return 0;
-    slash = strrchr(nsight->run->path, '/');
-    snprintf(source, sizeof source, "%s", slash ? slash + 1 : nsight->run->path);
+    snprintf(source, sizeof source, "%s", basename(nsight->run->path));
     snprintf(reason, sizeof reason, "Nsight Systems: %.200s", text);
     reason[strcspn(reason, "\r\n")] = 0;
     if (time != STORE_ABSENT && time >= 0 && time <= INT64_MAX / 2)
@@ -255,57 +235,17 @@ static int diagnostic(struct nsight *nsight, sqlite3_stmt *st)
             .source = source, .reason = reason, .count = STORE_ABSENT, .t0 = time, .t1 = time});
 }
 
-/* Tables of events that no reader of ours takes: not a loss of the capture, but nothing to be
- * silent about. */
-static int set_unread(struct nsight *nsight)
-{
-    static const char sql[] = "SELECT m.name FROM sqlite_master m WHERE m.type='table' AND m.sql "
-                              "NOT LIKE 'CREATE VIRTUAL%' AND EXISTS "
-                              "(SELECT 1 FROM pragma_table_info(m.name) c WHERE c.name IN "
-                              "('start','timestamp','rawTimestamp')) ORDER BY 1";
-    static const char *const no_events[] = {"DIAGNOSTIC_EVENT", "ANALYSIS_", "TARGET_INFO_",
-                                            "META_DATA_", "ENUM_"};
-    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables,
-                                              nsight_nvtx_tables, nsight_metric_tables};
-    sqlite3_stmt *st = NULL;
-    char list[1000] = "";
-    size_t at = 0;
-    if (sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL) != SQLITE_OK)
-        return 0;
-    while (sqlite3_step(st) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(st, 0);
-        bool read = !name || strlen(name) >= NSIGHT_NAME_MAX;
-        for (size_t i = 0; !read && i < sizeof no_events / sizeof *no_events; i++)
-            read = !strncmp(name, no_events[i], strlen(no_events[i]));
-        for (size_t k = 0; !read && k < sizeof all / sizeof *all; k++)
-            for (const struct nsight_table *nsight_table = all[k]; !read && nsight_table->name;
-                 nsight_table++)
-                read =
-                    !strncmp(name, nsight_table->name, strlen(nsight_table->name)) &&
-                    (!name[strlen(nsight_table->name)] || name[strlen(nsight_table->name)] == '_');
-        int64_t rows = read ? 0 : nsight_rows_about(nsight, name);
-        if (rows > 0 && at < sizeof list - 200)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s (%" PRId64 " rows)",
-                                   at ? ", " : "", name, rows);
-    }
-    sqlite3_finalize(st);
-    char key[64] = "source.not_read";
-    if (nsight->run->file_index)
-        snprintf(key, sizeof key, "source.not_read.%" PRId64, nsight->run->file_index);
-    return at ? store_run_set(nsight->out, key, list) : 0;
-}
-
-/* The process that used a device, SIZE_MAX: none or several. A file with one is the trace of one
- * rank. */
+/* The only process that used a device; SIZE_MAX: there is none, or several. A file with one such
+ * process is the trace of one rank. */
 static size_t only_process(const struct nsight *nsight)
 {
     size_t only = SIZE_MAX;
     for (size_t i = 0; i < nsight->devices.cap; i++) {
-        const struct nsight_map_slot *nsight_map_slot = &nsight->devices.slot[i];
-        if (nsight_map_slot->used && only != SIZE_MAX && only != (size_t)nsight_map_slot->a)
+        const struct nsight_map_slot *slot = &nsight->devices.slot[i];
+        if (slot->used && only != SIZE_MAX && only != (size_t)slot->first)
             return SIZE_MAX;
-        if (nsight_map_slot->used)
-            only = (size_t)nsight_map_slot->a;
+        if (slot->used)
+            only = (size_t)slot->first;
     }
     return only;
 }
@@ -320,16 +260,14 @@ int nsight_meta_end(struct nsight *nsight)
     int64_t world = 0;
     size_t only = only_process(nsight);
     for (size_t i = 0; !code && i < nsight->process_count; i++) {
-        struct nsight_process *nsight_process = &nsight->process[i];
-        if (nsight_process->rank != STORE_ABSENT || i == only)
-            nsight_process->rank = imp_rank(nsight->run, nsight_process->rank);
-        if (nsight_process->rank == STORE_ABSENT)
+        struct nsight_process *process = &nsight->process[i];
+        if (process->rank != STORE_ABSENT || i == only)
+            process->rank = imp_rank(nsight->run, process->rank);
+        if (process->rank == STORE_ABSENT)
             continue;
-        nsight_process->row.rank = nsight_process->rank;
-        nsight_process->row.program = nsight_process->program;
-        nsight_process->row.host = nsight->host;
-        world = nsight_process->ranks > world ? nsight_process->ranks : world;
-        code = store_process_update(nsight->out, &nsight_process->row);
+        process->row.rank = process->rank;
+        world = process->ranks > world ? process->ranks : world;
+        code = store_process_update(nsight->out, &process->row);
     }
     if (!code && world)
         code = store_run_set_int(nsight->out, "world_size", world);
@@ -337,13 +275,17 @@ int nsight_meta_end(struct nsight *nsight)
         code = set_devices(nsight);
     if (!code)
         code = nsight_read(nsight, &diagnostics);
-    if (!code)
-        code = set_unread(nsight);
+    return code;
+}
+
+int nsight_losses(struct nsight *nsight)
+{
     static const char *const reasons[] = {
 #define NSIGHT_LOSS_TEXT(name, reason) reason,
         NSIGHT_LOSS_MAP(NSIGHT_LOSS_TEXT)
 #undef NSIGHT_LOSS_TEXT
     };
+    int code = 0;
     for (size_t i = 0; !code && i < NSIGHT_LOSS_COUNT; i++)
         if (nsight->lost[i])
             code = imp_loss(nsight->run, reasons[i], nsight->lost[i]);

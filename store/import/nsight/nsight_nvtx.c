@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 #define LABELS_MAX 4096 /* domains and categories; more are nobody's program */
 
@@ -253,7 +253,7 @@ static int range(struct nsight *nsight, sqlite3_stmt *st)
     size_t process;
     if (is_definition(type))
         return 0;
-    nsight->run->import_result->events++;
+    nsight->run->events++;
     if (!mark && !global && type != NVTX_PUSH_POP && type != NVTXT_PUSH_POP) {
         nsight->lost[NSIGHT_LOSS_NVTX_TYPE]++;
         return 0;

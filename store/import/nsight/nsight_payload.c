@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/nsight/nsight.h"
+#include "store/import/nsight/nsight_private.h"
 
 #define HEADER_BYTES 32
 #define BLOB_MAX     65536

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
+#include "cli/base/options.h"
+#include "cli/base/message.h"
 
 struct values {
     bool flag, off;
@@ -41,8 +41,9 @@ static const struct cli_option options[] = {
     {0},
 };
 static const struct cli_spec spec = {
-    .usage = "X", .options = options, .least = 0, .most = 2, .words_missing = "x"};
-static const struct cli_spec stopping = {.usage = "X",
+    .help = "x", .usage = "X", .options = options, .least = 0, .most = 2, .words_missing = "x"};
+static const struct cli_spec stopping = {.help = "x",
+                                         .usage = "X",
                                          .options = options,
                                          .stop_at_first = true,
                                          .least = 1,

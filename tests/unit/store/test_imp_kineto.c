@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "store/import/import.h"
+#include "store/import/input/input.h"
 #include "store_test.h"
 
 /* ---- a trace in a file, imported, asked with SQL ----------------------------------------------------------------------------- */

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints manual pages as source for scdoc, from which `make man` builds them. Names, options and
+ * examples come from the tables of the commands; the sections that are the same for all are here.
+ */
+#include "cli/base/man.h"
+
+#include <string.h>
+
+/* Escapes what scdoc would take for markup. */
+static void plain(FILE *out, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] && strchr("\\_*`[]|#;<>~", text[i]))
+            fputc('\\', out);
+        fputc(text[i], out);
+    }
+}
+
+static void words(FILE *out, const char *text)
+{
+    plain(out, text, strlen(text));
+}
+
+/* Prints lines of text for scdoc, which fills paragraphs itself. Indented lines become literal
+ * blocks; a line that begins like a list is escaped. */
+static void sentences(FILE *out, const char *text)
+{
+    bool literal = false;
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        bool indented = *text == ' ';
+        if (indented != literal)
+            fputs(literal ? "```\n\n" : "\n```\n", out);
+        literal = indented;
+        if (literal) {
+            fwrite(text, 1, length, out);
+        } else {
+            if (*text == '-' || *text == '.')
+                fputc('\\', out);
+            plain(out, text, length);
+        }
+        fputc('\n', out);
+        text += length + (text[length] == '\n');
+    }
+    if (literal)
+        fputs("```\n", out);
+}
+
+static void options(FILE *out, const struct cli_option *option)
+{
+    fputs("\n# OPTIONS\n", out);
+    for (; option && option->name; option++) {
+        fputc('\n', out);
+        if (option->letter)
+            fprintf(out, "*-%c*, ", option->letter);
+        fprintf(out, "*--%s*", option->name);
+        if (option->argument) {
+            fputs(option->kind == CLI_MAYBE ? "\\[=_" : "=_", out);
+            words(out, option->argument);
+            fputs(option->kind == CLI_MAYBE ? "_\\]" : "_", out);
+        }
+        fputs("\n\t", out);
+        words(out, option->help);
+        fputc('\n', out);
+    }
+    fputs("\n*-h*, *--help*\n\tThe options and examples in short.\n", out);
+}
+
+static void examples(FILE *out, const char *text)
+{
+    fputs("\n# EXAMPLES\n\n```\n", out);
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        fprintf(out, "%.*s\n", (int)length, text + (strncmp(text, "  ", 2) ? 0 : 2));
+        text += length + (text[length] == '\n');
+    }
+    fputs("```\n", out);
+}
+
+static const char ends[] = "\n# EXIT STATUS\n\n"
+                           "0\n\tok\n1\n\ta threshold failed (*tacho-diff*(1) with "
+                           "*--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
+                           "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
+static const char ends_as_env[] =
+    "\n# EXIT STATUS\n\n"
+    "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
+    "command could not be run, 128+N it\n"
+    "ended by signal N, else its own.\n";
+static const char environment[] =
+    "\n# ENVIRONMENT\n\n"
+    "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
+    "*CLICOLOR_FORCE*\n\tAny value but an empty one and 0: colour in files and pipes too.\n\n"
+    "*TMPDIR*\n\tFor what does not outlive the command (/tmp).\n\n"
+    "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the "
+    "options of *tacho-top*(1) (~/.cache, "
+    "~/.config).\n";
+static const char environment_of_run[] =
+    "\n*PYTHONPERFSUPPORT*, *ONEDNN_JIT_PROFILE*\n\tSet for COMMAND by *--stacks* of "
+    "*tacho-run*(1), if they are not set: names of "
+    "functions that are made at run time.\n\n"
+    "*PYTHONPATH*, *LD_PRELOAD*, *NVTX_INJECTION64_PATH*, *CUDA_INJECTION64_PATH*\n\tSet "
+    "for COMMAND: what records inside it. What "
+    "the first two held stays behind it.\n";
+static const char files[] = "\n# FILES\n\n"
+                            "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
+                            "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or "
+                            "whose recorder was killed: *tacho-recover*(1).\n\n"
+                            "~/.cache/tacho\n\tImports of other tools' traces, calibrations. "
+                            "Deleting it loses nothing but time.\n\n"
+                            "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
+
+static bool ends_as_its_command(const struct cli_command *command)
+{
+    return !strcmp(command->name, "run") || !strcmp(command->name, "train");
+}
+
+/* Lists the pages of all commands but `page`; NULL is the page of tacho itself. */
+static void see_also(FILE *out, const struct cli_command *commands, const struct cli_command *page)
+{
+    const char *join = "";
+    fputs("\n# SEE ALSO\n\n", out);
+    if (page)
+        fputs("*tacho*(1), ", out);
+    for (const struct cli_command *command = commands; command->name; command++)
+        if (command != page) {
+            fprintf(out, "%s*tacho-%s*(1)", join, command->name);
+            join = ", ";
+        }
+    fputc('\n', out);
+}
+
+/* Prints tacho(1), the page that says what tacho is and lists its commands. */
+static void main_page(FILE *out, const struct cli_command *commands)
+{
+    fputs("tacho(1) \"tacho " TACHO_VERSION
+          "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
+          "# SYNOPSIS\n\n*tacho* _COMMAND_ \\[OPTION\\]... \\[ARGUMENT\\]...\n\n# DESCRIPTION\n\n"
+          "tacho records training runs, of any program and unchanged, or reads the traces that "
+          "other tools recorded, and says "
+          "what\n"
+          "holds them back, what to change, and how much faster they will be.\n\n"
+          "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or "
+          "*latest* (the newest in this "
+          "folder); or\n"
+          "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of "
+          "per-rank traces.\n\n"
+          "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
+          out);
+    for (const struct cli_command *command = commands; command->name; command++) {
+        fprintf(out, "\n*tacho-%s*(1)\n\t", command->name);
+        words(out, command->spec->help);
+        fputc('\n', out);
+    }
+    fputs(ends, out);
+    fputs("\n*run* and *train* end as their command does.\n", out);
+    fputs(files, out);
+    fputs(environment, out);
+    fputs(environment_of_run, out);
+    see_also(out, commands, NULL);
+}
+
+void cli_man_print(FILE *out, const struct cli_command *commands, const struct cli_command *command)
+{
+    if (!command) {
+        main_page(out, commands);
+        return;
+    }
+    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", command->name,
+            command->name);
+    words(out, command->spec->help);
+    fprintf(out, "\n\n# SYNOPSIS\n\n*tacho %s* ", command->name);
+    words(out, command->spec->usage);
+    fputs("\n\n# DESCRIPTION\n\n", out);
+    sentences(out, command->spec->about ? command->spec->about : command->spec->help);
+    options(out, command->spec->options);
+    if (command->spec->examples)
+        examples(out, command->spec->examples);
+    fputs(ends_as_its_command(command) ? ends_as_env : ends, out);
+    fputs(files, out);
+    fputs(environment, out);
+    if (ends_as_its_command(command))
+        fputs(environment_of_run, out);
+    see_also(out, commands, command);
+}

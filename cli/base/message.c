@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/base/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reports/words/escape.h"
+
+/* ---- stderr ------------------------------------------------------------------------------------------------------------ */
+
+char *cli_printable(const char *text)
+{
+    size_t size = 6 * strlen(text) + 16; /* the longest escape has six characters */
+    char *out = malloc(size);
+    if (out)
+        rep_clean(out, size, text, INT_MAX / 2, true);
+    return out;
+}
+
+char *cli_shell_word(const char *text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+=@%-";
+    char *out = malloc(4 * strlen(text) + 8), *o = out;
+    if (!out)
+        return NULL;
+    const char *dash = text[0] == '-' ? "./" : ""; /* a name, not an option */
+    if (text[0] && strspn(text, plain) == strlen(text)) {
+        sprintf(out, "%s%s", dash, text);
+        return out;
+    }
+    char *shown = cli_printable(
+        text); /* what a terminal must not get is written with escapes that bash and zsh read */
+    bool escapes = shown && strcmp(shown, text) != 0;
+    free(shown);
+    o += sprintf(o, "%s%s'", dash, escapes ? "$" : "");
+    for (; escapes && *text; text++)
+        o += (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e
+                 ? sprintf(o, "\\x%02x", (unsigned char)*text)
+             : *text == '\'' || *text == '\\' ? sprintf(o, "\\%c", *text)
+                                              : sprintf(o, "%c", *text);
+    for (; *text; text++)
+        o += *text == '\'' ? sprintf(o, "'\\''") : sprintf(o, "%c", *text);
+    strcpy(o, "'");
+    return out;
+}
+
+bool cli_color(const char *when, int fd)
+{
+    if (when && !strcmp(when, "always"))
+        return true;
+    if (when && !strcmp(when, "never"))
+        return false;
+    const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"),
+               *term = getenv("TERM");
+    if (none && *none)
+        return false;
+    if (force && *force && strcmp(force, "0"))
+        return true;
+    return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+int cli_columns(int fd, int otherwise)
+{
+    struct winsize winsize;
+    return !ioctl(fd, TIOCGWINSZ, &winsize) && winsize.ws_col ? winsize.ws_col : otherwise;
+}
+
+bool cli_utf8(void)
+{
+    return !strcmp(nl_langinfo(CODESET), "UTF-8");
+}
+
+static void message(const char *label, const char *color, const char *text)
+{
+    char *safe = cli_printable(text);
+    if (cli_color(NULL, STDERR_FILENO))
+        fprintf(stderr, "\033[%sm%s:\033[0m %s\n", color, label, safe ? safe : "");
+    else
+        fprintf(stderr, "%s: %s\n", label, safe ? safe : "");
+    free(safe);
+}
+
+int cli_fail(const struct tacho_error *err)
+{
+    message("tacho", "1;31", err->what[0] ? err->what : tacho_error_text(err->code));
+    if (err->hint[0])
+        message("hint", "1", err->hint);
+    return tacho_error_exit(err->code);
+}
+
+int cli_usage(const char *command, const char *hint, const char *what, ...)
+{
+    struct tacho_error err = {.code = TACHO_EUSAGE};
+    char text[400], standard[80];
+    va_list ap;
+    va_start(ap, what);
+    vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    if (!hint) {
+        snprintf(standard, sizeof standard, "'tacho %s%s' says more", *command ? command : "help",
+                 *command ? " --help" : "");
+        hint = standard;
+    }
+    tacho_fail(&err, TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
+    return cli_fail(&err);
+}
+
+void cli_say(const char *text, ...)
+{
+    char line[5000];
+    va_list ap;
+    va_start(ap, text);
+    vsnprintf(line, sizeof line, text, ap);
+    va_end(ap);
+    message("tacho", "1", line);
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------------ */
+
+static int fail_errno(const char *path, int os)
+{
+    struct tacho_error err;
+    int code = os == ENOSPC || os == EDQUOT || os == EFBIG  ? TACHO_ENOSPACE
+               : os == EACCES || os == EPERM || os == EROFS ? TACHO_EDENIED
+               : os == ENOENT || os == ENOTDIR              ? TACHO_ENOTFOUND
+                                                            : TACHO_EIO;
+    const char *hint =
+        code == TACHO_ENOSPACE
+            ? "nothing was left half-written: free some space, or choose another place"
+        : code == TACHO_EDENIED ? "choose a place that you may write to"
+        : os == ENOENT          ? "make its folder first, or choose another name"
+        : os == EISDIR          ? "give the name of a file"
+                                : NULL;
+    tacho_fail(&err, code, hint, "%s: %s", path, strerror(os));
+    return cli_fail(&err);
+}
+
+/* A run (ours, or Nsight's) is a database, which nothing here writes. */
+static bool is_run(const char *path)
+{
+    char head[16];
+    FILE *file = fopen(path, "re");
+    bool database = file && fread(head, 1, sizeof head, file) == sizeof head &&
+                    !memcmp(head, "SQLite format 3", sizeof head);
+    if (file)
+        fclose(file);
+    return database;
+}
+
+static bool is_one_of(const struct stat *file, char *const *inputs)
+{
+    struct stat st;
+    for (; inputs && *inputs; inputs++)
+        if (!stat(*inputs, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino)
+            return true;
+    return false;
+}
+
+int cli_output_open(struct cli_output *output, const char *path, char *const *inputs)
+{
+    char folder[PATH_MAX], name[PATH_MAX], target[PATH_MAX];
+    struct stat st;
+    int os = 0;
+    *output = (struct cli_output){.file = stdout};
+    if (!path || !strcmp(path, "-"))
+        return 0;
+    output->path = path;
+    bool exists = !stat(path, &st);
+    if (exists && !S_ISREG(st.st_mode)) { /* a device or a pipe cannot be replaced by a file */
+        output->file = fopen(path, "we");
+        return output->file ? 0 : fail_errno(path, errno);
+    }
+    if (exists && (is_one_of(&st, inputs) || is_run(path))) {
+        struct tacho_error err;
+        output->path = NULL;
+        tacho_fail(&err, TACHO_EEXISTS,
+                   "tacho never overwrites what was recorded: give another name with -o FILE",
+                   "%s: a recording, or what this command reads", path);
+        return cli_fail(&err);
+    }
+    if (!exists ||
+        !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
+        snprintf(target, sizeof target, "%s", path);
+    snprintf(folder, sizeof folder, "%s", target);
+    snprintf(name, sizeof name, "%s", target);
+    const char *parent = dirname(folder);
+    output->target = strdup(target);
+    output->temporary = malloc(strlen(target) + 64);
+    if (!output->target || !output->temporary) {
+        os = ENOMEM;
+        goto fail;
+    }
+    sprintf(output->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
+    /* without a name until it is complete, where the filesystem can do that: a report that is
+     * killed leaves nothing */
+    int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    output->unnamed = fd >= 0;
+    output->file = output->unnamed ? fdopen(fd, "w") : fopen(output->temporary, "wxe");
+    if (output->file)
+        return 0;
+    os = errno;
+fail:
+    free(output->target);
+    free(output->temporary);
+    return fail_errno(path, os);
+}
+
+/* Gives the complete file its name. 0 or an errno. */
+static int output_name(struct cli_output *output)
+{
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(output->file));
+    if (output->unnamed && linkat(AT_FDCWD, self, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW))
+        return errno;
+    if (!rename(output->temporary, output->target))
+        return 0;
+    int os = errno;
+    unlink(output->temporary);
+    return os;
+}
+
+/* 0, or the errno of what went wrong with this stream. A failure in the middle has left only a
+ * flag: writing once more says why. */
+static int stream_flush(FILE *file)
+{
+    errno = 0;
+    if (!ferror(file) && !fflush(file))
+        return 0;
+    if (!errno) {
+        clearerr(file);
+        if (fputc('\n', file) == EOF || fflush(file))
+            return errno ? errno : EIO;
+    }
+    return errno ? errno : EIO;
+}
+
+int cli_output_close(struct cli_output *output, int code)
+{
+    int os = stream_flush(output->file);
+    if (output->temporary) {
+        if (!os && fsync(fileno(output->file)))
+            os = errno;
+        if (!os && !code)
+            os = output_name(output);
+        else if (!output->unnamed)
+            unlink(output->temporary);
+    }
+    if (output->path && fclose(output->file) && !os)
+        os = errno;
+    free(output->temporary);
+    free(output->target);
+    if (code || !os)
+        return code;
+    if (!output->path)
+        clearerr(stdout); /* said once is enough */
+    return fail_errno(output->path ? output->path : "standard output", os);
+}
+
+int cli_stdout_close(int code)
+{
+    int os = stream_flush(stdout);
+    if (fclose(stdout) && !os && errno != EBADF)
+        os = errno;
+    if (!os || code)
+        return code;
+    return fail_errno("standard output", os);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to cli/: everything that goes to stderr, and files that are complete or not there.
+ */
+#ifndef CLI_BASE_MESSAGE_H
+#define CLI_BASE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tacho_error.h"
+
+/* "tacho: WHAT" and "hint: HINT" on stderr; returns the exit code that fits. */
+int cli_fail(const struct tacho_error *err);
+/* Wrong usage of a command: exit code 2. `hint` may be NULL. */
+__attribute__((format(printf, 3, 4))) int cli_usage(const char *command, const char *hint,
+                                                    const char *what, ...);
+/* "tacho: TEXT" on stderr. */
+__attribute__((format(printf, 1, 2))) void cli_say(const char *text, ...);
+
+/* Text for a terminal: control characters and broken UTF-8 become visible escapes. Caller frees;
+ * NULL without memory. */
+char *cli_printable(const char *text);
+/* A word as a shell needs it to be typed: quoted where that is needed; $'...' where it holds what
+ * cli_printable changes. Caller frees. */
+char *cli_shell_word(const char *text);
+
+/* `when`: "auto", "always", "never" or NULL = auto. */
+bool cli_color(const char *when, int fd);
+/* Columns of the terminal at fd, or `otherwise`. */
+int cli_columns(int fd, int otherwise);
+/* May characters beyond ASCII be printed? (after setlocale) */
+bool cli_utf8(void);
+
+/* ---- output ---------------------------------------------------------------------------------------------------------- */
+
+/* A result goes to stdout, or to a file that appears under its name when it is complete. */
+struct cli_output {
+    FILE *file;
+    const char *path; /* NULL: stdout */
+    char *temporary; /* name until it is complete; NULL: written in place (stdout, a device, a pipe)
+                      */
+    char *target;    /* the file that `path` leads to */
+    bool unnamed;    /* has not even that name yet */
+};
+
+/* path NULL or "-": stdout. `inputs`: what the command reads, a list that ends with NULL (or NULL):
+ * none of them is replaced, and neither is any run: what was recorded is gone for ever if a slip of
+ * the hand overwrites it. 0 or an exit code, after a message. */
+int cli_output_open(struct cli_output *output, const char *path, char *const *inputs);
+/* Syncs, renames; `code` != 0 discards instead. Returns `code`, or an exit code after a message if
+ * writing failed. */
+int cli_output_close(struct cli_output *output, int code);
+/* At the end of the program: did everything reach stdout? */
+int cli_stdout_close(int code);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/base/progress.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/base/message.h"
+
+#define QUIET_MS   500
+#define REDRAW_MS  100
+#define NAME_WIDTH 40
+#define BAR_WIDTH  30
+
+static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+#define STOPS (sizeof stops / sizeof *stops)
+
+static volatile sig_atomic_t asked; /* the signal, 0: none */
+static struct sigaction before[STOPS];
+
+static int64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void on_stop(int number)
+{
+    asked = number;
+    signal(number, SIG_DFL); /* the next one does not ask */
+}
+
+void cli_progress_begin(struct cli_progress *progress, const char *what)
+{
+    *progress = (struct cli_progress){
+        .what = what, .begun = now_ms(), .terminal = isatty(STDERR_FILENO) == 1};
+    asked = 0;
+    for (size_t i = 0; i < STOPS; i++) {
+        sigaction(stops[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) /* nohup stays nohup */
+            sigaction(stops[i], &(struct sigaction){.sa_handler = on_stop}, NULL);
+    }
+}
+
+int cli_progress_step(void *ctx, int64_t done, int64_t total)
+{
+    struct cli_progress *progress = ctx;
+    if (asked)
+        return 1;
+    if (!progress->terminal)
+        return 0;
+    int64_t now = now_ms();
+    if (now - progress->begun < QUIET_MS || now - progress->shown < REDRAW_MS)
+        return 0;
+    progress->shown = now;
+    double share = total > 0 && done > 0 ? (double)done / (double)total : 0;
+    int full = (int)((share > 1 ? 1 : share) * BAR_WIDTH);
+    char bar[BAR_WIDTH + 1], *name = cli_printable(progress->what);
+    memset(bar, '.', BAR_WIDTH);
+    memset(bar, '#', (size_t)full);
+    bar[BAR_WIDTH] = 0;
+    size_t length = name ? strlen(name) : 0;
+    fprintf(stderr, "\r\033[Kreading %s%s [%s] %3.0f %%", length > NAME_WIDTH ? "..." : "",
+            name ? name + (length > NAME_WIDTH ? length - NAME_WIDTH : 0) : "", bar,
+            100 * (share > 1 ? 1 : share));
+    fflush(stderr);
+    free(name);
+    progress->visible = true;
+    return 0;
+}
+
+int cli_progress_end(struct cli_progress *progress)
+{
+    if (progress->visible)
+        fputs("\r\033[K", stderr);
+    progress->visible = false;
+    for (size_t i = 0; i < STOPS; i++)
+        sigaction(stops[i], &before[i], NULL);
+    return asked;
+}
+
+/* ---- files that do not outlive the program ------------------------------------------------------------------------------ */
+
+#define REMOVE_MAX 16
+static char to_remove[REMOVE_MAX][PATH_MAX];
+static volatile sig_atomic_t remove_count;
+
+static void remove_all(void)
+{
+    for (int i = remove_count; i-- > 0;) /* what lies in a folder was added after it */
+        if (unlink(to_remove[i]))
+            rmdir(to_remove[i]);
+}
+
+static void on_end(int number)
+{
+    remove_all();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+int cli_remove_at_exit(const char *path)
+{
+    if (remove_count >= REMOVE_MAX || strlen(path) >= PATH_MAX)
+        return -1;
+    strcpy(to_remove[remove_count], path);
+    if (++remove_count > 1)
+        return 0;
+    atexit(remove_all);
+    for (size_t i = 0; i < STOPS; i++) {
+        struct sigaction old;
+        sigaction(stops[i], NULL, &old);
+        if (old.sa_handler == SIG_DFL)
+            sigaction(stops[i], &(struct sigaction){.sa_handler = on_end}, NULL);
+    }
+    struct sigaction pipe; /* `| head` ends a program as well */
+    sigaction(SIGPIPE, NULL, &pipe);
+    if (pipe.sa_handler == SIG_DFL)
+        sigaction(SIGPIPE, &(struct sigaction){.sa_handler = on_end}, NULL);
+    return 0;
+}
+
+bool cli_removes_at_exit(void)
+{
+    return remove_count > 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to cli/: from a RUN argument to a result, and a result into the file.
+ */
+#ifndef CLI_BASE_RUN_FILE_H
+#define CLI_BASE_RUN_FILE_H
+
+#include <jansson.h>
+#include <limits.h>
+
+#include "analyzers/analyzers.h"
+#include "profiler/collector/collector.h"
+#include "reports/report.h"
+
+/* Finds the run; a dead live one of the caller's is finished on the way, another user's is not: it
+ * is said on stderr. A trace of another tool, or a folder of them, is imported
+ * (cli/import_cache.h): `path` is what to open, `run` stays the user's file. 0 or an exit code,
+ * after a message. */
+int cli_run_find(const char *arg, struct col_found *found);
+/* Is it an import? Then nothing may be written into what is opened. */
+bool cli_run_is_import(const struct col_found *found);
+/* Says that WHAT ("--save") needs a file of the user's own, made by 'tacho import'. Returns the
+ * exit code. */
+int cli_run_refuse_import(const struct col_found *found, const char *what);
+/* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
+int cli_run_analyze(const struct col_found *found, const struct an_options *o,
+                    struct an_result **out);
+/* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
+json_t *cli_run_json(const struct an_result *result);
+/* Writes the result's metrics and findings into a finished file of ours: every number of the JSON
+ * report's sections steps, budget, utilization, dataloader and trust is a row of `metric`, named
+ * SECTION.KEY; the verdict is a row of `run`. 0 or a TACHO_E* code. */
+int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err);
+
+/* What a terminal wants: width, colour, characters. `when` as in cli_color. */
+struct rep_options cli_report_options(int64_t width, const char *when, bool to_stdout);
+
+/* After a recording: analyzes, saves, and says on stderr where the file is, what is in it and what
+ * to type next. The text report goes to stdout if `report`. Returns r->exit_code, or another code
+ * if that is 0 and the report could not be written. */
+int cli_run_conclude(const struct col_result *r, bool report);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/base/sql_format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/words/escape.h"
+
+#define TABLE_WAIT  500 /* rows that decide the widths of a table */
+#define TABLE_WIDTH 60  /* columns of the screen that one value may take */
+
+/* ---- table ---------------------------------------------------------------------------------------------------------------- */
+
+static char *table_text(const struct cli_sql_writer *writer, const struct store_cell *cell)
+{
+    char clean[512], number[40];
+    const char *text = cell->text;
+    switch (cell->type) {
+    case STORE_CELL_NULL:
+        return NULL;
+    case STORE_CELL_REAL:
+        snprintf(number, sizeof number, "%.10g", cell->real);
+        text = number;
+        break;
+    case STORE_CELL_BLOB:
+        snprintf(number, sizeof number, "(%zu bytes)", cell->bytes);
+        text = number;
+        break;
+    default:
+        break;
+    }
+    rep_clean(clean, sizeof clean, text ? text : "", TABLE_WIDTH, writer->utf8);
+    return strdup(clean);
+}
+
+static void table_line(struct cli_sql_writer *writer, char *const *row)
+{
+    for (int i = 0; i < writer->columns; i++) {
+        const char *text = row[i] ? row[i] : ""; /* NULL is blank: not measured */
+        int pad = writer->width[i] - rep_width(text);
+        if (pad < 0)
+            pad = 0;
+        if (writer->numeric[i])
+            fprintf(writer->out, "%*s%s", pad, "", text);
+        else
+            fprintf(writer->out, "%s%*s", text, i + 1 < writer->columns ? pad : 0, "");
+        fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
+    }
+}
+
+static void table_flush(struct cli_sql_writer *writer)
+{
+    table_line(writer, writer->names);
+    for (int i = 0; i < writer->columns; i++) {
+        for (int n = 0; n < writer->width[i]; n++)
+            fputc('-', writer->out);
+        fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
+    }
+    for (int r = 0; r < writer->rows_waiting; r++) {
+        table_line(writer, writer->waiting[r]);
+        for (int i = 0; i < writer->columns; i++)
+            free(writer->waiting[r][i]);
+        free(writer->waiting[r]);
+    }
+    writer->rows_waiting = 0;
+}
+
+static int table_head(struct cli_sql_writer *writer)
+{
+    writer->waiting = calloc(TABLE_WAIT, sizeof *writer->waiting);
+    writer->width = calloc((size_t)writer->columns, sizeof *writer->width);
+    writer->numeric = malloc((size_t)writer->columns);
+    if (!writer->waiting || !writer->width || !writer->numeric)
+        return TACHO_ENOMEM;
+    memset(writer->numeric, 1, (size_t)writer->columns);
+    for (int i = 0; i < writer->columns; i++)
+        writer->width[i] = rep_width(writer->names[i]);
+    return 0;
+}
+
+static int table_row(struct cli_sql_writer *writer, const struct store_cell *cells)
+{
+    char **row = calloc((size_t)writer->columns, sizeof *row);
+    if (!row)
+        return TACHO_ENOMEM;
+    for (int i = 0; i < writer->columns; i++) {
+        row[i] = table_text(writer, &cells[i]);
+        if (writer->rows < TABLE_WAIT) {
+            int n = row[i] ? rep_width(row[i]) : 0;
+            writer->width[i] = n > writer->width[i] ? n : writer->width[i];
+            if (cells[i].type == STORE_CELL_TEXT || cells[i].type == STORE_CELL_BLOB)
+                writer->numeric[i] = 0;
+        }
+    }
+    if (writer->rows < TABLE_WAIT) {
+        writer->waiting[writer->rows_waiting++] = row;
+        return 0;
+    }
+    if (writer->rows == TABLE_WAIT)
+        table_flush(writer);
+    table_line(writer, row);
+    for (int i = 0; i < writer->columns; i++)
+        free(row[i]);
+    free(row);
+    return 0;
+}
+
+static int table_end(struct cli_sql_writer *writer)
+{
+    if (writer->rows <= TABLE_WAIT)
+        table_flush(writer);
+    free(writer->waiting);
+    free(writer->width);
+    free(writer->numeric);
+    writer->waiting = NULL;
+    writer->width = NULL;
+    writer->numeric = NULL;
+    return 0;
+}
+
+/* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
+
+static void csv_field(FILE *out, const char *text, size_t bytes)
+{
+    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
+                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
+    if (!quote) {
+        fwrite(text, 1, bytes, out);
+        return;
+    }
+    fputc('"', out);
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"')
+            fputc('"', out);
+        fputc(text[i], out);
+    }
+    fputc('"', out);
+}
+
+static int csv_head(struct cli_sql_writer *writer)
+{
+    for (int i = 0; i < writer->columns; i++) {
+        csv_field(writer->out, writer->names[i], strlen(writer->names[i]));
+        fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
+    }
+    return 0;
+}
+
+static void hex(FILE *out, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%02x", (unsigned char)bytes[i]);
+}
+
+static int csv_row(struct cli_sql_writer *writer, const struct store_cell *cells)
+{
+    for (int i = 0; i < writer->columns; i++) {
+        const struct store_cell *cell = &cells[i];
+        if (cell->type == STORE_CELL_REAL)
+            fprintf(writer->out, "%.17g", cell->real);
+        else if (cell->type == STORE_CELL_BLOB)
+            hex(writer->out, cell->text, cell->bytes);
+        else if (cell->type == STORE_CELL_TEXT && !cell->bytes)
+            fputs("\"\"", writer->out); /* an empty text; nothing at all is NULL */
+        else if (cell->text)
+            csv_field(writer->out, cell->text, cell->bytes);
+        fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
+    }
+    return 0;
+}
+
+static int nothing(struct cli_sql_writer *writer)
+{
+    (void)writer;
+    return 0;
+}
+
+/* ---- json ------------------------------------------------------------------------------------------------------------------- */
+
+/* Rows come by the million, so they are streamed and not built in memory. */
+static void json_string(FILE *out, const char *text, size_t n)
+{
+    fputc('"', out);
+    for (size_t bytes; n; text += bytes, n -= bytes) {
+        long c = rep_decode(text, n, &bytes);
+        if (c < 0)
+            fputs("\xef\xbf\xbd", out);
+        else if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", (int)c);
+        else if (c == '\n')
+            fputs("\\n", out);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\u%04lx", c);
+        else
+            fwrite(text, 1, bytes, out);
+    }
+    fputc('"', out);
+}
+
+static int json_head(struct cli_sql_writer *writer)
+{
+    fputc('[', writer->out);
+    return 0;
+}
+
+static int json_row(struct cli_sql_writer *writer, const struct store_cell *cells)
+{
+    fputs(writer->rows ? ",\n {" : "{", writer->out);
+    for (int i = 0; i < writer->columns; i++) {
+        const struct store_cell *cell = &cells[i];
+        json_string(writer->out, writer->names[i], strlen(writer->names[i]));
+        fputc(':', writer->out);
+        if (cell->type == STORE_CELL_INTEGER)
+            fprintf(writer->out, "%" PRId64, cell->integer);
+        else if (cell->type == STORE_CELL_REAL && cell->real - cell->real == 0)
+            fprintf(writer->out, "%.17g", cell->real);
+        else if (cell->type == STORE_CELL_TEXT)
+            json_string(writer->out, cell->text, cell->bytes);
+        else if (cell->type == STORE_CELL_BLOB) {
+            fputc('"', writer->out);
+            hex(writer->out, cell->text, cell->bytes);
+            fputc('"', writer->out);
+        } else
+            fputs("null", writer->out); /* also infinity: JSON has none */
+        if (i + 1 < writer->columns)
+            fputc(',', writer->out);
+    }
+    fputc('}', writer->out);
+    return 0;
+}
+
+static int json_end(struct cli_sql_writer *writer)
+{
+    fputs("]\n", writer->out);
+    return 0;
+}
+
+const struct cli_sql_format cli_sql_formats[] = {
+    {"table", table_head, table_row, table_end},
+    {"csv", csv_head, csv_row, nothing},
+    {"json", json_head, json_row, json_end},
+    {0},
+};
+
+/* ---- statements ------------------------------------------------------------------------------------------------------------- */
+
+int cli_sql_end(struct cli_sql_writer *writer)
+{
+    int code = writer->columns ? writer->format->end(writer) : 0;
+    for (int i = 0; i < writer->columns; i++)
+        free(writer->names[i]);
+    free(writer->names);
+    writer->names = NULL;
+    writer->columns = 0;
+    writer->rows = 0;
+    return code ? code : ferror(writer->out) ? TACHO_EIO : 0;
+}
+
+int cli_sql_head(void *ctx, int columns, const char *const *names)
+{
+    struct cli_sql_writer *writer = ctx;
+    bool again = writer->columns > 0;
+    int code = cli_sql_end(writer);
+    if (code)
+        return code;
+    if (again)
+        fputc('\n', writer->out);
+    writer->names = calloc((size_t)columns, sizeof *writer->names);
+    if (!writer->names)
+        return TACHO_ENOMEM;
+    writer->columns = columns;
+    for (int i = 0; i < columns; i++)
+        if (!(writer->names[i] = strdup(names[i] ? names[i] : "")))
+            return TACHO_ENOMEM;
+    return writer->format->head(writer);
+}
+
+int cli_sql_row(void *ctx, int columns, const struct store_cell *cells)
+{
+    struct cli_sql_writer *writer = ctx;
+    (void)columns;
+    int code = writer->format->row(writer, cells);
+    writer->rows++;
+    return code                  ? code
+           : ferror(writer->out) ? TACHO_EIO
+                                 : 0; /* a pipe that nobody reads any more ends the query */
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/base/top_source.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/base/message.h"
+#include "profiler/collector/job/live.h"
+
+static void hand_over(struct tui_found *to, const struct col_found *from)
+{
+    memcpy(to->path, from->path, sizeof to->path);
+    memcpy(to->run, from->run, sizeof to->run);
+    to->live = from->live;
+}
+/* When a live run began: the recorder wrote its lock then. */
+static struct timespec begin_of(const struct col_found *found, struct timespec otherwise)
+{
+    char lock[COL_PATH_MAX + 8];
+    struct stat st;
+    snprintf(lock, sizeof lock, "%s/lock", found->run);
+    return found->live && !stat(lock, &st) ? st.st_mtim : otherwise;
+}
+
+_Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX,
+               "tui and collector agree on the length of names");
+
+/* A run that was live is looked for under the name it gets at its end, then under the one the user
+ * typed. Nothing is finished here: a run whose recorder died stays as it is, and the dashboard says
+ * so. */
+static int find(void *ctx, struct tui_found *found, struct tacho_error *err)
+{
+    struct cli_top_source *top_source = ctx;
+    struct col_found now;
+    char name[COL_PATH_MAX];
+    size_t n, live = strlen(COL_LIVE_SUFFIX) - strlen(COL_SUFFIX);
+    if (!top_source->used || top_source->imported) {
+        top_source->used = true;
+        hand_over(found, &top_source->first);
+        return 0;
+    }
+    snprintf(name, sizeof name, "%s", found->run);
+    n = strlen(name);
+    if (found->live && n > live)
+        name[n - live] = 0; /* NAME.tacho.live -> NAME.tacho */
+    int rc = col_find_run(name, false, &now, err);
+    if (rc && top_source->arg)
+        rc = col_find_run(top_source->arg, false, &now, err);
+    if (!rc) {
+        hand_over(found, &now);
+        top_source->begun = begin_of(&now, top_source->begun);
+    }
+    return rc;
+}
+
+static bool recorded(void *ctx, const struct tui_found *found)
+{
+    (void)ctx;
+    return col_live_locked(found->run);
+}
+
+static bool next(void *ctx, struct tui_found *found)
+{
+    struct cli_top_source *top_source = ctx;
+    struct col_found now;
+    struct tacho_error err = {0};
+    if (top_source->arg || col_find_live(&now, &err))
+        return false;
+    struct timespec begun = begin_of(&now, top_source->begun);
+    if (begun.tv_sec < top_source->begun.tv_sec ||
+        (begun.tv_sec == top_source->begun.tv_sec && begun.tv_nsec <= top_source->begun.tv_nsec))
+        return false; /* it was there before: the end of the newer one is what the user waits to see
+                       */
+    top_source->begun = begun;
+    hand_over(found, &now);
+    return true;
+}
+
+static int analyze(void *ctx, store_reader *r, const struct tui_found *found, int64_t slices,
+                   int64_t until, struct an_result **out, struct tacho_error *err)
+{
+    const struct cli_top_source *top_source = ctx;
+    struct an_options options = {.file = found->run,
+                                 .live = found->live,
+                                 .peak_flops = top_source->peak_flops,
+                                 .flops_per_step = top_source->flops_per_step,
+                                 .part_slices = slices,
+                                 .part_until = until};
+    return an_analyze(r, &options, out, err);
+}
+
+/* A look at the file from a thread of its own: a disk may take its time. There is one in a process,
+ * and it may outlive those who wait for it. */
+static struct {
+    char path[COL_PATH_MAX];
+    struct tacho_error err;
+    int rc;
+} look;
+
+static void *look_main(void *unused)
+{
+    store_reader *r = NULL;
+    look.rc = store_open(look.path, &r, &look.err);
+    store_reader_close(r);
+    return unused;
+}
+
+/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. With
+ * patience (ms, 0: without end) the screen comes first where the disk is slow, and says it then. */
+static int check(const struct col_found *found, int patience_ms)
+{
+    pthread_t thread;
+    sigset_t all, old;
+    struct timespec until;
+    if (found->live)
+        return 0;
+    memcpy(look.path, found->path, sizeof look.path);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the screen's */
+    bool apart = patience_ms && !pthread_create(&thread, NULL, look_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (apart) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += patience_ms * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_timedjoin_np(thread, NULL, &until)) {
+            pthread_detach(thread);
+            return 0;
+        }
+    } else {
+        look_main(NULL);
+    }
+    return look.rc ? cli_fail(&look.err) : 0;
+}
+
+int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int patience_ms)
+{
+    struct tacho_error err = {0};
+    top_source->source = (struct tui_source){.ctx = top_source,
+                                             .find = find,
+                                             .recorded = recorded,
+                                             .next = next,
+                                             .analyze = analyze,
+                                             .release = an_result_free};
+    top_source->arg = arg;
+    clock_gettime(CLOCK_REALTIME, &top_source->begun);
+    if (!arg && col_find_live(&top_source->first, &err) == 0) {
+        top_source->begun = begin_of(&top_source->first, top_source->begun);
+        return 0;
+    }
+    int code = cli_run_find(arg ? arg : "latest", &top_source->first);
+    top_source->imported = !code && cli_run_is_import(&top_source->first);
+    return code ? code : check(&top_source->first, patience_ms);
+}

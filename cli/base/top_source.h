@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to cli/: what the dashboard needs of other rooms: finding a run, again and again while it
+ * lives and dies, and having it analysed.
+ */
+#ifndef CLI_BASE_TOP_SOURCE_H
+#define CLI_BASE_TOP_SOURCE_H
+
+#include <time.h>
+
+#include "cli/base/run_file.h"
+#include "tui/tui.h"
+
+struct cli_top_source {
+    struct tui_source source;
+    const char *arg; /* as the user typed it; NULL: nothing */
+    struct col_found first;
+    struct timespec
+        begun; /* the run that is shown; one that was not live: when the dashboard was */
+    bool used, imported;
+    double peak_flops, flops_per_step;
+};
+
+/* Finds the run before anything is drawn, so that messages and the progress of an import reach the
+ * user. `arg` NULL: the newest live run of this machine, else the latest one of this folder. So
+ * long (ms, below 1000; 0: without end) it waits for what a file says that may be damaged. 0 or an
+ * exit code, after a message. */
+int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int patience_ms);
+
+#endif

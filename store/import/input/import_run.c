@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every importer calls while it reads a file: losses, progress, the rank of the file.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/input/importer.h"
+
+int imp_loss(struct imp_run *run, const char *reason, int64_t count)
+{
+    struct store_loss loss = {.source = basename(run->path),
+                              .reason = reason,
+                              .count = count,
+                              .t0 = STORE_ABSENT,
+                              .t1 = STORE_ABSENT};
+    run->lost += strstr(reason, "(kept") ? 0 : count;
+    return run->salvage_only ? 0 : store_loss_add(run->db, &loss);
+}
+
+int imp_progress(struct imp_run *run, int64_t more_bytes)
+{
+    run->done += more_bytes;
+    bool cancelled = run->progress && run->progress(run->ctx, run->done, run->total);
+    return cancelled ? TACHO_EINTERRUPTED : 0;
+}
+
+/* The number that follows the last "rank" of a file name. */
+static int64_t rank_in_name(const char *path)
+{
+    int64_t rank = STORE_ABSENT;
+    for (const char *word = basename(path); (word = strcasestr(word, "rank")); word += 4) {
+        const char *digits = word + 4 + (word[4] && strchr("_-.=", word[4]));
+        if (*digits >= '0' && *digits <= '9')
+            rank = strtol(digits, NULL, 10);
+    }
+    return rank;
+}
+
+static bool rank_taken(const struct imp_run *run, int64_t rank)
+{
+    for (size_t i = 0; i < run->rank_count; i++)
+        if (run->rank[i] == rank)
+            return true;
+    return false;
+}
+
+int64_t imp_rank(struct imp_run *run, int64_t named)
+{
+    int64_t rank = named != STORE_ABSENT ? named : rank_in_name(run->path);
+    if (rank == STORE_ABSENT && run->many)
+        for (rank = 0; rank_taken(run, rank);)
+            rank++;
+    if (rank == STORE_ABSENT)
+        return rank;
+    run->ranks_seen += named != STORE_ABSENT;
+    if (rank_taken(run, rank))
+        imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
+    int64_t *ranks = realloc(run->rank, (run->rank_count + 1) * sizeof *ranks);
+    if (ranks) { /* without memory the next file of this rank goes unnoticed */
+        run->rank = ranks;
+        run->rank[run->rank_count++] = rank;
+    }
+    return rank;
+}

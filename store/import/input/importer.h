@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: what an importer of one format is, and what importers call. To add a
+ * format: a folder with one struct importer, and one row in the table of import.c.
+ */
+#ifndef STORE_IMPORT_INPUT_IMPORTER_H
+#define STORE_IMPORT_INPUT_IMPORTER_H
+
+#include "store/store.h"
+
+/* One import: the file being written and what is known so far. */
+struct imp_run {
+    store *db;
+    bool salvage_only; /* parse and count, write no slices */
+    /* As of store_import_options. */
+    int (*progress)(void *ctx, int64_t done, int64_t total);
+    void *ctx;
+    /* As of store_import_result. */
+    int64_t files, events, slices, lost;
+    bool truncated;
+    int64_t file_index;  /* of the present input */
+    int64_t done, total; /* bytes, for progress */
+    const char *path;    /* of the present input, for messages */
+    int64_t ranks_seen;  /* files that named their rank */
+    int64_t *rank;       /* ranks given so far, and how many */
+    size_t rank_count;
+    bool many;    /* there is more than one input: each is a rank */
+    int decimals; /* digits after the point of the finest time stamp of the files so far */
+};
+
+struct importer {
+    const char *source; /* value of the run key `source` */
+    /* Is this its format? `head` are the first bytes of the file (of a gzip file: decompressed). */
+    bool (*recognises)(const unsigned char *head, size_t bytes);
+    /* Reads the whole file into run->db between store_begin and store_commit of its own. Adds to
+     * the counts of the run. */
+    int (*read)(struct imp_run *run, const char *path, struct tacho_error *err);
+};
+
+/* Returns the rank of the present input: `named` by the trace itself, else by its file name (rank3,
+ * rank_3, rank-3), else, of several inputs, the smallest that is free. STORE_ABSENT: a single file
+ * that says nothing. A rank that another file has already is kept, and a loss row notes it. */
+int64_t imp_rank(struct imp_run *run, int64_t named);
+
+/* Counts what could not be read (source = base name of the file) in the table `loss`. */
+int imp_loss(struct imp_run *run, const char *reason, int64_t count);
+/* Reports progress; TACHO_EINTERRUPTED when the user cancels. */
+int imp_progress(struct imp_run *run, int64_t more_bytes);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One input of a merge: what has to be known of it before rows are copied, and queries on it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/merge/merge_private.h"
+
+int merge_query(struct merge *merge, struct merge_source *source, const char *sql,
+                int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
+{
+    int rc = store_query(source->r, sql, NULL, row, ctx);
+    if (rc && rc == store_reader_error(source->r)->code)
+        merge->why = *store_reader_error(source->r);
+    return rc;
+}
+
+static int on_key(void *ctx, const char *key, const char *value)
+{
+    struct merge_source *source = ctx;
+    const struct {
+        const char *key;
+        char *to;
+        size_t size;
+    } texts[] = {{"host", source->host, sizeof source->host},
+                 {"boot_id", source->boot, sizeof source->boot},
+                 {"job.id", source->job, sizeof source->job},
+                 {"source", source->source, sizeof source->source},
+                 {"clock", source->clock_text, sizeof source->clock_text}};
+    const struct {
+        const char *key;
+        int64_t *to;
+    } numbers[] = {{"start.monotonic_ns", &source->begun},
+                   {"end.monotonic_ns", &source->ended},
+                   {"start.realtime_ns", &source->begun_wall}};
+    for (size_t i = 0; value && i < sizeof texts / sizeof *texts; i++)
+        if (!strcmp(key, texts[i].key))
+            snprintf(texts[i].to, texts[i].size, "%s", value);
+    for (size_t i = 0; value && i < sizeof numbers / sizeof *numbers; i++)
+        if (!strcmp(key, numbers[i].key))
+            *numbers[i].to = strtoll(value, NULL, 10);
+    source->merged |= !strcmp(key, "merge.files");
+    if (!strncmp(key, "nvml.", 5)) {
+        long long gpu = strtoll(key + 5, NULL, 10);
+        source->nvml =
+            gpu + 1 > source->nvml ? gpu + 1 : source->nvml; /* for now: how many it has */
+    }
+    return 0;
+}
+
+static int on_rank(void *ctx, int columns, const struct store_cell *cells)
+{
+    struct merge_source *source = ctx;
+    (void)columns;
+    if (cells[0].type != STORE_CELL_INTEGER)
+        return 0;
+    source->lowest = cells[0].integer < source->lowest ? cells[0].integer : source->lowest;
+    if (!cells[1].integer)
+        return 0;
+    int64_t *p = realloc(source->rank, (source->rank_count + 1) * sizeof *p);
+    if (!p)
+        return TACHO_ENOMEM;
+    source->rank = p;
+    source->rank[source->rank_count++] = cells[0].integer;
+    return 0;
+}
+
+static int on_wall(void *ctx, int columns, const struct store_cell *cells)
+{
+    struct merge_source *source = ctx;
+    (void)columns;
+    source->anchor_wall = cells[0].integer;
+    return 0;
+}
+
+int merge_source_open(struct merge *merge, struct merge_source *source, const char *path)
+{
+    static const char ranks[] = "SELECT rank, EXISTS (SELECT 1 FROM step WHERE step.process = "
+                                "process.id) FROM process WHERE "
+                                "rank IS NOT NULL ORDER BY rank";
+    static const char wall[] = "SELECT realtime - monotonic FROM clock_anchor ORDER BY 1 LIMIT 1 "
+                               "OFFSET (SELECT count(*) / 2 "
+                               "FROM clock_anchor)";
+    struct stat st;
+    *source = (struct merge_source){.path = path,
+                                    .begun = STORE_ABSENT,
+                                    .ended = STORE_ABSENT,
+                                    .begun_wall = STORE_ABSENT,
+                                    .anchor_wall = STORE_ABSENT,
+                                    .lowest = INT64_MAX};
+    int rc = store_open(path, &source->r, &merge->why);
+    if (rc == 0 && stat(path, &st) == 0) {
+        source->device = (int64_t)st.st_dev;
+        source->inode = (int64_t)st.st_ino;
+    }
+    if (rc == 0 && (rc = store_run_each(source->r, on_key, source)) != 0)
+        merge->why = *store_reader_error(source->r);
+    rc = rc ? rc : merge_query(merge, source, ranks, on_rank, source);
+    rc = rc ? rc : merge_query(merge, source, wall, on_wall, source);
+    if (rc == 0 && (rc = store_count(source->r, "slice", &source->slices)) != 0)
+        merge->why = *store_reader_error(source->r);
+    merge->total += source->slices;
+    return rc;
+}
+
+void merge_source_close(struct merge_source *source)
+{
+    store_reader_close(source->r);
+    free(source->rank);
+    free(source->strings.id);
+    free(source->details.id);
+    free(source->processes.id);
+    free(source->tracks.id);
+    free(source->stacks.id);
+}
