@@ -11,6 +11,7 @@
 #ifndef TACHO_ERROR_H
 #define TACHO_ERROR_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -58,6 +59,30 @@ static inline const char *tacho_error_text(int code)
 #undef TACHO_ERROR_TEXT
     default:
         return "unknown error";
+    }
+}
+
+/* The code for an errno. */
+static inline int tacho_error_of_errno(int os)
+{
+    switch (os) {
+    case ENOENT:
+    case ENOTDIR:
+        return TACHO_ENOTFOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return TACHO_EDENIED;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return TACHO_ENOSPACE;
+    case EEXIST:
+        return TACHO_EEXISTS;
+    case ENOMEM:
+        return TACHO_ENOMEM;
+    default:
+        return TACHO_EIO;
     }
 }
 

@@ -44,26 +44,26 @@ static int batch_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     return sqlite3_declare_vtab(db, sql);
 }
 
-static int batch_disconnect(sqlite3_vtab *t)
+static int batch_disconnect(sqlite3_vtab *vtab)
 {
-    sqlite3_free(t);
+    sqlite3_free(vtab);
     return SQLITE_OK;
 }
 
-static int batch_best_index(sqlite3_vtab *t, sqlite3_index_info *info)
+static int batch_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
-    (void)t;
+    (void)vtab;
     info->estimatedCost = STORE_BATCH_ROWS;
     return SQLITE_OK;
 }
 
-static int batch_cursor_open(sqlite3_vtab *t, sqlite3_vtab_cursor **out)
+static int batch_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     struct batch_cursor *batch_cursor = sqlite3_malloc(sizeof *batch_cursor);
     if (!batch_cursor)
         return SQLITE_NOMEM;
     memset(batch_cursor, 0, sizeof *batch_cursor);
-    batch_cursor->batch = ((struct batch_vtab *)t)->batch;
+    batch_cursor->batch = ((struct batch_vtab *)vtab)->batch;
     *out = &batch_cursor->base;
     return SQLITE_OK;
 }

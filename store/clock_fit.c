@@ -33,42 +33,43 @@
 #define HIDDEN_FACTOR \
     4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
 
-int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t t)
+int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t time)
 {
     if (drift == 0)
-        return (int64_t)((uint64_t)t + (uint64_t)offset);
-    double more = drift * (double)(t - pivot);
-    return (int64_t)((uint64_t)t + (uint64_t)offset) +
+        return (int64_t)((uint64_t)time + (uint64_t)offset);
+    double more = drift * (double)(time - pivot);
+    return (int64_t)((uint64_t)time + (uint64_t)offset) +
            (int64_t)(more < 0 ? more - 0.5 : more + 0.5);
 }
 
-static int by_least(const void *a, const void *b)
+static int by_least(const void *left_row, const void *right_row)
 {
-    const struct store_clock_point *x = a, *y = b;
-    if (x->least != y->least)
-        return x->least < y->least ? -1 : 1;
+    const struct store_clock_point *left = left_row, *right = right_row;
+    if (left->least != right->least)
+        return left->least < right->least ? -1 : 1;
     /* of equal ones any, but from all over the run: a drift is not to be told from its first half
      */
-    uint64_t i = (uint64_t)x->at * 0x9e3779b97f4a7c15u, k = (uint64_t)y->at * 0x9e3779b97f4a7c15u;
+    uint64_t i = (uint64_t)left->at * 0x9e3779b97f4a7c15u,
+             k = (uint64_t)right->at * 0x9e3779b97f4a7c15u;
     return (i > k) - (i < k);
 }
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *left_row, const void *right_row)
 {
-    const struct store_clock_point *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
+    const struct store_clock_point *left = left_row, *right = right_row;
+    return (left->at > right->at) - (left->at < right->at);
 }
 
-static int by_value(const void *a, const void *b)
+static int by_value(const void *left_row, const void *right_row)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    double left = *(const double *)left_row, right = *(const double *)right_row;
+    return (left > right) - (left < right);
 }
 
-static double median(double *v, size_t n)
+static double median(double *values, size_t count)
 {
-    qsort(v, n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    qsort(values, count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 struct fit {
@@ -81,66 +82,67 @@ struct fit {
 /* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1
    + r) that are not. r from how many of them are off to the same side, 1/2 + asin(r) / pi of normal
    values; what is left of the root is the factor. */
-static double alike(const struct store_clock_point *point, size_t n, const struct fit *fit,
+static double alike(const struct store_clock_point *point, size_t count, const struct fit *fit,
                     double slope, double middle)
 {
     size_t same = 0;
-    for (size_t i = 0, before = 0; i < n; i++) {
+    for (size_t i = 0, before = 0; i < count; i++) {
         double off = (double)(point[i].offset - fit->base) -
                      slope * (double)(point[i].at - fit->pivot) - middle;
         size_t side = off > 0 ? 1 : 2;
         same += side == before;
         before = side;
     }
-    double share = n > 1 ? (double)same / (double)(n - 1) : 0,
+    double share = count > 1 ? (double)same / (double)(count - 1) : 0,
            r = sin(M_PI * (fmin(share, 0.95) - 0.5));
     return r > 0 ? sqrt((1 + r) / (1 - r)) : 1;
 }
 
 /* Median of the slopes between all pairs of at most POINTS_MAX points, and its standard error. */
-static void fit_slope(const struct store_clock_point *point, size_t n, struct fit *fit,
+static void fit_slope(const struct store_clock_point *point, size_t count, struct fit *fit,
                       double *room)
 {
-    size_t every = (n + POINTS_MAX - 1) / POINTS_MAX, pairs = 0, points = 0;
+    size_t every = (count + POINTS_MAX - 1) / POINTS_MAX, pairs = 0, points = 0;
     double square = 0;
-    for (size_t i = 0; i < n; i += every) {
+    for (size_t i = 0; i < count; i += every) {
         double x = (double)(point[i].at - fit->pivot);
         square += x * x;
         points++;
-        for (size_t k = i + every; k < n; k += every)
+        for (size_t k = i + every; k < count; k += every)
             if (point[k].at - point[i].at >
-                (point[n - 1].at - point[0].at) / 8) /* near ones say little */
+                (point[count - 1].at - point[0].at) / 8) /* near ones say little */
                 room[pairs++] = (double)(point[k].offset - point[i].offset) /
                                 (double)(point[k].at - point[i].at);
     }
     if (points < DRIFT_POINTS || !pairs)
         return;
     double slope = median(room, pairs);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         room[i] =
             (double)(point[i].offset - fit->base) - slope * (double)(point[i].at - fit->pivot);
-    double middle = median(room, n);
-    fit->alike = alike(point, n, fit, slope, middle);
-    for (size_t i = 0; i < n; i++)
+    double middle = median(room, count);
+    fit->alike = alike(point, count, fit, slope, middle);
+    for (size_t i = 0; i < count; i++)
         room[i] = fabs(room[i] - middle);
     double error =
-        square > 0 ? fit->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
+        square > 0 ? fit->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, count) / sqrt(square)
+                   : 0;
     bool seen = fabs(slope) > 4 * error && fabs(slope) < DRIFT_MOST;
     fit->slope = seen ? slope : 0;
     fit->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
 }
 
-static void fit_offset(const struct store_clock_point *point, size_t n, struct fit *fit,
+static void fit_offset(const struct store_clock_point *point, size_t count, struct fit *fit,
                        double *room)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         room[i] =
             (double)(point[i].offset - fit->base) - fit->slope * (double)(point[i].at - fit->pivot);
-    fit->offset = median(room, n);
-    for (size_t i = 0; i < n; i++)
+    fit->offset = median(room, count);
+    for (size_t i = 0; i < count; i++)
         room[i] = fabs((double)(point[i].offset - fit->base) -
                        fit->slope * (double)(point[i].at - fit->pivot) - fit->offset);
-    fit->scatter = MAD_FACTOR * median(room, n);
+    fit->scatter = MAD_FACTOR * median(room, count);
 }
 
 struct corner {
@@ -159,24 +161,24 @@ struct range {
 };
 
 /* Adds a point right of the others; side 1: the hull that lies above, -1: below. */
-static size_t add_corner(struct corner *hull, size_t n, struct corner c, int side)
+static size_t add_corner(struct corner *hull, size_t count, struct corner corner, int side)
 {
-    while (n > 1) {
-        const struct corner *a = &hull[n - 2], *b = &hull[n - 1];
-        if (side * ((b->y - a->y) * (c.x - a->x) - (c.y - a->y) * (b->x - a->x)) > 0)
+    while (count > 1) {
+        const struct corner *a = &hull[count - 2], *b = &hull[count - 1];
+        if (side * ((b->y - a->y) * (corner.x - a->x) - (corner.y - a->y) * (b->x - a->x)) > 0)
             break; /* b stands out of the line from a to c */
-        n--;
+        count--;
     }
-    hull[n] = c;
-    return n + 1;
+    hull[count] = corner;
+    return count + 1;
 }
 
 /* p: by time; room: 2 n corners. */
-static struct causal causal_of(const struct store_clock_point *point, size_t n,
+static struct causal causal_of(const struct store_clock_point *point, size_t count,
                                const struct fit *fit, struct corner *room)
 {
-    struct causal causal = {.low = room, .high = room + n};
-    for (size_t i = 0; i < n; i++) {
+    struct causal causal = {.low = room, .high = room + count};
+    for (size_t i = 0; i < count; i++) {
         double x = (double)(point[i].at - fit->pivot);
         causal.lows = add_corner(causal.low, causal.lows,
                                  (struct corner){x, (double)(point[i].low - fit->base)}, 1);
@@ -251,41 +253,41 @@ static struct range causality(const struct causal *causal, const struct fit *fit
     return all;
 }
 
-static double violation(const struct store_clock_point *point, size_t n)
+static double violation(const struct store_clock_point *point, size_t count)
 {
     double most = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         most = fmax(most, fmax((double)point[i].low, -(double)point[i].high));
     return most;
 }
 
-int store_clock_fit(struct store_clock_point *point, size_t n, struct store_clock_fit *out)
+int store_clock_fit(struct store_clock_point *point, size_t count, struct store_clock_fit *out)
 {
-    size_t half = n > 8 ? n / 2 : n, room_of = POINTS_MAX * POINTS_MAX / 2 + n;
+    size_t half = count > 8 ? count / 2 : count, room_of = POINTS_MAX * POINTS_MAX / 2 + count;
     struct fit fit = {.slope_left = DRIFT_ASSUMED, .alike = 1};
     double *room = malloc(room_of * sizeof *room);
-    struct corner *corners = malloc(2 * n * sizeof *corners);
+    struct corner *corners = malloc(2 * count * sizeof *corners);
     if (!room || !corners) {
         free(room);
         free(corners);
         return TACHO_ENOMEM;
     }
-    qsort(point, n, sizeof *point, by_least);
+    qsort(point, count, sizeof *point, by_least);
     int64_t least = point[half / 2].least;
     qsort(point, half, sizeof *point, by_time);
     fit.pivot = point[0].at + (point[half - 1].at - point[0].at) / 2;
     fit.base = point[0].offset;
     fit_slope(point, half, &fit, room);
     fit_offset(point, half, &fit, room);
-    qsort(point, n, sizeof *point, by_time);
+    qsort(point, count, sizeof *point, by_time);
     /* a step begins before its collective and ends after it */
-    double apart = (double)(point[n - 1].at - point[0].at) / (double)n,
+    double apart = (double)(point[count - 1].at - point[0].at) / (double)count,
            end[2] = {(double)(point[0].at - fit.pivot) - apart,
-                     (double)(point[n - 1].at - fit.pivot) + apart};
-    const struct causal causal = causal_of(point, n, &fit, corners);
+                     (double)(point[count - 1].at - fit.pivot) + apart};
+    const struct causal causal = causal_of(point, count, &fit, corners);
     double drift = NAN;
     struct range left =
-        causality(&causal, &fit, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
+        causality(&causal, &fit, end, count < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
     bool certain = left.low <= left.high;
     double drifted = fit.slope_left * fmax(-end[0], end[1]);
     double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * fit.scatter), WAKE);
@@ -296,7 +298,7 @@ int store_clock_fit(struct store_clock_point *point, size_t n, struct store_cloc
                                     .drift_error = fit.slope_left,
                                     .low = left.low + (double)fit.base,
                                     .high = left.high + (double)fit.base,
-                                    .violation = violation(point, n),
+                                    .violation = violation(point, count),
                                     .matched = (int64_t)half};
     if (!certain) {
         error += left.low - left.high;

@@ -38,7 +38,7 @@ struct store_clock_fit {
 };
 
 /* p gets sorted; n >= 1. 0 or TACHO_ENOMEM. */
-int store_clock_fit(struct store_clock_point *point, size_t n, struct store_clock_fit *out);
-int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t t);
+int store_clock_fit(struct store_clock_point *point, size_t count, struct store_clock_fit *out);
+int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t time);
 
 #endif

@@ -109,8 +109,8 @@ static const struct foreign {
 
 static int ends_with(const char *path, const char *suffix)
 {
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && !strcmp(path + n - m, suffix);
+    size_t length = strlen(path), end = strlen(suffix);
+    return length >= end && !strcmp(path + length - end, suffix);
 }
 
 static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsigned char *head,
@@ -149,9 +149,9 @@ static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite
                       "%s: an SQLite database, but not a .tacho file", path);
 }
 
-static uint32_t be32(const unsigned char *p)
+static uint32_t be32(const unsigned char *bytes)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
 /* Reads the file's own header through SQLite's descriptor: a second descriptor of this process
@@ -160,14 +160,14 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
                        struct tacho_error *err)
 {
     unsigned char head[100] = {0};
-    sqlite3_file *f = NULL;
+    sqlite3_file *file = NULL;
     sqlite3_int64 bytes = 0;
-    int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f);
-    if (rc != SQLITE_OK || !f || !f->pMethods)
+    int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc != SQLITE_OK || !file || !file->pMethods)
         return tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be read", path);
-    rc = f->pMethods->xFileSize(f, &bytes);
+    rc = file->pMethods->xFileSize(file, &bytes);
     if (rc == SQLITE_OK && bytes)
-        rc = f->pMethods->xRead(f, head, sizeof head, 0);
+        rc = file->pMethods->xRead(file, head, sizeof head, 0);
     if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) /* a short read fills up with zeros */
         return store_db_fail(err, db, rc, path, "cannot be read");
     if (bytes < 100 || memcmp(head, "SQLite format 3", 16))
@@ -238,16 +238,16 @@ static char *uri_of(const char *path, const char *options)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
-    char *uri = malloc(strlen(path) * 3 + strlen(options) + 16), *p = uri;
+    char *uri = malloc(strlen(path) * 3 + strlen(options) + 16), *byte = uri;
     if (!uri)
         return NULL;
-    p += sprintf(p, "file:%s", path[0] == '/' ? "//" : "");
-    for (const char *c = path; *c; c++)
-        if (strchr(plain, *c))
-            *p++ = *c;
+    byte += sprintf(byte, "file:%s", path[0] == '/' ? "//" : "");
+    for (const char *letter = path; *letter; letter++)
+        if (strchr(plain, *letter))
+            *byte++ = *letter;
         else
-            p += sprintf(p, "%%%02X", (unsigned char)*c);
-    strcpy(p, options);
+            byte += sprintf(byte, "%%%02X", (unsigned char)*letter);
+    strcpy(byte, options);
     return uri;
 }
 

@@ -19,36 +19,37 @@
 /* ---- finish ------------------------------------------------------------------------------------------------------------ */
 
 /* Drops the bookkeeping and folds the WAL in. */
-static int fold(store *s)
+static int fold(store *writer)
 {
     /* first, because on a full disk it makes the room that the rest needs; journal_mode=DELETE
      * reports if it failed */
-    sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    int code = store_exec(s, "DROP TABLE IF EXISTS live_position; DROP TABLE IF EXISTS live_state",
-                          "cannot be finished");
+    sqlite3_wal_checkpoint_v2(writer->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    int code =
+        store_exec(writer, "DROP TABLE IF EXISTS live_position; DROP TABLE IF EXISTS live_state",
+                   "cannot be finished");
     if (code)
         return code;
-    return store_exec(s, "PRAGMA journal_mode=DELETE", "cannot be finished");
+    return store_exec(writer, "PRAGMA journal_mode=DELETE", "cannot be finished");
 }
 
 /* Somebody reads the live file and will not let go of it, so its WAL cannot be folded in. A copy of
  * what is committed takes its place; the reader keeps the old file, which has no name any more. */
-static int fold_copy(store *s)
+static int fold_copy(store *writer)
 {
-    char *tmp = sqlite3_mprintf("%s.finish", s->path);
+    char *tmp = sqlite3_mprintf("%s.finish", writer->path);
     char *sql = sqlite3_mprintf("VACUUM INTO %Q", tmp);
     int code = tmp && sql ? 0 : TACHO_ENOMEM;
     if (!code) {
         unlink(tmp);
-        code = store_exec(s, sql, "cannot be finished");
+        code = store_exec(writer, sql, "cannot be finished");
     }
-    if (!code && rename(tmp, s->path)) {
+    if (!code && rename(tmp, writer->path)) {
         unlink(tmp);
-        code = tacho_fail(&s->error, TACHO_EIO, NULL, "%s: cannot be finished: %s", s->path,
-                          strerror(errno));
+        code = tacho_fail(&writer->error, TACHO_EIO, NULL, "%s: cannot be finished: %s",
+                          writer->path, strerror(errno));
     } else if (!code) {
-        char *shm = sqlite3_mprintf("%s-shm", s->path);
-        unlink(s->wal_path);
+        char *shm = sqlite3_mprintf("%s-shm", writer->path);
+        unlink(writer->wal_path);
         if (shm)
             unlink(shm);
         sqlite3_free(shm);
@@ -78,25 +79,25 @@ static int folder_sync(const char *path)
     return file_sync(dirname(copy));
 }
 
-int store_finish(store *s, struct tacho_error *err)
+int store_finish(store *writer, struct tacho_error *err)
 {
     int code = 0;
-    if (s->in_transaction)
-        code = store_commit(s);
+    if (writer->in_transaction)
+        code = store_commit(writer);
     if (code)
         goto out;
-    sqlite3_busy_timeout(s->db, 500);
-    code = fold(s);
+    sqlite3_busy_timeout(writer->db, 500);
+    code = fold(writer);
     if (code == TACHO_EBUSY) {
-        s->failed = 0;
-        code = fold_copy(s);
+        writer->failed = 0;
+        code = fold_copy(writer);
     }
 out:;
-    struct tacho_error failure = s->error;
-    char *path = s->path;
-    s->path = NULL;
-    store_close(
-        s); /* before the file is opened again: closing any descriptor of it drops SQLite's locks */
+    struct tacho_error failure = writer->error;
+    char *path = writer->path;
+    writer->path = NULL;
+    store_close(writer); /* before the file is opened again: closing any descriptor of it drops
+                            SQLite's locks */
     if (!code && file_sync(path))
         code = tacho_fail(&failure, TACHO_EIO, NULL, "%s: cannot be synced: %s", path,
                           strerror(errno));
@@ -126,18 +127,18 @@ static int copy_bytes(int from, int to)
 {
     size_t cap = 1 << 20;
     char *buffer = malloc(cap);
-    ssize_t n;
+    ssize_t got;
     int os = buffer ? 0 : ENOMEM;
-    while (!os && (n = read(from, buffer, cap)) != 0) {
-        if (n < 0) {
+    while (!os && (got = read(from, buffer, cap)) != 0) {
+        if (got < 0) {
             os = errno == EINTR ? 0 : errno;
             continue;
         }
-        for (ssize_t done = 0, w; !os && done < n; done += w) {
-            w = write(to, buffer + done, (size_t)(n - done));
-            if (w < 0) {
+        for (ssize_t done = 0, written; !os && done < got; done += written) {
+            written = write(to, buffer + done, (size_t)(got - done));
+            if (written < 0) {
                 os = errno == EINTR ? 0 : errno;
-                w = 0;
+                written = 0;
             }
         }
     }

@@ -10,18 +10,18 @@
  * hash would not pay. */
 static uint64_t hash_bytes(const void *text, size_t bytes)
 {
-    const unsigned char *p = text;
-    uint64_t h = 0xcbf29ce484222325u ^ bytes;
-    for (; bytes >= 8; p += 8, bytes -= 8) {
-        uint64_t w;
-        memcpy(&w, p, 8);
-        h = (h ^ w) * 0x100000001b3u;
-        h ^= h >> 29;
+    const unsigned char *byte = text;
+    uint64_t hash = 0xcbf29ce484222325u ^ bytes;
+    for (; bytes >= 8; byte += 8, bytes -= 8) {
+        uint64_t word;
+        memcpy(&word, byte, 8);
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 29;
     }
-    for (; bytes; p++, bytes--)
-        h = (h ^ *p) * 0x100000001b3u;
-    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
+    for (; bytes; byte++, bytes--)
+        hash = (hash ^ *byte) * 0x100000001b3u;
+    hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
 }
 
 static void slot_insert(struct store_intern *intern, uint64_t hash, uint32_t id)
@@ -57,20 +57,20 @@ static int reserve(struct store_intern *intern, size_t bytes)
         size_t cap = intern->arena_cap ? intern->arena_cap : 4096;
         while (cap - intern->arena_used < bytes)
             cap *= 2;
-        char *a = realloc(intern->arena, cap);
-        if (!a)
+        char *arena = realloc(intern->arena, cap);
+        if (!arena)
             return TACHO_ENOMEM;
-        intern->arena = a;
+        intern->arena = arena;
         intern->arena_cap = cap;
     }
     if ((intern->count + 1) * 2 > intern->slot_count) { /* at most half full: probes stay short */
-        size_t n = intern->slot_count ? 2 * intern->slot_count : 512;
-        uint32_t *slot = malloc(n * sizeof *slot);
+        size_t slots = intern->slot_count ? 2 * intern->slot_count : 512;
+        uint32_t *slot = malloc(slots * sizeof *slot);
         if (!slot)
             return TACHO_ENOMEM;
         free(intern->slot);
         intern->slot = slot;
-        intern->slot_count = n;
+        intern->slot_count = slots;
         slots_rebuild(intern);
     }
     return 0;

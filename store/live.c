@@ -7,48 +7,49 @@
 
 #define READING "cannot be read"
 
-int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation,
+int store_position_set(store *writer, const char *pool, int64_t segment, int64_t generation,
                        int64_t bytes)
 {
-    return store_write(s, STORE_SQL_POSITION_SET, "tiii", pool, segment, generation, bytes);
+    return store_write(writer, STORE_SQL_POSITION_SET, "tiii", pool, segment, generation, bytes);
 }
 
-int store_position_clear(store *s, const char *pool, int64_t segment)
+int store_position_clear(store *writer, const char *pool, int64_t segment)
 {
-    return segment < 0 ? store_write(s, STORE_SQL_POSITION_CLEAR_POOL, "t", pool)
-                       : store_write(s, STORE_SQL_POSITION_CLEAR, "ti", pool, segment);
+    return segment < 0 ? store_write(writer, STORE_SQL_POSITION_CLEAR_POOL, "t", pool)
+                       : store_write(writer, STORE_SQL_POSITION_CLEAR, "ti", pool, segment);
 }
 
-int store_position_each(store *s,
+int store_position_each(store *writer,
                         int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
                                    int64_t bytes),
                         void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, rc = sqlite3_prepare_v2(
-                      s->db, "SELECT * FROM live_position ORDER BY pool, segment", -1, &st, NULL);
+    int stop = 0,
+        rc = sqlite3_prepare_v2(writer->db, "SELECT * FROM live_position ORDER BY pool, segment",
+                                -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         stop = row(ctx, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1),
                    sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));
         rc = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? stop : store_note(s, rc, READING);
+    return rc == SQLITE_DONE ? stop : store_note(writer, rc, READING);
 }
 
-int store_live_set(store *s, const char *key, const void *value, size_t bytes)
+int store_live_set(store *writer, const char *key, const void *value, size_t bytes)
 {
-    return value ? store_write(s, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes)
-                 : store_write(s, STORE_SQL_LIVE_DELETE, "t", key);
+    return value ? store_write(writer, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes)
+                 : store_write(writer, STORE_SQL_LIVE_DELETE, "t", key);
 }
 
-int store_live_each(store *s,
+int store_live_each(store *writer,
                     int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
                     void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM live_state ORDER BY key",
-                                          -1, &st, NULL);
+    int stop = 0, rc = sqlite3_prepare_v2(
+                      writer->db, "SELECT key, value FROM live_state ORDER BY key", -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(st, 1); /* NULL for a blob of no bytes */
         stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "",
@@ -56,5 +57,5 @@ int store_live_each(store *s,
         rc = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? stop : store_note(s, rc, READING);
+    return rc == SQLITE_DONE ? stop : store_note(writer, rc, READING);
 }

@@ -9,18 +9,18 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-static int query_fail(store_reader *r, sqlite3_stmt *st, int rc)
+static int query_fail(store_reader *reader, sqlite3_stmt *st, int rc)
 {
     sqlite3_finalize(st);
     if ((rc & 0xff) == SQLITE_ERROR || rc == SQLITE_RANGE || rc == SQLITE_TOOBIG ||
         rc == SQLITE_MISMATCH)
-        return tacho_fail(&r->error, TACHO_EUSAGE,
+        return tacho_fail(&reader->error, TACHO_EUSAGE,
                           "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
-                          sqlite3_errmsg(r->db));
+                          sqlite3_errmsg(reader->db));
     if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_AUTH)
-        return tacho_fail(&r->error, TACHO_EUSAGE, "the file is opened for reading only", "SQL: %s",
-                          sqlite3_errmsg(r->db));
-    return store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
+        return tacho_fail(&reader->error, TACHO_EUSAGE, "the file is opened for reading only",
+                          "SQL: %s", sqlite3_errmsg(reader->db));
+    return store_db_fail(&reader->error, reader->db, rc, reader->path, "cannot be read");
 }
 
 static void cell_read(sqlite3_stmt *st, int column, struct store_cell *cell)
@@ -50,7 +50,7 @@ static void cell_read(sqlite3_stmt *st, int column, struct store_cell *cell)
 }
 
 /* One statement. 0, what a callback returned, or a code. */
-static int statement_run(store_reader *r, sqlite3_stmt *st,
+static int statement_run(store_reader *reader, sqlite3_stmt *st,
                          int (*head)(void *ctx, int columns, const char *const *names),
                          int (*row)(void *ctx, int columns, const struct store_cell *cells),
                          void *ctx)
@@ -59,7 +59,7 @@ static int statement_run(store_reader *r, sqlite3_stmt *st,
     const char **names = calloc((size_t)columns + 1, sizeof *names);
     struct store_cell *cells = calloc((size_t)columns + 1, sizeof *cells);
     if (!names || !cells) {
-        stop = tacho_fail(&r->error, TACHO_ENOMEM, NULL, "%s: out of memory", r->path);
+        stop = tacho_fail(&reader->error, TACHO_ENOMEM, NULL, "%s: out of memory", reader->path);
         goto out;
     }
     for (int i = 0; i < columns; i++)
@@ -75,7 +75,7 @@ out:
     free(names);
     free(cells);
     if (!stop && rc != SQLITE_DONE)
-        return query_fail(r, st, sqlite3_extended_errcode(r->db));
+        return query_fail(reader, st, sqlite3_extended_errcode(reader->db));
     sqlite3_finalize(st);
     return stop;
 }
@@ -90,28 +90,28 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
                : SQLITE_OK;
 }
 
-int store_query(store_reader *r, const char *sql,
+int store_query(store_reader *reader, const char *sql,
                 int (*head)(void *ctx, int columns, const char *const *names),
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
 {
     int code = 0;
-    sqlite3_set_authorizer(r->db, authorize, NULL);
+    sqlite3_set_authorizer(reader->db, authorize, NULL);
     while (!code && *sql) {
         sqlite3_stmt *st = NULL;
-        int rc = sqlite3_prepare_v2(r->db, sql, -1, &st, &sql);
+        int rc = sqlite3_prepare_v2(reader->db, sql, -1, &st, &sql);
         if (rc != SQLITE_OK)
-            code = query_fail(r, st, sqlite3_extended_errcode(r->db));
+            code = query_fail(reader, st, sqlite3_extended_errcode(reader->db));
         else if (st)
-            code = statement_run(r, st, head, row, ctx);
+            code = statement_run(reader, st, head, row, ctx);
     }
-    sqlite3_set_authorizer(r->db, NULL, NULL);
+    sqlite3_set_authorizer(reader->db, NULL, NULL);
     return code;
 }
 
-int store_index(store *s)
+int store_index(store *writer)
 {
     return store_exec(
-        s,
+        writer,
         "CREATE INDEX IF NOT EXISTS slice_by_track ON slice(track, start);"
         "CREATE INDEX IF NOT EXISTS slice_by_name ON slice(name);"
         "CREATE INDEX IF NOT EXISTS counter_by_track ON counter(track, time);"

@@ -17,18 +17,18 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-const struct tacho_error *store_reader_error(const store_reader *r)
+const struct tacho_error *store_reader_error(const store_reader *reader)
 {
-    return &r->error;
+    return &reader->error;
 }
 
-void store_reader_close(store_reader *r)
+void store_reader_close(store_reader *reader)
 {
-    if (!r)
+    if (!reader)
         return;
-    sqlite3_close(r->db);
-    free(r->path);
-    free(r);
+    sqlite3_close(reader->db);
+    free(reader->path);
+    free(reader);
 }
 
 /* Every table of the schema, each with its columns in order: what store_open checks. */
@@ -45,19 +45,19 @@ static int table_known(const char *name)
     return 0;
 }
 
-static int tables_check(store_reader *r, struct tacho_error *err)
+static int tables_check(store_reader *reader, struct tacho_error *err)
 {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         char sql[64];
         sqlite3_stmt *st = NULL;
         snprintf(sql, sizeof sql, "SELECT * FROM %s", tables[i]);
-        int rc = sqlite3_prepare_v2(r->db, sql, -1, &st, NULL);
+        int rc = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
         sqlite3_finalize(st);
         if (rc == SQLITE_ERROR)
             return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing",
-                              r->path, tables[i]);
+                              reader->path, tables[i]);
         if (rc != SQLITE_OK)
-            return store_db_fail(err, r->db, rc, r->path, "cannot be read");
+            return store_db_fail(err, reader->db, rc, reader->path, "cannot be read");
     }
     return 0;
 }
@@ -66,32 +66,34 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
 {
     struct store_header header;
     *out = NULL;
-    store_reader *r = calloc(1, sizeof *r);
-    if (!r || !(r->path = strdup(path))) {
-        free(r);
+    store_reader *reader = calloc(1, sizeof *reader);
+    if (!reader || !(reader->path = strdup(path))) {
+        free(reader);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     }
-    int code = store_db_open(path, STORE_DB_READ, &r->db, &header, err);
+    int code = store_db_open(path, STORE_DB_READ, &reader->db, &header, err);
     if (!code)
-        code = tables_check(r, err);
+        code = tables_check(reader, err);
     if (!code) {
         /* scans read each page once, and looks by id few: more cache keeps what nobody asks for
          * again */
-        int rc = sqlite3_exec(r->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
-        code = rc == SQLITE_OK ? 0 : store_db_fail(err, r->db, rc, path, "cannot be read");
+        int rc = sqlite3_exec(reader->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
+        code = rc == SQLITE_OK ? 0 : store_db_fail(err, reader->db, rc, path, "cannot be read");
     }
     if (code) {
-        store_reader_close(r);
+        store_reader_close(reader);
         return code;
     }
-    *out = r;
+    *out = reader;
     return 0;
 }
 
-int store_reader_refresh(store_reader *r)
+int store_reader_refresh(store_reader *reader)
 {
-    int rc = sqlite3_exec(r->db, "COMMIT; BEGIN", NULL, NULL, NULL);
-    return rc == SQLITE_OK ? 0 : store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
+    int rc = sqlite3_exec(reader->db, "COMMIT; BEGIN", NULL, NULL, NULL);
+    return rc == SQLITE_OK
+               ? 0
+               : store_db_fail(&reader->error, reader->db, rc, reader->path, "cannot be read");
 }
 
 /* ---- one scan ---------------------------------------------------------------------------------------------------------- */
@@ -137,10 +139,10 @@ static int64_t scan_int(struct scan *scan, int column)
 
 static int64_t scan_int_present(struct scan *scan, int column)
 {
-    int64_t v = scan_int(scan, column);
-    if (v == STORE_ABSENT)
+    int64_t value = scan_int(scan, column);
+    if (value == STORE_ABSENT)
         scan->rc = SQLITE_CORRUPT;
-    return v;
+    return value;
 }
 
 static double scan_double(struct scan *scan, int column)
@@ -174,39 +176,39 @@ static const char *scan_text_present(struct scan *scan, int column)
     return text;
 }
 
-static int scan_end(struct scan *scan, store_reader *r)
+static int scan_end(struct scan *scan, store_reader *reader)
 {
     sqlite3_finalize(scan->st);
     if (scan->rc == SQLITE_OK)
         return scan->stopped;
-    return store_db_fail(&r->error, r->db, scan->rc, r->path, "cannot be read");
+    return store_db_fail(&reader->error, reader->db, scan->rc, reader->path, "cannot be read");
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------ */
 
-int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value),
+int store_run_each(store_reader *reader, int (*row)(void *ctx, const char *key, const char *value),
                    void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT key, value FROM run", 0);
+    scan_start(&scan, reader->db, "SELECT key, value FROM run", 0);
     while (scan_next(&scan)) {
         const char *key = scan_text_present(&scan, 0), *value = scan_text(&scan, 1);
         scan_row(&scan, row(ctx, key, value));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_string_each(store_reader *r, int64_t from_id,
+int store_string_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, int64_t id, const char *text), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
+    scan_start(&scan, reader->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
     while (scan_next(&scan)) {
         int64_t id = scan_int_present(&scan, 0);
         const char *text = scan_text_present(&scan, 1);
         scan_row(&scan, row(ctx, id, text));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
 static void detail_rows(struct scan *scan, int (*row)(void *ctx, const struct store_detail *detail),
@@ -243,13 +245,13 @@ static const char detail_sql[] =
     "samples, communicator, ranks, collective, copy_kind, grid, block, schema, payload, flags "
     "FROM detail WHERE id>=? ORDER BY id";
 
-int store_detail_each(store_reader *r, int64_t from_id,
+int store_detail_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, const struct store_detail *d), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, detail_sql, from_id);
+    scan_start(&scan, reader->db, detail_sql, from_id);
     detail_rows(&scan, row, ctx);
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
 int store_scan_details(sqlite3 *db, int64_t from_id,
@@ -263,11 +265,11 @@ int store_scan_details(sqlite3 *db, int64_t from_id,
     return scan.rc;
 }
 
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *process),
-                       void *ctx)
+int store_process_each(store_reader *reader,
+                       int (*row)(void *ctx, const struct store_process *process), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db,
+    scan_start(&scan, reader->db,
                "SELECT id, rank, host, pid, parent_pid, program, device, start, \"end\", "
                "exit_status, ended FROM process ORDER BY id",
                0);
@@ -285,15 +287,15 @@ int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store
                                         .ended = scan_text(&scan, 10)};
         scan_row(&scan, row(ctx, &process));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_track_each(store_reader *r, int64_t from_id,
+int store_track_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_track *track), void *ctx)
 {
     struct scan scan;
     scan_start(
-        &scan, r->db,
+        &scan, reader->db,
         "SELECT id, process, kind, name, device, tid, unit FROM track WHERE id>=? ORDER BY id",
         from_id);
     while (scan_next(&scan)) {
@@ -306,7 +308,7 @@ int store_track_each(store_reader *r, int64_t from_id,
                                     .unit = scan_text(&scan, 6)};
         scan_row(&scan, row(ctx, &track));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
 static void slice_rows(struct scan *scan, int (*row)(void *ctx, const struct store_slice *slice),
@@ -328,35 +330,35 @@ static void slice_rows(struct scan *scan, int (*row)(void *ctx, const struct sto
 #define SLICE_COLUMNS \
     "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=?1 "
 
-int store_slice_each(store_reader *r, int64_t from_id,
+int store_slice_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, SLICE_COLUMNS "ORDER BY id", from_id);
+    scan_start(&scan, reader->db, SLICE_COLUMNS "ORDER BY id", from_id);
     slice_rows(&scan, row, ctx);
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
+int store_slice_between(store_reader *reader, int64_t from_id, int64_t t0, int64_t t1,
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db,
+    scan_start(&scan, reader->db,
                SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id", from_id);
     if (scan.rc == SQLITE_OK) {
         sqlite3_bind_int64(scan.st, 2, t1);
         sqlite3_bind_int64(scan.st, 3, t0);
     }
     slice_rows(&scan, row, ctx);
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_counter_each(store_reader *r, int64_t from_id,
+int store_counter_each(store_reader *reader, int64_t from_id,
                        int (*row)(void *ctx, const struct store_counter *counter), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id",
-               from_id);
+    scan_start(&scan, reader->db,
+               "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id", from_id);
     while (scan_next(&scan)) {
         struct store_counter counter = {.track = scan_int_present(&scan, 1),
                                         .time = scan_int_present(&scan, 2),
@@ -364,14 +366,14 @@ int store_counter_each(store_reader *r, int64_t from_id,
                                         .id = scan_int_present(&scan, 0)};
         scan_row(&scan, row(ctx, &counter));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_stack_each(store_reader *r, int64_t from_id,
+int store_stack_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_stack *stack), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id",
+    scan_start(&scan, reader->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id",
                from_id);
     while (scan_next(&scan)) {
         struct store_stack stack = {.id = scan_int_present(&scan, 0),
@@ -379,14 +381,14 @@ int store_stack_each(store_reader *r, int64_t from_id,
                                     .frame = scan_int_present(&scan, 2)};
         scan_row(&scan, row(ctx, &stack));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_sample_each(store_reader *r, int64_t from_id,
+int store_sample_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, const struct store_sample *sample), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id",
+    scan_start(&scan, reader->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id",
                from_id);
     while (scan_next(&scan)) {
         struct store_sample sample = {.track = scan_int_present(&scan, 0),
@@ -394,14 +396,14 @@ int store_sample_each(store_reader *r, int64_t from_id,
                                       .stack = scan_int(&scan, 2)};
         scan_row(&scan, row(ctx, &sample));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_step_from(store_reader *r, int64_t from_id,
+int store_step_from(store_reader *reader, int64_t from_id,
                     int (*row)(void *ctx, const struct store_step *step), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db,
+    scan_start(&scan, reader->db,
                "SELECT process, \"index\", start, \"end\", tokens, samples, paused, rowid FROM "
                "step WHERE rowid>=? ORDER BY rowid",
                from_id);
@@ -416,21 +418,22 @@ int store_step_from(store_reader *r, int64_t from_id,
                                   .id = scan_int_present(&scan, 7)};
         scan_row(&scan, row(ctx, &step));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx)
+int store_step_each(store_reader *reader, int (*row)(void *ctx, const struct store_step *x),
+                    void *ctx)
 {
-    return store_step_from(r, INT64_MIN, row, ctx);
+    return store_step_from(reader, INT64_MIN, row, ctx);
 }
 
-int store_step_aggregate_from(store_reader *r, int64_t from_id,
+int store_step_aggregate_from(store_reader *reader, int64_t from_id,
                               int (*row)(void *ctx,
                                          const struct store_step_aggregate *step_aggregate),
                               void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db,
+    scan_start(&scan, reader->db,
                "SELECT process, step, track, name, category, detail, count, total, self, rowid "
                "FROM step_aggregate "
                "WHERE rowid>=? ORDER BY rowid",
@@ -448,21 +451,21 @@ int store_step_aggregate_from(store_reader *r, int64_t from_id,
                                                       .id = scan_int_present(&scan, 9)};
         scan_row(&scan, row(ctx, &step_aggregate));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_step_aggregate_each(store_reader *r,
+int store_step_aggregate_each(store_reader *reader,
                               int (*row)(void *ctx, const struct store_step_aggregate *x),
                               void *ctx)
 {
-    return store_step_aggregate_from(r, INT64_MIN, row, ctx);
+    return store_step_aggregate_from(reader, INT64_MIN, row, ctx);
 }
 
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *ceiling),
-                       void *ctx)
+int store_ceiling_each(store_reader *reader,
+                       int (*row)(void *ctx, const struct store_ceiling *ceiling), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db,
+    scan_start(&scan, reader->db,
                "SELECT device, resource, dtype, value, source FROM ceiling ORDER BY rowid", 0);
     while (scan_next(&scan)) {
         struct store_ceiling ceiling = {.device = scan_text(&scan, 0),
@@ -472,14 +475,14 @@ int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store
                                         .source = scan_text_present(&scan, 4)};
         scan_row(&scan, row(ctx, &ceiling));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *metric),
-                      void *ctx)
+int store_metric_each(store_reader *reader,
+                      int (*row)(void *ctx, const struct store_metric *metric), void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
+    scan_start(&scan, reader->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
     while (scan_next(&scan)) {
         struct store_metric metric = {.name = scan_text_present(&scan, 0),
                                       .value = scan_double(&scan, 1),
@@ -487,14 +490,15 @@ int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_
                                       .reason = scan_text(&scan, 3)};
         scan_row(&scan, row(ctx, &metric));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *loss),
+int store_loss_each(store_reader *reader, int (*row)(void *ctx, const struct store_loss *loss),
                     void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, r->db, "SELECT source, reason, count, t0, t1 FROM loss ORDER BY rowid", 0);
+    scan_start(&scan, reader->db, "SELECT source, reason, count, t0, t1 FROM loss ORDER BY rowid",
+               0);
     while (scan_next(&scan)) {
         struct store_loss loss = {.source = scan_text_present(&scan, 0),
                                   .reason = scan_text_present(&scan, 1),
@@ -503,37 +507,37 @@ int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_lo
                                   .t1 = scan_int(&scan, 4)};
         scan_row(&scan, row(ctx, &loss));
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_count(store_reader *r, const char *table, int64_t *count)
+int store_count(store_reader *reader, const char *table, int64_t *count)
 {
     char sql[64];
     struct scan scan;
     *count = 0;
     if (!table_known(table))
-        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
-                          table);
+        return tacho_fail(&reader->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s",
+                          reader->path, table);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-    scan_start(&scan, r->db, sql, 0);
+    scan_start(&scan, reader->db, sql, 0);
     if (scan_next(&scan))
         *count = scan_int_present(&scan, 0);
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }
 
-int store_last_id(store_reader *r, const char *table, int64_t *id)
+int store_last_id(store_reader *reader, const char *table, int64_t *id)
 {
     char sql[64];
     struct scan scan;
     *id = 0;
     if (!table_known(table))
-        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
-                          table);
+        return tacho_fail(&reader->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s",
+                          reader->path, table);
     snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
-    scan_start(&scan, r->db, sql, 0);
+    scan_start(&scan, reader->db, sql, 0);
     if (scan_next(&scan)) {
         int64_t last = scan_int(&scan, 0);
         *id = last == STORE_ABSENT ? 0 : last;
     }
-    return scan_end(&scan, r);
+    return scan_end(&scan, reader);
 }

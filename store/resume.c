@@ -8,16 +8,16 @@
 
 #define READING "cannot be read"
 
-static int load_next(store *s, const char *sql, int64_t *next)
+static int load_next(store *writer, const char *sql, int64_t *next)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+    int rc = sqlite3_prepare_v2(writer->db, sql, -1, &st, NULL);
     if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         *next = sqlite3_column_int64(st, 0) + 1;
         rc = SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_OK ? 0 : store_note(s, rc, READING);
+    return rc == SQLITE_OK ? 0 : store_note(writer, rc, READING);
 }
 
 /* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so putting them
@@ -31,62 +31,64 @@ static int load_entry(struct store_intern *intern, const void *key, size_t bytes
     return id == expected ? SQLITE_OK : SQLITE_CORRUPT;
 }
 
-static int load_strings(store *s)
+static int load_strings(store *writer)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT id, text FROM string ORDER BY id", -1, &st, NULL);
+    int rc =
+        sqlite3_prepare_v2(writer->db, "SELECT id, text FROM string ORDER BY id", -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         const void *text = sqlite3_column_text(st, 1);
-        rc = load_entry(&s->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
+        rc = load_entry(&writer->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
                         sqlite3_column_int64(st, 0));
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(s, rc, READING);
+    return rc == SQLITE_DONE ? 0 : store_note(writer, rc, READING);
 }
 
 /* store_scan_details calls this for each detail. The failure is noted in the handle. */
 static int load_detail(void *ctx, const struct store_detail *detail)
 {
-    store *s = ctx;
-    int rc = store_detail_key(s, detail) ? SQLITE_NOMEM
-                                         : load_entry(&s->details, s->key, s->key_used, detail->id);
-    return rc == SQLITE_OK ? 0 : store_note(s, rc, READING);
+    store *writer = ctx;
+    int rc = store_detail_key(writer, detail)
+                 ? SQLITE_NOMEM
+                 : load_entry(&writer->details, writer->key, writer->key_used, detail->id);
+    return rc == SQLITE_OK ? 0 : store_note(writer, rc, READING);
 }
 
-static int load_stacks(store *s)
+static int load_stacks(store *writer)
 {
     sqlite3_stmt *st = NULL;
-    int rc =
-        sqlite3_prepare_v2(s->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1, &st, NULL);
+    int rc = sqlite3_prepare_v2(writer->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1,
+                                &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         bool no_parent = sqlite3_column_type(st, 1) == SQLITE_NULL;
         int64_t key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1),
                           sqlite3_column_int64(st, 2)};
-        rc = load_entry(&s->stacks, key, sizeof key, sqlite3_column_int64(st, 0));
+        rc = load_entry(&writer->stacks, key, sizeof key, sqlite3_column_int64(st, 0));
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(s, rc, READING);
+    return rc == SQLITE_DONE ? 0 : store_note(writer, rc, READING);
 }
 
 /* Loads what a writer keeps in memory: the maps of interned rows and the next ids. */
-static int writer_load(store *s)
+static int writer_load(store *writer)
 {
-    int stopped, code = load_strings(s);
+    int stopped, code = load_strings(writer);
     if (!code) {
-        int rc = store_scan_details(s->db, 1, load_detail, s, &stopped);
-        code = rc == SQLITE_OK || stopped ? stopped : store_note(s, rc, READING);
+        int rc = store_scan_details(writer->db, 1, load_detail, writer, &stopped);
+        code = rc == SQLITE_OK || stopped ? stopped : store_note(writer, rc, READING);
     }
     if (!code)
-        code = load_stacks(s);
+        code = load_stacks(writer);
     if (!code)
-        code = load_next(s, "SELECT max(id) FROM slice", &s->next.slice);
+        code = load_next(writer, "SELECT max(id) FROM slice", &writer->next.slice);
     if (!code)
-        code = load_next(s, "SELECT max(id) FROM process", &s->next.process);
+        code = load_next(writer, "SELECT max(id) FROM process", &writer->next.process);
     if (!code)
-        code = load_next(s, "SELECT max(id) FROM track", &s->next.track);
-    s->next.strings = s->strings.count;
-    s->next.details = s->details.count;
-    s->next.stacks = s->stacks.count;
+        code = load_next(writer, "SELECT max(id) FROM track", &writer->next.track);
+    writer->next.strings = writer->strings.count;
+    writer->next.details = writer->details.count;
+    writer->next.stacks = writer->stacks.count;
     return code;
 }
 
@@ -95,32 +97,34 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
 {
     struct store_header header;
     *out = NULL;
-    store *s = store_writer_new(path);
-    if (!s)
+    store *writer = store_writer_new(path);
+    if (!writer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int code = store_db_open(path, STORE_DB_WRITE, &s->db, &header, err);
+    int code = store_db_open(path, STORE_DB_WRITE, &writer->db, &header, err);
     if (code) {
-        store_close(s);
+        store_close(writer);
         return code;
     }
-    int rc = store_db_migrate(s->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
+    int rc =
+        store_db_migrate(writer->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
     if (rc != SQLITE_OK)
-        code = store_note(s, rc, "cannot be brought to this version");
+        code = store_note(writer, rc, "cannot be brought to this version");
     if (!code && live)
-        code = store_exec(s, store_live_pragmas, "cannot be opened");
+        code = store_exec(writer, store_live_pragmas, "cannot be opened");
     if (!code && live &&
-        sqlite3_table_column_metadata(s->db, "main", "live_position", NULL, NULL, NULL, NULL, NULL,
-                                      NULL) != SQLITE_OK)
-        code = tacho_fail(&s->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
-                          "%s: finished already", path);
+        sqlite3_table_column_metadata(writer->db, "main", "live_position", NULL, NULL, NULL, NULL,
+                                      NULL, NULL) != SQLITE_OK)
+        code =
+            tacho_fail(&writer->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
+                       "%s: finished already", path);
     if (!code)
-        code = store_writer_open(s);
+        code = store_writer_open(writer);
     if (!code && live)
-        code = writer_load(s);
+        code = writer_load(writer);
     if (code)
-        return store_writer_give_up(s, code, err);
-    s->failed = 0;
-    *out = s;
+        return store_writer_give_up(writer, code, err);
+    writer->failed = 0;
+    *out = writer;
     return 0;
 }
 

@@ -131,69 +131,70 @@ int store_create_private(const char *path, store **out, struct tacho_error *err)
  * loaded. */
 int store_resume(const char *path, store **out, struct tacho_error *err);
 /* Closes without finishing; an open transaction is rolled back. NULL is fine. */
-void store_close(store *s);
-const struct tacho_error *store_error(const store *s);
+void store_close(store *writer);
+const struct tacho_error *store_error(const store *writer);
 
 /* Rows are kept together from begin to commit. The first failure in between is returned by every
  * later write and by commit, which then takes the whole transaction back: the file and the interned
  * ids are as they were at begin, and the next begin starts afresh. Writes outside a transaction are
  * each their own. */
-int store_begin(store *s);
-int store_commit(store *s);
+int store_begin(store *writer);
+int store_commit(store *writer);
 
-int store_run_set(store *s, const char *key, const char *value); /* value NULL removes the key */
-int store_run_set_int(store *s, const char *key, int64_t value);
-int store_string(store *s, const char *text, size_t bytes,
+int store_run_set(store *writer, const char *key,
+                  const char *value); /* value NULL removes the key */
+int store_run_set_int(store *writer, const char *key, int64_t value);
+int store_string(store *writer, const char *text, size_t bytes,
                  int64_t *id); /* interns; text need not be terminated */
-int store_detail_intern(store *s, const struct store_detail *detail, int64_t *id);
-int store_process_add(store *s, struct store_process *process);
-int store_process_update(store *s,
+int store_detail_intern(store *writer, const struct store_detail *detail, int64_t *id);
+int store_process_add(store *writer, struct store_process *process);
+int store_process_update(store *writer,
                          const struct store_process *process); /* all columns of row p->id */
-int store_track_add(store *s, struct store_track *track);
-int store_track_rename(store *s, int64_t track, const char *name);
-int store_slice_add(store *s, struct store_slice *slice); /* sets x->id */
-int store_slice_end(store *s, int64_t id, int64_t dur);   /* ends a slice that was added open */
-int store_counter_add(store *s, const struct store_counter *counter);
+int store_track_add(store *writer, struct store_track *track);
+int store_track_rename(store *writer, int64_t track, const char *name);
+int store_slice_add(store *writer, struct store_slice *slice); /* sets x->id */
+int store_slice_end(store *writer, int64_t id, int64_t dur); /* ends a slice that was added open */
+int store_counter_add(store *writer, const struct store_counter *counter);
 /* Adds delta to the start of all slices and the time of all counter values on tracks from
  * `from_track` on: an importer learnt late what its times count from. The caller sees to it that
  * sums stay in 64 bits. */
-int store_time_shift(store *s, int64_t from_track, int64_t delta);
-int store_stack(store *s, int64_t parent, int64_t frame,
+int store_time_shift(store *writer, int64_t from_track, int64_t delta);
+int store_stack(store *writer, int64_t parent, int64_t frame,
                 int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
-int store_sample_add(store *s, const struct store_sample *sample);
-int store_step_add(store *s, const struct store_step *step);
-int store_step_aggregate_add(store *s, const struct store_step_aggregate *step_aggregate);
-int store_ceiling_add(store *s, const struct store_ceiling *ceiling);
+int store_sample_add(store *writer, const struct store_sample *sample);
+int store_step_add(store *writer, const struct store_step *step);
+int store_step_aggregate_add(store *writer, const struct store_step_aggregate *step_aggregate);
+int store_ceiling_add(store *writer, const struct store_ceiling *ceiling);
 /* Adds count to the row of the same source and reason and widens its t0..t1; creates it if needed.
  */
-int store_loss_add(store *s, const struct store_loss *loss);
+int store_loss_add(store *writer, const struct store_loss *loss);
 /* Sets the row of the same source and reason to exactly these values. */
-int store_loss_set(store *s, const struct store_loss *loss);
-int store_anchor_add(store *s, const struct store_anchor *anchor);
-int store_metric_set(store *s, const struct store_metric *metric);
-int store_finding_set(store *s, const char *id, const char *json);
+int store_loss_set(store *writer, const struct store_loss *loss);
+int store_anchor_add(store *writer, const struct store_anchor *anchor);
+int store_metric_set(store *writer, const struct store_metric *metric);
+int store_finding_set(store *writer, const char *id, const char *json);
 /* Bytes of the database file and its WAL. */
-int64_t store_bytes(const store *s);
+int64_t store_bytes(const store *writer);
 
 /* Live bookkeeping, dropped by store_finish. Positions: how many bytes of a segment are in the
  * file. */
-int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation,
+int store_position_set(store *writer, const char *pool, int64_t segment, int64_t generation,
                        int64_t bytes);
-int store_position_clear(store *s, const char *pool,
+int store_position_clear(store *writer, const char *pool,
                          int64_t segment); /* segment < 0: the whole pool */
-int store_position_each(store *s,
+int store_position_each(store *writer,
                         int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
                                    int64_t bytes),
                         void *ctx);
 /* Free-form live state by key (open ranges, chain positions ...), any bytes; NULL value removes. */
-int store_live_set(store *s, const char *key, const void *value, size_t bytes);
-int store_live_each(store *s,
+int store_live_set(store *writer, const char *key, const void *value, size_t bytes);
+int store_live_each(store *writer,
                     int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
                     void *ctx);
 
 /* Turns the live file into a finished one in place: live tables dropped, WAL folded in, journal
  * mode DELETE, synced, closed. The handle is gone afterwards whatever the result. */
-int store_finish(store *s, struct tacho_error *err);
+int store_finish(store *writer, struct tacho_error *err);
 /* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across
  * filesystems, copy beside, sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
@@ -204,7 +205,7 @@ struct store_making {
     const char *tag;      /* of the hidden name: what makes it */
     const char *no_space; /* the hint on a full disk */
     bool discard;         /* made, and removed again: only what happened is wanted */
-    int (*fill)(void *ctx, store *s, struct tacho_error *why);
+    int (*fill)(void *ctx, store *writer, struct tacho_error *why);
     void *ctx;
 };
 int store_make(const struct store_making *making, struct tacho_error *err);
@@ -223,59 +224,60 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err);
 /* Opens a finished file of ours read-write for saving metrics and findings (report --save, finish).
  */
 int store_open_results(const char *path, store **out, struct tacho_error *err);
-void store_reader_close(store_reader *r);
+void store_reader_close(store_reader *reader);
 /* All reads of a handle see the file as it was at store_open; this goes on to its present state
  * (live reading). */
-int store_reader_refresh(store_reader *r);
-const struct tacho_error *store_reader_error(const store_reader *r);
+int store_reader_refresh(store_reader *reader);
+const struct tacho_error *store_reader_error(const store_reader *reader);
 
 /* Each calls `row` for every row in id order until it returns non-zero, which is then returned. */
-int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value),
+int store_run_each(store_reader *reader, int (*row)(void *ctx, const char *key, const char *value),
                    void *ctx);
-int store_string_each(store_reader *r, int64_t from_id,
+int store_string_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, int64_t id, const char *text), void *ctx);
-int store_detail_each(store_reader *r, int64_t from_id,
+int store_detail_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, const struct store_detail *d), void *ctx);
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *process),
-                       void *ctx);
-int store_track_each(store_reader *r, int64_t from_id,
+int store_process_each(store_reader *reader,
+                       int (*row)(void *ctx, const struct store_process *process), void *ctx);
+int store_track_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_track *track), void *ctx);
-int store_slice_each(store_reader *r, int64_t from_id,
+int store_slice_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_slice *x), void *ctx);
-int store_counter_each(store_reader *r, int64_t from_id,
+int store_counter_each(store_reader *reader, int64_t from_id,
                        int (*row)(void *ctx, const struct store_counter *counter), void *ctx);
 /* A stack stands behind its parent. */
-int store_stack_each(store_reader *r, int64_t from_id,
+int store_stack_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_stack *stack), void *ctx);
-int store_sample_each(store_reader *r, int64_t from_id,
+int store_sample_each(store_reader *reader, int64_t from_id,
                       int (*row)(void *ctx, const struct store_sample *sample), void *ctx);
-int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx);
-int store_step_aggregate_each(store_reader *r,
+int store_step_each(store_reader *reader, int (*row)(void *ctx, const struct store_step *x),
+                    void *ctx);
+int store_step_aggregate_each(store_reader *reader,
                               int (*row)(void *ctx, const struct store_step_aggregate *x),
                               void *ctx);
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *ceiling),
-                       void *ctx);
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *metric),
-                      void *ctx);
-int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *loss),
+int store_ceiling_each(store_reader *reader,
+                       int (*row)(void *ctx, const struct store_ceiling *ceiling), void *ctx);
+int store_metric_each(store_reader *reader,
+                      int (*row)(void *ctx, const struct store_metric *metric), void *ctx);
+int store_loss_each(store_reader *reader, int (*row)(void *ctx, const struct store_loss *loss),
                     void *ctx);
 /* Tailing, and looking at a part: from a row on; ids grow as rows are written, which is nearly in
  * order of their ends while a run is recorded, and in any order in merged and imported runs. */
-int store_step_from(store_reader *r, int64_t from_id,
+int store_step_from(store_reader *reader, int64_t from_id,
                     int (*row)(void *ctx, const struct store_step *step), void *ctx);
-int store_step_aggregate_from(store_reader *r, int64_t from_id,
+int store_step_aggregate_from(store_reader *reader, int64_t from_id,
                               int (*row)(void *ctx,
                                          const struct store_step_aggregate *step_aggregate),
                               void *ctx);
 /* Slices from that id on that lie in t0..t1 at least in part; of one without an end its start
  * decides. */
-int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
+int store_slice_between(store_reader *reader, int64_t from_id, int64_t t0, int64_t t1,
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx);
 /* Highest id of a table, 0: no rows. Unlike store_count it costs no scan. Tables without a row id
  * (run, loss, metric, finding) have none: TACHO_EUSAGE or a failure of SQLite. */
-int store_last_id(store_reader *r, const char *table, int64_t *id);
+int store_last_id(store_reader *reader, const char *table, int64_t *id);
 /* Rows of a table (for sizing arrays); `table` is one of the public table names. */
-int store_count(store_reader *r, const char *table, int64_t *count);
+int store_count(store_reader *reader, const char *table, int64_t *count);
 
 /* ---- questions of users ------------------------------------------------------------------------------------------------- */
 
@@ -298,11 +300,11 @@ struct store_cell {
 /* Runs SQL statements on the file; nothing can be written. `head` (may be NULL) gets the column
  * names of each statement that has columns, `row` every row, until one of them returns non-zero,
  * which is then returned. Errors: TACHO_EUSAGE (not SQL). */
-int store_query(store_reader *r, const char *sql,
+int store_query(store_reader *reader, const char *sql,
                 int (*head)(void *ctx, int columns, const char *const *names),
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx);
 /* Adds the indexes that ad-hoc queries want (docs/schema.md lists them); those that are there
  * already are kept. */
-int store_index(store *s);
+int store_index(store *writer);
 
 #endif

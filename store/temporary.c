@@ -40,22 +40,22 @@ static void remove_all(const char *path)
 int store_make(const struct store_making *making, struct tacho_error *err)
 {
     char tmp[PATH_MAX];
-    store *s;
+    store *writer;
     struct tacho_error why = {0};
     int rc = temporary_name(making, tmp, &why);
     if (rc == 0)
-        rc = store_create_private(tmp, &s, &why);
+        rc = store_create_private(tmp, &writer, &why);
     if (rc == 0) {
-        rc = making->fill(making->ctx, s, &why);
-        if (rc && rc == store_error(s)->code)
-            why = *store_error(s);
+        rc = making->fill(making->ctx, writer, &why);
+        if (rc && rc == store_error(writer)->code)
+            why = *store_error(writer);
         if (rc ==
             TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
             tacho_fail(&why, rc, making->no_space, "%s: no space left on device", making->path);
         if (rc)
-            store_close(s);
+            store_close(writer);
         else
-            rc = store_finish(s, &why);
+            rc = store_finish(writer, &why);
         if (rc == 0 && !making->discard)
             rc = store_publish(tmp, making->path, &why);
         remove_all(tmp);

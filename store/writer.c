@@ -57,33 +57,33 @@ static const char *const statement_sql[] = {
 
 /* ---- failures ---------------------------------------------------------------------------------------------------------- */
 
-int store_note(store *s, int rc, const char *doing)
+int store_note(store *writer, int rc, const char *doing)
 {
-    int code = store_db_fail(&s->error, s->db, rc, s->path, doing);
-    if (!s->failed)
-        s->failed = code;
+    int code = store_db_fail(&writer->error, writer->db, rc, writer->path, doing);
+    if (!writer->failed)
+        writer->failed = code;
     return code;
 }
 
-sqlite3_stmt *store_statement(store *s, enum store_statement which)
+sqlite3_stmt *store_statement(store *writer, enum store_statement which)
 {
-    if (!s->in_transaction) /* alone a statement is its own transaction, so an old failure does not
-                               touch it */
-        s->failed = 0;
-    if (s->failed)
+    if (!writer->in_transaction) /* alone a statement is its own transaction, so an old failure does
+                               not touch it */
+        writer->failed = 0;
+    if (writer->failed)
         return NULL;
-    if (!s->statement[which]) {
-        int rc = sqlite3_prepare_v3(s->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
-                                    &s->statement[which], NULL);
+    if (!writer->statement[which]) {
+        int rc = sqlite3_prepare_v3(writer->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &writer->statement[which], NULL);
         if (rc != SQLITE_OK) {
-            store_note(s, rc, WRITING);
+            store_note(writer, rc, WRITING);
             return NULL;
         }
     }
-    return s->statement[which];
+    return writer->statement[which];
 }
 
-int store_run_statement(store *s, sqlite3_stmt *st, const char *doing)
+int store_run_statement(store *writer, sqlite3_stmt *st, const char *doing)
 {
     errno = 0; /* see store_db_code */
     int rc = sqlite3_step(st);
@@ -91,92 +91,94 @@ int store_run_statement(store *s, sqlite3_stmt *st, const char *doing)
         sqlite3_reset(st);
         return 0;
     }
-    int code = store_note(s, sqlite3_extended_errcode(s->db), doing);
+    int code = store_note(writer, sqlite3_extended_errcode(writer->db), doing);
     sqlite3_reset(st);
     return code;
 }
 
-int store_exec(store *s, const char *sql, const char *doing)
+int store_exec(store *writer, const char *sql, const char *doing)
 {
     errno = 0;
-    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? 0 : store_note(s, sqlite3_extended_errcode(s->db), doing);
+    int rc = sqlite3_exec(writer->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : store_note(writer, sqlite3_extended_errcode(writer->db), doing);
 }
 
-const struct tacho_error *store_error(const store *s)
+const struct tacho_error *store_error(const store *writer)
 {
-    return &s->error;
+    return &writer->error;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------- */
 
 /* The WAL may take 4 MiB, and no more than a sixteenth of what is free where there is little room.
  */
-static void checkpoint_limit(store *s)
+static void checkpoint_limit(store *writer)
 {
-    struct statvfs fs;
+    struct statvfs filesystem;
     int pages = 1024;
-    if (!statvfs(s->path, &fs) && fs.f_bavail * fs.f_frsize / 4096 / 16 < 1024)
-        pages = (int)(fs.f_bavail * fs.f_frsize / 4096 / 16);
-    sqlite3_wal_autocheckpoint(s->db, pages < 16 ? 16 : pages);
+    if (!statvfs(writer->path, &filesystem) &&
+        filesystem.f_bavail * filesystem.f_frsize / 4096 / 16 < 1024)
+        pages = (int)(filesystem.f_bavail * filesystem.f_frsize / 4096 / 16);
+    sqlite3_wal_autocheckpoint(writer->db, pages < 16 ? 16 : pages);
 }
 
-int store_writer_open(store *s)
+int store_writer_open(store *writer)
 {
-    checkpoint_limit(s);
-    s->slices = (struct store_batch){.table = "slice", .columns = "iiiiiiii"};
-    s->counters = (struct store_batch){.table = "counter", .columns = "iiid"};
-    s->samples = (struct store_batch){.table = "sample", .columns = "iiii"};
-    s->aggregates = (struct store_batch){.table = "step_aggregate", .columns = "iiiiiiiii"};
-    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates, &s->samples};
+    checkpoint_limit(writer);
+    writer->slices = (struct store_batch){.table = "slice", .columns = "iiiiiiii"};
+    writer->counters = (struct store_batch){.table = "counter", .columns = "iiid"};
+    writer->samples = (struct store_batch){.table = "sample", .columns = "iiii"};
+    writer->aggregates = (struct store_batch){.table = "step_aggregate", .columns = "iiiiiiiii"};
+    struct store_batch *const batches[] = {&writer->slices, &writer->counters, &writer->aggregates,
+                                           &writer->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        int rc = store_batch_open(batches[i], s->db);
+        int rc = store_batch_open(batches[i], writer->db);
         if (rc != SQLITE_OK)
-            return store_note(s, rc, WRITING);
+            return store_note(writer, rc, WRITING);
     }
     return 0;
 }
 
 store *store_writer_new(const char *path)
 {
-    store *s = calloc(1, sizeof *s);
-    if (!s)
+    store *writer = calloc(1, sizeof *writer);
+    if (!writer)
         return NULL;
-    s->path = strdup(path);
-    s->wal_path = malloc(strlen(path) + 5);
-    if (!s->path || !s->wal_path) {
-        store_close(s);
+    writer->path = strdup(path);
+    writer->wal_path = malloc(strlen(path) + 5);
+    if (!writer->path || !writer->wal_path) {
+        store_close(writer);
         return NULL;
     }
-    sprintf(s->wal_path, "%s-wal", path);
-    return s;
+    sprintf(writer->wal_path, "%s-wal", path);
+    return writer;
 }
 
-void store_close(store *s)
+void store_close(store *writer)
 {
-    if (!s)
+    if (!writer)
         return;
-    store_batch_close(&s->slices);
-    store_batch_close(&s->counters);
-    store_batch_close(&s->samples);
-    store_batch_close(&s->aggregates);
+    store_batch_close(&writer->slices);
+    store_batch_close(&writer->counters);
+    store_batch_close(&writer->samples);
+    store_batch_close(&writer->aggregates);
     for (int i = 0; i < STORE_SQL_COUNT; i++)
-        sqlite3_finalize(s->statement[i]);
-    sqlite3_close(s->db); /* rolls back */
-    store_intern_clear(&s->strings);
-    store_intern_clear(&s->details);
-    store_intern_clear(&s->stacks);
-    free(s->key);
-    free(s->path);
-    free(s->wal_path);
-    free(s);
+        sqlite3_finalize(writer->statement[i]);
+    sqlite3_close(writer->db); /* rolls back */
+    store_intern_clear(&writer->strings);
+    store_intern_clear(&writer->details);
+    store_intern_clear(&writer->stacks);
+    free(writer->key);
+    free(writer->path);
+    free(writer->wal_path);
+    free(writer);
 }
 
-int store_writer_give_up(store *s, int code, struct tacho_error *err)
+int store_writer_give_up(store *writer, int code, struct tacho_error *err)
 {
-    if (err && s->error.code == code)
-        *err = s->error;
-    store_close(s);
+    if (err && writer->error.code == code)
+        *err = writer->error;
+    store_close(writer);
     return code;
 }
 
@@ -206,8 +208,8 @@ static int writer_create(const char *path, const char *pragmas, store **out,
 {
     char version[128];
     *out = NULL;
-    store *s = store_writer_new(path);
-    if (!s)
+    store *writer = store_writer_new(path);
+    if (!writer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     /* O_EXCL: an existing file is never touched, not even for a moment */
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -216,14 +218,14 @@ static int writer_create(const char *path, const char *pragmas, store **out,
         code = create_code(errno);
         tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
                    strerror(errno));
-        store_close(s);
+        store_close(writer);
         return code;
     }
     close(fd);
-    int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    sqlite3_extended_result_codes(s->db, 1);
-    code = rc == SQLITE_OK ? 0 : store_note(s, rc, CREATING);
-    sqlite3_busy_timeout(s->db, 5000);
+    int rc = sqlite3_open_v2(path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    sqlite3_extended_result_codes(writer->db, 1);
+    code = rc == SQLITE_OK ? 0 : store_note(writer, rc, CREATING);
+    sqlite3_busy_timeout(writer->db, 5000);
     snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
     /* The tables are made before WAL is switched on, so they are in the file itself whatever
@@ -235,16 +237,16 @@ static int writer_create(const char *path, const char *pragmas, store **out,
                                  "COMMIT",
                                  pragmas};
     for (size_t i = 0; !code && i < sizeof steps / sizeof *steps; i++)
-        code = store_exec(s, steps[i], CREATING);
+        code = store_exec(writer, steps[i], CREATING);
     if (!code)
-        code = store_writer_open(s);
+        code = store_writer_open(writer);
     if (code) {
         unlink(path); /* made by this call, so nothing of the user's is lost */
-        return store_writer_give_up(s, code, err);
+        return store_writer_give_up(writer, code, err);
     }
-    s->next = (struct store_mark){.slice = 1, .process = 1, .track = 1};
-    s->failed = 0;
-    *out = s;
+    writer->next = (struct store_mark){.slice = 1, .process = 1, .track = 1};
+    writer->failed = 0;
+    *out = writer;
     return 0;
 }
 
@@ -261,76 +263,79 @@ int store_create_private(const char *path, store **out, struct tacho_error *err)
 /* ---- transactions ------------------------------------------------------------------------------------------------------ */
 
 /* After a failure the file is as it was at store_begin; what is kept in memory has to follow. */
-static void writer_roll_back(store *s, int code)
+static void writer_roll_back(store *writer, int code)
 {
-    if (!sqlite3_get_autocommit(s->db))
-        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!sqlite3_get_autocommit(writer->db))
+        sqlite3_exec(writer->db, "ROLLBACK", NULL, NULL, NULL);
     if (code == TACHO_ENOSPACE) /* the WAL holds a page as often as it was committed: folding it in
                                    gives room back */
-        sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    s->slices.rows = s->counters.rows = s->aggregates.rows = s->samples.rows = 0;
-    s->next = s->mark;
-    store_intern_truncate(&s->strings, s->mark.strings);
-    store_intern_truncate(&s->details, s->mark.details);
-    store_intern_truncate(&s->stacks, s->mark.stacks);
-    s->in_transaction = false;
+        sqlite3_wal_checkpoint_v2(writer->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    writer->slices.rows = writer->counters.rows = writer->aggregates.rows = writer->samples.rows =
+        0;
+    writer->next = writer->mark;
+    store_intern_truncate(&writer->strings, writer->mark.strings);
+    store_intern_truncate(&writer->details, writer->mark.details);
+    store_intern_truncate(&writer->stacks, writer->mark.stacks);
+    writer->in_transaction = false;
 }
 
-int store_begin(store *s)
+int store_begin(store *writer)
 {
-    if (s->in_transaction)
-        return s->failed ? s->failed
-                         : tacho_fail(&s->error, TACHO_EINTERNAL, NULL,
-                                      "%s: a transaction is open already", s->path);
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_BEGIN);
-    int code = st ? store_run_statement(s, st, WRITING) : s->failed;
+    if (writer->in_transaction)
+        return writer->failed ? writer->failed
+                              : tacho_fail(&writer->error, TACHO_EINTERNAL, NULL,
+                                           "%s: a transaction is open already", writer->path);
+    sqlite3_stmt *st = store_statement(writer, STORE_SQL_BEGIN);
+    int code = st ? store_run_statement(writer, st, WRITING) : writer->failed;
     if (code)
         return code;
-    s->next.strings = s->strings.count;
-    s->next.details = s->details.count;
-    s->next.stacks = s->stacks.count;
-    s->mark = s->next;
-    s->in_transaction = true;
+    writer->next.strings = writer->strings.count;
+    writer->next.details = writer->details.count;
+    writer->next.stacks = writer->stacks.count;
+    writer->mark = writer->next;
+    writer->in_transaction = true;
     return 0;
 }
 
-int store_flush(store *s)
+int store_flush(store *writer)
 {
-    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates, &s->samples};
+    struct store_batch *const batches[] = {&writer->slices, &writer->counters, &writer->aggregates,
+                                           &writer->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         int rc = store_batch_flush(batches[i]);
         if (rc != SQLITE_OK)
-            return store_note(s, sqlite3_extended_errcode(s->db), WRITING);
+            return store_note(writer, sqlite3_extended_errcode(writer->db), WRITING);
     }
     return 0;
 }
 
-int store_commit(store *s)
+int store_commit(store *writer)
 {
-    if (!s->in_transaction)
-        return tacho_fail(&s->error, TACHO_EINTERNAL, NULL, "%s: no transaction is open", s->path);
-    int code = s->failed ? s->failed : store_flush(s);
+    if (!writer->in_transaction)
+        return tacho_fail(&writer->error, TACHO_EINTERNAL, NULL, "%s: no transaction is open",
+                          writer->path);
+    int code = writer->failed ? writer->failed : store_flush(writer);
     if (!code) {
-        sqlite3_stmt *st = store_statement(s, STORE_SQL_COMMIT);
-        code = st ? store_run_statement(s, st, WRITING) : s->failed;
+        sqlite3_stmt *st = store_statement(writer, STORE_SQL_COMMIT);
+        code = st ? store_run_statement(writer, st, WRITING) : writer->failed;
     }
     /* a checkpoint that fails inside COMMIT is not an error of SQLite: the rows are in the WAL, the
      * next commit tries again */
     if (code) {
-        writer_roll_back(s, code);
+        writer_roll_back(writer, code);
         return code;
     }
-    s->in_transaction = false;
+    writer->in_transaction = false;
     return 0;
 }
 
-int64_t store_bytes(const store *s)
+int64_t store_bytes(const store *writer)
 {
     struct stat st;
     int64_t bytes = 0;
-    if (!stat(s->path, &st))
+    if (!stat(writer->path, &st))
         bytes += st.st_size;
-    if (!stat(s->wal_path, &st))
+    if (!stat(writer->wal_path, &st))
         bytes += st.st_size;
     return bytes;
 }

@@ -81,32 +81,32 @@ struct store {
 };
 
 /* A statement ready for binding, or NULL after a failure (s->failed has the code). */
-sqlite3_stmt *store_statement(store *s, enum store_statement which);
+sqlite3_stmt *store_statement(store *writer, enum store_statement which);
 /* Runs a bound statement once and resets it. 0 or a code; the failure is noted. */
-int store_run_statement(store *s, sqlite3_stmt *st, const char *doing);
+int store_run_statement(store *writer, sqlite3_stmt *st, const char *doing);
 /* Notes a failure of SQLite and returns its code. */
-int store_note(store *s, int rc, const char *doing);
+int store_note(store *writer, int rc, const char *doing);
 /* Writes all waiting rows. 0 or a code. */
-int store_flush(store *s);
+int store_flush(store *writer);
 /* Runs text of several statements. 0 or a code. */
-int store_exec(store *s, const char *sql, const char *doing);
+int store_exec(store *writer, const char *sql, const char *doing);
 
 /* Binds a row and runs the statement. One letter of `types` for each value: 'i' int64_t
  * (STORE_ABSENT becomes NULL), 'd' double (NAN becomes NULL), 't' text (NULL stays NULL, what is no
  * UTF-8 is repaired), 'b' sound UTF-8 text and its size_t of bytes, 'x' a blob and its size_t of
  * bytes. 0 or a code. */
-int store_write(store *s, enum store_statement which, const char *types, ...);
+int store_write(store *writer, enum store_statement which, const char *types, ...);
 
 /* What writer.c and resume.c open a handle with: a handle without a database; its batches, when the
  * database is open; and the end of a handle that fails before the user gets it: its error goes to
  * *err. */
 store *store_writer_new(const char *path);
-int store_writer_open(store *s);
-int store_writer_give_up(store *s, int code, struct tacho_error *err);
+int store_writer_open(store *writer);
+int store_writer_give_up(store *writer, int code, struct tacho_error *err);
 extern const char store_live_pragmas[];
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
-int store_detail_key(store *s, const struct store_detail *detail);
+int store_detail_key(store *writer, const struct store_detail *detail);
 /* Reads the detail table as store_detail_each does. SQLite code; *stopped is what `row` returned.
  */
 int store_scan_details(sqlite3 *db, int64_t from_id,

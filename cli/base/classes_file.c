@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds, reads and checks the user's table of kernel classes.
+ */
 #include "cli/base/classes_file.h"
 
 #include <errno.h>
@@ -16,22 +19,20 @@
 
 static int fail(const char *path, int code, const char *hint, const char *what)
 {
-    struct tacho_error err;
-    tacho_fail(&err, code, hint, "%s: %s", path, what);
-    return cli_fail(&err);
+    return cli_error(code, hint, "%s: %s", path, what);
 }
 
-/* Whole text of an open file; *text stays NULL on failure. */
+/* Reads the whole text of an open file; *text stays NULL on failure. */
 static int read_all(FILE *in, const char *path, char **text)
 {
     char *buf = malloc(TABLE_MOST + 1);
-    size_t n = buf ? fread(buf, 1, TABLE_MOST + 1, in) : 0;
+    size_t bytes = buf ? fread(buf, 1, TABLE_MOST + 1, in) : 0;
     int code = 0;
     if (!buf)
         code = fail(path, TACHO_ENOMEM, NULL, "out of memory");
     else if (ferror(in))
         code = fail(path, TACHO_EIO, NULL, strerror(errno));
-    else if (n > TABLE_MOST || memchr(buf, 0, n))
+    else if (bytes > TABLE_MOST || memchr(buf, 0, bytes))
         code = fail(path, TACHO_EFORMAT,
                     "lines of CLASS TAB PATTERN, see analyzers/device/classes.tsv",
                     "not a table of kernel classes");
@@ -39,12 +40,12 @@ static int read_all(FILE *in, const char *path, char **text)
         free(buf);
         return code;
     }
-    buf[n] = 0;
+    buf[bytes] = 0;
     *text = buf;
     return 0;
 }
 
-/* The table of the analyzers names the line; here the file is put before it. */
+/* Checks the table. The analyzers name the line in their error; this puts the file before it. */
 static int check(const char *path, const char *text)
 {
     static const char subject[] = "table of kernel classes: ";
@@ -63,21 +64,16 @@ int cli_classes_load(const char *path, char **text)
 {
     char usual[PATH_MAX];
     *text = NULL;
-    const char *name = path                                                           ? path
-                       : !tacho_config_name("tacho/classes.tsv", usual, sizeof usual) ? usual
-                                                                                      : NULL;
-    if (!name)
+    if (!path && tacho_config_name("tacho/classes.tsv", usual, sizeof usual))
         return 0;
+    const char *name = path ? path : usual;
     FILE *in = fopen(name, "re");
+    /* EACCES: the home of another user, as after su. A table that was asked for must be there. */
     if (!in && !path && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-        return 0; /* EACCES: the home of somebody else, as after su; a table that was asked for is
-                     another matter */
+        return 0;
     if (!in)
         return fail(
-            name,
-            errno == ENOENT   ? TACHO_ENOTFOUND
-            : errno == EACCES ? TACHO_EDENIED
-                              : TACHO_EIO,
+            name, tacho_error_of_errno(errno),
             "a table of kernel classes: give a file that can be read, or leave --classes out",
             strerror(errno));
     int code = read_all(in, name, text);

@@ -43,13 +43,11 @@ static bool is_about_output(int code, const char *out)
 
 int cli_import_check(const char *in)
 {
-    struct tacho_error err;
     struct stat st;
     if (stat(in, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
         return 0;
-    tacho_fail(&err, TACHO_EFORMAT, "write it to a file first: a trace is read more than once",
-               "%s: neither a file nor a folder", in);
-    return cli_fail(&err);
+    return cli_error(TACHO_EFORMAT, "write it to a file first: a trace is read more than once",
+                     "%s: neither a file nor a folder", in);
 }
 
 int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
@@ -109,10 +107,10 @@ struct kept {
     int64_t bytes, used; /* used: atime, ns */
 };
 
-static int by_use(const void *a, const void *b)
+static int by_use(const void *left_row, const void *right_row)
 {
-    const struct kept *x = a, *y = b;
-    return x->used < y->used ? -1 : x->used > y->used;
+    const struct kept *left = left_row, *right = right_row;
+    return left->used < right->used ? -1 : left->used > right->used;
 }
 
 static bool is_key_name(const char *name)
@@ -125,37 +123,37 @@ static bool is_key_name(const char *name)
 static void evict(const char *folder, const char *keep, int64_t most)
 {
     struct kept *kept = NULL;
-    size_t n = 0, cap = 0;
+    size_t count = 0, cap = 0;
     int64_t total = 0;
-    DIR *d = opendir(folder);
-    if (!d)
+    DIR *dir = opendir(folder);
+    if (!dir)
         return;
-    for (struct dirent *entry; (entry = readdir(d));) {
+    for (struct dirent *entry; (entry = readdir(dir));) {
         struct stat st;
-        if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
             continue;
         if (!is_key_name(entry->d_name)) {
             if (st.st_mtime < time(NULL) - STALE_SECONDS)
-                unlinkat(dirfd(d), entry->d_name, 0);
+                unlinkat(dirfd(dir), entry->d_name, 0);
             continue;
         }
         total += st.st_size;
-        if (n == cap) {
+        if (count == cap) {
             struct kept *bigger = realloc(kept, (cap = cap ? 2 * cap : 64) * sizeof *kept);
             if (!bigger)
                 break;
             kept = bigger;
         }
-        kept[n].bytes = st.st_size;
-        kept[n].used = ns_of(st.st_atim);
-        snprintf(kept[n++].name, sizeof kept->name, "%.63s", entry->d_name);
+        kept[count].bytes = st.st_size;
+        kept[count].used = ns_of(st.st_atim);
+        snprintf(kept[count++].name, sizeof kept->name, "%.63s", entry->d_name);
     }
-    if (n)
-        qsort(kept, n, sizeof *kept, by_use);
-    for (size_t i = 0; i < n && total > most; i++)
-        if (strcmp(kept[i].name, keep) && !unlinkat(dirfd(d), kept[i].name, 0))
+    if (count)
+        qsort(kept, count, sizeof *kept, by_use);
+    for (size_t i = 0; i < count && total > most; i++)
+        if (strcmp(kept[i].name, keep) && !unlinkat(dirfd(dir), kept[i].name, 0))
             total -= kept[i].bytes;
-    closedir(d);
+    closedir(dir);
     free(kept);
 }
 
@@ -193,20 +191,20 @@ static int64_t now_ns(void)
 
 static void mark_begun(const char *path, int64_t begun)
 {
-    struct timespec t[2] = {{.tv_nsec = UTIME_NOW},
-                            {.tv_sec = begun / 1000000000, .tv_nsec = begun % 1000000000}};
-    utimensat(AT_FDCWD, path, t, 0);
+    struct timespec times[2] = {{.tv_nsec = UTIME_NOW},
+                                {.tv_sec = begun / 1000000000, .tv_nsec = begun % 1000000000}};
+    utimensat(AT_FDCWD, path, times, 0);
 }
 
 /* Is there a file that can be read, younger than what it was made of? Marks it as used now. */
 static bool is_kept(const char *in, const char *path)
 {
-    store_reader *r = NULL;
+    store_reader *reader = NULL;
     struct stat st;
     if (stat(path, &st) || changed_at(in) >= ns_of(st.st_mtim) - CLOCK_STEP_NS)
         return false;
-    bool ok = !store_open(path, &r, NULL);
-    store_reader_close(r);
+    bool ok = !store_open(path, &reader, NULL);
+    store_reader_close(reader);
     struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     if (ok)
         utimensat(AT_FDCWD, path, used, 0);
@@ -235,17 +233,13 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
     if ((size_t)snprintf(folder, sizeof folder, "%s/tacho-import-XXXXXX",
                          tmp && *tmp == '/' ? tmp : "/tmp") >= sizeof folder ||
         !mkdtemp(folder)) {
-        struct tacho_error err;
-        tacho_fail(&err, TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written",
-                   "%s: %s", folder, strerror(errno));
-        return cli_fail(&err);
+        return cli_error(TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written",
+                         "%s: %s", folder, strerror(errno));
     }
     snprintf(path, size, "%s/run.tacho", folder);
     if (cli_remove_at_exit(folder) || cli_remove_at_exit(path)) {
         rmdir(folder);
-        struct tacho_error err;
-        tacho_fail(&err, TACHO_EINTERNAL, NULL, "%s: too many temporary files", in);
-        return cli_fail(&err);
+        return cli_error(TACHO_EINTERNAL, NULL, "%s: too many temporary files", in);
     }
     int none;
     return convert(in, path, false, &none);
@@ -323,10 +317,8 @@ int cli_import_cached(const char *in, char *path, size_t size)
     if (is_kept(in, path))
         return 0;
     int held = lock(in, path, &stopped), code = 0;
-    if (stopped) {
-        tacho_fail(&err, TACHO_EINTERRUPTED, NULL, "%s: interrupted", in);
-        return cli_fail(&err);
-    }
+    if (stopped)
+        return cli_error(TACHO_EINTERRUPTED, NULL, "%s: interrupted", in);
     rc = is_kept(in, path) ? 0 : make(in, path, &code);
     if (!rc)
         evict(folder, strrchr(path, '/') + 1, most);

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages on stderr, and output files. A result is written to a file without a name, or under a
+ * hidden name, and gets its own name only when it is complete.
+ */
 #include "cli/base/message.h"
 
 #include <errno.h>
@@ -30,7 +34,7 @@ char *cli_shell_word(const char *text)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+=@%-";
-    char *out = malloc(4 * strlen(text) + 8), *o = out;
+    char *out = malloc(4 * strlen(text) + 8), *end = out;
     if (!out)
         return NULL;
     const char *dash = text[0] == '-' ? "./" : ""; /* a name, not an option */
@@ -38,20 +42,28 @@ char *cli_shell_word(const char *text)
         sprintf(out, "%s%s", dash, text);
         return out;
     }
-    char *shown = cli_printable(
-        text); /* what a terminal must not get is written with escapes that bash and zsh read */
+    /* Text that is unsafe on a terminal is written with escapes that bash and zsh read. */
+    char *shown = cli_printable(text);
     bool escapes = shown && strcmp(shown, text) != 0;
     free(shown);
-    o += sprintf(o, "%s%s'", dash, escapes ? "$" : "");
-    for (; escapes && *text; text++)
-        o += (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e
-                 ? sprintf(o, "\\x%02x", (unsigned char)*text)
-             : *text == '\'' || *text == '\\' ? sprintf(o, "\\%c", *text)
-                                              : sprintf(o, "%c", *text);
-    for (; *text; text++)
-        o += *text == '\'' ? sprintf(o, "'\\''") : sprintf(o, "%c", *text);
-    strcpy(o, "'");
+    end += sprintf(end, "%s%s'", dash, escapes ? "$" : "");
+    for (; *text; text++) {
+        unsigned char letter = (unsigned char)*text;
+        if (escapes && (letter < 0x20 || letter > 0x7e))
+            end += sprintf(end, "\\x%02x", letter);
+        else if (letter == '\'' || (escapes && letter == '\\'))
+            end += sprintf(end, escapes ? "\\%c" : "'\\%c'", letter);
+        else
+            *end++ = *text;
+    }
+    strcpy(end, "'");
     return out;
+}
+
+bool cli_has_suffix(const char *text, const char *suffix)
+{
+    size_t length = strlen(text), end = strlen(suffix);
+    return length >= end && !strcmp(text + length - end, suffix);
 }
 
 bool cli_color(const char *when, int fd)
@@ -98,30 +110,39 @@ int cli_fail(const struct tacho_error *err)
     return tacho_error_exit(err->code);
 }
 
+int cli_error(int code, const char *hint, const char *what, ...)
+{
+    struct tacho_error err = {.code = code};
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(err.what, sizeof err.what, what, arguments);
+    va_end(arguments);
+    snprintf(err.hint, sizeof err.hint, "%s", hint ? hint : "");
+    return cli_fail(&err);
+}
+
 int cli_usage(const char *command, const char *hint, const char *what, ...)
 {
-    struct tacho_error err = {.code = TACHO_EUSAGE};
     char text[400], standard[80];
-    va_list ap;
-    va_start(ap, what);
-    vsnprintf(text, sizeof text, what, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(text, sizeof text, what, arguments);
+    va_end(arguments);
     if (!hint) {
-        snprintf(standard, sizeof standard, "'tacho %s%s' says more", *command ? command : "help",
-                 *command ? " --help" : "");
+        snprintf(standard, sizeof standard,
+                 *command ? "'tacho %s --help' says more" : "'tacho help' says more", command);
         hint = standard;
     }
-    tacho_fail(&err, TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
-    return cli_fail(&err);
+    return cli_error(TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
 }
 
 void cli_say(const char *text, ...)
 {
     char line[5000];
-    va_list ap;
-    va_start(ap, text);
-    vsnprintf(line, sizeof line, text, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, text);
+    vsnprintf(line, sizeof line, text, arguments);
+    va_end(arguments);
     message("tacho", "1", line);
 }
 
@@ -129,23 +150,20 @@ void cli_say(const char *text, ...)
 
 static int fail_errno(const char *path, int os)
 {
-    struct tacho_error err;
-    int code = os == ENOSPC || os == EDQUOT || os == EFBIG  ? TACHO_ENOSPACE
-               : os == EACCES || os == EPERM || os == EROFS ? TACHO_EDENIED
-               : os == ENOENT || os == ENOTDIR              ? TACHO_ENOTFOUND
-                                                            : TACHO_EIO;
-    const char *hint =
-        code == TACHO_ENOSPACE
-            ? "nothing was left half-written: free some space, or choose another place"
-        : code == TACHO_EDENIED ? "choose a place that you may write to"
-        : os == ENOENT          ? "make its folder first, or choose another name"
-        : os == EISDIR          ? "give the name of a file"
-                                : NULL;
-    tacho_fail(&err, code, hint, "%s: %s", path, strerror(os));
-    return cli_fail(&err);
+    int code = tacho_error_of_errno(os);
+    const char *hint = NULL;
+    if (code == TACHO_ENOSPACE)
+        hint = "nothing was left half-written: free some space, or choose another place";
+    else if (code == TACHO_EDENIED)
+        hint = "choose a place that you may write to";
+    else if (os == ENOENT)
+        hint = "make its folder first, or choose another name";
+    else if (os == EISDIR)
+        hint = "give the name of a file";
+    return cli_error(code, hint, "%s: %s", path, strerror(os));
 }
 
-/* A run (ours, or Nsight's) is a database, which nothing here writes. */
+/* Is it a database? A run of ours or of Nsight is one, and no command writes a database here. */
 static bool is_run(const char *path)
 {
     char head[16];
@@ -181,12 +199,10 @@ int cli_output_open(struct cli_output *output, const char *path, char *const *in
         return output->file ? 0 : fail_errno(path, errno);
     }
     if (exists && (is_one_of(&st, inputs) || is_run(path))) {
-        struct tacho_error err;
         output->path = NULL;
-        tacho_fail(&err, TACHO_EEXISTS,
-                   "tacho never overwrites what was recorded: give another name with -o FILE",
-                   "%s: a recording, or what this command reads", path);
-        return cli_fail(&err);
+        return cli_error(TACHO_EEXISTS,
+                         "tacho never overwrites what was recorded: give another name with -o FILE",
+                         "%s: a recording, or what this command reads", path);
     }
     if (!exists ||
         !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
@@ -262,7 +278,7 @@ int cli_output_close(struct cli_output *output, int code)
     if (code || !os)
         return code;
     if (!output->path)
-        clearerr(stdout); /* said once is enough */
+        clearerr(stdout); /* one message is enough */
     return fail_errno(output->path ? output->path : "standard output", os);
 }
 

@@ -12,6 +12,9 @@
 
 /* "tacho: WHAT" and "hint: HINT" on stderr; returns the exit code that fits. */
 int cli_fail(const struct tacho_error *err);
+/* The same for a TACHO_E* code and a text. `hint` may be NULL. */
+__attribute__((format(printf, 3, 4))) int cli_error(int code, const char *hint, const char *what,
+                                                    ...);
 /* Wrong usage of a command: exit code 2. `hint` may be NULL. */
 __attribute__((format(printf, 3, 4))) int cli_usage(const char *command, const char *hint,
                                                     const char *what, ...);
@@ -24,6 +27,8 @@ char *cli_printable(const char *text);
 /* A word as a shell needs it to be typed: quoted where that is needed; $'...' where it holds what
  * cli_printable changes. Caller frees. */
 char *cli_shell_word(const char *text);
+
+bool cli_has_suffix(const char *text, const char *suffix);
 
 /* `when`: "auto", "always", "never" or NULL = auto. */
 bool cli_color(const char *when, int fd);
@@ -38,15 +43,15 @@ bool cli_utf8(void);
 struct cli_output {
     FILE *file;
     const char *path; /* NULL: stdout */
-    char *temporary; /* name until it is complete; NULL: written in place (stdout, a device, a pipe)
-                      */
-    char *target;    /* the file that `path` leads to */
-    bool unnamed;    /* has not even that name yet */
+    /* Name until it is complete; NULL: written in place (stdout, a device, a pipe). */
+    char *temporary;
+    char *target; /* the file that `path` leads to */
+    bool unnamed; /* the temporary file has no name either */
 };
 
 /* path NULL or "-": stdout. `inputs`: what the command reads, a list that ends with NULL (or NULL):
- * none of them is replaced, and neither is any run: what was recorded is gone for ever if a slip of
- * the hand overwrites it. 0 or an exit code, after a message. */
+ * none of them is replaced, and neither is any run, because a recording that is overwritten by
+ * mistake is lost for ever. 0 or an exit code, after a message. */
 int cli_output_open(struct cli_output *output, const char *path, char *const *inputs);
 /* Syncs, renames; `code` != 0 discards instead. Returns `code`, or an exit code after a message if
  * writing failed. */

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a RUN argument to an analysis, and from an analysis into the file: finding and importing
+ * runs, saving metrics and findings, and what is said when a recording ends.
+ */
 #include "cli/base/run_file.h"
 
 #include <inttypes.h>
@@ -15,30 +19,22 @@
 #include "cli/base/message.h"
 #include "store/store.h"
 
-/* A file of that name is meant to be a run: what is wrong with it is told by the store, in the
- * terms of a recording. */
+/* Is it a file with the name of a run? Then it is no trace to import, and if it is damaged the
+ * store says so in the terms of a recording. */
 static bool is_own(const char *path)
 {
-    size_t n = strlen(path), m = strlen(COL_SUFFIX);
     struct stat st;
-    return n >= m && !strcmp(path + n - m, COL_SUFFIX) && stat(path, &st) == 0 &&
-           S_ISREG(st.st_mode);
+    return cli_has_suffix(path, COL_SUFFIX) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 int cli_run_find(const char *arg, struct col_found *found)
 {
     struct tacho_error err = {0};
-    if (strlen(arg) >= COL_PATH_MAX) { /* no message has room for it */
-        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run",
-                   strlen(arg));
-        return cli_fail(&err);
-    }
-    if (col_find_run(arg, true, found, &err))
-        return cli_fail(&err);
-    if (found->recovered && found->note[0])
-        cli_say("%s", found->note);
+    int code = cli_recording_find(arg, found);
+    if (code)
+        return code;
     if (found->refused.code)
-        cli_fail(&found->refused); /* it is read as it is */
+        cli_fail(&found->refused); /* a warning: the run is read as it is */
     if (found->live || found->recovered || is_own(found->path))
         return 0;
     size_t runs = cli_merge_runs(found->run);
@@ -48,7 +44,7 @@ int cli_run_find(const char *arg, struct col_found *found)
     if (runs > 1)
         return cli_import_cached(found->run, found->path, sizeof found->path);
     enum store_format format;
-    int code = cli_import_check(found->run);
+    code = cli_import_check(found->run);
     if (code)
         return code;
     int rc = store_format_of(found->run, &format, &err);
@@ -67,19 +63,19 @@ int cli_run_refuse_import(const struct col_found *found, const char *what)
     struct tacho_error err;
     char hint[sizeof err.hint], *word = cli_shell_word(found->run);
     bool runs = cli_merge_runs(found->run) > 0;
-    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho",
-             runs ? "merge" : "import", word ? word : found->run);
+    const char *verb = runs ? "merge" : "import";
+    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho", verb,
+             word ? word : found->run);
     free(word);
-    tacho_fail(&err, TACHO_EUSAGE, hint, "%s: %s: a %s is never written to", found->run, what,
-               runs ? "folder of runs" : "trace of another tool");
-    return cli_fail(&err);
+    return cli_error(TACHO_EUSAGE, hint, "%s: %s: a %s is never written to", found->run, what,
+                     runs ? "folder of runs" : "trace of another tool");
 }
 
-int cli_run_analyze(const struct col_found *found, const struct an_options *o,
+int cli_run_analyze(const struct col_found *found, const struct an_options *base,
                     struct an_result **out)
 {
     struct tacho_error err = {0};
-    struct an_options options = *o;
+    struct an_options options = *base;
     store_reader *reader = NULL;
     *out = NULL;
     options.file = found->run;
@@ -113,46 +109,46 @@ static const char *unit_of(const char *key)
         {"_ns", "ns"},
         {"_bytes", "B"},
     };
-    size_t n = strlen(key);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        size_t m = strlen(units[i][0]);
-        if (n >= m && !strcmp(key + n - m, units[i][0]))
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (cli_has_suffix(key, units[i][0]))
             return units[i][1];
-    }
     return !strncmp(key, "mfu", 3) || !strncmp(key, "hfu", 3) ? "ratio" : NULL;
 }
 
-static int save_section(store *s, const json_t *report, const char *section)
+/* Writes a metric for each number of a section of the report. One that is absent gets its own
+ * reason, or that of the whole section. */
+static int save_section(store *out, const json_t *report, const char *section)
 {
     const json_t *absent = json_object_get(report, "absent");
     json_t *object = json_object_get(report, section), *value;
-    const char *key, *why_section;
+    const char *key;
     char pointer[256], name[256];
     int code = 0;
     snprintf(pointer, sizeof pointer, "/%s", section);
-    why_section = json_string_value(json_object_get(absent, pointer));
+    const char *why_section = json_string_value(json_object_get(absent, pointer));
     if (!json_is_object(object) && why_section)
         return store_metric_set(
-            s, &(struct store_metric){.name = section, .value = NAN, .reason = why_section});
+            out, &(struct store_metric){.name = section, .value = NAN, .reason = why_section});
     json_object_foreach(object, key, value)
     {
         if (code || (!json_is_number(value) && !json_is_null(value)))
             continue;
         snprintf(pointer, sizeof pointer, "/%s/%s", section, key);
         snprintf(name, sizeof name, "%s.%s", section, key);
-        const char *why = json_string_value(json_object_get(absent, pointer));
-        struct store_metric metric = {.name = name,
-                                      .unit = unit_of(key),
-                                      .value =
-                                          json_is_null(value) ? NAN : json_number_value(value)};
-        if (json_is_null(value))
-            metric.reason = why ? why : why_section ? why_section : "not measured";
-        code = store_metric_set(s, &metric);
+        struct store_metric metric = {
+            .name = name, .unit = unit_of(key), .value = json_number_value(value)};
+        if (json_is_null(value)) {
+            metric.value = NAN;
+            metric.reason = json_string_value(json_object_get(absent, pointer));
+            if (!metric.reason)
+                metric.reason = why_section ? why_section : "not measured";
+        }
+        code = store_metric_set(out, &metric);
     }
     return code;
 }
 
-static int save_findings(store *s, const json_t *report)
+static int save_findings(store *out, const json_t *report)
 {
     size_t i;
     json_t *finding;
@@ -160,7 +156,7 @@ static int save_findings(store *s, const json_t *report)
     {
         const char *id = json_string_value(json_object_get(finding, "id"));
         char *text = json_dumps(finding, JSON_COMPACT | JSON_PRESERVE_ORDER);
-        int code = id && text ? store_finding_set(s, id, text) : TACHO_ENOMEM;
+        int code = id && text ? store_finding_set(out, id, text) : TACHO_ENOMEM;
         free(text);
         if (code)
             return code;
@@ -188,27 +184,27 @@ json_t *cli_run_json(const struct an_result *result)
 int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err)
 {
     static const char *const sections[] = {"steps", "budget", "utilization", "dataloader", "trust"};
-    store *s = NULL;
+    store *out = NULL;
     json_t *report = cli_run_json(result);
     if (!report)
         return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together",
                           path);
-    int code = store_open_results(path, &s, err);
+    int code = store_open_results(path, &out, err);
     if (code)
         goto out;
-    code = store_begin(s);
+    code = store_begin(out);
     if (!code)
-        code = store_run_set(s, "verdict", result->verdict);
+        code = store_run_set(out, "verdict", result->verdict);
     for (size_t i = 0; !code && i < sizeof sections / sizeof *sections; i++)
-        code = save_section(s, report, sections[i]);
+        code = save_section(out, report, sections[i]);
     if (!code)
-        code = save_findings(s, report);
+        code = save_findings(out, report);
     if (!code)
-        code = store_commit(s);
+        code = store_commit(out);
     if (code && err)
-        *err = *store_error(s);
+        *err = *store_error(out);
 out:
-    store_close(s);
+    store_close(out);
     json_decref(report);
     return code;
 }
@@ -219,87 +215,97 @@ struct rep_options cli_report_options(int64_t width, const char *when, bool to_s
 {
     int fd = to_stdout ? STDOUT_FILENO : -1;
     int64_t columns = width ? width : cli_columns(fd, 100);
-    return (struct rep_options){.width = (int)(columns < 40    ? 40
-                                               : columns > 200 ? 200
-                                                               : columns),
-                                .color = cli_color(when, fd),
-                                .utf8 = cli_utf8()};
+    if (columns < 40)
+        columns = 40;
+    if (columns > 200)
+        columns = 200;
+    return (struct rep_options){
+        .width = (int)columns, .color = cli_color(when, fd), .utf8 = cli_utf8()};
 }
 
 /* 1234567 -> "1,234,567" */
-static const char *grouped(int64_t n, char out[32])
+static const char *grouped(int64_t number, char out[32])
 {
     char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRId64, n), o = 0;
+    int length = snprintf(digits, sizeof digits, "%" PRId64, number), used = 0;
     for (int i = 0; i < length; i++) {
-        out[o++] = digits[i];
+        out[used++] = digits[i];
         if (digits[i] != '-' && (length - 1 - i) % 3 == 0 && i < length - 1)
-            out[o++] = ',';
+            out[used++] = ',';
     }
-    out[o] = 0;
+    out[used] = 0;
     return out;
 }
 
 static void say_warnings(const char *warnings)
 {
     for (const char *line = warnings; line && *line;) {
-        int n = (int)strcspn(line, "\n");
-        cli_say("%.*s", n, line);
-        line += n + (line[n] == '\n');
+        int length = (int)strcspn(line, "\n");
+        cli_say("%.*s", length, line);
+        line += length + (line[length] == '\n');
     }
 }
 
-/* The path as somebody in this folder would type it. */
+/* The path as a user in this folder would type it. */
 static const char *from_here(const char *path)
 {
     char here[PATH_MAX];
-    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-    return n > 1 && !strncmp(path, here, n) && path[n] == '/' && path[n + 1] ? path + n + 1 : path;
+    size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return length > 1 && !strncmp(path, here, length) && path[length] == '/' && path[length + 1]
+               ? path + length + 1
+               : path;
 }
 
-int cli_run_conclude(const struct col_result *r, bool report)
+/* Prints the text report on stdout. 0 or an exit code. */
+static int print_report(const struct an_result *result)
 {
-    const char *path = from_here(r->path);
+    struct rep_options options = cli_report_options(0, NULL, true);
+    struct cli_output out;
+    cli_output_open(&out, NULL, NULL);
+    int rc = rep_write("text", result, &options, out.file);
+    return cli_output_close(&out, rc == TACHO_EIO ? 0 : tacho_error_exit(rc));
+}
+
+int cli_run_conclude(const struct col_result *recording, bool report)
+{
+    const char *path = from_here(recording->path);
     struct col_found found = {0};
     struct an_result *result = NULL;
     struct tacho_error err = {0};
-    char a[32], b[32];
+    char events[32], lost[32];
     int code = 0;
-    say_warnings(r->warnings);
-    if (r->attached) /* the other tacho says the rest */
-        return r->exit_code;
+    say_warnings(recording->warnings);
+    if (recording->attached) /* the other tacho says the rest */
+        return recording->exit_code;
     char *word = cli_shell_word(path);
-    if (!r->finished) {
-        if (r->path[0])
+    if (!recording->finished) {
+        if (recording->path[0])
             cli_say("%s: not finished; to finish it: tacho recover %s", path, word ? word : path);
         free(word);
-        return r->exit_code;
+        return recording->exit_code;
     }
-    snprintf(found.path, sizeof found.path, "%s", r->path);
+    snprintf(found.path, sizeof found.path, "%s", recording->path);
     snprintf(found.run, sizeof found.run, "%s", path);
     code = cli_run_analyze(&found, &(struct an_options){0}, &result);
-    if (!code && cli_run_save(r->path, result, &err))
+    if (!code && cli_run_save(recording->path, result, &err))
         cli_fail(&err); /* the recording is complete without them */
-    if (report && result) {
-        struct rep_options options = cli_report_options(0, NULL, true);
-        struct cli_output out;
-        cli_output_open(&out, NULL, NULL);
-        int rc = rep_write("text", result, &options, out.file);
-        code = cli_output_close(&out, rc == TACHO_EIO ? 0 : rc ? tacho_error_exit(rc) : 0);
-    }
+    if (report && result)
+        code = print_report(result);
     cli_say("%s: %s events, %s lost, %s", path,
-            grouped(result ? result->trust.events : r->slices + r->counters + r->steps, a),
-            grouped(r->lost, b), r->ended);
+            grouped(result ? result->trust.events
+                           : recording->slices + recording->counters + recording->steps,
+                    events),
+            grouped(recording->lost, lost), recording->ended);
     if (result && !report) {
         cli_say("%s", result->verdict);
         if (result->caution)
             cli_say("%s", result->caution);
     }
-    if (report) /* it stands there already */
+    if (report) /* it was just printed */
         cli_say("next: tacho sql %s 'SELECT * FROM step'", word ? word : path);
     else
         cli_say("next: tacho report %s", word ? word : path);
     an_result_free(result);
     free(word);
-    return r->exit_code ? r->exit_code : code;
+    return recording->exit_code ? recording->exit_code : code;
 }

@@ -23,7 +23,7 @@ bool cli_run_is_import(const struct col_found *found);
  * exit code. */
 int cli_run_refuse_import(const struct col_found *found, const char *what);
 /* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
-int cli_run_analyze(const struct col_found *found, const struct an_options *o,
+int cli_run_analyze(const struct col_found *found, const struct an_options *base,
                     struct an_result **out);
 /* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
 json_t *cli_run_json(const struct an_result *result);
@@ -38,6 +38,6 @@ struct rep_options cli_report_options(int64_t width, const char *when, bool to_s
 /* After a recording: analyzes, saves, and says on stderr where the file is, what is in it and what
  * to type next. The text report goes to stdout if `report`. Returns r->exit_code, or another code
  * if that is 0 and the report could not be written. */
-int cli_run_conclude(const struct col_result *r, bool report);
+int cli_run_conclude(const struct col_result *recording, bool report);
 
 #endif

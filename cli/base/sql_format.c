@@ -53,15 +53,15 @@ static void table_flush(struct cli_sql_writer *writer)
 {
     table_line(writer, writer->names);
     for (int i = 0; i < writer->columns; i++) {
-        for (int n = 0; n < writer->width[i]; n++)
+        for (int j = 0; j < writer->width[i]; j++)
             fputc('-', writer->out);
         fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
     }
-    for (int r = 0; r < writer->rows_waiting; r++) {
-        table_line(writer, writer->waiting[r]);
+    for (int row = 0; row < writer->rows_waiting; row++) {
+        table_line(writer, writer->waiting[row]);
         for (int i = 0; i < writer->columns; i++)
-            free(writer->waiting[r][i]);
-        free(writer->waiting[r]);
+            free(writer->waiting[row][i]);
+        free(writer->waiting[row]);
     }
     writer->rows_waiting = 0;
 }
@@ -87,8 +87,8 @@ static int table_row(struct cli_sql_writer *writer, const struct store_cell *cel
     for (int i = 0; i < writer->columns; i++) {
         row[i] = table_text(writer, &cells[i]);
         if (writer->rows < TABLE_WAIT) {
-            int n = row[i] ? rep_width(row[i]) : 0;
-            writer->width[i] = n > writer->width[i] ? n : writer->width[i];
+            int width = row[i] ? rep_width(row[i]) : 0;
+            writer->width[i] = width > writer->width[i] ? width : writer->width[i];
             if (cells[i].type == STORE_CELL_TEXT || cells[i].type == STORE_CELL_BLOB)
                 writer->numeric[i] = 0;
         }
@@ -147,9 +147,9 @@ static int csv_head(struct cli_sql_writer *writer)
     return 0;
 }
 
-static void hex(FILE *out, const char *bytes, size_t n)
+static void hex(FILE *out, const char *bytes, size_t count)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         fprintf(out, "%02x", (unsigned char)bytes[i]);
 }
 
@@ -179,19 +179,19 @@ static int nothing(struct cli_sql_writer *writer)
 /* ---- json ------------------------------------------------------------------------------------------------------------------- */
 
 /* Rows come by the million, so they are streamed and not built in memory. */
-static void json_string(FILE *out, const char *text, size_t n)
+static void json_string(FILE *out, const char *text, size_t size)
 {
     fputc('"', out);
-    for (size_t bytes; n; text += bytes, n -= bytes) {
-        long c = rep_decode(text, n, &bytes);
-        if (c < 0)
+    for (size_t bytes; size; text += bytes, size -= bytes) {
+        long character = rep_decode(text, size, &bytes);
+        if (character < 0)
             fputs("\xef\xbf\xbd", out);
-        else if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", (int)c);
-        else if (c == '\n')
+        else if (character == '"' || character == '\\')
+            fprintf(out, "\\%c", (int)character);
+        else if (character == '\n')
             fputs("\\n", out);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(out, "\\u%04lx", c);
+        else if (character < 0x20 || character == 0x7f)
+            fprintf(out, "\\u%04lx", character);
         else
             fwrite(text, 1, bytes, out);
     }

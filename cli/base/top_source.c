@@ -36,16 +36,16 @@ static int find(void *ctx, struct tui_found *found, struct tacho_error *err)
     struct cli_top_source *top_source = ctx;
     struct col_found now;
     char name[COL_PATH_MAX];
-    size_t n, live = strlen(COL_LIVE_SUFFIX) - strlen(COL_SUFFIX);
+    size_t length, live = strlen(COL_LIVE_SUFFIX) - strlen(COL_SUFFIX);
     if (!top_source->used || top_source->imported) {
         top_source->used = true;
         hand_over(found, &top_source->first);
         return 0;
     }
     snprintf(name, sizeof name, "%s", found->run);
-    n = strlen(name);
-    if (found->live && n > live)
-        name[n - live] = 0; /* NAME.tacho.live -> NAME.tacho */
+    length = strlen(name);
+    if (found->live && length > live)
+        name[length - live] = 0; /* NAME.tacho.live -> NAME.tacho */
     int rc = col_find_run(name, false, &now, err);
     if (rc && top_source->arg)
         rc = col_find_run(top_source->arg, false, &now, err);
@@ -79,7 +79,7 @@ static bool next(void *ctx, struct tui_found *found)
     return true;
 }
 
-static int analyze(void *ctx, store_reader *r, const struct tui_found *found, int64_t slices,
+static int analyze(void *ctx, store_reader *reader, const struct tui_found *found, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err)
 {
     const struct cli_top_source *top_source = ctx;
@@ -89,7 +89,7 @@ static int analyze(void *ctx, store_reader *r, const struct tui_found *found, in
                                  .flops_per_step = top_source->flops_per_step,
                                  .part_slices = slices,
                                  .part_until = until};
-    return an_analyze(r, &options, out, err);
+    return an_analyze(reader, &options, out, err);
 }
 
 /* A look at the file from a thread of its own: a disk may take its time. There is one in a process,
@@ -102,9 +102,9 @@ static struct {
 
 static void *look_main(void *unused)
 {
-    store_reader *r = NULL;
-    look.rc = store_open(look.path, &r, &look.err);
-    store_reader_close(r);
+    store_reader *reader = NULL;
+    look.rc = store_open(look.path, &reader, &look.err);
+    store_reader_close(reader);
     return unused;
 }
 

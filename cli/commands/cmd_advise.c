@@ -65,8 +65,8 @@ static int check_edits(const char *text)
     struct an_edit edit[AN_EDITS_MOST];
     char wrong[AN_EDIT_KEY];
     struct tacho_error err = {0};
-    size_t n;
-    if (!text || !an_edits_parse(text, edit, &n, wrong, &err))
+    size_t count;
+    if (!text || !an_edits_parse(text, edit, &count, wrong, &err))
         return 0;
     const char *close = *wrong ? cli_closest(wrong, an_edit_keys()) : NULL;
     if (close)
@@ -79,7 +79,6 @@ static int check_names(const struct an_result *result)
 {
     for (size_t i = 0; i < result->advice.edit_count; i++) {
         const struct an_what_if *what_if = &result->advice.edits[i];
-        struct tacho_error err = {0};
         if (!what_if->unknown)
             continue;
         char hint[200];
@@ -88,25 +87,24 @@ static int check_names(const struct an_result *result)
         else
             snprintf(hint, sizeof hint,
                      "tacho advise without --what-if lists what its steps consist of");
-        tacho_fail(&err, TACHO_EUSAGE, hint,
-                   "--what-if: %.100s: the replayed steps have nothing that is called so",
-                   what_if->unknown);
-        return cli_fail(&err);
+        return cli_error(TACHO_EUSAGE, hint,
+                         "--what-if: %.100s: the replayed steps have nothing that is called so",
+                         what_if->unknown);
     }
     return 0;
 }
 
-static int load(const struct values *v, const char *run, struct an_result **result)
+static int load(const struct values *values, const char *run, struct an_result **result)
 {
     struct col_found found;
-    struct an_options settings = {.what_if = v->what_if,
-                                  .some_steps = v->steps.set,
-                                  .step_from = v->steps.from,
-                                  .step_to = v->steps.to};
+    struct an_options settings = {.what_if = values->what_if,
+                                  .some_steps = values->steps.set,
+                                  .step_from = values->steps.from,
+                                  .step_to = values->steps.to};
     char *classes = NULL;
-    int code = check_edits(v->what_if);
+    int code = check_edits(values->what_if);
     if (!code)
-        code = cli_classes_load(v->classes, &classes);
+        code = cli_classes_load(values->classes, &classes);
     if (!code)
         code = cli_run_find(run, &found);
     settings.classes = classes;
@@ -119,48 +117,43 @@ static int load(const struct values *v, const char *run, struct an_result **resu
 /* Nothing could be replayed: the reason, and exit code 4. */
 static int check_replay(const struct an_result *result)
 {
-    struct tacho_error err = {0};
     if (!result->advice.reason)
         return 0;
-    tacho_fail(&err, TACHO_ENOTSUP, "tacho report says what the file does hold",
-               "%s: nothing to replay: %s", result->run.file, result->advice.reason);
-    return cli_fail(&err);
+    return cli_error(TACHO_ENOTSUP, "tacho report says what the file does hold",
+                     "%s: nothing to replay: %s", result->run.file, result->advice.reason);
 }
 
-static int write_advice(const struct values *v, char *const *arguments,
+static int write_advice(const struct values *values, char *const *arguments,
                         const struct an_result *result)
 {
     struct cli_output out;
-    bool to_stdout = !v->output || !strcmp(v->output, "-");
+    bool to_stdout = !values->output || !strcmp(values->output, "-");
     struct rep_options settings =
-        cli_report_options(v->width, v->no_color ? "never" : v->color, to_stdout);
-    settings.ops = (int)v->top;
-    int code = cli_output_open(&out, v->output, arguments);
+        cli_report_options(values->width, values->no_color ? "never" : values->color, to_stdout);
+    settings.ops = (int)values->top;
+    int code = cli_output_open(&out, values->output, arguments);
     if (code)
         return code;
-    struct tacho_error err = {0};
-    int rc = v->json ? rep_advice_json(result, out.file)
-                     : rep_text_section("advice", result, &settings, out.file);
-    if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-        tacho_fail(&err, rc, NULL, "%s: the advice could not be written: %s", result->run.file,
-                   tacho_error_text(rc));
-        code = cli_fail(&err);
-    }
+    int rc = values->json ? rep_advice_json(result, out.file)
+                          : rep_text_section("advice", result, &settings, out.file);
+    if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+        code = cli_error(rc, NULL, "%s: the advice could not be written: %s", result->run.file,
+                         tacho_error_text(rc));
     return cli_output_close(&out, code);
 }
 
 int cli_advise(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct an_result *result = NULL;
-    int first, code = cli_parse(&cli_advise_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_advise_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = load(&v, first < argc ? argv[first] : "latest", &result);
+    code = load(&values, first < argc ? argv[first] : "latest", &result);
     if (!code)
         code = check_replay(result);
     if (!code)
-        code = write_advice(&v, argv + first, result);
+        code = write_advice(&values, argv + first, result);
     an_result_free(result);
     return code;
 }

@@ -100,29 +100,30 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
     return NULL;
 }
 
-static json_t *run_train(const char *train, const struct values *v, const char *what,
+static json_t *run_train(const char *train, const struct values *values, const char *what,
                          const char *disk, struct tacho_error *err)
 {
     const char *argv[8] = {train, "calibrate"};
-    int n = 2;
+    int count = 2;
     if (what)
-        argv[n++] = what;
-    if (v->quick)
-        argv[n++] = "--quick";
+        argv[count++] = what;
+    if (values->quick)
+        argv[count++] = "--quick";
     if (disk) {
-        argv[n++] = "--disk";
-        argv[n++] = disk;
+        argv[count++] = "--disk";
+        argv[count++] = disk;
     }
     return run_json((char *const *)argv, false, err);
 }
 
 /* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root
  * may start it (inside a container everybody is root); other launchers do not look at them. */
-static int add_mpi(struct col_calibration *calibration, const char *train, const struct values *v)
+static int add_mpi(struct col_calibration *calibration, const char *train,
+                   const struct values *values)
 {
     static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
     const char *argv[] = {
-        "mpirun", "-np", "2", train, "calibrate", "--mpi", v->quick ? "--quick" : NULL, NULL};
+        "mpirun", "-np", "2", train, "calibrate", "--mpi", values->quick ? "--quick" : NULL, NULL};
     struct tacho_error err;
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
@@ -169,15 +170,15 @@ static struct use use_now(void)
         use.machine = (double)cpu.busy / (double)sysconf(_SC_CLK_TCK);
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
-    const struct timeval *t[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime,
-                                 &children.ru_stime};
-    for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-        use.own += (double)t[i]->tv_sec + 1e-6 * (double)t[i]->tv_usec;
+    const struct timeval *times[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime,
+                                     &children.ru_stime};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        use.own += (double)times[i]->tv_sec + 1e-6 * (double)times[i]->tv_usec;
     return use;
 }
 
-static int measure(struct col_calibration *calibration, const char *train, const struct values *v,
-                   const char *path, struct tacho_error *err)
+static int measure(struct col_calibration *calibration, const char *train,
+                   const struct values *values, const char *path, struct tacho_error *err)
 {
     char folder[COL_PATH_MAX];
     struct col_peak peak;
@@ -186,10 +187,12 @@ static int measure(struct col_calibration *calibration, const char *train, const
     time_t now = time(NULL);
     struct tm tm;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    cli_say("measuring for about %s; let the machine rest meanwhile", v->quick ? "8 s" : "50 s");
-    col_peak_measure_anew(&peak, v->quick ? 0.15 : 1.0, spread);
+    cli_say("measuring for about %s; let the machine rest meanwhile",
+            values->quick ? "8 s" : "50 s");
+    col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
     int rc = col_calibration_add_peak(calibration, &peak, spread);
-    json_t *out = rc ? NULL : run_train(train, v, NULL, v->disk ? v->disk : folder, err);
+    json_t *out =
+        rc ? NULL : run_train(train, values, NULL, values->disk ? values->disk : folder, err);
     if (!rc && !out)
         return err->code;
     if (!rc)
@@ -201,18 +204,18 @@ static int measure(struct col_calibration *calibration, const char *train, const
             fmax(0, (after.machine - before.machine - (after.own - before.own)) /
                         (after.at - before.at));
     if (!rc)
-        rc = add_mpi(calibration, train, v);
+        rc = add_mpi(calibration, train, values);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s: what it measured cannot be read", train);
     gmtime_r(&now, &tm);
     strftime(calibration->measured_at, sizeof calibration->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    calibration->quick = v->quick;
+    calibration->quick = values->quick;
     return col_calibration_save(calibration, path, err);
 }
 
 /* The kept one if it will do, else a new one. */
-static int obtain(struct col_calibration *calibration, const char *train, const struct values *v,
-                  char path[COL_PATH_MAX], struct tacho_error *err)
+static int obtain(struct col_calibration *calibration, const char *train,
+                  const struct values *values, char path[COL_PATH_MAX], struct tacho_error *err)
 {
     json_t *out = run_train(train, &(struct values){0}, "--libraries", NULL, err);
     char libraries[sizeof calibration->libraries];
@@ -222,21 +225,21 @@ static int obtain(struct col_calibration *calibration, const char *train, const 
     snprintf(libraries, sizeof libraries, "%s", text ? text : "");
     json_decref(out);
     int rc = col_calibration_find(calibration, libraries, path, err);
-    if (v->show || (rc && rc != TACHO_ENOTFOUND && !v->force) || !*path)
+    if (values->show || (rc && rc != TACHO_ENOTFOUND && !values->force) || !*path)
         return rc;
-    if (rc == 0 && !v->force && v->disk)
+    if (rc == 0 && !values->force && values->disk)
         return tacho_fail(
             err, TACHO_EUSAGE, "--force measures again, on that disk",
             "--disk: this machine was calibrated at %s already, with a disk of its own",
             calibration->measured_at);
-    if (rc == 0 && !v->force && (v->quick || !calibration->quick)) {
+    if (rc == 0 && !values->force && (values->quick || !calibration->quick)) {
         cli_say("measured at %s, kept in %s; --force measures again", calibration->measured_at,
                 path);
         return 0;
     }
     col_calibration_clear(calibration);
     col_calibration_init(calibration, libraries);
-    return measure(calibration, train, v, path, err);
+    return measure(calibration, train, values, path, err);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------------ */
@@ -371,34 +374,32 @@ static void print_ops(const json_t *ops)
 
 int cli_calibrate(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct tacho_error err = {0};
     struct col_calibration calibration = {0};
     char train[PATH_MAX], path[COL_PATH_MAX];
     json_t *out = NULL, *all, *op, *ops = NULL;
     size_t i;
-    int first, code = cli_parse(&cli_calibrate_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_calibrate_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (v.show && v.disk)
+    if (values.show && values.disk)
         return cli_usage("calibrate", "leave one of them out",
                          "--show measures nothing, --disk says which disk to read");
-    if (v.show && v.force)
+    if (values.show && values.force)
         return cli_usage("calibrate", "leave one of them out",
                          "--show measures nothing, --force measures again");
-    if (cli_train_find(train)) {
-        tacho_fail(&err, TACHO_ENOTFOUND, "'make' builds it beside tacho",
-                   "train: the program of the reference engine was not found");
-        return cli_fail(&err);
-    }
-    int rc = obtain(&calibration, train, &v, path, &err);
-    if (rc == 0 && v.ops) {
-        out = run_train(train, &v, "--only-ops", NULL, &err);
+    if (cli_train_find(train))
+        return cli_error(TACHO_ENOTFOUND, "'make' builds it beside tacho",
+                         "train: the program of the reference engine was not found");
+    int rc = obtain(&calibration, train, &values, path, &err);
+    if (rc == 0 && values.ops) {
+        out = run_train(train, &values, "--only-ops", NULL, &err);
         rc = out ? 0 : err.code;
         ops = json_object_get(out, "ops");
         json_array_foreach(ops, i, op) place(&calibration, op);
     }
-    if (rc == 0 && v.json) {
+    if (rc == 0 && values.json) {
         all = col_calibration_json(&calibration);
         if (all && ops)
             json_object_set(all, "ops", ops);

@@ -1,8 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho capture: opens a window of GPU recording in a run that is under way.
+ */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/base/merge_files.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
@@ -46,40 +50,39 @@ const struct cli_spec cli_capture_spec = {
 static bool is_folder_of_runs(const char *path)
 {
     struct stat st;
-    size_t n = strlen(path), m = strlen(COL_LIVE_SUFFIX);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-           (n < m || strncmp(path + n - m, COL_LIVE_SUFFIX, m) != 0);
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !cli_is_live_folder(path);
 }
 
-static void tell(const char *run, const struct col_capture *capture, const struct values *v)
+static void say_capture(const char *run, const struct col_capture *capture,
+                        const struct values *values)
 {
     const char *es = capture->processes == 1 ? "" : "es";
     if (capture->from < 0)
         cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run,
-                v->no_wait ? "records" : "recorded", v->seconds, capture->processes, es);
+                values->no_wait ? "records" : "recorded", values->seconds, capture->processes, es);
     else
         cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, capture->from,
-                capture->to, v->no_wait ? "will be recorded" : "are recorded", capture->processes,
-                es);
+                capture->to, values->no_wait ? "will be recorded" : "are recorded",
+                capture->processes, es);
 }
 
 int cli_capture(int argc, char **argv)
 {
     struct tacho_error err = {0};
     struct col_found found;
-    struct values v = {.steps = 5, .at = -1};
-    int first, code = cli_parse(&cli_capture_spec, argc, argv, &v, &first);
+    struct values values = {.steps = 5, .at = -1};
+    int first, code = cli_parse(&cli_capture_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
     const char *run = first < argc ? argv[first] : "latest";
-    struct col_capture capture = {
-        .steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
+    struct col_capture capture = {.steps = values.steps,
+                                  .at = values.at,
+                                  .ns = (int64_t)(values.seconds * 1e9),
+                                  .wait = !values.no_wait};
     if (is_folder_of_runs(run)) {
         if (col_capture_job(run, &capture, &err))
             return cli_fail(&err);
-        tell(run, &capture, &v);
+        say_capture(run, &capture, &values);
         return 0;
     }
     if (col_find_run(run, false, &found, &err))
@@ -89,13 +92,11 @@ int cli_capture(int argc, char **argv)
     if (!end && store_open(found.path, &reader, &err)) /* no run at all */
         return cli_fail(&err);
     store_reader_close(reader);
-    if (!end) {
-        tacho_fail(&err, TACHO_EUSAGE, "a window can be opened only while the run is recorded",
-                   "%s: the run is over", found.run);
-        return cli_fail(&err);
-    }
+    if (!end)
+        return cli_error(TACHO_EUSAGE, "a window can be opened only while the run is recorded",
+                         "%s: the run is over", found.run);
     if (col_capture(found.run, &capture, &err))
         return cli_fail(&err);
-    tell(found.run, &capture, &v);
+    say_capture(found.run, &capture, &values);
     return 0;
 }

@@ -68,11 +68,11 @@ static int limit_of(const char *text, double *pct)
     return 0;
 }
 
-static int load(const struct values *v, const char *run, struct an_result **result)
+static int load(const struct values *values, const char *run, struct an_result **result)
 {
     struct col_found found;
     char *classes = NULL;
-    int code = cli_classes_load(v->classes, &classes);
+    int code = cli_classes_load(values->classes, &classes);
     if (!code)
         code = cli_run_find(run, &found);
     if (!code)
@@ -82,20 +82,17 @@ static int load(const struct values *v, const char *run, struct an_result **resu
     return code;
 }
 
-static int compare(const struct values *v, char **run, struct an_diff **d)
+static int compare(const struct values *values, char **run, struct an_diff **diff)
 {
     struct an_result *result[2] = {NULL, NULL};
-    struct tacho_error err = {0};
-    int code = load(v, run[0], &result[0]);
+    int code = load(values, run[0], &result[0]);
     if (!code)
-        code = load(v, run[1], &result[1]);
+        code = load(values, run[1], &result[1]);
     if (!code) {
-        int rc = an_diff_results(result[0], result[1], (int)v->top, d);
-        if (rc) {
-            tacho_fail(&err, rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1],
-                       tacho_error_text(rc));
-            code = cli_fail(&err);
-        }
+        int rc = an_diff_results(result[0], result[1], (int)values->top, diff);
+        if (rc)
+            code = cli_error(rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1],
+                             tacho_error_text(rc));
     }
     an_result_free(result[0]);
     an_result_free(result[1]);
@@ -104,31 +101,28 @@ static int compare(const struct values *v, char **run, struct an_diff **d)
 
 int cli_diff(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct an_diff *diff = NULL;
     struct rep_diff_gate gate = {.fail_above_pct = NAN};
     struct cli_output out;
-    int first, code = cli_parse(&cli_diff_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_diff_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = limit_of(v.fail_above, &gate.fail_above_pct);
+    code = limit_of(values.fail_above, &gate.fail_above_pct);
     if (!code)
-        code = compare(&v, argv + first, &diff);
+        code = compare(&values, argv + first, &diff);
     if (code)
         return code;
     gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(diff, gate.fail_above_pct);
-    code = cli_output_open(&out, v.output, argv + first);
+    code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
-        struct tacho_error err = {0};
-        bool to_stdout = !v.output || !strcmp(v.output, "-");
+        bool to_stdout = !values.output || !strcmp(values.output, "-");
         struct rep_options settings =
-            cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
-        int rc = v.json ? rep_diff_json(diff, &gate, out.file)
-                        : rep_diff_text(diff, &gate, &settings, out.file);
-        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-            tacho_fail(&err, rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
-            code = cli_fail(&err);
-        }
+            cli_report_options(values.width, values.no_color ? "never" : values.color, to_stdout);
+        int rc = values.json ? rep_diff_json(diff, &gate, out.file)
+                             : rep_diff_text(diff, &gate, &settings, out.file);
+        if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+            code = cli_error(rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
         code = cli_output_close(&out, code);
     }
     if (!code && gate.failed)

@@ -38,7 +38,7 @@ const struct cli_spec cli_doctor_spec = {
 };
 
 struct checkup {
-    const struct values *v;
+    const struct values *values;
     json_t *rows;
     const char *group; /* printed last */
     bool color;
@@ -46,9 +46,9 @@ struct checkup {
     int gaps;   /* lines that cost something */
 };
 
-static const char *color_of(enum col_status s)
+static const char *color_of(enum col_status status)
 {
-    switch (s) {
+    switch (status) {
     case COL_STATUS_OK:
         return "32";
     case COL_STATUS_DENIED:
@@ -126,19 +126,19 @@ static int put_own(struct checkup *checkup)
 
 int cli_doctor(int argc, char **argv)
 {
-    struct values v = {.folder = "."};
-    int first, code = cli_parse(&cli_doctor_spec, argc, argv, &v, &first);
+    struct values values = {.folder = "."};
+    int first, code = cli_parse(&cli_doctor_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    struct checkup checkup = {.v = &v, .color = cli_color(v.color, STDOUT_FILENO)};
-    if (v.json)
+    struct checkup checkup = {.values = &values, .color = cli_color(values.color, STDOUT_FILENO)};
+    if (values.json)
         checkup.rows = json_array();
     code = put_own(&checkup);
     if (!code)
-        code = col_probe_each(v.folder, put, &checkup);
+        code = col_probe_each(values.folder, put, &checkup);
     if (code) {
         struct tacho_error err;
-        tacho_fail(&err, code, NULL, "doctor: %s: %s", v.folder, tacho_error_text(code));
+        tacho_fail(&err, code, NULL, "doctor: %s: %s", values.folder, tacho_error_text(code));
         json_decref(checkup.rows);
         return cli_fail(&err);
     }

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho export: a run in formats that other tools open.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +67,8 @@ static bool parse_time(const char *text, int64_t *ns)
     return false;
 }
 
-static int first_column(void *ctx, int columns, const struct store_cell *cells)
+/* Stores the first two integers of a row. */
+static int first_two(void *ctx, int columns, const struct store_cell *cells)
 {
     int64_t *out = ctx;
     for (int i = 0; i < columns && i < 2; i++)
@@ -73,86 +77,80 @@ static int first_column(void *ctx, int columns, const struct store_cell *cells)
 }
 
 /* --from and --to count from the first event. */
-static int window_of_times(store_reader *r, const struct values *v,
+static int window_of_times(store_reader *reader, const struct values *values,
                            struct store_export_options *settings)
 {
     int64_t first[2] = {STORE_ABSENT, STORE_ABSENT}, from = 0, to = 0;
-    if (v->from && !parse_time(v->from, &from))
+    if (values->from && !parse_time(values->from, &from))
         return cli_usage("export", "give a number with s, ms, us or ns",
-                         "--from: '%s' is not a time", v->from);
-    if (v->to && !parse_time(v->to, &to))
+                         "--from: '%s' is not a time", values->from);
+    if (values->to && !parse_time(values->to, &to))
         return cli_usage("export", "give a number with s, ms, us or ns", "--to: '%s' is not a time",
-                         v->to);
-    if (v->from && v->to && to <= from)
+                         values->to);
+    if (values->from && values->to && to <= from)
         return cli_usage("export", NULL, "--to is not after --from");
-    if (!v->from && !v->to)
+    if (!values->from && !values->to)
         return 0;
-    if (store_query(r,
+    if (store_query(reader,
                     "SELECT min(t) FROM (SELECT min(start) AS t FROM slice UNION ALL SELECT "
                     "min(time) FROM counter)",
-                    NULL, first_column, first) < 0)
-        return cli_fail(store_reader_error(r));
+                    NULL, first_two, first) < 0)
+        return cli_fail(store_reader_error(reader));
     if (first[0] == STORE_ABSENT)
         return 0;
-    if (v->from)
+    if (values->from)
         settings->t0 = first[0] > INT64_MAX - from ? INT64_MAX : first[0] + from;
-    if (v->to)
+    if (values->to)
         settings->t1 = first[0] > INT64_MAX - to ? INT64_MAX : first[0] + to;
     return 0;
 }
 
 /* Steps that the program marked (tacho.step), else those of PyTorch's profiler: both have numbers
  * of their own. */
-static int window_of_steps(store_reader *r, const struct col_found *found, const struct values *v,
-                           struct store_export_options *settings)
+static int window_of_steps(store_reader *reader, const struct col_found *found,
+                           const struct values *values, struct store_export_options *settings)
 {
     static const char *const sources[] = {
         "SELECT min(start), max(\"end\") FROM step WHERE \"index\"",
         "SELECT min(start), max(start + dur) FROM slice JOIN string ON string.id = slice.name "
         "WHERE text GLOB 'ProfilerStep#[0-9]*' AND CAST(substr(text, 14) AS INTEGER)",
     };
-    struct tacho_error err;
     char sql[400];
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         int64_t span[2] = {STORE_ABSENT, STORE_ABSENT};
-        snprintf(sql, sizeof sql, "%s BETWEEN %" PRId64 " AND %" PRId64, sources[i], v->steps.from,
-                 v->steps.to);
-        if (store_query(r, sql, NULL, first_column, span) < 0)
-            return cli_fail(store_reader_error(r));
+        snprintf(sql, sizeof sql, "%s BETWEEN %" PRId64 " AND %" PRId64, sources[i],
+                 values->steps.from, values->steps.to);
+        if (store_query(reader, sql, NULL, first_two, span) < 0)
+            return cli_fail(store_reader_error(reader));
         if (span[0] != STORE_ABSENT && span[1] != STORE_ABSENT) {
             settings->t0 = span[0];
             settings->t1 = span[1];
             return 0;
         }
     }
-    tacho_fail(&err, TACHO_ENOTFOUND,
-               "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and "
-               "--to take times",
-               "%s: no such steps", found->run);
-    return cli_fail(&err);
+    return cli_error(
+        TACHO_ENOTFOUND,
+        "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and "
+        "--to take times",
+        "%s: no such steps", found->run);
 }
 
-/* The stretches of the critical path; their texts belong to *r. */
-static int find_path(const struct col_found *found, struct an_result **r,
+/* Puts the segments of the critical path into the settings; their texts belong to *result. */
+static int find_path(const struct col_found *found, struct an_result **result,
                      struct store_export_options *settings)
 {
     static const char *const how[] = {"recorded", "inferred", "gap"};
-    struct an_options o_path = {.path = true};
-    struct tacho_error err;
-    int code = cli_run_analyze(found, &o_path, r);
+    struct an_options path_only = {.path = true};
+    int code = cli_run_analyze(found, &path_only, result);
     if (code)
         return code;
-    const struct an_critical_path *path = &(*r)->critical_path;
-    if (path->reason) {
-        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
-                   path->reason);
-        return cli_fail(&err);
-    }
+    const struct an_critical_path *path = &(*result)->critical_path;
+    if (path->reason)
+        return cli_error(TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
+                         path->reason);
     struct store_export_path *export_path = calloc(path->row_count + 1, sizeof *export_path);
-    if (!export_path) {
-        tacho_fail(&err, TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
-        return cli_fail(&err);
-    }
+    if (!export_path)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
     for (size_t i = 0; i < path->row_count; i++) {
         const struct an_path_row *path_row = &path->rows[i];
         export_path[i] = (struct store_export_path){.start = path_row->start_ns,
@@ -175,50 +173,49 @@ static int find_path(const struct col_found *found, struct an_result **r,
 int cli_export(int argc, char **argv)
 {
     struct an_result *result = NULL;
-    struct values v = {.format = "perfetto"};
+    struct values values = {.format = "perfetto"};
     struct store_export_options settings = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
     struct col_found found;
     struct cli_output out;
     struct tacho_error err = {0};
-    store_reader *r = NULL;
-    int first, code = cli_parse(&cli_export_spec, argc, argv, &v, &first);
+    store_reader *reader = NULL;
+    int first, code = cli_parse(&cli_export_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (v.steps.set && (v.from || v.to))
+    if (values.steps.set && (values.from || values.to))
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
-    if (v.path && strcmp(v.format, "perfetto") != 0 && strcmp(v.format, "csv") != 0)
+    if (values.path && strcmp(values.format, "perfetto") != 0 && strcmp(values.format, "csv") != 0)
         return cli_usage("export", "--format perfetto or csv",
                          "--critical-path is no part of stacks");
     code = cli_run_find(argv[first], &found);
-    if (!code && v.path)
+    if (!code && values.path)
         code = find_path(&found, &result, &settings);
     if (code) {
         an_result_free(result);
         return code;
     }
-    if (store_open(found.path, &r, &err)) {
+    if (store_open(found.path, &reader, &err)) {
         code = cli_fail(&err);
         goto out;
     }
     const struct store_export_format *export_format = store_export_formats;
-    while (strcmp(export_format->name, v.format) != 0)
+    while (strcmp(export_format->name, values.format) != 0)
         export_format++;
-    code =
-        v.steps.set ? window_of_steps(r, &found, &v, &settings) : window_of_times(r, &v, &settings);
+    code = values.steps.set ? window_of_steps(reader, &found, &values, &settings)
+                            : window_of_times(reader, &values, &settings);
     if (!code)
-        code = cli_output_open(&out, v.output, argv + first);
+        code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
-        int rc = export_format->write(r, &settings, out.file, &err);
+        int rc = export_format->write(reader, &settings, out.file, &err);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             char what[sizeof err.what], hint[sizeof err.hint];
             snprintf(what, sizeof what, "%s", err.what);
             snprintf(hint, sizeof hint, "%s", err.hint);
-            tacho_fail(&err, rc, hint[0] ? hint : NULL, "%.200s: %.300s", found.run, what);
-            code = cli_fail(&err);
+            code = cli_error(rc, hint[0] ? hint : NULL, "%.200s: %.300s", found.run, what);
         }
         code = cli_output_close(&out, code);
     }
-    store_reader_close(r);
+    store_reader_close(reader);
 out:
     free((void *)(uintptr_t)settings.path);
     an_result_free(result);

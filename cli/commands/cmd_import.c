@@ -38,41 +38,39 @@ const struct cli_spec cli_import_spec = {
 
 /* One of the inputs under another name? Then it is there, and the importer refuses; said here in
  * better words. */
-static int check(const struct values *v)
+static int check(const struct values *values)
 {
     struct stat st;
-    if (!v->output)
+    if (!values->output)
         return cli_usage("import", "name the file to make: tacho import IN -o RUN.tacho",
                          "option '-o' is missing");
-    if (lstat(v->output, &st))
+    if (lstat(values->output, &st))
         return 0;
-    struct tacho_error err;
-    tacho_fail(&err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o RUN",
-               "%s: exists already", v->output);
-    return cli_fail(&err);
+    return cli_error(TACHO_EEXISTS, "tacho never overwrites: give another name with -o RUN",
+                     "%s: exists already", values->output);
 }
 
 int cli_import(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct store_import_result import_result;
-    int first, code = cli_parse(&cli_import_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_import_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = check(&v);
+    code = check(&values);
     for (int i = first; !code && i < argc; i++)
         code = cli_import_check(argv[i]);
     if (code)
         return code;
-    code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
-                            false, &import_result, NULL);
+    code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first),
+                            values.output, false, &import_result, NULL);
     if (code)
         return code;
-    char *word = cli_shell_word(v.output);
-    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", v.output,
+    char *word = cli_shell_word(values.output);
+    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", values.output,
             import_result.files, import_result.files == 1 ? "" : "s", import_result.events,
             import_result.lost, import_result.truncated ? ", cut off at the end" : "");
-    cli_say("next: tacho report %s", word ? word : v.output);
+    cli_say("next: tacho report %s", word ? word : values.output);
     free(word);
     return 0;
 }

@@ -73,22 +73,22 @@ static void analyze(const char *output)
 
 int cli_merge(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct store_merge_result merge_result;
-    int first, code = cli_parse(&cli_merge_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_merge_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (!v.output)
+    if (!values.output)
         return cli_usage("merge", "name the file to make: tacho merge RUN RUN -o RUN.tacho",
                          "option '-o' is missing");
-    code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
-                           v.force, &merge_result);
+    code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), values.output,
+                           values.force, &merge_result);
     if (code)
         return code;
-    say_result(v.output, &merge_result);
-    analyze(v.output);
-    char *word = cli_shell_word(v.output);
-    cli_say("next: tacho report %s", word ? word : v.output);
+    say_result(values.output, &merge_result);
+    analyze(values.output);
+    char *word = cli_shell_word(values.output);
+    cli_say("next: tacho report %s", word ? word : values.output);
     free(word);
     return 0;
 }

@@ -1,6 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho recover: finishes the folder that a killed recorder left.
+ */
 #include <string.h>
 
+#include "cli/base/merge_files.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
@@ -24,14 +28,6 @@ static void say(void *ctx, const char *text)
     cli_say("%s", text);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    while (n > 1 && text[n - 1] == '/') /* a folder may be typed with a slash */
-        n--;
-    return n >= m && !strncmp(text + n - m, end, m);
-}
-
 int cli_recover(int argc, char **argv)
 {
     struct tacho_error err = {0};
@@ -43,8 +39,7 @@ int cli_recover(int argc, char **argv)
         return code;
     if (col_find_run(argv[first], false, &found, &err))
         return cli_fail(&err);
-    if (!ends_with(found.run,
-                   COL_LIVE_SUFFIX)) { /* a finished file, or one that is no run at all */
+    if (!cli_is_live_folder(found.run)) { /* a finished file, or one that is no run at all */
         store_reader *reader = NULL;
         if (store_open(found.path, &reader, &err))
             return cli_fail(&err);

@@ -66,43 +66,41 @@ const struct cli_spec cli_report_spec = {
 static int save(const struct col_found *found, const struct an_result *result)
 {
     struct tacho_error err = {0};
-    if (found->live) {
-        tacho_fail(&err, TACHO_EBUSY, "wait for the run to end",
-                   "%s: still being recorded: nothing was saved into it", found->run);
-        return cli_fail(&err);
-    }
+    if (found->live)
+        return cli_error(TACHO_EBUSY, "wait for the run to end",
+                         "%s: still being recorded: nothing was saved into it", found->run);
     return cli_run_save(found->path, result, &err) ? cli_fail(&err) : 0;
 }
 
 /* One tool at a time: the tables have the same keys for different things. */
-static int compat_of(const struct values *v, enum an_compat *compat)
+static int compat_of(const struct values *values, enum an_compat *compat)
 {
-    *compat = v->tracelens ? AN_COMPAT_TRACELENS : v->tb ? AN_COMPAT_TB : AN_COMPAT_NONE;
-    if (v->hta)
-        *compat = *v->hta ? AN_COMPAT_HTA_LAST : AN_COMPAT_HTA;
-    if (v->tracelens + v->tb + (v->hta != NULL) > 1)
+    *compat = values->tracelens ? AN_COMPAT_TRACELENS : values->tb ? AN_COMPAT_TB : AN_COMPAT_NONE;
+    if (values->hta)
+        *compat = *values->hta ? AN_COMPAT_HTA_LAST : AN_COMPAT_HTA;
+    if (values->tracelens + values->tb + (values->hta != NULL) > 1)
         return cli_usage("report", NULL,
                          "only one of --tracelens-compat, --hta-compat and --tb-compat");
     return 0;
 }
 
 /* Finds and analyses the run. 0 or an exit code, after a message. */
-static int load(const struct values *v, const char *run, struct col_found *found,
+static int load(const struct values *values, const char *run, struct col_found *found,
                 struct an_result **result)
 {
-    struct an_options settings = {.peak_flops = v->peak,
-                                  .flops_per_step = v->flops,
-                                  .price_per_kwh = v->price,
-                                  .some_steps = v->steps.set,
-                                  .step_from = v->steps.from,
-                                  .step_to = v->steps.to};
+    struct an_options settings = {.peak_flops = values->peak,
+                                  .flops_per_step = values->flops,
+                                  .price_per_kwh = values->price,
+                                  .some_steps = values->steps.set,
+                                  .step_from = values->steps.from,
+                                  .step_to = values->steps.to};
     char *classes = NULL;
-    int code = compat_of(v, &settings.compat);
+    int code = compat_of(values, &settings.compat);
     if (!code)
-        code = cli_classes_load(v->classes, &classes);
+        code = cli_classes_load(values->classes, &classes);
     if (!code)
         code = cli_run_find(run, found);
-    if (!code && v->save && cli_run_is_import(found))
+    if (!code && values->save && cli_run_is_import(found))
         code = cli_run_refuse_import(found, "--save");
     settings.classes = classes;
     if (!code)
@@ -111,43 +109,40 @@ static int load(const struct values *v, const char *run, struct col_found *found
     return code;
 }
 
-static const char *format_of(const struct values *v)
+static const char *format_of(const struct values *values)
 {
-    return v->json ? "json" : v->markdown ? "markdown" : v->html ? "html" : "text";
+    return values->json ? "json" : values->markdown ? "markdown" : values->html ? "html" : "text";
 }
 
 int cli_report(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct col_found found;
     struct an_result *result = NULL;
     struct cli_output out;
-    int first, code = cli_parse(&cli_report_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_report_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (v.json + v.markdown + v.html > 1)
+    if (values.json + values.markdown + values.html > 1)
         return cli_usage("report", NULL, "only one of --json, --markdown and --html");
-    code = load(&v, first < argc ? argv[first] : "latest", &found, &result);
+    code = load(&values, first < argc ? argv[first] : "latest", &found, &result);
     if (code)
         return code;
-    bool to_stdout = !v.output || !strcmp(v.output, "-");
+    bool to_stdout = !values.output || !strcmp(values.output, "-");
     struct rep_options settings =
-        cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
-    settings.definitions = v.definitions;
-    settings.ops = (int)v.ops;
-    settings.by = v.by;
-    code = cli_output_open(&out, v.output, argv + first);
+        cli_report_options(values.width, values.no_color ? "never" : values.color, to_stdout);
+    settings.definitions = values.definitions;
+    settings.ops = (int)values.ops;
+    settings.by = values.by;
+    code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
-        struct tacho_error err = {0};
-        int rc = rep_write(format_of(&v), result, &settings, out.file);
-        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-            tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run,
-                       tacho_error_text(rc));
-            code = cli_fail(&err);
-        }
+        int rc = rep_write(format_of(&values), result, &settings, out.file);
+        if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+            code = cli_error(rc, NULL, "%s: the report could not be written: %s", found.run,
+                             tacho_error_text(rc));
         code = cli_output_close(&out, code);
     }
-    if (!code && v.save)
+    if (!code && values.save)
         code = save(&found, result);
     an_result_free(result);
     return code;

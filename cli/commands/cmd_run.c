@@ -101,49 +101,49 @@ int cli_run(int argc, char **argv)
     struct col_result result = {0};
     int first;
     col_options_init(&settings);
-    struct values v = {.every = 1,
-                       .max_bytes = settings.max_bytes,
-                       .sample_ms = settings.sample_ms,
-                       .overhead = settings.pause,
-                       .pool_mib = settings.pool_mib};
-    int code = cli_parse(&cli_run_spec, argc, argv, &v, &first);
+    struct values values = {.every = 1,
+                            .max_bytes = settings.max_bytes,
+                            .sample_ms = settings.sample_ms,
+                            .overhead = settings.pause,
+                            .pool_mib = settings.pool_mib};
+    int code = cli_parse(&cli_run_spec, argc, argv, &values, &first);
     if (code > 0)
         return 125; /* env(1): the command was not started */
     if (code == 0)
         return 0;
     settings.command = argv + first;
-    settings.output = v.output;
-    settings.steps_from = v.steps.set ? v.steps.from : -1;
-    settings.steps_to = v.steps.to;
-    settings.every = v.every;
-    settings.max_bytes = v.max_bytes;
-    settings.sample_ms = (int)v.sample_ms;
-    settings.pause = v.overhead;
-    settings.pool_mib = (int)v.pool_mib;
-    settings.stacks_hz = v.stacks_hz            ? (int)v.stacks_hz
-                         : v.stacks || v.unwind ? COL_DEFAULT_STACKS_HZ
-                                                : 0;
-    settings.frame_pointers = v.unwind && !strcmp(v.unwind, "frames");
-    settings.no_counters = v.no_counters;
-    settings.gpu = v.gpu && !strcmp(v.gpu, "off")     ? COL_GPU_OFF
-                   : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER
-                                                      : COL_GPU_ON;
-    settings.duration_ns = (int64_t)(v.duration * 1e9);
-    settings.whole_graphs = v.graphs && !strcmp(v.graphs, "whole");
-    settings.gpu_memory = v.gpu_memory;
-    if (v.counters)
+    settings.output = values.output;
+    settings.steps_from = values.steps.set ? values.steps.from : -1;
+    settings.steps_to = values.steps.to;
+    settings.every = values.every;
+    settings.max_bytes = values.max_bytes;
+    settings.sample_ms = (int)values.sample_ms;
+    settings.pause = values.overhead;
+    settings.pool_mib = (int)values.pool_mib;
+    settings.stacks_hz = values.stacks_hz                 ? (int)values.stacks_hz
+                         : values.stacks || values.unwind ? COL_DEFAULT_STACKS_HZ
+                                                          : 0;
+    settings.frame_pointers = values.unwind && !strcmp(values.unwind, "frames");
+    settings.no_counters = values.no_counters;
+    settings.gpu = values.gpu && !strcmp(values.gpu, "off")     ? COL_GPU_OFF
+                   : values.gpu && !strcmp(values.gpu, "later") ? COL_GPU_LATER
+                                                                : COL_GPU_ON;
+    settings.duration_ns = (int64_t)(values.duration * 1e9);
+    settings.whole_graphs = values.graphs && !strcmp(values.graphs, "whole");
+    settings.gpu_memory = values.gpu_memory;
+    if (values.counters)
         settings.gpu_counters =
-            !strcmp(v.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
-    settings.gemm_shapes = v.gemm_shapes;
-    settings.no_hook = v.no_hook;
-    settings.no_peak = v.no_peak;
-    settings.separate = v.separate;
+            !strcmp(values.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
+    settings.gemm_shapes = values.gemm_shapes;
+    settings.no_hook = values.no_hook;
+    settings.no_peak = values.no_peak;
+    settings.separate = values.separate;
     settings.message = say;
     code = col_run(&settings, &result, &err);
     if (code)
         cli_fail(&err);
     if (!code || result.started)
-        code = cli_run_conclude(&result, v.report);
+        code = cli_run_conclude(&result, values.report);
     else
         code = result.exit_code ? result.exit_code : 125;
     col_result_clear(&result);

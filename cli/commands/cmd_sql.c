@@ -66,15 +66,15 @@ static char *read_all(FILE *file)
 static int add_indexes(const struct col_found *found)
 {
     struct tacho_error err = {0};
-    store *s = NULL;
+    store *out = NULL;
     if (cli_run_is_import(found))
         return cli_run_refuse_import(found, "--index");
     int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end",
                                         "%s: still being recorded: no indexes", found->run)
-                           : store_open_results(found->path, &s, &err);
-    if (!code && (code = store_index(s)))
-        err = *store_error(s);
-    store_close(s);
+                           : store_open_results(found->path, &out, &err);
+    if (!code && (code = store_index(out)))
+        err = *store_error(out);
+    store_close(out);
     return code ? cli_fail(&err) : 0;
 }
 
@@ -82,7 +82,6 @@ static int add_indexes(const struct col_found *found)
  * option. */
 static int interactive(const char *path)
 {
-    struct tacho_error err;
     char *name = malloc(strlen(path) + 3);
     if (!name)
         return 5;
@@ -101,58 +100,55 @@ static int interactive(const char *path)
     }
     execlp("sqlite3", "sqlite3", "-readonly", "-box", name, (char *)NULL);
     free(name);
-    tacho_fail(&err, TACHO_ENOTSUP, "install sqlite3, or give the query as an argument",
-               "sql: sqlite3 was not found, and there is no query");
-    return cli_fail(&err);
+    return cli_error(TACHO_ENOTSUP, "install sqlite3, or give the query as an argument",
+                     "sql: sqlite3 was not found, and there is no query");
 }
 
-static int run_query(const struct col_found *found, const struct values *v, char *const *arguments,
-                     const char *sql)
+static int run_query(const struct col_found *found, const struct values *values,
+                     char *const *arguments, const char *sql)
 {
     struct tacho_error err = {0};
     struct cli_output out;
-    struct cli_sql_writer writer = {.format = &cli_sql_formats[v->json  ? 2
-                                                               : v->csv ? 1
-                                                                        : 0],
+    struct cli_sql_writer writer = {.format = &cli_sql_formats[values->json  ? 2
+                                                               : values->csv ? 1
+                                                                             : 0],
                                     .utf8 = cli_utf8()};
-    store_reader *r = NULL;
-    if (store_open(found->path, &r, &err))
+    store_reader *reader = NULL;
+    if (store_open(found->path, &reader, &err))
         return cli_fail(&err);
-    int code = cli_output_open(&out, v->output, arguments);
+    int code = cli_output_open(&out, values->output, arguments);
     if (!code) {
         writer.out = out.file;
-        int rc = store_query(r, sql, cli_sql_head, cli_sql_row, &writer);
+        int rc = store_query(reader, sql, cli_sql_head, cli_sql_row, &writer);
         int end = cli_sql_end(&writer);
-        if (rc && rc == store_reader_error(r)->code)
-            code = cli_fail(store_reader_error(r));
-        else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO) {
-            tacho_fail(&err, rc ? rc : end, NULL, "%s: %s", found->run,
-                       tacho_error_text(rc ? rc : end));
-            code = cli_fail(&err);
-        }
+        if (rc && rc == store_reader_error(reader)->code)
+            code = cli_fail(store_reader_error(reader));
+        else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO)
+            code = cli_error(rc ? rc : end, NULL, "%s: %s", found->run,
+                             tacho_error_text(rc ? rc : end));
         code = cli_output_close(&out, code);
     }
-    store_reader_close(r);
+    store_reader_close(reader);
     return code;
 }
 
 int cli_sql(int argc, char **argv)
 {
-    struct values v = {0};
+    struct values values = {0};
     struct col_found found;
     char *text = NULL;
-    int first, code = cli_parse(&cli_sql_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_sql_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (v.csv && v.json)
+    if (values.csv && values.json)
         return cli_usage("sql", NULL, "--csv and --json exclude each other");
     code = cli_run_find(argv[first], &found);
-    if (!code && v.index)
+    if (!code && values.index)
         code = add_indexes(&found);
     if (code)
         return code;
     const char *sql = first + 1 < argc ? argv[first + 1] : NULL;
-    if (!sql && v.index && isatty(STDIN_FILENO))
+    if (!sql && values.index && isatty(STDIN_FILENO))
         return 0;
     if (!sql && isatty(STDIN_FILENO))
         return interactive(found.path);
@@ -160,7 +156,7 @@ int cli_sql(int argc, char **argv)
         sql = text = read_all(stdin);
     if (!sql)
         return cli_usage("sql", NULL, "standard input cannot be read");
-    code = run_query(&found, &v, argv + first, sql);
+    code = run_query(&found, &values, argv + first, sql);
     free(text);
     return code;
 }

@@ -66,20 +66,20 @@ const struct cli_spec cli_top_spec = {
 
 /* ---- one line of JSON ------------------------------------------------------------------------------------------------------------- */
 
-static json_t *real(double v)
+static json_t *real(double value)
 {
-    return isfinite(v) ? json_real(v) : json_null();
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *text(const char *s)
+static json_t *text(const char *string)
 {
-    json_t *j = s ? json_string(s) : NULL; /* NULL: not UTF-8 */
+    json_t *j = string ? json_string(string) : NULL; /* NULL: not UTF-8 */
     return j ? j : json_null();
 }
 
-static json_t *number(int64_t v)
+static json_t *number(int64_t value)
 {
-    return v == STORE_ABSENT ? json_null() : json_integer(v);
+    return value == STORE_ABSENT ? json_null() : json_integer(value);
 }
 
 static json_t *series_json(const struct tui_facts *facts)
@@ -110,8 +110,9 @@ static json_t *report_json(const struct an_result *result)
     json_object_foreach(json_object_get(all, "absent"), pointer, reason)
     {
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-            size_t n = strlen(kept[i]);
-            if (!strncmp(pointer + 1, kept[i], n) && (!pointer[n + 1] || pointer[n + 1] == '/'))
+            size_t length = strlen(kept[i]);
+            if (!strncmp(pointer + 1, kept[i], length) &&
+                (!pointer[length + 1] || pointer[length + 1] == '/'))
                 json_object_set(absent, pointer, reason);
         }
     }
@@ -184,50 +185,50 @@ static int parse_size(const char *size, struct tui_options *settings)
                      "--size: '%.60s' is no size", size);
 }
 
-static int set_options(const struct values *v, struct tui_options *settings)
+static int set_options(const struct values *values, struct tui_options *settings)
 {
     static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {
                                                                              "ascii", "block",
                                                                              "braille", NULL};
-    *settings =
-        (struct tui_options){.theme = choice(v->theme, themes),
-                             .glyphs = choice(v->glyphs, glyphs),
-                             .mouse = v->no_mouse ? 0
-                                      : v->mouse  ? 1
-                                                  : -1,
-                             .interval_ms = (int)(v->interval * 1e3),
-                             .color = cli_color(v->no_color ? "never" : v->color, STDOUT_FILENO),
-                             .utf8 = cli_utf8(),
-                             .view = v->view,
-                             .frames = v->frames ? (int)v->frames : -1,
-                             .rows = 24,
-                             .columns = 80};
-    int code = check_view(v->view);
-    return code ? code : parse_size(v->size, settings);
+    *settings = (struct tui_options){
+        .theme = choice(values->theme, themes),
+        .glyphs = choice(values->glyphs, glyphs),
+        .mouse = values->no_mouse ? 0
+                 : values->mouse  ? 1
+                                  : -1,
+        .interval_ms = (int)(values->interval * 1e3),
+        .color = cli_color(values->no_color ? "never" : values->color, STDOUT_FILENO),
+        .utf8 = cli_utf8(),
+        .view = values->view,
+        .frames = values->frames ? (int)values->frames : -1,
+        .rows = 24,
+        .columns = 80};
+    int code = check_view(values->view);
+    return code ? code : parse_size(values->size, settings);
 }
 
 int cli_top(int argc, char **argv)
 {
-    struct values v = {.interval = 1};
+    struct values values = {.interval = 1};
     struct cli_top_source source = {.used = false};
     struct tui_options settings;
     struct tacho_error err = {0};
-    int first, code = cli_parse(&cli_top_spec, argc, argv, &v, &first);
+    int first, code = cli_parse(&cli_top_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (v.batch && v.json)
+    if (values.batch && values.json)
         return cli_usage("top", NULL, "only one of --batch and --json");
-    if ((code = set_options(&v, &settings)))
+    if ((code = set_options(&values, &settings)))
         return code;
-    source.peak_flops = v.peak;
-    source.flops_per_step = v.flops;
+    source.peak_flops = values.peak;
+    source.flops_per_step = values.flops;
     if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL,
-                                    v.json || v.batch ? 0 : PATIENCE_MS)))
+                                    values.json || values.batch ? 0 : PATIENCE_MS)))
         return code;
-    int rc = v.json    ? tui_each(&source.source, &settings, write_line, NULL, &err)
-             : v.batch ? tui_batch(&source.source, &settings, stdout, &err)
-                       : tui_run(&source.source, &settings, &err);
-    if (rc == TACHO_EIO && (v.json || v.batch))
+    int rc = values.json    ? tui_each(&source.source, &settings, write_line, NULL, &err)
+             : values.batch ? tui_batch(&source.source, &settings, stdout, &err)
+                            : tui_run(&source.source, &settings, &err);
+    if (rc == TACHO_EIO && (values.json || values.batch))
         return 0; /* told when stdout is closed */
     if (rc && !err.code)
         tacho_fail(&err, rc, NULL, "top: %s", tacho_error_text(rc));

@@ -49,34 +49,32 @@ static bool asks_for_help(int argc, char **argv)
 int cli_train(int argc, char **argv)
 {
     char path[PATH_MAX];
-    struct tacho_error err;
     if (cli_train_find(path)) {
-        tacho_fail(&err, TACHO_ENOTFOUND, "'make' builds it beside tacho",
-                   "train: the program of the reference engine was not found");
-        cli_fail(&err);
+        cli_error(TACHO_ENOTFOUND, "'make' builds it beside tacho",
+                  "train: the program of the reference engine was not found");
         return 125;
     }
     char **args = calloc((size_t)argc + 8, sizeof *args);
     if (!args)
         return 125;
-    int n = 0, help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    int count = 0, help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     if (argc < 2 || help) { /* nothing to record: train itself says what it takes */
         cli_spec_print(stdout, "train", &cli_train_spec);
         fputs("\nthe program train:\n", stdout);
         fflush(stdout);
-        args[n++] = path;
-        args[n++] = (char[]){"--help"};
+        args[count++] = path;
+        args[count++] = (char[]){"--help"};
         execv(path, args);
         free(args);
         return 126;
     }
     static char check_only[] = "--check";
     bool asks = asks_for_help(argc, argv);
-    args[n++] = path;
+    args[count++] = path;
     if (!asks)
-        args[n++] = check_only;
+        args[count++] = check_only;
     for (int i = 1; i < argc; i++)
-        args[n++] = argv[i];
+        args[count++] = argv[i];
     if (asks) { /* help or the version: nothing to record */
         execv(path, args);
         free(args);
@@ -87,15 +85,15 @@ int cli_train(int argc, char **argv)
         free(args);
         return refused;
     }
-    n = 0;
-    args[n++] = (char[]){"run"};
-    args[n++] = (char[]){"--report"};
-    args[n++] = (char[]){"--"};
-    args[n++] = path;
+    count = 0;
+    args[count++] = (char[]){"run"};
+    args[count++] = (char[]){"--report"};
+    args[count++] = (char[]){"--"};
+    args[count++] = path;
     for (int i = 1; i < argc; i++)
-        args[n++] = argv[i];
-    args[n] = NULL;
-    int code = cli_run(n, args);
+        args[count++] = argv[i];
+    args[count] = NULL;
+    int code = cli_run(count, args);
     free(args);
     return code;
 }

@@ -47,12 +47,12 @@ const struct cli_spec cli_version_spec = {
 
 int cli_version(int argc, char **argv)
 {
-    struct values v = {0};
-    int first, code = cli_parse(&cli_version_spec, argc, argv, &v, &first);
+    struct values values = {0};
+    int first, code = cli_parse(&cli_version_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
     printf("tacho %s\n", TACHO_VERSION);
-    if (v.verbose)
+    if (values.verbose)
         printf("file schema:  %d\n"
                "compiler:     %s\n"
                "sanitizer:    " FEATURE_SAN "\n"

@@ -13,15 +13,16 @@ static void next(FILE *out)
     putc(',', out);
 }
 
-static void detail(FILE *out, const struct store_detail *d)
+static void detail(FILE *out, const struct store_detail *detail)
 {
-    const int64_t numbers[] = {d->flops,         d->bytes_read,
-                               d->bytes_written, d->model_flops,
-                               d->palm_flops,    d->bytes,
-                               d->samples,       d->ranks,
-                               d->communicator,  d->flags ? d->flags : STORE_ABSENT};
-    const char *const texts[] = {d->dtype, d->pass,  d->kind,   d->copy_kind, d->collective,
-                                 d->grid,  d->block, d->schema, d->payload};
+    const int64_t numbers[] = {detail->flops,         detail->bytes_read,
+                               detail->bytes_written, detail->model_flops,
+                               detail->palm_flops,    detail->bytes,
+                               detail->samples,       detail->ranks,
+                               detail->communicator,  detail->flags ? detail->flags : STORE_ABSENT};
+    const char *const texts[] = {detail->dtype,     detail->pass,       detail->kind,
+                                 detail->copy_kind, detail->collective, detail->grid,
+                                 detail->block,     detail->schema,     detail->payload};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         next(out);
         exp_csv_integer(out, numbers[i]);
@@ -70,11 +71,11 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *sl
     fputs("\r\n", out);
 }
 
-int exp_csv_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_csv_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                   struct tacho_error *err)
 {
     struct exp_run run;
-    int code = exp_run_load(r, options, &run, err);
+    int code = exp_run_load(reader, options, &run, err);
     if (code)
         return code;
     if (options->with_path) {

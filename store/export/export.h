@@ -38,7 +38,7 @@ struct store_export_format {
     /* Streams the run to `out`. Overlapping slices of a track go to lanes of their own; times are
      * us since the first event with three decimals (perfetto), ns (folded, csv). 0 or a TACHO_E*
      * code; a failed stream is TACHO_EIO. */
-    int (*write)(store_reader *r, const struct store_export_options *o, FILE *out,
+    int (*write)(store_reader *reader, const struct store_export_options *o, FILE *out,
                  struct tacho_error *err);
 };
 

@@ -43,11 +43,11 @@ struct exp_run {
 };
 
 /* Reads what lies in the window. 0, TACHO_ENOMEM or what the reader said. */
-int exp_run_load(store_reader *r, const struct store_export_options *options, struct exp_run *run,
-                 struct tacho_error *err);
+int exp_run_load(store_reader *reader, const struct store_export_options *options,
+                 struct exp_run *run, struct tacho_error *err);
 void exp_run_free(struct exp_run *run);
 /* A time of a damaged file, brought into 73 years around zero. */
-int64_t exp_clamp(int64_t t);
+int64_t exp_clamp(int64_t time);
 /* "" for an absent one. */
 const char *exp_text(const struct exp_run *run, uint32_t name);
 const char *exp_run_value(const struct exp_run *run, const char *key);
@@ -103,13 +103,13 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
 void exp_path_json(const struct exp_run *run, const struct store_export_options *options, FILE *out,
                    const int64_t *pid, const int64_t *tid, int64_t own);
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_perfetto_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                        struct tacho_error *err);
-int exp_folded_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_folded_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
-int exp_stacks_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_stacks_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
-int exp_csv_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_csv_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                   struct tacho_error *err);
 /* Ends a writer: a failed stream is TACHO_EIO. */
 int exp_end(FILE *out, int code, struct tacho_error *err);

@@ -27,11 +27,11 @@ struct tree {
 
 static uint32_t slot_of(const struct tree *tree, uint32_t parent, uint32_t name, uint32_t track)
 {
-    uint64_t h =
+    uint64_t hash =
         ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15ull + track * 0xc2b2ae3d27d4eb4full;
-    h ^= h >> 29;
-    h *= 0xbf58476d1ce4e5b9ull;
-    for (uint32_t at = (uint32_t)(h >> 32) & (tree->slots - 1);;
+    hash ^= hash >> 29;
+    hash *= 0xbf58476d1ce4e5b9ull;
+    for (uint32_t at = (uint32_t)(hash >> 32) & (tree->slots - 1);;
          at = (at + 1) & (tree->slots - 1)) {
         const struct node *node = tree->slot[at] ? &tree->node[tree->slot[at] - 1] : NULL;
         if (!node || (node->parent == parent && node->name == name && node->track == track))
@@ -109,11 +109,11 @@ static void frame(FILE *out, const char *text)
 {
     if (!*text)
         fputs("(no name)", out);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
-        if (*p == ';' || *p == '%' || *p < 0x20 || *p == 0x7f)
-            fprintf(out, "%%%02X", *p);
+    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++)
+        if (*byte == ';' || *byte == '%' || *byte < 0x20 || *byte == 0x7f)
+            fprintf(out, "%%%02X", *byte);
         else
-            putc(*p, out);
+            putc(*byte, out);
 }
 
 static void bottom(FILE *out, const struct exp_run *run, const struct exp_track *track)
@@ -122,7 +122,8 @@ static void bottom(FILE *out, const struct exp_run *run, const struct exp_track 
         track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
     if (process && process->rank != STORE_ABSENT)
         fprintf(out, "rank %" PRId64 " ", process->rank);
-    frame(out, process ? (process->program ? process->program : "process") : "machine");
+    const char *program = process ? process->program : "machine";
+    frame(out, program ? program : "process");
     if (process && process->pid != STORE_ABSENT)
         fprintf(out, " (%" PRId64 ")", process->pid);
     putc(';', out);
@@ -178,14 +179,14 @@ static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code
     return exp_end(out, code, err);
 }
 
-int exp_folded_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_folded_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err)
 {
     struct exp_run run;
     struct tree tree = {0};
     uint32_t *node_of = NULL;
     size_t most = 0;
-    int code = exp_run_load(r, options, &run, err);
+    int code = exp_run_load(reader, options, &run, err);
     if (code)
         return code;
     for (size_t i = 0; i < run.track_count; i++)
@@ -253,19 +254,19 @@ static int on_sample(void *ctx, const struct store_sample *sample)
     return samples->code;
 }
 
-int exp_stacks_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_stacks_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err)
 {
     struct exp_run run;
     struct tree tree = {0};
     struct samples samples = {.run = &run, .tree = &tree};
-    int code = exp_run_load(r, options, &run, err);
+    int code = exp_run_load(reader, options, &run, err);
     if (code)
         return code;
     const char *period = exp_run_value(&run, "stacks.period_ns");
     samples.period = period ? strtoll(period, NULL, 10) : 0;
     samples.period = samples.period > 0 && samples.period <= 1000000000000 ? samples.period : 1;
-    code = store_stack_each(r, 1, on_stack, &samples);
+    code = store_stack_each(reader, 1, on_stack, &samples);
     const char *state = exp_run_value(&run, "stacks");
     if (!code && !samples.code && !samples.count && !state)
         code = tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
@@ -278,7 +279,7 @@ int exp_stacks_write(store_reader *r, const struct store_export_options *options
         code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' tells what is missing",
                           "call stacks: %.300s", state);
     if (!code && !samples.code)
-        code = store_sample_each(r, 0, on_sample, &samples);
+        code = store_sample_each(reader, 0, on_sample, &samples);
     free(samples.frame);
     free(samples.parent);
     return end_write(out, &run, &tree, samples.code ? samples.code : code, err);

@@ -74,15 +74,15 @@ static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool star
 static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *export_path,
                   size_t id, const int64_t *pid, const int64_t *tid)
 {
-    uint32_t a =
+    uint32_t from =
         export_path[0].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, export_path[0].track);
-    uint32_t b =
+    uint32_t to =
         export_path[1].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, export_path[1].track);
-    if (a == EXP_NONE || b == EXP_NONE || a == b)
+    if (from == EXP_NONE || to == EXP_NONE || from == to)
         return;
-    arrow_end(run, out, id, true, pid[a], tid[a],
+    arrow_end(run, out, id, true, pid[from], tid[from],
               export_path[0].end - (export_path[0].end > export_path[0].start));
-    arrow_end(run, out, id, false, pid[b], tid[b], export_path[1].start);
+    arrow_end(run, out, id, false, pid[to], tid[to], export_path[1].start);
 }
 
 void exp_path_json(const struct exp_run *run, const struct store_export_options *options, FILE *out,

@@ -76,38 +76,38 @@ static const char *category_of(const struct writer *writer, const struct exp_sli
     return ours;
 }
 
-static void slice(struct writer *writer, const struct exp_slice *s, int64_t tid)
+static void slice(struct writer *writer, const struct exp_slice *slice, int64_t tid)
 {
     const struct exp_run *run = writer->run;
-    const struct place *place = &writer->place[s->track];
-    const char *category = category_of(writer, s);
-    bool instant = !strcmp(category, "cpu_instant_event"), open = s->end == INT64_MAX;
+    const struct place *place = &writer->place[slice->track];
+    const char *category = category_of(writer, slice);
+    bool instant = !strcmp(category, "cpu_instant_event"), open = slice->end == INT64_MAX;
     event(writer);
     fprintf(writer->out, "{\"ph\":\"%s\",\"cat\":", open ? "B" : instant ? "i" : "X");
     exp_json_string(writer->out, category);
     fputs(",\"name\":", writer->out);
-    exp_json_string(writer->out, exp_text(run, s->name));
+    exp_json_string(writer->out, exp_text(run, slice->name));
     fprintf(writer->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":", place->pid, tid);
-    time_us(writer, s->start - run->origin);
+    time_us(writer, slice->start - run->origin);
     if (instant && !open) {
         fputs(",\"s\":\"t\"", writer->out);
     } else if (!open) {
         fputs(",\"dur\":", writer->out);
-        time_us(writer, s->end - s->start);
+        time_us(writer, slice->end - slice->start);
     }
     fputs(",\"args\":{", writer->out);
     writer->args.any = false;
     if (place->device) {
         exp_arg_int(&writer->args, "device", place->ordinal);
         exp_arg_int(&writer->args, "stream",
-                    run->track[s->track].tid == STORE_ABSENT
+                    run->track[slice->track].tid == STORE_ABSENT
                         ? -1
-                        : run->track[s->track].tid); /* -1: all of them */
+                        : run->track[slice->track].tid); /* -1: all of them */
     }
     exp_arg_int(&writer->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation",
-                s->correlation);
-    if (s->detail != EXP_NONE && run->detail[s->detail].id)
-        exp_args_detail(&writer->args, &run->detail[s->detail], instant);
+                slice->correlation);
+    if (slice->detail != EXP_NONE && run->detail[slice->detail].id)
+        exp_args_detail(&writer->args, &run->detail[slice->detail], instant);
     fputs("}}", writer->out);
 }
 
@@ -116,8 +116,8 @@ static int64_t lane_tid(struct writer *writer, const struct exp_track *track, si
 static int slices(struct writer *writer)
 {
     const struct exp_run *run = writer->run;
-    for (size_t k = 0; k < run->track_count; k++) {
-        const struct exp_track *track = &run->track[k];
+    for (size_t j = 0; j < run->track_count; j++) {
+        const struct exp_track *track = &run->track[j];
         struct exp_lanes lanes = {0};
         writer->lanes = 0;
         for (size_t i = track->first; i < track->first + track->count && !ferror(writer->out);
@@ -144,14 +144,14 @@ struct end { /* of an arrow */
     size_t slice;
 };
 
-static int by_correlation(const void *a, const void *b)
+static int by_correlation(const void *left_row, const void *right_row)
 {
-    const struct end *x = a, *y = b;
-    if (x->process != y->process)
-        return x->process < y->process ? -1 : 1;
-    if (x->correlation != y->correlation)
-        return x->correlation < y->correlation ? -1 : 1;
-    return x->slice < y->slice ? -1 : x->slice > y->slice;
+    const struct end *left = left_row, *right = right_row;
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    if (left->correlation != right->correlation)
+        return left->correlation < right->correlation ? -1 : 1;
+    return left->slice < right->slice ? -1 : left->slice > right->slice;
 }
 
 static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
@@ -169,37 +169,38 @@ static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
 
 static bool is_call(const struct writer *writer, const struct exp_slice *slice)
 {
-    const char *c = exp_text(writer->run, slice->category);
-    return !writer->place[slice->track].device && (!strcmp(c, "runtime") || !strcmp(c, "driver"));
+    const char *category = exp_text(writer->run, slice->category);
+    return !writer->place[slice->track].device &&
+           (!strcmp(category, "runtime") || !strcmp(category, "driver"));
 }
 
 static bool is_work(const struct writer *writer, const struct exp_slice *slice)
 {
-    const char *c = exp_text(writer->run, slice->category);
-    return writer->place[slice->track].device && strcmp(c, "sync") != 0 &&
-           strcmp(c, "annotation") != 0;
+    const char *category = exp_text(writer->run, slice->category);
+    return writer->place[slice->track].device && strcmp(category, "sync") != 0 &&
+           strcmp(category, "annotation") != 0;
 }
 
 /* From the call to each piece of work it launched. */
 static int arrows(struct writer *writer)
 {
     const struct exp_run *run = writer->run;
-    size_t n = 0;
+    size_t count = 0;
     int64_t id = 0;
     struct end *call = calloc(run->slice_count ? run->slice_count : 1, sizeof *call);
     if (!call)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < run->slice_count; i++)
         if (run->slice[i].correlation != STORE_ABSENT && is_call(writer, &run->slice[i]))
-            call[n++] = (struct end){run->track[run->slice[i].track].process_at,
-                                     run->slice[i].correlation, i};
-    qsort(call, n, sizeof *call, by_correlation);
+            call[count++] = (struct end){run->track[run->slice[i].track].process_at,
+                                         run->slice[i].correlation, i};
+    qsort(call, count, sizeof *call, by_correlation);
     for (size_t i = 0; i < run->slice_count && !ferror(writer->out); i++) {
         const struct exp_slice *slice = &run->slice[i];
         if (slice->correlation == STORE_ABSENT || !is_work(writer, slice))
             continue;
         struct end key = {run->track[slice->track].process_at, slice->correlation, 0};
-        size_t low = 0, high = n;
+        size_t low = 0, high = count;
         while (low < high) {
             size_t middle = (low + high) / 2;
             if (by_correlation(&call[middle], &key) < 0)
@@ -207,7 +208,7 @@ static int arrows(struct writer *writer)
             else
                 high = middle;
         }
-        if (low == n || call[low].process != key.process ||
+        if (low == count || call[low].process != key.process ||
             call[low].correlation != key.correlation)
             continue;
         arrow_end(writer, call[low].slice, ++id, true);
@@ -256,8 +257,8 @@ static void process_name(struct writer *writer, int64_t pid, const struct exp_pr
 
 static bool tid_is_free(const struct writer *writer, size_t before, int64_t pid, int64_t tid)
 {
-    for (size_t k = 0; k < before; k++)
-        if (writer->place[k].pid == pid && writer->place[k].tid == tid)
+    for (size_t i = 0; i < before; i++)
+        if (writer->place[i].pid == pid && writer->place[i].tid == tid)
             return false;
     return true;
 }
@@ -297,8 +298,9 @@ static int64_t device_ordinal(const char *device)
 {
     const char *colon = device ? strrchr(device, ':') : NULL;
     char *end;
-    long n = colon ? strtol(colon + 1, &end, 10) : -1;
-    return colon && end != colon + 1 && !*end && n >= 0 && n < 1 << 20 ? n : STORE_ABSENT;
+    long number = colon ? strtol(colon + 1, &end, 10) : -1;
+    return colon && end != colon + 1 && !*end && number >= 0 && number < 1 << 20 ? number
+                                                                                 : STORE_ABSENT;
 }
 
 /* Processes, and each device of a process as one of its own. Numbers are the real ones where those
@@ -309,28 +311,28 @@ static void places(struct writer *writer)
     int64_t machine = STORE_ABSENT, index = 0;
     for (size_t i = 0; i < run->process_count; i++) {
         bool taken = run->process[i].pid <= 0 || run->process[i].pid >= MADE_UP_ID;
-        for (size_t k = 0; k < i && !taken; k++)
-            taken = writer->process_pid[k] == run->process[i].pid;
+        for (size_t j = 0; j < i && !taken; j++)
+            taken = writer->process_pid[j] == run->process[i].pid;
         writer->process_pid[i] = taken ? writer->made_up++ : run->process[i].pid;
         process_name(writer, writer->process_pid[i], &run->process[i], NULL, 1000 * (int64_t)i);
     }
-    for (size_t k = 0; k < run->track_count; k++) {
-        const struct exp_track *track = &run->track[k];
+    for (size_t i = 0; i < run->track_count; i++) {
+        const struct exp_track *track = &run->track[i];
         const struct exp_process *process =
             track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
-        struct place *place = &writer->place[k];
+        struct place *place = &writer->place[i];
         *place = (struct place){.pid = process ? writer->process_pid[track->process_at] : machine,
                                 .device = !strcmp(track->kind, "stream"),
                                 .ordinal = device_ordinal(track->device)};
         if (place->device) {
             size_t same = 0;
-            while (same < k && !(writer->place[same].device &&
+            while (same < i && !(writer->place[same].device &&
                                  run->track[same].process_at == track->process_at &&
                                  !strcmp(run->track[same].device ? run->track[same].device : "",
                                          track->device ? track->device : "")))
                 same++;
-            place->pid = same < k ? writer->place[same].pid : writer->made_up++;
-            if (same == k)
+            place->pid = same < i ? writer->place[same].pid : writer->made_up++;
+            if (same == i)
                 process_name(writer, place->pid, process, track->device ? track->device : "device",
                              1000 * (int64_t)track->process_at + ++index);
         } else if (!process && machine == STORE_ABSENT) {
@@ -338,20 +340,20 @@ static void places(struct writer *writer)
             process_name(writer, machine, NULL, NULL, 1 << 28);
         }
         bool real = track->tid >= 0 && track->tid < MADE_UP_ID &&
-                    tid_is_free(writer, k, place->pid, track->tid);
+                    tid_is_free(writer, i, place->pid, track->tid);
         place->tid = real && strcmp(track->kind, "counter") != 0 ? track->tid : writer->made_up++;
     }
 }
 
 /* ---- counters, head ------------------------------------------------------------------------------------------------------ */
 
-static int counter(void *ctx, const struct store_counter *c)
+static int counter(void *ctx, const struct store_counter *counter)
 {
     struct writer *writer = ctx;
     const struct exp_run *run = writer->run;
-    uint32_t at = exp_track_at(run, c->track);
-    if (at == EXP_NONE || c->value != c->value || c->value - c->value != 0 || c->time < run->t0 ||
-        c->time >= run->t1)
+    uint32_t at = exp_track_at(run, counter->track);
+    if (at == EXP_NONE || counter->value != counter->value ||
+        counter->value - counter->value != 0 || counter->time < run->t0 || counter->time >= run->t1)
         return ferror(writer->out);
     const struct exp_track *track = &run->track[at];
     char name[400];
@@ -362,8 +364,8 @@ static int counter(void *ctx, const struct store_counter *c)
     fprintf(writer->out, "{\"ph\":\"C\",\"name\":");
     exp_json_string(writer->out, name);
     fprintf(writer->out, ",\"pid\":%" PRId64 ",\"ts\":", writer->place[at].pid);
-    time_us(writer, exp_clamp(c->time) - run->origin);
-    fprintf(writer->out, ",\"args\":{\"value\":%.17g}}", c->value);
+    time_us(writer, exp_clamp(counter->time) - run->origin);
+    fprintf(writer->out, ",\"args\":{\"value\":%.17g}}", counter->value);
     return ferror(writer->out);
 }
 
@@ -395,31 +397,31 @@ static void head(struct writer *writer)
         putc('}', writer->out);
     }
     for (size_t i = 0; i < run->key_count; i++) {
-        long long process, n;
+        long long process, count;
         int end = 0;
         char key[200];
-        if (sscanf(run->key[i], "device.%lld.gpu:%lld.name%n", &process, &n, &end) != 2 || !end ||
-            run->key[i][end])
+        if (sscanf(run->key[i], "device.%lld.gpu:%lld.name%n", &process, &count, &end) != 2 ||
+            !end || run->key[i][end])
             continue;
         fputs(any ? "," : ",\n\"deviceProperties\":[", writer->out);
         any = true;
         putc('{', writer->out);
         writer->args.any = false;
-        exp_arg_int(&writer->args, "id", n);
+        exp_arg_int(&writer->args, "id", count);
         exp_arg_text(&writer->args, "name", run->value[i]);
         static const char *const numbers[][2] = {
             {"sms", "numSms"},
             {"memory_bytes", "totalGlobalMem"},
             {"warp_size", "warpSize"},
             {"max_threads_per_sm", "maxThreadsPerMultiprocessor"}};
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-            snprintf(key, sizeof key, "device.%lld.gpu:%lld.%s", process, n, numbers[k][0]);
+        for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++) {
+            snprintf(key, sizeof key, "device.%lld.gpu:%lld.%s", process, count, numbers[j][0]);
             const char *value = exp_run_value(run, key);
             if (value)
-                exp_arg_int(&writer->args, numbers[k][1], strtoll(value, NULL, 10));
+                exp_arg_int(&writer->args, numbers[j][1], strtoll(value, NULL, 10));
         }
         int major, minor;
-        snprintf(key, sizeof key, "device.%lld.gpu:%lld.compute_capability", process, n);
+        snprintf(key, sizeof key, "device.%lld.gpu:%lld.compute_capability", process, count);
         const char *cc = exp_run_value(run, key);
         if (cc && sscanf(cc, "%d.%d", &major, &minor) == 2) {
             exp_arg_int(&writer->args, "computeMajor", major);
@@ -432,24 +434,24 @@ static void head(struct writer *writer)
 
 static int path(struct writer *writer, const struct store_export_options *options)
 {
-    size_t n = writer->run->track_count;
-    int64_t *pid = calloc(2 * n + 1, sizeof *pid);
+    size_t count = writer->run->track_count;
+    int64_t *pid = calloc(2 * count + 1, sizeof *pid);
     if (!pid)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < n; k++) {
-        pid[k] = writer->place[k].pid;
-        pid[n + k] = writer->place[k].tid;
+    for (size_t i = 0; i < count; i++) {
+        pid[i] = writer->place[i].pid;
+        pid[count + i] = writer->place[i].tid;
     }
-    exp_path_json(writer->run, options, writer->out, pid, pid + n, writer->made_up++);
+    exp_path_json(writer->run, options, writer->out, pid, pid + count, writer->made_up++);
     free(pid);
     return 0;
 }
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *options, FILE *out,
+int exp_perfetto_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                        struct tacho_error *err)
 {
     struct exp_run run;
-    int code = exp_run_load(r, options, &run, err);
+    int code = exp_run_load(reader, options, &run, err);
     if (code)
         return code;
     struct writer writer = {.run = &run, .out = out, .args = {.out = out}, .made_up = MADE_UP_ID};
@@ -466,8 +468,8 @@ int exp_perfetto_write(store_reader *r, const struct store_export_options *optio
         code = arrows(&writer);
     if (!code && options->with_path && writer.any)
         code = path(&writer, options);
-    if (!code && store_counter_each(r, 0, counter, &writer) < 0)
-        code = store_reader_error(r)->code;
+    if (!code && store_counter_each(reader, 0, counter, &writer) < 0)
+        code = store_reader_error(reader)->code;
     fputs("\n]}\n", out);
     if (code)
         tacho_fail(err, code, NULL, "%s", tacho_error_text(code));

@@ -12,10 +12,10 @@ static void *room(void *array, size_t count, size_t *cap, size_t size)
     if (count < *cap)
         return array;
     size_t bigger = *cap ? 2 * *cap : 64;
-    void *p = bigger > SIZE_MAX / size ? NULL : realloc(array, bigger * size);
-    if (p)
+    void *larger = bigger > SIZE_MAX / size ? NULL : realloc(array, bigger * size);
+    if (larger)
         *cap = bigger;
-    return p;
+    return larger;
 }
 
 #define ROOM(array, count, cap) \
@@ -29,10 +29,10 @@ static void *room(void *array, size_t count, size_t *cap, size_t size)
 /* NULL stays NULL; *code tells of missing memory. */
 static char *copy(const char *text, int *code)
 {
-    char *c = text ? strdup(text) : NULL;
-    if (text && !c)
+    char *copied = text ? strdup(text) : NULL;
+    if (text && !copied)
         *code = TACHO_ENOMEM;
-    return c;
+    return copied;
 }
 
 static int on_run(void *ctx, const char *key, const char *value)
@@ -60,23 +60,23 @@ static int on_string(void *ctx, int64_t id, const char *text)
     return code;
 }
 
-static int on_detail(void *ctx, const struct store_detail *d)
+static int on_detail(void *ctx, const struct store_detail *detail)
 {
     struct exp_run *run = ctx;
     int code = 0;
-    if (d->id < 0 || d->id >= (int64_t)run->detail_cap || run->detail[d->id].id)
+    if (detail->id < 0 || detail->id >= (int64_t)run->detail_cap || run->detail[detail->id].id)
         return 0;
-    struct store_detail *x = &run->detail[d->id];
-    *x = *d;
-    x->dtype = copy(d->dtype, &code);
-    x->pass = copy(d->pass, &code);
-    x->kind = copy(d->kind, &code);
-    x->schema = copy(d->schema, &code);
-    x->collective = copy(d->collective, &code);
-    x->copy_kind = copy(d->copy_kind, &code);
-    x->grid = copy(d->grid, &code);
-    x->block = copy(d->block, &code);
-    x->payload = copy(d->payload, &code);
+    struct store_detail *copied = &run->detail[detail->id];
+    *copied = *detail;
+    copied->dtype = copy(detail->dtype, &code);
+    copied->pass = copy(detail->pass, &code);
+    copied->kind = copy(detail->kind, &code);
+    copied->schema = copy(detail->schema, &code);
+    copied->collective = copy(detail->collective, &code);
+    copied->copy_kind = copy(detail->copy_kind, &code);
+    copied->grid = copy(detail->grid, &code);
+    copied->block = copy(detail->block, &code);
+    copied->payload = copy(detail->payload, &code);
     return code;
 }
 
@@ -94,21 +94,21 @@ static int on_process(void *ctx, const struct store_process *process)
     return code;
 }
 
-static int on_track(void *ctx, const struct store_track *t)
+static int on_track(void *ctx, const struct store_track *track)
 {
     struct exp_run *run = ctx;
     int code = 0;
     ROOM(run->track, run->track_count, run->track_cap);
-    struct exp_track *x = &run->track[run->track_count++];
-    *x = (struct exp_track){
-        .id = t->id, .process = t->process, .tid = t->tid, .process_at = EXP_NONE};
-    x->kind = copy(t->kind ? t->kind : "", &code);
-    x->name = copy(t->name, &code);
-    x->device = copy(t->device, &code);
-    x->unit = copy(t->unit, &code);
+    struct exp_track *copied = &run->track[run->track_count++];
+    *copied = (struct exp_track){
+        .id = track->id, .process = track->process, .tid = track->tid, .process_at = EXP_NONE};
+    copied->kind = copy(track->kind ? track->kind : "", &code);
+    copied->name = copy(track->name, &code);
+    copied->device = copy(track->device, &code);
+    copied->unit = copy(track->unit, &code);
     for (size_t i = 0; i < run->process_count; i++)
-        if (run->process[i].id == t->process)
-            x->process_at = (uint32_t)i;
+        if (run->process[i].id == track->process)
+            copied->process_at = (uint32_t)i;
     return code;
 }
 
@@ -134,9 +134,9 @@ static uint32_t index_of(int64_t id, size_t count)
  * differences of what stays fit. */
 #define TIME_MAX (INT64_MAX / 4)
 
-int64_t exp_clamp(int64_t t)
+int64_t exp_clamp(int64_t time)
 {
-    return t > TIME_MAX ? TIME_MAX : t < -TIME_MAX ? -TIME_MAX : t;
+    return time > TIME_MAX ? TIME_MAX : time < -TIME_MAX ? -TIME_MAX : time;
 }
 
 static int on_slice(void *ctx, const struct store_slice *slice)
@@ -172,16 +172,16 @@ static int on_counter(void *ctx, const struct store_counter *counter)
     return 0;
 }
 
-static int order(const void *a, const void *b)
+static int order(const void *left_row, const void *right_row)
 {
-    const struct exp_slice *x = a, *y = b;
-    if (x->track != y->track)
-        return x->track < y->track ? -1 : 1;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    if (x->end != y->end)
-        return x->end > y->end ? -1 : 1;
-    return x->name < y->name ? -1 : x->name > y->name;
+    const struct exp_slice *left = left_row, *right = right_row;
+    if (left->track != right->track)
+        return left->track < right->track ? -1 : 1;
+    if (left->start != right->start)
+        return left->start < right->start ? -1 : 1;
+    if (left->end != right->end)
+        return left->end > right->end ? -1 : 1;
+    return left->name < right->name ? -1 : left->name > right->name;
 }
 
 static int last_id(void *ctx, int columns, const struct store_cell *cells)
@@ -192,13 +192,13 @@ static int last_id(void *ctx, int columns, const struct store_cell *cells)
 }
 
 /* Ids are dense in a sound file; a damaged one may say anything. */
-static int id_room(store_reader *r, const char *table, const char *sql, size_t *out)
+static int id_room(store_reader *reader, const char *table, const char *sql, size_t *out)
 {
     int64_t rows = 0;
     size_t most = 0;
-    int code = store_count(r, table, &rows);
+    int code = store_count(reader, table, &rows);
     if (!code)
-        code = store_query(r, sql, NULL, last_id, &most);
+        code = store_query(reader, sql, NULL, last_id, &most);
     if (code)
         return code;
     if (rows < 0 || most > 2 * (size_t)rows + 1000000)
@@ -207,44 +207,44 @@ static int id_room(store_reader *r, const char *table, const char *sql, size_t *
     return 0;
 }
 
-static int load(store_reader *r, struct exp_run *run)
+static int load(store_reader *reader, struct exp_run *run)
 {
-    int code = id_room(r, "string", "SELECT max(id) FROM string", &run->text_count);
+    int code = id_room(reader, "string", "SELECT max(id) FROM string", &run->text_count);
     if (!code)
-        code = id_room(r, "detail", "SELECT max(id) FROM detail", &run->detail_cap);
+        code = id_room(reader, "detail", "SELECT max(id) FROM detail", &run->detail_cap);
     if (code)
         return code;
     run->text = calloc(run->text_count, sizeof *run->text);
     run->detail = calloc(run->detail_cap, sizeof *run->detail);
     if (!run->text || !run->detail)
         return TACHO_ENOMEM;
-    code = store_run_each(r, on_run, run);
+    code = store_run_each(reader, on_run, run);
     if (!code)
-        code = store_string_each(r, 0, on_string, run);
+        code = store_string_each(reader, 0, on_string, run);
     if (!code)
-        code = store_detail_each(r, 0, on_detail, run);
+        code = store_detail_each(reader, 0, on_detail, run);
     if (!code)
-        code = store_process_each(r, on_process, run);
+        code = store_process_each(reader, on_process, run);
     if (!code)
-        code = store_track_each(r, 0, on_track, run);
+        code = store_track_each(reader, 0, on_track, run);
     if (!code)
-        code = store_slice_each(r, 0, on_slice, run);
+        code = store_slice_each(reader, 0, on_slice, run);
     if (!code)
-        code = store_counter_each(r, 0, on_counter, run);
+        code = store_counter_each(reader, 0, on_counter, run);
     return code;
 }
 
-int exp_run_load(store_reader *r, const struct store_export_options *options, struct exp_run *run,
-                 struct tacho_error *err)
+int exp_run_load(store_reader *reader, const struct store_export_options *options,
+                 struct exp_run *run, struct tacho_error *err)
 {
     *run = (struct exp_run){.t0 = options->t0 == STORE_ABSENT ? INT64_MIN : options->t0,
                             .t1 = options->t1 == STORE_ABSENT ? INT64_MAX : options->t1,
                             .origin = INT64_MAX};
-    int code = load(r, run);
+    int code = load(reader, run);
     if (code) {
         exp_run_free(run);
-        if (err && store_reader_error(r)->code == code)
-            *err = *store_reader_error(r);
+        if (err && store_reader_error(reader)->code == code)
+            *err = *store_reader_error(reader);
         else
             tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
         return code;
@@ -274,8 +274,8 @@ void exp_run_free(struct exp_run *run)
         const char *const texts[] = {detail->dtype,  detail->pass,       detail->kind,
                                      detail->schema, detail->collective, detail->copy_kind,
                                      detail->grid,   detail->block,      detail->payload};
-        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-            free((void *)(uintptr_t)texts[k]);
+        for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
+            free((void *)(uintptr_t)texts[j]);
     }
     for (size_t i = 0; i < run->process_count; i++) {
         free(run->process[i].host);
@@ -299,8 +299,8 @@ void exp_run_free(struct exp_run *run)
 
 const char *exp_text(const struct exp_run *run, uint32_t name)
 {
-    const char *t = name != EXP_NONE ? run->text[name] : NULL;
-    return t ? t : "";
+    const char *text = name != EXP_NONE ? run->text[name] : NULL;
+    return text ? text : "";
 }
 
 const char *exp_run_value(const struct exp_run *run, const char *key)

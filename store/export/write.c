@@ -17,135 +17,135 @@ static size_t sequence(const char *text) /* of a terminated text */
 void exp_json_string(FILE *out, const char *text)
 {
     putc('"', out);
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        if (*p == '"' || *p == '\\') {
-            fprintf(out, "\\%c", *p++);
-        } else if (*p < 0x20 || *p == 0x7f) {
-            fprintf(out, "\\u%04x", *p++);
+    for (const unsigned char *byte = (const unsigned char *)text; *byte;) {
+        if (*byte == '"' || *byte == '\\') {
+            fprintf(out, "\\%c", *byte++);
+        } else if (*byte < 0x20 || *byte == 0x7f) {
+            fprintf(out, "\\u%04x", *byte++);
         } else {
-            size_t n = sequence((const char *)p);
-            if (n)
-                fwrite(p, 1, n, out);
+            size_t bytes = sequence((const char *)byte);
+            if (bytes)
+                fwrite(byte, 1, bytes, out);
             else
                 fputs("\\ufffd", out);
-            p += n ? n : 1;
+            byte += bytes ? bytes : 1;
         }
     }
     putc('"', out);
 }
 
-static const char *blank(const char *p)
+static const char *blank(const char *text)
 {
-    return p + strspn(p, " \t\r\n");
+    return text + strspn(text, " \t\r\n");
 }
 
 /* Behind the string that begins at p, NULL: it does not end. */
-static const char *skip_string(const char *p)
+static const char *skip_string(const char *text)
 {
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && !*++p)
+    for (text++; *text && *text != '"'; text++)
+        if (*text == '\\' && !*++text)
             return NULL;
-    return *p ? p + 1 : NULL;
+    return *text ? text + 1 : NULL;
 }
 
-static const char *skip_value(const char *p)
+static const char *skip_value(const char *text)
 {
     int depth = 0;
     do {
-        if (*p == '"') {
-            p = skip_string(p);
-            if (!p)
+        if (*text == '"') {
+            text = skip_string(text);
+            if (!text)
                 return NULL;
             continue;
         }
-        if (!*p)
+        if (!*text)
             return NULL;
-        if (*p == '{' || *p == '[')
+        if (*text == '{' || *text == '[')
             depth++;
-        else if (*p == '}' || *p == ']')
+        else if (*text == '}' || *text == ']')
             depth--;
-        p++;
-    } while (depth > 0 || (depth == 0 && *p && !strchr(",}]", *p)));
-    return depth ? NULL : p;
+        text++;
+    } while (depth > 0 || (depth == 0 && *text && !strchr(",}]", *text)));
+    return depth ? NULL : text;
 }
 
 /* ---- validity: what is put into a file as it is must not break it --------------------------------------------------------- */
 
-static const char *valid_string(const char *p)
+static const char *valid_string(const char *text)
 {
-    for (p++; *p && *p != '"';) {
-        size_t n = (unsigned char)*p < 0x20 ? 0 : sequence(p);
-        if (*p == '\\') {
-            if (p[1] == 'u' && strspn(p + 2, "0123456789abcdefABCDEF") >= 4)
-                n = 6;
+    for (text++; *text && *text != '"';) {
+        size_t bytes = (unsigned char)*text < 0x20 ? 0 : sequence(text);
+        if (*text == '\\') {
+            if (text[1] == 'u' && strspn(text + 2, "0123456789abcdefABCDEF") >= 4)
+                bytes = 6;
             else
-                n = p[1] && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;
+                bytes = text[1] && strchr("\"\\/bfnrt", text[1]) ? 2 : 0;
         }
-        if (!n)
+        if (!bytes)
             return NULL;
-        p += n;
+        text += bytes;
     }
-    return *p ? p + 1 : NULL;
+    return *text ? text + 1 : NULL;
 }
 
-static const char *valid_number(const char *p)
+static const char *valid_number(const char *text)
 {
-    p += *p == '-';
-    size_t n = strspn(p, "0123456789");
-    if (!n || (n > 1 && *p == '0'))
+    text += *text == '-';
+    size_t count = strspn(text, "0123456789");
+    if (!count || (count > 1 && *text == '0'))
         return NULL;
-    p += n;
-    if (*p == '.') {
-        n = strspn(++p, "0123456789");
-        if (!n)
+    text += count;
+    if (*text == '.') {
+        count = strspn(++text, "0123456789");
+        if (!count)
             return NULL;
-        p += n;
+        text += count;
     }
-    if (*p == 'e' || *p == 'E') {
-        p += 1 + (p[1] == '+' || p[1] == '-');
-        n = strspn(p, "0123456789");
-        if (!n)
+    if (*text == 'e' || *text == 'E') {
+        text += 1 + (text[1] == '+' || text[1] == '-');
+        count = strspn(text, "0123456789");
+        if (!count)
             return NULL;
-        p += n;
+        text += count;
     }
-    return p;
+    return text;
 }
 
 /* Behind the value at p, NULL: it is none. */
-static const char *valid_value(const char *p, int depth)
+static const char *valid_value(const char *text, int depth)
 {
     static const char *const words[] = {"true", "false", "null"};
-    p = blank(p);
-    if (*p == '"')
-        return valid_string(p);
-    if (*p != '{' && *p != '[') {
+    text = blank(text);
+    if (*text == '"')
+        return valid_string(text);
+    if (*text != '{' && *text != '[') {
         for (size_t i = 0; i < 3; i++)
-            if (!strncmp(p, words[i], strlen(words[i])))
-                return p + strlen(words[i]);
-        return valid_number(p);
+            if (!strncmp(text, words[i], strlen(words[i])))
+                return text + strlen(words[i]);
+        return valid_number(text);
     }
-    char close = *p == '{' ? '}' : ']';
+    char close = *text == '{' ? '}' : ']';
     if (depth >= 64)
         return NULL;
-    p = blank(p + 1);
-    if (*p == close)
-        return p + 1;
+    text = blank(text + 1);
+    if (*text == close)
+        return text + 1;
     for (;;) {
         if (close == '}') {
-            p = blank(p);
-            p = *p == '"' ? valid_string(p) : NULL;
-            p = p ? blank(p) : NULL;
-            if (!p || *p != ':')
+            text = blank(text);
+            text = *text == '"' ? valid_string(text) : NULL;
+            text = text ? blank(text) : NULL;
+            if (!text || *text != ':')
                 return NULL;
-            p++;
+            text++;
         }
-        p = valid_value(p, depth + 1);
-        if (!p)
+        text = valid_value(text, depth + 1);
+        if (!text)
             return NULL;
-        p = blank(p);
-        if (*p == close)
-            return p + 1;
-        if (*p++ != ',')
+        text = blank(text);
+        if (*text == close)
+            return text + 1;
+        if (*text++ != ',')
             return NULL;
     }
 }
@@ -159,22 +159,22 @@ bool exp_json_valid(const char *text)
 int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value,
                     size_t *value_bytes)
 {
-    const char *p = blank(*at);
-    if (*p == '{' || *p == ',')
-        p = blank(p + 1);
-    if (*p == '}')
-        return *blank(p + 1) ? -1 : 0;
-    if (*p != '"')
+    const char *text = blank(*at);
+    if (*text == '{' || *text == ',')
+        text = blank(text + 1);
+    if (*text == '}')
+        return *blank(text + 1) ? -1 : 0;
+    if (*text != '"')
         return -1;
-    const char *end = skip_string(p);
+    const char *end = skip_string(text);
     if (!end)
         return -1;
-    *key = p + 1;
-    *key_bytes = (size_t)(end - p - 2);
-    p = blank(end);
-    if (*p != ':')
+    *key = text + 1;
+    *key_bytes = (size_t)(end - text - 2);
+    text = blank(end);
+    if (*text != ':')
         return -1;
-    *value = blank(p + 1);
+    *value = blank(text + 1);
     if (!**value || strchr(",}]", **value))
         return -1;
     end = skip_value(*value);

@@ -407,13 +407,7 @@ int store_import(const struct store_import_options *options, struct store_import
 
 /* ---- the key --------------------------------------------------------------------------------------------------------------- */
 
-/* Two hashes of different kind over the same bytes, 128 bits together: FNV-1a, and a multiplicative
- * one with a shift. */
-struct key {
-    uint64_t fnv, mixed;
-};
-
-static void key_add(struct key *key, const void *data, size_t bytes)
+void store_key_add(struct store_key *key, const void *data, size_t bytes)
 {
     const unsigned char *byte = data;
     for (size_t i = 0; i < bytes; i++) {
@@ -423,13 +417,19 @@ static void key_add(struct key *key, const void *data, size_t bytes)
     }
 }
 
-static void key_add_text(struct key *key, const char *text)
+void store_key_text(const struct store_key *key, char text[33])
 {
-    key_add(key, text, strlen(text) + 1);
+    snprintf(text, 33, "%016llx%016llx", (unsigned long long)key->fnv,
+             (unsigned long long)key->mixed);
+}
+
+static void key_add_text(struct store_key *key, const char *text)
+{
+    store_key_add(key, text, strlen(text) + 1);
 }
 
 /* Adds the name and size of a file, and its first, middle and last block. */
-static int key_file(struct key *key, const struct file *file, struct tacho_error *err)
+static int key_file(struct store_key *key, const struct file *file, struct tacho_error *err)
 {
     char block[64 << 10];
     key_add_text(key, basename(file->path));
@@ -442,11 +442,11 @@ static int key_file(struct key *key, const struct file *file, struct tacho_error
         return denied_or_io(file->path, NULL, err);
     off_t last = file->bytes - (off_t)sizeof block;
     const off_t starts[] = {0, file->bytes / 2, last > 0 ? last : 0};
-    key_add(key, &file->bytes, sizeof file->bytes);
+    store_key_add(key, &file->bytes, sizeof file->bytes);
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         ssize_t bytes = pread(fd, block, sizeof block, starts[i]);
         if (bytes > 0)
-            key_add(key, block, (size_t)bytes);
+            store_key_add(key, block, (size_t)bytes);
     }
     close(fd);
     return 0;
@@ -455,14 +455,13 @@ static int key_file(struct key *key, const struct file *file, struct tacho_error
 int store_import_key(const char *const *in, size_t in_count, char key[33], struct tacho_error *err)
 {
     struct files files;
-    struct key hash = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
+    struct store_key hash = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
     int rc = files_of(in, in_count, &files, err);
     key_add_text(&hash, IMPORT_VERSION " " TACHO_VERSION);
     for (size_t i = 0; !rc && i < files.count; i++)
         rc = key_file(&hash, &files.file[i], err);
     files_clear(&files);
     if (!rc)
-        snprintf(key, 33, "%016llx%016llx", (unsigned long long)hash.fnv,
-                 (unsigned long long)hash.mixed);
+        store_key_text(&hash, key);
     return rc;
 }

@@ -66,6 +66,14 @@ struct store_import_result {
 int store_import(const struct store_import_options *options, struct store_import_result *result,
                  struct tacho_error *err);
 
+/* Two hashes of different kind over the same bytes, 128 bits together. */
+struct store_key {
+    uint64_t fnv, mixed; /* FNV-1a; a multiplicative one with a shift */
+};
+void store_key_add(struct store_key *key, const void *data, size_t bytes);
+/* Writes 32 hexadecimal digits + '\0'. */
+void store_key_text(const struct store_key *key, char text[33]);
+
 /* A key of 32 hexadecimal digits + '\0' of what an import of these files would give: contents,
  * names, version of the importer. The same trace copied elsewhere has the same key. Reads at most
  * the size and three blocks of each file: quick on gigabytes.

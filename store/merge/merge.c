@@ -12,30 +12,31 @@
 
 /* ---- are they of one run? -------------------------------------------------------------------------------------------------- */
 
-static bool same_recording(const struct merge_source *a, const struct merge_source *b)
+static bool same_recording(const struct merge_source *first, const struct merge_source *second)
 {
-    return (a->device == b->device && a->inode == b->inode) ||
-           (a->boot[0] && !strcmp(a->boot, b->boot) && a->begun != STORE_ABSENT &&
-            a->begun == b->begun && a->lowest == b->lowest && a->slices == b->slices);
+    return (first->device == second->device && first->inode == second->inode) ||
+           (first->boot[0] && !strcmp(first->boot, second->boot) && first->begun != STORE_ABSENT &&
+            first->begun == second->begun && first->lowest == second->lowest &&
+            first->slices == second->slices);
 }
 
-static int64_t common_rank(const struct merge_source *a, const struct merge_source *b)
+static int64_t common_rank(const struct merge_source *first, const struct merge_source *second)
 {
-    for (size_t i = 0; i < a->rank_count; i++)
-        for (size_t k = 0; k < b->rank_count; k++)
-            if (a->rank[i] == b->rank[k])
-                return a->rank[i];
+    for (size_t i = 0; i < first->rank_count; i++)
+        for (size_t j = 0; j < second->rank_count; j++)
+            if (first->rank[i] == second->rank[j])
+                return first->rank[i];
     return STORE_ABSENT;
 }
 
-static bool apart(const struct merge_source *a, const struct merge_source *b)
+static bool apart(const struct merge_source *first, const struct merge_source *second)
 {
-    if (a->begun_wall == STORE_ABSENT || b->begun_wall == STORE_ABSENT ||
-        a->ended == STORE_ABSENT || b->ended == STORE_ABSENT)
+    if (first->begun_wall == STORE_ABSENT || second->begun_wall == STORE_ABSENT ||
+        first->ended == STORE_ABSENT || second->ended == STORE_ABSENT)
         return false;
-    int64_t end_a = a->begun_wall + (a->ended - a->begun),
-            end_b = b->begun_wall + (b->ended - b->begun);
-    return end_a < b->begun_wall || end_b < a->begun_wall;
+    int64_t end_a = first->begun_wall + (first->ended - first->begun),
+            end_b = second->begun_wall + (second->ended - second->begun);
+    return end_a < second->begun_wall || end_b < first->begun_wall;
 }
 
 static int check_one(struct merge *merge, const struct merge_source *source)
@@ -51,37 +52,38 @@ static int check_one(struct merge *merge, const struct merge_source *source)
     return 0;
 }
 
-static int check_pair(struct merge *merge, const struct merge_source *a,
-                      const struct merge_source *b)
+static int check_pair(struct merge *merge, const struct merge_source *first,
+                      const struct merge_source *second)
 {
     static const char force[] = "to merge them all the same: --force";
-    if (same_recording(a, b))
+    if (same_recording(first, second))
         return tacho_fail(&merge->why, TACHO_EFORMAT, "give each file once",
-                          "%s: the same recording as %s", b->path, a->path);
+                          "%s: the same recording as %s", second->path, first->path);
     if (merge->merge_options->force)
         return 0;
-    if (strcmp(a->job, b->job) != 0)
+    if (strcmp(first->job, second->job) != 0)
         return tacho_fail(&merge->why, TACHO_EFORMAT, force,
-                          "%s: of another job than %s (%.60s, %.60s)", b->path, a->path,
-                          b->job[0] ? b->job : "none", a->job[0] ? a->job : "none");
-    int64_t rank = common_rank(a, b);
+                          "%s: of another job than %s (%.60s, %.60s)", second->path, first->path,
+                          second->job[0] ? second->job : "none",
+                          first->job[0] ? first->job : "none");
+    int64_t rank = common_rank(first, second);
     if (rank != STORE_ABSENT)
         return tacho_fail(
             &merge->why, TACHO_EFORMAT,
             "two recordings one after the other are compared with 'tacho diff'; --force",
-            "%s: rank %lld is in %s too", b->path, (long long)rank, a->path);
-    if (apart(a, b))
+            "%s: rank %lld is in %s too", second->path, (long long)rank, first->path);
+    if (apart(first, second))
         return tacho_fail(&merge->why, TACHO_EFORMAT, force,
-                          "%s: was recorded at another time than %s", b->path, a->path);
+                          "%s: was recorded at another time than %s", second->path, first->path);
     return 0;
 }
 
-static int by_rank(const void *a, const void *b)
+static int by_rank(const void *left_row, const void *right_row)
 {
-    const struct merge_source *x = a, *y = b;
-    if (x->lowest != y->lowest)
-        return x->lowest < y->lowest ? -1 : 1;
-    return x->index < y->index ? -1 : 1;
+    const struct merge_source *left = left_row, *right = right_row;
+    if (left->lowest != right->lowest)
+        return left->lowest < right->lowest ? -1 : 1;
+    return left->index < right->index ? -1 : 1;
 }
 
 static int open_all(struct merge *merge)
@@ -97,8 +99,8 @@ static int open_all(struct merge *merge)
         rc = rc ? rc : check_one(merge, &merge->source[i]);
     }
     for (size_t i = 0; i < merge->count && rc == 0; i++)
-        for (size_t k = 0; k < i && rc == 0; k++)
-            rc = check_pair(merge, &merge->source[k], &merge->source[i]);
+        for (size_t j = 0; j < i && rc == 0; j++)
+            rc = check_pair(merge, &merge->source[j], &merge->source[i]);
     if (rc == 0)
         qsort(merge->source, merge->count, sizeof *merge->source, by_rank);
     for (size_t i = 0; i < merge->count; i++)

@@ -46,7 +46,7 @@ struct store_merge_clock {
     double wall;  /* ns: offset by collectives less offset by wall clock, at the pivot; NAN */
     int64_t matched; /* collectives used */
 };
-int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t t);
+int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t time);
 
 struct store_merge_options {
     const char *const *in; /* finished files */

@@ -34,9 +34,9 @@ const char *store_merge_how_text(enum store_merge_how how)
     return text[how];
 }
 
-int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t t)
+int64_t store_merge_time(const struct store_merge_clock *merge_clock, int64_t time)
 {
-    return store_clock_time(merge_clock->offset, merge_clock->drift, merge_clock->pivot, t);
+    return store_clock_time(merge_clock->offset, merge_clock->drift, merge_clock->pivot, time);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------------------------------------- */
@@ -62,9 +62,9 @@ struct matches {
 
 static uint64_t place_of(const struct collective *collective)
 {
-    uint64_t h = (uint64_t)collective->communicator * 0x9e3779b97f4a7c15u ^
-                 (uint64_t)collective->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)collective->op;
-    return h ^ h >> 29;
+    uint64_t hash = (uint64_t)collective->communicator * 0x9e3779b97f4a7c15u ^
+                    (uint64_t)collective->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)collective->op;
+    return hash ^ hash >> 29;
 }
 
 static struct collective *find(struct matches *matches, const struct collective *key)
@@ -178,7 +178,7 @@ static int read_collectives(struct matches *matches)
 
 /* The clock of machine `a`, from collectives that it has in common with the reference's machine.
  * *found: there are some. */
-static int align_machine(struct matches *matches, size_t a, size_t reference,
+static int align_machine(struct matches *matches, size_t machine, size_t reference,
                          struct store_merge_clock *clock, double wall, bool *found)
 {
     size_t n = 0;
@@ -190,7 +190,7 @@ static int align_machine(struct matches *matches, size_t a, size_t reference,
         const struct collective *collective = &matches->table[i];
         if (!collective->ranks || collective->seen != collective->ranks) /* every rank, each once */
             continue;
-        const struct side *s = &collective->side[a], *r = &collective->side[reference];
+        const struct side *s = &collective->side[machine], *r = &collective->side[reference];
         if (s->least != INT64_MAX && r->least != INT64_MAX)
             point[n++] = (struct store_clock_point){.at = s->end,
                                                     .offset = r->end - s->end,
@@ -251,19 +251,19 @@ int merge_align(struct merge *merge)
     find_machines(merge);
     if (merge->machines > 1)
         rc = read_collectives(&matches);
-    for (size_t a = 0; a < merge->machines && rc == 0; a++) {
+    for (size_t machine = 0; machine < merge->machines && rc == 0; machine++) {
         struct store_merge_clock clock = {.how = STORE_MERGE_SAME, .wall = NAN};
         size_t first = 0;
         bool found = false;
-        while (merge->source[first].machine != a)
+        while (merge->source[first].machine != machine)
             first++;
-        if (a > 0) {
+        if (machine > 0) {
             clock = wall_clock(&merge->source[first], &merge->source[0]);
-            rc = align_machine(&matches, a, 0, &clock,
+            rc = align_machine(&matches, machine, 0, &clock,
                                clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN, &found);
         }
         for (size_t i = first; i < merge->count; i++)
-            if (merge->source[i].machine == a)
+            if (merge->source[i].machine == machine)
                 merge->source[i].clock = clock;
     }
     for (size_t i = 0; matches.table && i < matches.places; i++)

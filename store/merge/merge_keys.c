@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is said of the run as a whole. A key that all files have with one value stays; else it has
- * the reference's value, and node.N.KEY those of each file. Processors and memory are added over
- * machines. A ceiling is one machine's, their mean: readers multiply by the hosts that a run has.
+ * Combines what the inputs say of their run as a whole: run keys, ceilings, metrics, losses.
+ *
+ * A key that all files have with one value stays. Otherwise it has the reference's value, and
+ * node.N.KEY has that of each file. Processors and memory are added over machines. A ceiling is
+ * that of one machine, the mean of all: readers multiply by the hosts that a run has.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 
 struct pair {
     size_t source;
-    char *key, *value; /* value NULL: the column is */
+    char *key, *value; /* value NULL: the column is NULL */
 };
 
 struct pairs {
@@ -25,7 +27,7 @@ struct pairs {
     size_t source;
 };
 
-/* How files that differ are put together. name of the key, way */
+/* How the values of files that differ are combined. name of the key, way */
 enum way { WAY_OWN, WAY_SUM, WAY_MOST, WAY_DROP };
 static const struct {
     const char *key;
@@ -44,8 +46,8 @@ static enum way way_of(const char *key)
     return WAY_OWN;
 }
 
-/* Keys that name a process or a GPU of this file get their new numbers: device.P.gpu:N.X, nvml.N.X.
- */
+/* The key with new numbers, if it names a process or a GPU of this file: device.P.gpu:N.X,
+ * nvml.N.X. Caller frees. */
 static char *renamed(const struct merge_source *source, const char *key)
 {
     char *out = NULL, *rest;
@@ -88,33 +90,33 @@ static int on_key(void *ctx, const char *key, const char *value)
     return 0;
 }
 
-static int by_key(const void *a, const void *b)
+static int by_key(const void *left_row, const void *right_row)
 {
-    const struct pair *x = a, *y = b;
-    int order = strcmp(x->key, y->key);
-    return order ? order : (x->source > y->source) - (x->source < y->source);
+    const struct pair *left = left_row, *right = right_row;
+    int order = strcmp(left->key, right->key);
+    return order ? order : (left->source > right->source) - (left->source < right->source);
 }
 
-static bool equal(const char *a, const char *b)
+static bool equal(const char *first, const char *second)
 {
-    return a && b ? !strcmp(a, b) : a == b;
+    return first && second ? !strcmp(first, second) : first == second;
 }
 
-/* Added over machines, the largest of the files of one machine; or just the largest. Absent where a
- * machine has no number. */
-static int set_number(struct merge *merge, const struct pair *pair, size_t n, bool sum)
+/* Writes the sum over machines of the largest number among the files of each; or just the largest
+ * of all. Writes nothing to sum where a machine has no number. */
+static int set_number(struct merge *merge, const struct pair *pair, size_t count, bool sum)
 {
     long long total = 0, most = 0;
     for (size_t machine = 0; machine < merge->machines; machine++) {
         long long here = 0;
         bool any = false;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < count; i++) {
             char *end;
-            long long v = pair[i].value ? strtoll(pair[i].value, &end, 10) : 0;
+            long long value = pair[i].value ? strtoll(pair[i].value, &end, 10) : 0;
             if (merge->source[pair[i].source].machine != machine || !pair[i].value ||
                 end == pair[i].value || *end)
                 continue;
-            here = !any || v > here ? v : here;
+            here = !any || value > here ? value : here;
             any = true;
         }
         if (!any && sum)
@@ -125,11 +127,11 @@ static int set_number(struct merge *merge, const struct pair *pair, size_t n, bo
     return store_run_set_int(merge->out, pair->key, sum ? total : most);
 }
 
-static int set_nodes(struct merge *merge, const struct pair *pair, size_t n)
+static int set_nodes(struct merge *merge, const struct pair *pair, size_t count)
 {
     char key[320];
     int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    for (size_t i = 0; i < count && rc == 0; i++) {
         snprintf(key, sizeof key, "node.%lld.%.280s",
                  (long long)merge->source[pair[i].source].index, pair[i].key);
         rc = store_run_set(merge->out, key, pair[i].value);
@@ -137,32 +139,27 @@ static int set_nodes(struct merge *merge, const struct pair *pair, size_t n)
     return rc;
 }
 
-static int set_own(struct merge *merge, const struct pair *pair, size_t n)
+/* Writes one key, from the pairs of all files that have it. */
+static int set_key(struct merge *merge, const struct pair *pair, size_t count)
 {
-    int rc = store_run_set(merge->out, pair->key, pair->value);
-    return rc ? rc : set_nodes(merge, pair, n);
-}
-
-static int set_key(struct merge *merge, const struct pair *pair, size_t n)
-{
-    bool same = n == merge->count;
-    for (size_t i = 1; i < n; i++)
+    bool same = count == merge->count;
+    for (size_t i = 1; i < count; i++)
         same &= equal(pair[i].value, pair[0].value);
     enum way way = way_of(pair->key);
     if (way == WAY_SUM || way == WAY_MOST) {
-        int rc = set_number(merge, pair, n, way == WAY_SUM);
+        int rc = set_number(merge, pair, count, way == WAY_SUM);
         if (rc || same)
             return rc;
     } else if (same && way != WAY_DROP) {
         return store_run_set(merge->out, pair->key, pair->value);
-    } else if (way == WAY_OWN &&
-               (!strncmp(pair->key, "device.", 7) || (!strncmp(pair->key, "nvml.", 5) && n == 1))) {
-        return store_run_set(merge->out, pair->key,
-                             pair->value); /* their numbers tell the files apart */
+    } else if (way == WAY_OWN) {
+        int rc = store_run_set(merge->out, pair->key, pair->value);
+        /* Keys of devices have numbers that differ between files. */
+        bool device = !strncmp(pair->key, "device.", 7);
+        if (rc || device || (!strncmp(pair->key, "nvml.", 5) && count == 1))
+            return rc;
     }
-    if (!strcmp(pair->key, "verdict"))
-        return 0;
-    return way == WAY_OWN ? set_own(merge, pair, n) : set_nodes(merge, pair, n);
+    return strcmp(pair->key, "verdict") ? set_nodes(merge, pair, count) : 0;
 }
 
 static int write_keys(struct merge *merge)
@@ -170,13 +167,14 @@ static int write_keys(struct merge *merge)
     struct pairs pairs = {.merge = merge};
     int rc = 0;
     for (pairs.source = 0; pairs.source < merge->count && rc == 0; pairs.source++)
-        rc = store_run_each(merge->source[pairs.source].r, on_key, &pairs);
+        rc = store_run_each(merge->source[pairs.source].reader, on_key, &pairs);
     if (rc == 0 && pairs.count)
         qsort(pairs.pair, pairs.count, sizeof *pairs.pair, by_key);
-    for (size_t i = 0, n; i < pairs.count && rc == 0; i += n) {
-        for (n = 1; i + n < pairs.count && !strcmp(pairs.pair[i].key, pairs.pair[i + n].key); n++)
-            continue;
-        rc = set_key(merge, &pairs.pair[i], n);
+    for (size_t i = 0, same; i < pairs.count && rc == 0; i += same) {
+        const struct pair *pair = &pairs.pair[i];
+        for (same = 1; i + same < pairs.count && !strcmp(pair->key, pair[same].key);)
+            same++;
+        rc = set_key(merge, pair, same);
     }
     for (size_t i = 0; i < pairs.count; i++) {
         free(pairs.pair[i].key);
@@ -207,14 +205,11 @@ static int set_node_number(struct merge *merge, const struct merge_source *sourc
 static int write_clock(struct merge *merge, const struct merge_source *source)
 {
     const struct store_merge_clock *merge_clock = &source->clock;
-    const char *base = strrchr(source->path, '/');
     char text[48];
-    int rc = set_node(merge, source, "file", base ? base + 1 : source->path);
+    int rc = set_node(merge, source, "file", basename(source->path));
     rc = rc ? rc : set_node(merge, source, "clock", store_merge_how_text(merge_clock->how));
-    rc = rc ? rc
-            : set_node_number(merge, source, "clock.offset_ns",
-                              merge_clock->how == STORE_MERGE_NONE ? NAN
-                                                                   : (double)merge_clock->offset);
+    if (rc == 0 && merge_clock->how != STORE_MERGE_NONE)
+        rc = set_node_number(merge, source, "clock.offset_ns", (double)merge_clock->offset);
     rc = rc ? rc : set_node_number(merge, source, "clock.error_ns", merge_clock->error);
     if (rc || merge_clock->how != STORE_MERGE_BY_COLLECTIVES)
         return rc;
@@ -226,9 +221,9 @@ static int write_clock(struct merge *merge, const struct merge_source *source)
     return rc ? rc : set_node_number(merge, source, "clock.matched", (double)merge_clock->matched);
 }
 
+/* Writes how the clocks of all files were aligned, and the end of the last one. */
 static int write_clocks(struct merge *merge)
 {
-    const char *own = "";
     char text[160];
     int rc = store_run_set_int(merge->out, "merge.files", (int64_t)merge->count);
     int64_t end = STORE_ABSENT;
@@ -246,7 +241,7 @@ static int write_clocks(struct merge *merge)
     }
     if (rc || merge->machines < 2)
         return rc;
-    own = merge->source[0].clock_text;
+    const char *own = merge->source[0].clock_text;
     if (isnan(merge->merge_result->error))
         snprintf(text, sizeof text, "%.20s; %zu machines by %s, error not known", own,
                  merge->machines, store_merge_how_text(merge->merge_result->how));
@@ -319,11 +314,13 @@ static void amounts_clear(struct amounts *amounts)
     free(amounts->amount);
 }
 
-/* Seconds get worse with their size, and the slowest link decides. */
+/* Seconds are worse the larger they are. */
 static bool is_latency(const char *resource)
 {
     return strstr(resource, "latency") != NULL;
 }
+
+/* The slowest link decides for the whole job. */
 static bool is_link(const char *resource)
 {
     return strncmp(resource, "mpi_", 4) == 0;
@@ -336,66 +333,80 @@ static int on_ceiling(void *ctx, const struct store_ceiling *ceiling)
         amount_of(amounts, ceiling->resource, ceiling->dtype, ceiling->device, ceiling->source);
     if (!amount)
         return TACHO_ENOMEM;
-    double *v = &amount->value[amounts->merge->source[amounts->source].machine];
-    bool better = is_latency(ceiling->resource) ? ceiling->value < *v : ceiling->value > *v;
-    *v = isnan(*v) || better ? ceiling->value : *v;
+    double *value = &amount->value[amounts->merge->source[amounts->source].machine];
+    bool better = is_latency(ceiling->resource) ? ceiling->value < *value : ceiling->value > *value;
+    if (isnan(*value) || better)
+        *value = ceiling->value;
     return 0;
 }
 
+/* Says that a machine lacks a ceiling, so that the whole job has none. */
+static int lose_ceiling(struct merge *merge, const struct amount *amount, size_t machine)
+{
+    char reason[200];
+    const struct merge_source *source = merge->source;
+    while (source->machine != machine)
+        source++;
+    snprintf(reason, sizeof reason,
+             "ceiling %.40s %.10s of %.60s not measured: none for the whole job", amount->name,
+             amount->dtype ? amount->dtype : "", source->host);
+    return store_loss_add(merge->out, &(struct store_loss){"system", reason, STORE_ABSENT,
+                                                           STORE_ABSENT, STORE_ABSENT});
+}
+
+/* Writes a ceiling of the whole job: the mean of the machines, or the worst of the links. */
 static int write_ceiling(struct merge *merge, const struct amount *amount)
 {
-    char source[320], reason[200];
-    double sum = 0, least = INFINITY, most = 0;
-    const char *text = amount->text ? amount->text : "";
+    static const char prefix[] = "measured: ";
+    char source[320];
+    bool link = is_link(amount->name);
+    double sum = 0, worst = amount->value[0];
+    const char *text = amount->text ? amount->text : "", *how = text;
     for (size_t i = 0; i < merge->machines; i++) {
-        if (isnan(amount->value[i])) {
-            const struct merge_source *s = merge->source;
-            while (s->machine != i)
-                s++;
-            snprintf(reason, sizeof reason,
-                     "ceiling %.40s %.10s of %.60s not measured: none for the whole job",
-                     amount->name, amount->dtype ? amount->dtype : "", s->host);
-            return store_loss_add(merge->out, &(struct store_loss){"system", reason, STORE_ABSENT,
-                                                                   STORE_ABSENT, STORE_ABSENT});
-        }
-        sum += amount->value[i];
-        least = fmin(least, amount->value[i]);
-        most = fmax(most, amount->value[i]);
+        double value = amount->value[i];
+        if (isnan(value))
+            return lose_ceiling(merge, amount, i);
+        sum += value;
+        worst = is_latency(amount->name) ? fmax(worst, value) : fmin(worst, value);
     }
-    bool measured = !strncmp(text, "measured: ", 10);
-    const char *how = is_link(amount->name) ? "worst" : "mean";
-    snprintf(source, sizeof source, "%s%s of %zu machines: %.200s", measured ? "measured: " : "",
-             how, merge->machines, text + (measured ? 10 : 0));
+    if (!strncmp(text, prefix, sizeof prefix - 1))
+        how += sizeof prefix - 1;
+    snprintf(source, sizeof source, "%.*s%s of %zu machines: %.200s", (int)(how - text), text,
+             link ? "worst" : "mean", merge->machines, how);
     struct store_ceiling ceiling = {.device = amount->device,
                                     .resource = amount->name,
                                     .dtype = amount->dtype,
-                                    .value = !is_link(amount->name) ? sum / (double)merge->machines
-                                             : is_latency(amount->name) ? most
-                                                                        : least,
+                                    .value = link ? worst : sum / (double)merge->machines,
                                     .source = merge->machines > 1 ? source : text};
     return store_ceiling_add(merge->out, &ceiling);
 }
 
-/* Counts of the kernel and of the hardware are totals, and stay so; what a report said is said
- * anew. */
+static double add_metric(const char *name, double sum, double value)
+{
+    return strcmp(name, "target.max_rss") ? sum + value : fmax(sum, value);
+}
+
+/* Collects counts of the kernel and of the hardware, which are totals. Metrics of reports are left
+ * out: they are computed again from the merged run. */
 static int on_metric(void *ctx, const struct store_metric *metric)
 {
     struct amounts *amounts = ctx;
     if (strncmp(metric->name, "perf.", 5) != 0 && strncmp(metric->name, "target.", 7) != 0)
         return 0;
-    struct amount *to = amount_of(amounts, metric->name, NULL, NULL, metric->unit);
-    if (!to)
+    struct amount *amount = amount_of(amounts, metric->name, NULL, NULL, metric->unit);
+    if (!amount)
         return TACHO_ENOMEM;
-    /* one number a file: files of one machine are different targets, so the place of the machine
-     * holds their sum */
-    double *v = &to->value[amounts->merge->source[amounts->source].machine];
-    bool most = !strcmp(metric->name, "target.max_rss");
-    if (to->dtype || isnan(metric->value)) {
-        free(to->dtype);
-        to->dtype = strdup("absent");
-        return to->dtype ? 0 : TACHO_ENOMEM;
+    if (amount->dtype || isnan(metric->value)) { /* a dtype marks it: one file does not know it */
+        free(amount->dtype);
+        amount->dtype = strdup("absent");
+        return amount->dtype ? 0 : TACHO_ENOMEM;
     }
-    *v = isnan(*v) ? metric->value : most ? fmax(*v, metric->value) : *v + metric->value;
+    /* Files of one machine are different targets, so the value of the machine is their sum. */
+    double *value = &amount->value[amounts->merge->source[amounts->source].machine];
+    if (isnan(*value))
+        *value = metric->value;
+    else
+        *value = add_metric(metric->name, *value, metric->value);
     return 0;
 }
 
@@ -403,9 +414,7 @@ static int write_metric(struct merge *merge, const struct amount *amount)
 {
     struct store_metric metric = {.name = amount->name, .unit = amount->text, .value = 0};
     for (size_t i = 0; i < merge->machines; i++)
-        metric.value = !strcmp(amount->name, "target.max_rss")
-                           ? fmax(metric.value, amount->value[i])
-                           : metric.value + amount->value[i];
+        metric.value = add_metric(amount->name, metric.value, amount->value[i]);
     if (amount->dtype || isnan(metric.value)) {
         metric.value = NAN;
         metric.reason = "not known of all files that were merged";
@@ -418,8 +427,9 @@ static int each_amount(struct merge *merge, bool ceilings)
     struct amounts amounts = {.merge = merge};
     int rc = 0;
     for (amounts.source = 0; amounts.source < merge->count && rc == 0; amounts.source++)
-        rc = ceilings ? store_ceiling_each(merge->source[amounts.source].r, on_ceiling, &amounts)
-                      : store_metric_each(merge->source[amounts.source].r, on_metric, &amounts);
+        rc = ceilings
+                 ? store_ceiling_each(merge->source[amounts.source].reader, on_ceiling, &amounts)
+                 : store_metric_each(merge->source[amounts.source].reader, on_metric, &amounts);
     for (size_t i = 0; i < amounts.count && rc == 0; i++)
         rc = ceilings ? write_ceiling(merge, &amounts.amount[i])
                       : write_metric(merge, &amounts.amount[i]);
@@ -441,9 +451,8 @@ static int copy_loss(void *ctx, const struct store_loss *loss)
                              .count = loss->count,
                              .t0 = merge_time(losing->source, loss->t0),
                              .t1 = merge_time(losing->source, loss->t1)};
-    const char *base = strrchr(losing->source->path, '/');
     snprintf(reason, sizeof reason, "%.400s (%.150s)", loss->reason,
-             base ? base + 1 : losing->source->path);
+             basename(losing->source->path));
     return store_loss_add(losing->merge->out, &new);
 }
 
@@ -459,7 +468,7 @@ int merge_keys(struct merge *merge)
     rc = rc ? rc : each_amount(merge, false);
     for (size_t i = 0; i < merge->count && rc == 0; i++) {
         struct losing losing = {merge, &merge->source[i]};
-        rc = store_loss_each(losing.source->r, copy_loss, &losing);
+        rc = store_loss_each(losing.source->reader, copy_loss, &losing);
     }
     return rc;
 }

@@ -18,7 +18,7 @@ struct merge_ids {
 
 struct merge_source {
     const char *path;
-    store_reader *r;
+    store_reader *reader;
     int64_t index;  /* N of the keys node.N */
     size_t machine; /* sources of one boot of one machine have the same */
     char host[128], boot[64], job[256], source[32], clock_text[64];
@@ -61,7 +61,7 @@ int merge_keys(struct merge *merge);
 /* The new id of an old one; STORE_ABSENT for absent, TACHO_ECORRUPT in *rc for one that has no row.
  */
 int64_t merge_id(const struct merge_ids *ids, int64_t old, int *rc);
-int64_t merge_time(const struct merge_source *source, int64_t t); /* absent stays absent */
+int64_t merge_time(const struct merge_source *source, int64_t time); /* absent stays absent */
 /* Reads all values of one column of an SQL query on a source. */
 int merge_query(struct merge *merge, struct merge_source *source, const char *sql,
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx);

@@ -12,9 +12,9 @@
 int merge_query(struct merge *merge, struct merge_source *source, const char *sql,
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
 {
-    int rc = store_query(source->r, sql, NULL, row, ctx);
-    if (rc && rc == store_reader_error(source->r)->code)
-        merge->why = *store_reader_error(source->r);
+    int rc = store_query(source->reader, sql, NULL, row, ctx);
+    if (rc && rc == store_reader_error(source->reader)->code)
+        merge->why = *store_reader_error(source->reader);
     return rc;
 }
 
@@ -60,10 +60,10 @@ static int on_rank(void *ctx, int columns, const struct store_cell *cells)
     source->lowest = cells[0].integer < source->lowest ? cells[0].integer : source->lowest;
     if (!cells[1].integer)
         return 0;
-    int64_t *p = realloc(source->rank, (source->rank_count + 1) * sizeof *p);
-    if (!p)
+    int64_t *ranks = realloc(source->rank, (source->rank_count + 1) * sizeof *ranks);
+    if (!ranks)
         return TACHO_ENOMEM;
-    source->rank = p;
+    source->rank = ranks;
     source->rank[source->rank_count++] = cells[0].integer;
     return 0;
 }
@@ -91,24 +91,24 @@ int merge_source_open(struct merge *merge, struct merge_source *source, const ch
                                     .begun_wall = STORE_ABSENT,
                                     .anchor_wall = STORE_ABSENT,
                                     .lowest = INT64_MAX};
-    int rc = store_open(path, &source->r, &merge->why);
+    int rc = store_open(path, &source->reader, &merge->why);
     if (rc == 0 && stat(path, &st) == 0) {
         source->device = (int64_t)st.st_dev;
         source->inode = (int64_t)st.st_ino;
     }
-    if (rc == 0 && (rc = store_run_each(source->r, on_key, source)) != 0)
-        merge->why = *store_reader_error(source->r);
+    if (rc == 0 && (rc = store_run_each(source->reader, on_key, source)) != 0)
+        merge->why = *store_reader_error(source->reader);
     rc = rc ? rc : merge_query(merge, source, ranks, on_rank, source);
     rc = rc ? rc : merge_query(merge, source, wall, on_wall, source);
-    if (rc == 0 && (rc = store_count(source->r, "slice", &source->slices)) != 0)
-        merge->why = *store_reader_error(source->r);
+    if (rc == 0 && (rc = store_count(source->reader, "slice", &source->slices)) != 0)
+        merge->why = *store_reader_error(source->reader);
     merge->total += source->slices;
     return rc;
 }
 
 void merge_source_close(struct merge_source *source)
 {
-    store_reader_close(source->r);
+    store_reader_close(source->reader);
     free(source->rank);
     free(source->strings.id);
     free(source->details.id);

@@ -74,7 +74,7 @@ static void piece_add(struct maker *m, const char *p, size_t n, int64_t number, 
         if (!m->piece)
             die("out of memory");
     }
-    m->piece[m->pieces++] = (struct piece){m->text.n, n, number, add};
+    m->piece[m->pieces++] = (struct piece){m->text.bytes, n, number, add};
     kineto_text_put(&m->text, p, n);
 }
 
@@ -108,16 +108,16 @@ static int make_event(void *ctx, struct kj_span s)
 {
     struct maker *m = ctx;
     size_t from = 0;
-    for (size_t i = 0; i < s.n; i++) {
+    for (size_t i = 0; i < s.bytes; i++) {
         size_t skip = 0;
-        int add = s.p[i] == '"' ? add_of(s.p + i, s.n - i, &skip) : ADD_NONE;
+        int add = s.text[i] == '"' ? add_of(s.text + i, s.bytes - i, &skip) : ADD_NONE;
         if (add == ADD_NONE)
             continue;
         char *end;
         size_t at = i + skip;
-        int64_t number = strtoll(s.p + at, &end, 10);
-        piece_add(m, s.p + from, at - from, number, add);
-        from = (size_t)(end - s.p);
+        int64_t number = strtoll(s.text + at, &end, 10);
+        piece_add(m, s.text + from, at - from, number, add);
+        from = (size_t)(end - s.text);
         i = from - 1;
         if (add == ADD_TIME) {
             m->first = number < m->first ? number : m->first;
@@ -129,7 +129,7 @@ static int make_event(void *ctx, struct kj_span s)
             m->step_last = number > m->step_last ? number : m->step_last;
         }
     }
-    piece_add(m, s.p + from, s.n - from, 0, ADD_NONE);
+    piece_add(m, s.text + from, s.bytes - from, 0, ADD_NONE);
     m->events++;
     return 0;
 }
@@ -142,10 +142,10 @@ static int make_window(void *ctx, const char *text, size_t n)
 static int make_meta(void *ctx, struct kj_span key, struct kj_span value)
 {
     struct maker *m = ctx;
-    kineto_text_puts(&m->meta, m->meta.n ? ",\n\"" : "\"");
-    kineto_text_put(&m->meta, key.p, key.n);
+    kineto_text_puts(&m->meta, m->meta.bytes ? ",\n\"" : "\"");
+    kineto_text_put(&m->meta, key.text, key.bytes);
     kineto_text_puts(&m->meta, "\":");
-    kineto_text_put(&m->meta, value.p, value.n);
+    kineto_text_put(&m->meta, value.text, value.bytes);
     return 0;
 }
 
@@ -171,11 +171,11 @@ static int make(const char *trace, const char *out, int64_t megabytes, int64_t e
     int64_t step[ADDS] = {0, m.last - m.first + 1000000, m.id_max + 1,
                           m.step_last - m.step_first + 1},
             copies = 0;
-    fprintf(f, "{%.*s,\n\"traceEvents\":[\n", (int)m.meta.n, m.meta.p);
+    fprintf(f, "{%.*s,\n\"traceEvents\":[\n", (int)m.meta.bytes, m.meta.data);
     for (bool more = true; more; fputs(more ? ",\n" : "\n]}\n", f)) {
         for (size_t i = 0; i < m.pieces; i++) {
             const struct piece *p = &m.piece[i];
-            fwrite(m.text.p + p->at, 1, p->bytes, f);
+            fwrite(m.text.data + p->at, 1, p->bytes, f);
             if (p->add != ADD_NONE)
                 fprintf(f, "%" PRId64, p->number + copies * step[p->add]);
             else
@@ -341,7 +341,7 @@ static int salvage(const char *path, uint64_t seed, int64_t count)
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        salvage_one(all.p, (size_t)(seed % all.n), out);
+        salvage_one(all.data, (size_t)(seed % all.bytes), out);
     }
     kineto_text_clear(&all);
     return 0;

@@ -28,10 +28,10 @@ static void check_value(struct kj_span s)
     kineto_time(s, 1000, &v, &decimals, &rounded);
     kineto_time(s, 1, &v, &decimals, &rounded);
     kineto_unescape(&a, s);
-    a.n = 0;
+    a.bytes = 0;
     if (kineto_json_copy(&a, s)) {
-        check(kineto_json_copy(&b, (struct kj_span){a.p, a.n}));
-        check(a.n == b.n && !memcmp(a.p, b.p, a.n));
+        check(kineto_json_copy(&b, (struct kj_span){a.data, a.bytes}));
+        check(a.bytes == b.bytes && !memcmp(a.data, b.data, a.bytes));
     }
     kineto_text_clear(&a);
     kineto_text_clear(&b);
@@ -41,7 +41,7 @@ static int on_event(void *ctx, const struct kj_event *e)
 {
     (void)ctx;
     for (size_t i = 0; i < KJ_FIELD_COUNT; i++)
-        if (e->field[i].p)
+        if (e->field[i].text)
             check_value(e->field[i]);
     for (size_t i = 0; i < e->arg_count; i++)
         check_value(e->arg[i].value);
@@ -51,7 +51,7 @@ static int on_event(void *ctx, const struct kj_event *e)
 static int on_single(void *ctx, struct kj_span text)
 {
     ++*(size_t *)ctx;
-    check(text.n > 0);
+    check(text.bytes > 0);
     return 0;
 }
 
@@ -88,7 +88,7 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 {
     (void)key;
     check_value(value);
-    if (value.n && (value.p[0] == '[' || value.p[0] == '{'))
+    if (value.bytes && (value.text[0] == '[' || value.text[0] == '{'))
         kj_each(value, on_pair, ctx);
     return 0;
 }

@@ -22,34 +22,34 @@ struct imp_input {
 };
 
 /* Up to n bytes of the file itself. -1: errno. */
-static ssize_t raw_read(struct imp_input *in, void *to, size_t n)
+static ssize_t raw_read(struct imp_input *input, void *to, size_t bytes)
 {
     ssize_t got;
     do
-        got = read(in->fd, to, n);
+        got = read(input->fd, to, bytes);
     while (got < 0 && errno == EINTR);
     if (got > 0)
-        atomic_fetch_add_explicit(&in->position, got, memory_order_relaxed);
+        atomic_fetch_add_explicit(&input->position, got, memory_order_relaxed);
     return got;
 }
 
-static int read_failed(const struct imp_input *in, struct tacho_error *err)
+static int read_failed(const struct imp_input *input, struct tacho_error *err)
 {
     return tacho_fail(err, TACHO_EIO, "copy it to a local disk, and read it there",
-                      "%s: cannot be read: %s", in->path, strerror(errno));
+                      "%s: cannot be read: %s", input->path, strerror(errno));
 }
 
 int imp_input_open(const char *path, struct imp_input **out, struct tacho_error *err)
 {
-    struct imp_input *in = calloc(1, sizeof *in);
+    struct imp_input *input = calloc(1, sizeof *input);
     *out = NULL;
-    if (!in)
+    if (!input)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    in->path = strdup(path);
-    in->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (in->fd < 0 || !in->path) {
+    input->path = strdup(path);
+    input->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (input->fd < 0 || !input->path) {
         int os = errno;
-        imp_input_close(in);
+        imp_input_close(input);
         int code = os == ENOENT || os == ENOTDIR ? TACHO_ENOTFOUND
                    : os == EACCES                ? TACHO_EDENIED
                    : os == ENOMEM                ? TACHO_ENOMEM
@@ -57,49 +57,49 @@ int imp_input_open(const char *path, struct imp_input **out, struct tacho_error 
         return tacho_fail(err, code, code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL, "%s: %s", path,
                           strerror(os));
     }
-    posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    ssize_t got = raw_read(in, in->raw, RAW_BYTES);
+    posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    ssize_t got = raw_read(input, input->raw, RAW_BYTES);
     if (got < 0) {
-        int code = read_failed(in, err);
-        imp_input_close(in);
+        int code = read_failed(input, err);
+        imp_input_close(input);
         return code;
     }
-    in->gzip = got >= 2 && in->raw[0] == 0x1f && in->raw[1] == 0x8b;
-    in->z.next_in = in->raw;
-    in->z.avail_in = (uInt)got;
-    in->head_end = (size_t)got;
-    if (in->gzip && inflateInit2(&in->z, 15 + 16) != Z_OK) {
-        imp_input_close(in);
+    input->gzip = got >= 2 && input->raw[0] == 0x1f && input->raw[1] == 0x8b;
+    input->z.next_in = input->raw;
+    input->z.avail_in = (uInt)got;
+    input->head_end = (size_t)got;
+    if (input->gzip && inflateInit2(&input->z, 15 + 16) != Z_OK) {
+        imp_input_close(input);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     }
-    in->in_member = in->gzip;
-    *out = in;
+    input->in_member = input->gzip;
+    *out = input;
     return 0;
 }
 
-void imp_input_close(struct imp_input *in)
+void imp_input_close(struct imp_input *input)
 {
-    if (!in)
+    if (!input)
         return;
-    if (in->gzip)
-        inflateEnd(&in->z);
-    if (in->fd >= 0)
-        close(in->fd);
-    free(in->path);
-    free(in);
+    if (input->gzip)
+        inflateEnd(&input->z);
+    if (input->fd >= 0)
+        close(input->fd);
+    free(input->path);
+    free(input);
 }
 
-static int plain_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got,
+static int plain_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                       struct tacho_error *err)
 {
-    size_t have = in->head_end - in->head;
-    *got = have < n ? have : n;
-    memcpy(to, in->raw + in->head, *got);
-    in->head += *got;
-    while (*got < n) {
-        ssize_t more = raw_read(in, to + *got, n - *got);
+    size_t have = input->head_end - input->head;
+    *got = have < bytes ? have : bytes;
+    memcpy(to, input->raw + input->head, *got);
+    input->head += *got;
+    while (*got < bytes) {
+        ssize_t more = raw_read(input, to + *got, bytes - *got);
         if (more < 0)
-            return read_failed(in, err);
+            return read_failed(input, err);
         if (!more)
             break;
         *got += (size_t)more;
@@ -109,71 +109,73 @@ static int plain_read(struct imp_input *in, unsigned char *to, size_t n, size_t 
 
 /* A member has ended: another may follow; anything else (padding of tapes and block devices) is not
  * part of the trace. */
-static void next_member(struct imp_input *in)
+static void next_member(struct imp_input *input)
 {
-    in->in_member = false;
-    if (in->z.avail_in && in->z.next_in[0] == 0x1f && inflateReset(&in->z) == Z_OK)
-        in->in_member = true;
-    else if (in->z.avail_in)
-        in->end = true;
+    input->in_member = false;
+    if (input->z.avail_in && input->z.next_in[0] == 0x1f && inflateReset(&input->z) == Z_OK)
+        input->in_member = true;
+    else if (input->z.avail_in)
+        input->end = true;
 }
 
-static int gzip_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got,
+static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                      struct tacho_error *err)
 {
     *got = 0;
-    while (*got < n && !in->end) {
-        if (!in->z.avail_in && !in->end_of_file) {
-            ssize_t more = raw_read(in, in->raw, RAW_BYTES);
+    while (*got < bytes && !input->end) {
+        if (!input->z.avail_in && !input->end_of_file) {
+            ssize_t more = raw_read(input, input->raw, RAW_BYTES);
             if (more < 0)
-                return read_failed(in, err);
-            in->end_of_file = !more;
-            in->z.next_in = in->raw;
-            in->z.avail_in = (uInt)more;
+                return read_failed(input, err);
+            input->end_of_file = !more;
+            input->z.next_in = input->raw;
+            input->z.avail_in = (uInt)more;
         }
-        if (!in->in_member)
-            next_member(in);
-        if (!in->z.avail_in || !in->in_member) {
-            in->truncated = in->in_member;
-            in->end = in->end_of_file || in->end;
+        if (!input->in_member)
+            next_member(input);
+        if (!input->z.avail_in || !input->in_member) {
+            input->truncated = input->in_member;
+            input->end = input->end_of_file || input->end;
             continue;
         }
-        size_t room = n - *got;
-        in->z.next_out = to + *got;
-        in->z.avail_out = room > 1u << 30 ? 1u << 30 : (uInt)room;
-        uInt before = in->z.avail_out;
-        int rc = inflate(&in->z, Z_NO_FLUSH);
-        *got += before - in->z.avail_out;
+        size_t room = bytes - *got;
+        input->z.next_out = to + *got;
+        input->z.avail_out = room > 1u << 30 ? 1u << 30 : (uInt)room;
+        uInt before = input->z.avail_out;
+        int rc = inflate(&input->z, Z_NO_FLUSH);
+        *got += before - input->z.avail_out;
         if (rc == Z_STREAM_END)
-            next_member(in);
+            next_member(input);
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
-            in->end = in->damaged = in->truncated = true;
+            input->end = input->damaged = input->truncated = true;
     }
     return 0;
 }
 
-int imp_input_read(struct imp_input *in, void *to, size_t n, size_t *got, struct tacho_error *err)
+int imp_input_read(struct imp_input *input, void *to, size_t bytes, size_t *got,
+                   struct tacho_error *err)
 {
-    return in->gzip ? gzip_read(in, to, n, got, err) : plain_read(in, to, n, got, err);
+    return input->gzip ? gzip_read(input, to, bytes, got, err)
+                       : plain_read(input, to, bytes, got, err);
 }
 
-bool imp_input_truncated(const struct imp_input *in)
+bool imp_input_truncated(const struct imp_input *input)
 {
-    return in->truncated;
+    return input->truncated;
 }
 
-bool imp_input_damaged(const struct imp_input *in)
+bool imp_input_damaged(const struct imp_input *input)
 {
-    return in->damaged;
+    return input->damaged;
 }
 
-bool imp_input_is_gzip(const struct imp_input *in)
+bool imp_input_is_gzip(const struct imp_input *input)
 {
-    return in->gzip;
+    return input->gzip;
 }
 
-int64_t imp_input_position(const struct imp_input *in)
+int64_t imp_input_position(const struct imp_input *input)
 {
-    return atomic_load_explicit(&((struct imp_input *)(uintptr_t)in)->position,
+    return atomic_load_explicit(&((struct imp_input *)(uintptr_t)input)->position,
                                 memory_order_relaxed);
 }

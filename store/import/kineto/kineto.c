@@ -50,135 +50,135 @@ struct job {
 
 /* ---- parser thread --------------------------------------------------------------------------------------------------------- */
 
-static struct kineto_batch *batch_take(struct job *j)
+static struct kineto_batch *batch_take(struct job *job)
 {
     struct kineto_batch *batch = NULL;
-    pthread_mutex_lock(&j->lock);
-    while (!j->spare && j->batches == BATCHES && !j->stop)
-        pthread_cond_wait(&j->changed, &j->lock);
-    if (j->spare) {
-        batch = j->spare;
-        j->spare = batch->next;
-    } else if (!j->stop && (batch = calloc(1, sizeof *batch))) {
-        j->batches++;
+    pthread_mutex_lock(&job->lock);
+    while (!job->spare && job->batches == BATCHES && !job->stop)
+        pthread_cond_wait(&job->changed, &job->lock);
+    if (job->spare) {
+        batch = job->spare;
+        job->spare = batch->next;
+    } else if (!job->stop && (batch = calloc(1, sizeof *batch))) {
+        job->batches++;
     }
-    pthread_mutex_unlock(&j->lock);
+    pthread_mutex_unlock(&job->lock);
     if (batch) {
         batch->next = NULL;
-        batch->slices = batch->counters = batch->defs = batch->text.n = 0;
+        batch->slices = batch->counters = batch->defs = batch->text.bytes = 0;
     }
     return batch;
 }
 
-static void batch_give(struct job *j, struct kineto_batch *batch)
+static void batch_give(struct job *job, struct kineto_batch *batch)
 {
-    pthread_mutex_lock(&j->lock);
-    *j->ready_end = batch;
-    j->ready_end = &batch->next;
-    pthread_cond_broadcast(&j->changed);
-    pthread_mutex_unlock(&j->lock);
+    pthread_mutex_lock(&job->lock);
+    *job->ready_end = batch;
+    job->ready_end = &batch->next;
+    pthread_cond_broadcast(&job->changed);
+    pthread_mutex_unlock(&job->lock);
 }
 
 static int batch_full(struct kineto *kineto)
 {
-    struct job *j = kineto->ctx;
-    batch_give(j, kineto->batch);
-    kineto->batch = batch_take(j);
+    struct job *job = kineto->ctx;
+    batch_give(job, kineto->batch);
+    kineto->batch = batch_take(job);
     if (!kineto->batch)
-        return kineto->code =
-                   __atomic_load_n(&j->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
+        return kineto->code = __atomic_load_n(&job->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED
+                                                                            : TACHO_ENOMEM;
     return 0;
 }
 
 static int on_event(void *ctx, const struct kj_event *event)
 {
-    struct job *j = ctx;
-    if (j->only_phases &&
+    struct job *job = ctx;
+    if (job->only_phases &&
         !kineto_is_string(event->field[KJ_PH])) /* {"name": ...} of some argument */
         return 0;
-    j->found = true;
-    return kineto_event(&j->kineto, event);
+    job->found = true;
+    return kineto_event(&job->kineto, event);
 }
 
 /* One event of a damaged text, from its own copy: as it is, then with its text repaired. */
-static enum kj_result single(struct job *j, struct kj_span text, size_t *count)
+static enum kj_result single(struct job *job, struct kj_span text, size_t *count)
 {
     static const char padding[KJ_PADDING];
-    struct kineto_text t = {0};
+    struct kineto_text copy = {0};
     enum kj_result rc = KJ_SHAPE;
     for (int repaired = 0; repaired < 2 && !*count && (rc == KJ_SHAPE || rc == KJ_TEXT);
          repaired++) {
-        t.n = 0;
-        kineto_text_put(&t, "[", 1);
+        copy.bytes = 0;
+        kineto_text_put(&copy, "[", 1);
         if (repaired)
-            kineto_sanitise(&t, text.p, text.n);
+            kineto_sanitise(&copy, text.text, text.bytes);
         else
-            kineto_text_put(&t, text.p, text.n);
-        kineto_text_put(&t, "]", 1);
-        size_t n = t.n;
-        kineto_text_put(&t, padding, sizeof padding);
-        rc = t.failed ? KJ_NOMEM : kj_events(j->json, t.p, n, on_event, j, count);
+            kineto_text_put(&copy, text.text, text.bytes);
+        kineto_text_put(&copy, "]", 1);
+        size_t bytes = copy.bytes;
+        kineto_text_put(&copy, padding, sizeof padding);
+        rc = copy.failed ? KJ_NOMEM : kj_events(job->json, copy.data, bytes, on_event, job, count);
     }
-    kineto_text_clear(&t);
+    kineto_text_clear(&copy);
     return rc;
 }
 
 /* What may be an event inside of a damaged text: 1 when it was. */
 static int on_found(void *ctx, struct kj_span text)
 {
-    struct job *j = ctx;
+    struct job *job = ctx;
     size_t count = 0;
-    j->only_phases = true;
-    j->found = false;
-    enum kj_result rc = single(j, text, &count);
-    j->only_phases = false;
+    job->only_phases = true;
+    job->found = false;
+    enum kj_result rc = single(job, text, &count);
+    job->only_phases = false;
     if (rc == KJ_NOMEM)
-        return kineto_no_memory(&j->kineto);
-    return rc == KJ_STOPPED ? j->kineto.code : j->found;
+        return kineto_no_memory(&job->kineto);
+    return rc == KJ_STOPPED ? job->kineto.code : job->found;
 }
 
-static int on_damaged(void *ctx, const char *text, size_t n)
+static int on_damaged(void *ctx, const char *text, size_t bytes)
 {
-    return kineto_frame_search(text, n, on_found, ctx);
+    return kineto_frame_search(text, bytes, on_found, ctx);
 }
 
 /* One element of a damaged window. Where a brace is missing it goes on to the end of the window,
  * with the events behind it. */
 static int on_single(void *ctx, struct kj_span text)
 {
-    struct job *j = ctx;
+    struct job *job = ctx;
     size_t count = 0;
-    if (j->skip) {
-        j->skip--;
+    if (job->skip) {
+        job->skip--;
         return 0;
     }
-    enum kj_result rc = single(j, text, &count);
+    enum kj_result rc = single(job, text, &count);
     if (rc == KJ_NOMEM)
-        return kineto_no_memory(&j->kineto);
+        return kineto_no_memory(&job->kineto);
     if (rc == KJ_STOPPED)
-        return j->kineto.code;
+        return job->kineto.code;
     if (count)
         return 0;
-    j->kineto.loss[KINETO_LOSS_EVENT]++;
-    return text.n > 1 ? on_damaged(j, text.p + 1, text.n - 1) : 0;
+    job->kineto.loss[KINETO_LOSS_EVENT]++;
+    return text.bytes > 1 ? on_damaged(job, text.text + 1, text.bytes - 1) : 0;
 }
 
-static int on_window(void *ctx, const char *text, size_t n)
+static int on_window(void *ctx, const char *text, size_t bytes)
 {
-    struct job *j = ctx;
+    struct job *job = ctx;
     size_t count;
-    if (__atomic_load_n(&j->stop, __ATOMIC_RELAXED))
-        return j->kineto.code = TACHO_EINTERRUPTED;
-    switch (kj_events(j->json, text, n, on_event, j, &count)) {
+    if (__atomic_load_n(&job->stop, __ATOMIC_RELAXED))
+        return job->kineto.code = TACHO_EINTERRUPTED;
+    switch (kj_events(job->json, text, bytes, on_event, job, &count)) {
     case KJ_OK:
         return 0;
     case KJ_STOPPED:
-        return j->kineto.code;
+        return job->kineto.code;
     case KJ_NOMEM:
-        return kineto_no_memory(&j->kineto);
+        return kineto_no_memory(&job->kineto);
     default:
-        j->skip = count;
-        return kineto_frame_split(text, n, on_single, j);
+        job->skip = count;
+        return kineto_frame_split(text, bytes, on_single, job);
     }
 }
 
@@ -189,20 +189,21 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 
 static void *parse(void *ctx)
 {
-    struct job *j = ctx;
+    struct job *job = ctx;
     const struct kineto_frame_sink sink = {
-        .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = j};
-    j->kineto.batch = batch_take(j);
-    int rc = j->kineto.batch ? kineto_frame_read(j->in, &sink, &j->frame, &j->error) : TACHO_ENOMEM;
+        .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = job};
+    job->kineto.batch = batch_take(job);
+    int rc = job->kineto.batch ? kineto_frame_read(job->in, &sink, &job->frame, &job->error)
+                               : TACHO_ENOMEM;
     if (!rc)
-        rc = kineto_events_done(&j->kineto);
-    if (j->kineto.batch)
-        batch_give(j, j->kineto.batch);
-    pthread_mutex_lock(&j->lock);
-    j->code = rc;
-    j->done = true;
-    pthread_cond_broadcast(&j->changed);
-    pthread_mutex_unlock(&j->lock);
+        rc = kineto_events_done(&job->kineto);
+    if (job->kineto.batch)
+        batch_give(job, job->kineto.batch);
+    pthread_mutex_lock(&job->lock);
+    job->code = rc;
+    job->done = true;
+    pthread_cond_broadcast(&job->changed);
+    pthread_mutex_unlock(&job->lock);
     return NULL;
 }
 
@@ -212,25 +213,25 @@ static int numbers_add(struct numbers *numbers, int64_t id)
 {
     if (numbers->count == numbers->cap) {
         size_t cap = numbers->cap ? 2 * numbers->cap : 256;
-        int64_t *p = realloc(numbers->id, cap * sizeof *p);
-        if (!p)
+        int64_t *larger = realloc(numbers->id, cap * sizeof *larger);
+        if (!larger)
             return TACHO_ENOMEM;
-        numbers->id = p;
+        numbers->id = larger;
         numbers->cap = cap;
     }
     numbers->id[numbers->count++] = id;
     return 0;
 }
 
-static int apply_string(struct job *j, const struct kineto_batch *batch,
+static int apply_string(struct job *job, const struct kineto_batch *batch,
                         const struct kineto_def *def)
 {
     int64_t id;
-    int rc = store_string(j->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
-    return rc ? rc : numbers_add(&j->string, id);
+    int rc = store_string(job->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
+    return rc ? rc : numbers_add(&job->string, id);
 }
 
-static int apply_detail(struct job *j, const struct kineto_batch *batch,
+static int apply_detail(struct job *job, const struct kineto_batch *batch,
                         const struct kineto_def *def)
 {
     int64_t id;
@@ -240,11 +241,11 @@ static int apply_detail(struct job *j, const struct kineto_batch *batch,
                                   &detail.grid,   &detail.block,      &detail.payload};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = kineto_batch_at(batch, def->detail_text[i]);
-    int rc = store_detail_intern(j->run->db, &detail, &id);
-    return rc ? rc : numbers_add(&j->detail, id);
+    int rc = store_detail_intern(job->run->db, &detail, &id);
+    return rc ? rc : numbers_add(&job->detail, id);
 }
 
-static int process_add(struct job *j, int64_t pid)
+static int process_add(struct job *job, int64_t pid)
 {
     struct store_process process = {.rank = STORE_ABSENT,
                                     .pid = pid,
@@ -252,76 +253,77 @@ static int process_add(struct job *j, int64_t pid)
                                     .start = STORE_ABSENT,
                                     .end = STORE_ABSENT,
                                     .exit_status = STORE_ABSENT};
-    int rc = store_process_add(j->run->db, &process);
-    return rc ? rc : numbers_add(&j->process, process.id);
+    int rc = store_process_add(job->run->db, &process);
+    return rc ? rc : numbers_add(&job->process, process.id);
 }
 
-static int apply_track(struct job *j, const struct kineto_batch *batch,
+static int apply_track(struct job *job, const struct kineto_batch *batch,
                        const struct kineto_def *def)
 {
-    struct store_track track = {.process = j->process.id[def->process],
+    struct store_track track = {.process = job->process.id[def->process],
                                 .tid = def->id,
                                 .kind = def->track_kind,
                                 .name = kineto_batch_at(batch, def->text),
                                 .device = def->device[0] ? def->device : NULL,
                                 .unit = def->unit};
-    int rc = store_track_add(j->run->db, &track);
-    return rc ? rc : numbers_add(&j->track, track.id);
+    int rc = store_track_add(job->run->db, &track);
+    return rc ? rc : numbers_add(&job->track, track.id);
 }
 
-static int apply_def(struct job *j, const struct kineto_batch *batch, const struct kineto_def *def)
+static int apply_def(struct job *job, const struct kineto_batch *batch,
+                     const struct kineto_def *def)
 {
     switch (def->kind) {
     case KINETO_DEF_STRING:
-        return apply_string(j, batch, def);
+        return apply_string(job, batch, def);
     case KINETO_DEF_DETAIL:
-        return apply_detail(j, batch, def);
+        return apply_detail(job, batch, def);
     case KINETO_DEF_PROCESS:
-        return process_add(j, def->id);
+        return process_add(job, def->id);
     case KINETO_DEF_TRACK:
-        return apply_track(j, batch, def);
+        return apply_track(job, batch, def);
     }
     return TACHO_EINTERNAL;
 }
 
-static int apply(struct job *j, const struct kineto_batch *batch)
+static int apply(struct job *job, const struct kineto_batch *batch)
 {
-    store *db = j->run->db;
+    store *db = job->run->db;
     int rc = 0;
-    if (!j->process.count && batch->defs)
-        rc = process_add(j, STORE_ABSENT); /* the main process; its pid is known at the end */
+    if (!job->process.count && batch->defs)
+        rc = process_add(job, STORE_ABSENT); /* the main process; its pid is known at the end */
     for (size_t i = 0; !rc && i < batch->defs; i++)
-        rc = apply_def(j, batch, &batch->def[i]);
+        rc = apply_def(job, batch, &batch->def[i]);
     for (size_t i = 0; !rc && i < batch->slices; i++) {
         const struct kineto_slice *slice = &batch->slice[i];
-        struct store_slice x = {
-            .track = j->track.id[slice->track],
+        struct store_slice row = {
+            .track = job->track.id[slice->track],
             .start = slice->start,
             .dur = slice->dur,
-            .name = j->string.id[slice->name],
-            .category = j->string.id[slice->category],
-            .detail = slice->detail == KINETO_NONE ? STORE_ABSENT : j->detail.id[slice->detail],
+            .name = job->string.id[slice->name],
+            .category = job->string.id[slice->category],
+            .detail = slice->detail == KINETO_NONE ? STORE_ABSENT : job->detail.id[slice->detail],
             .correlation = slice->correlation};
-        rc = store_slice_add(db, &x);
+        rc = store_slice_add(db, &row);
     }
     for (size_t i = 0; !rc && i < batch->counters; i++) {
         const struct kineto_counter *counter = &batch->counter[i];
-        struct store_counter x = {
-            .track = j->track.id[counter->track], .time = counter->time, .value = counter->value};
-        rc = store_counter_add(db, &x);
+        struct store_counter row = {
+            .track = job->track.id[counter->track], .time = counter->time, .value = counter->value};
+        rc = store_counter_add(db, &row);
     }
     return rc;
 }
 
-static int progress(struct job *j)
+static int progress(struct job *job)
 {
-    int64_t now = imp_input_position(j->in), more = now - j->reported;
-    j->reported = now;
-    return imp_progress(j->run, more);
+    int64_t now = imp_input_position(job->in), more = now - job->reported;
+    job->reported = now;
+    return imp_progress(job->run, more);
 }
 
 /* Takes batches until the parser is done. */
-static int insert(struct job *j)
+static int insert(struct job *job)
 {
     int rc = 0;
     bool done = false;
@@ -331,120 +333,120 @@ static int insert(struct job *j)
         until.tv_nsec += 100000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        pthread_mutex_lock(&j->lock);
-        if (!j->ready && !j->done)
-            pthread_cond_timedwait(&j->changed, &j->lock, &until);
-        struct kineto_batch *batch = j->ready;
+        pthread_mutex_lock(&job->lock);
+        if (!job->ready && !job->done)
+            pthread_cond_timedwait(&job->changed, &job->lock, &until);
+        struct kineto_batch *batch = job->ready;
         if (batch) {
-            j->ready = batch->next;
-            if (!j->ready)
-                j->ready_end = &j->ready;
+            job->ready = batch->next;
+            if (!job->ready)
+                job->ready_end = &job->ready;
         }
-        done = !batch && j->done;
-        pthread_mutex_unlock(&j->lock);
-        if (batch && !rc && !j->run->salvage_only)
-            rc = apply(j, batch);
+        done = !batch && job->done;
+        pthread_mutex_unlock(&job->lock);
+        if (batch && !rc && !job->run->salvage_only)
+            rc = apply(job, batch);
         if (!rc)
-            rc = progress(j);
-        pthread_mutex_lock(&j->lock);
+            rc = progress(job);
+        pthread_mutex_lock(&job->lock);
         if (batch) {
-            batch->next = j->spare;
-            j->spare = batch;
+            batch->next = job->spare;
+            job->spare = batch;
         }
         if (rc)
-            __atomic_store_n(&j->stop, true, __ATOMIC_RELAXED);
-        pthread_cond_broadcast(&j->changed);
-        pthread_mutex_unlock(&j->lock);
+            __atomic_store_n(&job->stop, true, __ATOMIC_RELAXED);
+        pthread_cond_broadcast(&job->changed);
+        pthread_mutex_unlock(&job->lock);
     }
     return rc;
 }
 
 /* ---- after the last row ------------------------------------------------------------------------------------------------------ */
 
-static int write_processes(struct job *j, int64_t rank)
+static int write_processes(struct job *job, int64_t rank)
 {
     int rc = 0;
-    for (size_t i = 0; !rc && i < j->process.count; i++) {
-        struct store_process process = {.id = j->process.id[i],
+    for (size_t i = 0; !rc && i < job->process.count; i++) {
+        struct store_process process = {.id = job->process.id[i],
                                         .rank = rank,
-                                        .pid = j->kineto.process[i].pid,
+                                        .pid = job->kineto.process[i].pid,
                                         .parent_pid = STORE_ABSENT,
                                         .start = STORE_ABSENT,
                                         .end = STORE_ABSENT,
                                         .exit_status = STORE_ABSENT,
-                                        .host = j->kineto.host,
-                                        .program = kineto_process_name(&j->kineto, i)};
-        rc = store_process_update(j->run->db, &process);
+                                        .host = job->kineto.host,
+                                        .program = kineto_process_name(&job->kineto, i)};
+        rc = store_process_update(job->run->db, &process);
     }
-    for (size_t i = 0; !rc && i < j->track.count; i++) {
-        const char *name = kineto_track_name(&j->kineto, i);
+    for (size_t i = 0; !rc && i < job->track.count; i++) {
+        const char *name = kineto_track_name(&job->kineto, i);
         if (name)
-            rc = store_track_rename(j->run->db, j->track.id[i], name);
+            rc = store_track_rename(job->run->db, job->track.id[i], name);
     }
     return rc;
 }
 
-static int write_run(struct job *j)
+static int write_run(struct job *job)
 {
-    store *db = j->run->db;
+    store *db = job->run->db;
     char key[192];
     int rc = 0;
-    for (size_t i = 0; !rc && i < j->kineto.runs; i++) {
-        const struct kineto_run_key *run_key = &j->kineto.run[i];
+    for (size_t i = 0; !rc && i < job->kineto.runs; i++) {
+        const struct kineto_run_key *run_key = &job->kineto.run[i];
         if (run_key->key[0] == '@')
-            snprintf(key, sizeof key, "device.%lld.%s", (long long)j->process.id[0],
+            snprintf(key, sizeof key, "device.%lld.%s", (long long)job->process.id[0],
                      run_key->key + 1);
         else
             snprintf(key, sizeof key, "%s", run_key->key);
         rc = store_run_set(db, key, run_key->value);
     }
-    snprintf(key, sizeof key, j->run->file_index ? "source.base_ns.%lld" : "source.base_ns",
-             (long long)j->run->file_index);
+    snprintf(key, sizeof key, job->run->file_index ? "source.base_ns.%lld" : "source.base_ns",
+             (long long)job->run->file_index);
     if (!rc)
-        rc = store_run_set_int(db, key, j->kineto.base_final);
-    if (j->kineto.decimals > j->run->decimals || !j->run->file_index)
-        j->run->decimals = j->kineto.decimals;
+        rc = store_run_set_int(db, key, job->kineto.base_final);
+    if (job->kineto.decimals > job->run->decimals || !job->run->file_index)
+        job->run->decimals = job->kineto.decimals;
     if (!rc)
-        rc = store_run_set_int(db, "source.decimals", j->run->decimals);
-    if (!rc && j->kineto.unit == 1)
+        rc = store_run_set_int(db, "source.decimals", job->run->decimals);
+    if (!rc && job->kineto.unit == 1)
         rc = store_run_set(db, "source.time_unit", "ns");
-    if (!rc && j->kineto.rounded) {
-        snprintf(key, sizeof key, "source.rounded.%lld", (long long)j->run->file_index);
-        rc = store_run_set_int(db, key, j->kineto.rounded);
+    if (!rc && job->kineto.rounded) {
+        snprintf(key, sizeof key, "source.rounded.%lld", (long long)job->run->file_index);
+        rc = store_run_set_int(db, key, job->kineto.rounded);
     }
-    if (!rc && j->kineto.unknown_args.count) {
+    if (!rc && job->kineto.unknown_args.count) {
         struct kineto_text names = {0};
-        for (size_t i = 0; i < j->kineto.unknown_args.count; i++) {
-            const struct store_intern_entry *intern_entry = &j->kineto.unknown_args.entry[i];
+        for (size_t i = 0; i < job->kineto.unknown_args.count; i++) {
+            const struct store_intern_entry *intern_entry = &job->kineto.unknown_args.entry[i];
             kineto_text_puts(&names, i ? ", " : "");
-            kineto_text_put(&names, j->kineto.unknown_args.arena + intern_entry->offset,
+            kineto_text_put(&names, job->kineto.unknown_args.arena + intern_entry->offset,
                             intern_entry->bytes);
         }
         kineto_text_put(&names, "", 1);
-        snprintf(key, sizeof key, "source.args_not_kept.%lld", (long long)j->run->file_index);
-        rc = names.failed ? TACHO_ENOMEM : store_run_set(db, key, names.p);
+        snprintf(key, sizeof key, "source.args_not_kept.%lld", (long long)job->run->file_index);
+        rc = names.failed ? TACHO_ENOMEM : store_run_set(db, key, names.data);
         kineto_text_clear(&names);
     }
     return rc;
 }
 
-static int write_losses(struct job *j)
+static int write_losses(struct job *job)
 {
     static const char *const reasons[] = {
 #define KINETO_LOSS_TEXT(name, reason) reason,
         KINETO_LOSS_MAP(KINETO_LOSS_TEXT)
 #undef KINETO_LOSS_TEXT
     };
-    int64_t *loss = j->kineto.loss;
-    loss[KINETO_LOSS_TOO_LARGE] = j->frame.too_large;
-    loss[KINETO_LOSS_PARTIAL] = j->frame.partial_event;
-    loss[KINETO_LOSS_BEHIND] = j->frame.more_behind;
-    loss[KINETO_LOSS_ENDS] = j->frame.truncated && !j->frame.partial_event;
-    loss[KINETO_LOSS_DAMAGED] = imp_input_damaged(j->in);
+    int64_t *loss = job->kineto.loss;
+    loss[KINETO_LOSS_TOO_LARGE] = job->frame.too_large;
+    loss[KINETO_LOSS_PARTIAL] = job->frame.partial_event;
+    loss[KINETO_LOSS_BEHIND] = job->frame.more_behind;
+    loss[KINETO_LOSS_ENDS] = job->frame.truncated && !job->frame.partial_event;
+    loss[KINETO_LOSS_DAMAGED] = imp_input_damaged(job->in);
     int rc = 0;
     for (int i = 0; !rc && i < KINETO_LOSS_COUNT; i++)
         if (loss[i])
-            rc = imp_loss(j->run, reasons[i], loss[i]);
+            rc = imp_loss(job->run, reasons[i], loss[i]);
     return rc;
 }
 
@@ -459,20 +461,20 @@ static void check_base(struct kineto *kineto)
     }
 }
 
-static int finish(struct job *j)
+static int finish(struct job *job)
 {
     int rc = 0;
-    check_base(&j->kineto);
-    if (!j->run->salvage_only && j->process.count) {
-        rc = write_processes(j, imp_rank(j->run, j->kineto.rank));
+    check_base(&job->kineto);
+    if (!job->run->salvage_only && job->process.count) {
+        rc = write_processes(job, imp_rank(job->run, job->kineto.rank));
         if (!rc)
-            rc = write_run(j);
-        if (!rc && j->kineto.base_final != j->kineto.base)
-            rc = store_time_shift(j->run->db, j->track.count ? j->track.id[0] : INT64_MAX,
-                                  j->kineto.base_final - j->kineto.base);
+            rc = write_run(job);
+        if (!rc && job->kineto.base_final != job->kineto.base)
+            rc = store_time_shift(job->run->db, job->track.count ? job->track.id[0] : INT64_MAX,
+                                  job->kineto.base_final - job->kineto.base);
     }
     if (!rc)
-        rc = write_losses(j);
+        rc = write_losses(job);
     return rc;
 }
 
@@ -481,7 +483,7 @@ static int finish(struct job *j)
 /* The base of the times may stand behind the last event, and times are stored with it. The end of a
  * plain file can be looked at first; what is found there is only a guess, which the whole file
  * confirms or corrects. */
-static void guess_base(struct job *j, const char *path)
+static void guess_base(struct job *job, const char *path)
 {
     static const char key[] = "\"baseTimeNanoseconds\"";
     char text[4097];
@@ -493,24 +495,24 @@ static void guess_base(struct job *j, const char *path)
         off_t at = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
                        ? st.st_size - ((off_t)sizeof text - 1)
                        : 0;
-        ssize_t n = pread(fd, text, sizeof text - 1, at);
-        text[n > 0 ? n : 0] = 0;
-        const char *p = strstr(text, key);
-        if (p && (p = strchr(p + sizeof key - 1, ':'))) {
-            p += 1 + strspn(p + 1, " \t\r\n");
-            kineto_int((struct kj_span){p, strspn(p, "0123456789")}, &j->kineto.base);
-            if (j->kineto.base >= 0 && j->kineto.base < INT64_C(4000000000000000000))
-                j->kineto.base_guessed = true;
+        ssize_t bytes = pread(fd, text, sizeof text - 1, at);
+        text[bytes > 0 ? bytes : 0] = 0;
+        const char *found = strstr(text, key);
+        if (found && (found = strchr(found + sizeof key - 1, ':'))) {
+            found += 1 + strspn(found + 1, " \t\r\n");
+            kineto_int((struct kj_span){found, strspn(found, "0123456789")}, &job->kineto.base);
+            if (job->kineto.base >= 0 && job->kineto.base < INT64_C(4000000000000000000))
+                job->kineto.base_guessed = true;
             else
-                j->kineto.base = 0;
+                job->kineto.base = 0;
         }
     }
     close(fd);
 }
 
-static void job_clear(struct job *j)
+static void job_clear(struct job *job)
 {
-    struct kineto_batch *lists[] = {j->ready, j->spare};
+    struct kineto_batch *lists[] = {job->ready, job->spare};
     for (size_t i = 0; i < 2; i++)
         for (struct kineto_batch *batch = lists[i], *next; batch; batch = next) {
             next = batch->next;
@@ -518,90 +520,91 @@ static void job_clear(struct job *j)
             kineto_text_clear(&batch->text);
             free(batch);
         }
-    free(j->string.id);
-    free(j->detail.id);
-    free(j->process.id);
-    free(j->track.id);
-    kineto_clear(&j->kineto);
-    kj_free(j->json);
-    imp_input_close(j->in);
-    pthread_mutex_destroy(&j->lock);
-    pthread_cond_destroy(&j->changed);
-    free(j);
+    free(job->string.id);
+    free(job->detail.id);
+    free(job->process.id);
+    free(job->track.id);
+    kineto_clear(&job->kineto);
+    kj_free(job->json);
+    imp_input_close(job->in);
+    pthread_mutex_destroy(&job->lock);
+    pthread_cond_destroy(&job->changed);
+    free(job);
 }
 
-static int no_event(const struct job *j, const char *path, struct tacho_error *err)
+static int no_event(const struct job *job, const char *path, struct tacho_error *err)
 {
-    if (j->frame.truncated)
+    if (job->frame.truncated)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off before the first whole event", path);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
-    if (j->kineto.loss[KINETO_LOSS_EVENT])
+    if (job->kineto.loss[KINETO_LOSS_EVENT])
         return tacho_fail(err, TACHO_EFORMAT, hint,
                           "%s: JSON, but not a trace: none of its %lld entries is an event", path,
-                          (long long)j->kineto.loss[KINETO_LOSS_EVENT]);
+                          (long long)job->kineto.loss[KINETO_LOSS_EVENT]);
     return tacho_fail(err, TACHO_EFORMAT, hint,
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
 
-static int run_threads(struct job *j)
+static int run_threads(struct job *job)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, parse, j))
+    if (pthread_create(&thread, NULL, parse, job))
         return TACHO_ENOMEM;
-    int rc = insert(j);
+    int rc = insert(job);
     pthread_join(thread, NULL);
     return rc;
 }
 
 static int kineto_read(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct job *j = calloc(1, sizeof *j);
-    if (!j)
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    j->run = run;
-    j->ready_end = &j->ready;
-    pthread_mutex_init(&j->lock, NULL);
-    pthread_cond_init(&j->changed, NULL);
-    int rc = kineto_init(&j->kineto, path);
-    j->kineto.full = batch_full;
-    j->kineto.ctx = j;
-    j->json = rc ? NULL : kj_new();
-    if (!j->json)
+    job->run = run;
+    job->ready_end = &job->ready;
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_cond_init(&job->changed, NULL);
+    int rc = kineto_init(&job->kineto, path);
+    job->kineto.full = batch_full;
+    job->kineto.ctx = job;
+    job->json = rc ? NULL : kj_new();
+    if (!job->json)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     if (!rc)
-        rc = imp_input_open(path, &j->in, err);
+        rc = imp_input_open(path, &job->in, err);
     if (!rc) {
-        if (!imp_input_is_gzip(j->in))
-            guess_base(j, path);
+        if (!imp_input_is_gzip(job->in))
+            guess_base(job, path);
         rc = store_begin(run->db);
         if (!rc)
-            rc = run_threads(j);
-        if (!rc && j->code)
-            rc = j->error.code
-                     ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
-                     : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
-        bool none = !j->kineto.events && !j->frame.too_large;
+            rc = run_threads(job);
+        if (!rc && job->code)
+            rc =
+                job->error.code
+                    ? tacho_fail(err, job->code, job->error.hint, "%s", job->error.what)
+                    : tacho_fail(err, job->code, NULL, "%s: %s", path, tacho_error_text(job->code));
+        bool none = !job->kineto.events && !job->frame.too_large;
         if (!rc && !none)
-            rc = finish(j);
+            rc = finish(job);
         if (!rc)
             rc = store_commit(run->db);
         if (!rc && none)
-            rc = no_event(j, path, err);
+            rc = no_event(job, path, err);
     }
-    run->events += j->kineto.events;
-    run->slices += j->kineto.slices;
-    run->truncated |= j->frame.truncated;
-    job_clear(j);
+    run->events += job->kineto.events;
+    run->slices += job->kineto.slices;
+    run->truncated |= job->frame.truncated;
+    job_clear(job);
     return rc;
 }
 
-static bool kineto_recognises(const unsigned char *head, size_t n)
+static bool kineto_recognises(const unsigned char *head, size_t bytes)
 {
-    size_t i = n >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0;
-    while (i < n && (head[i] == ' ' || head[i] == '\n' || head[i] == '\r' || head[i] == '\t'))
+    size_t i = bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0;
+    while (i < bytes && (head[i] == ' ' || head[i] == '\n' || head[i] == '\r' || head[i] == '\t'))
         i++;
-    return i < n && (head[i] == '{' || head[i] == '[');
+    return i < bytes && (head[i] == '{' || head[i] == '[');
 }
 
 const struct importer imp_kineto = {

@@ -79,7 +79,7 @@ struct kineto_name {
 };
 
 struct kineto_key {
-    uint64_t a, b;
+    uint64_t first, second;
 };
 struct kineto_table { /* key -> number, 0: not there; open addressing */
     struct kineto_slot {
@@ -116,7 +116,7 @@ struct kineto {
     size_t names, name_cap;
     struct kineto_category_memo {
         char text[32];
-        size_t n;
+        size_t bytes;
         enum kineto_class class;
         uint32_t name;
     } category[64];
@@ -161,17 +161,17 @@ int kineto_run_put(struct kineto *kineto, const char *key, const char *value);
 /* Number of a string by its JSON text: a span with quotes, or what is between them. 0 when out of
  * memory (k->code is set). */
 uint32_t kineto_string_json(struct kineto *kineto, struct kj_span span);
-uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t n);
+uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t bytes);
 /* Number of the detail of an event, KINETO_NONE when it has none. */
 uint32_t kineto_detail(struct kineto *kineto, const struct kj_event *event, enum kineto_class class,
                        uint32_t name, bool backward);
 /* The same detail with pass = backward. */
 uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kineto_class class);
-const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg a);
+const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg wanted);
 char *kineto_dup(struct kineto *kineto, struct kj_span span); /* decoded, malloc */
 int kineto_no_memory(struct kineto *kineto);
 /* The number in an argument, STORE_ABSENT when there is none. */
-int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg a);
+int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg wanted);
 /* Number of the track of an event: of its device and stream, of its host thread; of a counter by
  * name and device. May move k->track. 0 when out of memory (k->code is set). */
 uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event);

@@ -23,13 +23,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 _Static_assert(sizeof rows / sizeof *rows < 255, "rows fit a byte");
 
-static uint32_t hash(const char *p, size_t n)
+static uint32_t hash(const char *text, size_t bytes)
 {
-    uint32_t h = (uint32_t)n * 0x9e3779b1u;
-    h += (uint32_t)(unsigned char)p[0] * 0x85ebca6bu +
-         (uint32_t)(unsigned char)p[n - 1] * 0xc2b2ae35u;
-    h += (uint32_t)(unsigned char)p[n / 2] * 0x27d4eb2fu;
-    return (h ^ h >> 15) & (SLOTS - 1);
+    uint32_t hash = (uint32_t)bytes * 0x9e3779b1u;
+    hash += (uint32_t)(unsigned char)text[0] * 0x85ebca6bu +
+            (uint32_t)(unsigned char)text[bytes - 1] * 0xc2b2ae35u;
+    hash += (uint32_t)(unsigned char)text[bytes / 2] * 0x27d4eb2fu;
+    return (hash ^ hash >> 15) & (SLOTS - 1);
 }
 
 static void fill(void)
@@ -42,25 +42,25 @@ static void fill(void)
     }
 }
 
-enum kineto_arg kineto_arg_find(const char *key, size_t n)
+enum kineto_arg kineto_arg_find(const char *key, size_t bytes)
 {
     pthread_once(&once, fill);
-    if (!n)
+    if (!bytes)
         return KINETO_ARG_OTHER;
-    for (uint32_t at = hash(key, n); slot[at]; at = (at + 1) & (SLOTS - 1)) {
+    for (uint32_t at = hash(key, bytes); slot[at]; at = (at + 1) & (SLOTS - 1)) {
         const struct row *row = &rows[slot[at] - 1];
-        if (row->n == n && !memcmp(row->text, key, n))
+        if (row->n == bytes && !memcmp(row->text, key, bytes))
             return (enum kineto_arg)(slot[at] - 1);
     }
     return KINETO_ARG_OTHER;
 }
 
-unsigned kineto_arg_use(enum kineto_arg a)
+unsigned kineto_arg_use(enum kineto_arg arg)
 {
-    return a < KINETO_ARG_OTHER ? rows[a].use : 0;
+    return arg < KINETO_ARG_OTHER ? rows[arg].use : 0;
 }
 
-const char *kineto_arg_key(enum kineto_arg a)
+const char *kineto_arg_key(enum kineto_arg arg)
 {
-    return a < KINETO_ARG_OTHER ? rows[a].key : NULL;
+    return arg < KINETO_ARG_OTHER ? rows[arg].key : NULL;
 }

@@ -117,10 +117,10 @@ enum kineto_arg {
 extern "C" {
 #endif
 /* The argument of a key, KINETO_ARG_OTHER if it is none of the table. */
-enum kineto_arg kineto_arg_find(const char *key, size_t n);
+enum kineto_arg kineto_arg_find(const char *key, size_t bytes);
 /* Its row. */
-unsigned kineto_arg_use(enum kineto_arg a);
-const char *kineto_arg_key(enum kineto_arg a);
+unsigned kineto_arg_use(enum kineto_arg arg);
+const char *kineto_arg_key(enum kineto_arg arg);
 #ifdef __cplusplus
 }
 #endif

@@ -67,8 +67,9 @@ const char *kineto_class_name(enum kineto_class class)
 enum kineto_class kineto_category_find(struct kj_span cat)
 {
     cat = kineto_inside(cat);
-    for (size_t i = 0; cat.p && i < sizeof categories / sizeof *categories; i++)
-        if (strlen(categories[i].text) == cat.n && !strncasecmp(categories[i].text, cat.p, cat.n))
+    for (size_t i = 0; cat.text && i < sizeof categories / sizeof *categories; i++)
+        if (strlen(categories[i].text) == cat.bytes &&
+            !strncasecmp(categories[i].text, cat.text, cat.bytes))
             return categories[i].class;
     return KINETO_OTHER;
 }
@@ -77,12 +78,12 @@ bool kineto_category_reserved(struct kj_span cat)
 {
     static const char *const more[] = {"graph"};
     cat = kineto_inside(cat);
-    for (size_t i = 0; cat.p && i < sizeof class_names / sizeof *class_names; i++)
-        if (class_names[i] && strlen(class_names[i]) == cat.n &&
-            !memcmp(class_names[i], cat.p, cat.n))
+    for (size_t i = 0; cat.text && i < sizeof class_names / sizeof *class_names; i++)
+        if (class_names[i] && strlen(class_names[i]) == cat.bytes &&
+            !memcmp(class_names[i], cat.text, cat.bytes))
             return true;
-    for (size_t i = 0; cat.p && i < sizeof more / sizeof *more; i++)
-        if (strlen(more[i]) == cat.n && !memcmp(more[i], cat.p, cat.n))
+    for (size_t i = 0; cat.text && i < sizeof more / sizeof *more; i++)
+        if (strlen(more[i]) == cat.bytes && !memcmp(more[i], cat.text, cat.bytes))
             return true;
     return false;
 }

@@ -38,17 +38,17 @@ static void key_begin(struct kineto *kineto, enum kineto_class class, bool backw
 {
     unsigned char head[KEY_HEAD] = {(unsigned char)class, backward};
     memcpy(head + 2, &name, 4);
-    kineto->key.n = 0;
+    kineto->key.bytes = 0;
     kineto_text_put(&kineto->key, head, KEY_HEAD);
 }
 
 static void key_put(struct kineto *kineto, enum kineto_arg id, struct kj_span value)
 {
     unsigned char head[5] = {(unsigned char)id};
-    uint32_t n = (uint32_t)value.n;
-    memcpy(head + 1, &n, 4);
+    uint32_t bytes = (uint32_t)value.bytes;
+    memcpy(head + 1, &bytes, 4);
     kineto_text_put(&kineto->key, head, 5);
-    kineto_text_put(&kineto->key, value.p, value.n);
+    kineto_text_put(&kineto->key, value.text, value.bytes);
 }
 
 /* ---- from key to detail -------------------------------------------------------------------------------------------------- */
@@ -60,23 +60,23 @@ struct parts {
     struct kj_span arg[KINETO_ARG_OTHER];
 };
 
-static struct parts parts_of(const char *key, size_t n)
+static struct parts parts_of(const char *key, size_t bytes)
 {
     struct parts parts = {.class = (enum kineto_class)key[0], .backward = key[1]};
     memcpy(&parts.name, key + 2, 4);
-    for (size_t i = KEY_HEAD; i + 5 <= n;) {
-        uint32_t bytes;
-        memcpy(&bytes, key + i + 1, 4);
-        parts.arg[(unsigned char)key[i]] = (struct kj_span){key + i + 5, bytes};
-        i += 5 + bytes;
+    for (size_t i = KEY_HEAD; i + 5 <= bytes;) {
+        uint32_t length;
+        memcpy(&length, key + i + 1, 4);
+        parts.arg[(unsigned char)key[i]] = (struct kj_span){key + i + 5, length};
+        i += 5 + length;
     }
     return parts;
 }
 
 static int64_t int_of(struct kj_span span)
 {
-    int64_t v;
-    return kineto_int(span, &v) ? v : STORE_ABSENT;
+    int64_t value;
+    return kineto_int(span, &value) ? value : STORE_ABSENT;
 }
 
 /* "[13, 1, 1]", or the same in a string, as 13,1,1. Offset in the batch, 0: it is not three
@@ -84,19 +84,20 @@ static int64_t int_of(struct kj_span span)
 static size_t put_dim3(struct kineto *kineto, struct kj_span span)
 {
     char text[80];
-    size_t n = 0;
+    size_t bytes = 0;
     int commas = 0;
     span = kineto_inside(span);
-    for (size_t i = 0; span.p && i < span.n; i++) {
-        char c = span.p[i];
-        if (c == '[' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r')
+    for (size_t i = 0; span.text && i < span.bytes; i++) {
+        char letter = span.text[i];
+        if (letter == '[' || letter == ']' || letter == ' ' || letter == '\n' || letter == '\t' ||
+            letter == '\r')
             continue;
-        if ((c != ',' && (c < '0' || c > '9')) || n + 1 >= sizeof text)
+        if ((letter != ',' && (letter < '0' || letter > '9')) || bytes + 1 >= sizeof text)
             return 0;
-        commas += c == ',';
-        text[n++] = c;
+        commas += letter == ',';
+        text[bytes++] = letter;
     }
-    return n && commas == 2 ? kineto_batch_text(kineto->batch, text, n) : 0;
+    return bytes && commas == 2 ? kineto_batch_text(kineto->batch, text, bytes) : 0;
 }
 
 static size_t put_text(struct kineto *kineto, const char *text)
@@ -150,28 +151,28 @@ static const struct {
 /* allreduce_coalesced -> all_reduce, _allgather_base -> all_gather; another name stays as it is. */
 static size_t put_collective(struct kineto *kineto, struct kj_span span)
 {
-    kineto->scratch.n = 0;
+    kineto->scratch.bytes = 0;
     kineto_unescape(&kineto->scratch, span);
-    const char *p = kineto->scratch.p;
-    size_t n = kineto->scratch.n;
-    for (; n && *p == '_'; p++)
-        n--;
+    const char *name = kineto->scratch.data;
+    size_t bytes = kineto->scratch.bytes;
+    for (; bytes && *name == '_'; name++)
+        bytes--;
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        size_t m = strlen(collectives[i].begins);
-        if (n >= m && !memcmp(p, collectives[i].begins, m))
+        size_t length = strlen(collectives[i].begins);
+        if (bytes >= length && !memcmp(name, collectives[i].begins, length))
             return put_text(kineto, collectives[i].name);
     }
-    return n ? kineto_batch_text(kineto->batch, p, n) : 0;
+    return bytes ? kineto_batch_text(kineto->batch, name, bytes) : 0;
 }
 
-static uint64_t hash_of(struct kj_span a, struct kj_span b)
+static uint64_t hash_of(struct kj_span first, struct kj_span second)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < a.n; i++)
-        h = (h ^ (unsigned char)a.p[i]) * 0x100000001b3u;
-    for (size_t i = 0; i < b.n; i++)
-        h = (h ^ (unsigned char)b.p[i]) * 0x100000001b3u;
-    return h ^ h >> 29;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < first.bytes; i++)
+        hash = (hash ^ (unsigned char)first.text[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < second.bytes; i++)
+        hash = (hash ^ (unsigned char)second.text[i]) * 0x100000001b3u;
+    return hash ^ hash >> 29;
 }
 
 /* A communicator's id: the name or id of its group where that is a number, else a hash of name and
@@ -181,7 +182,7 @@ static int64_t communicator_of(const struct parts *parts)
     int64_t id = int_of(parts->arg[KINETO_ARG_GROUP_NAME]);
     if (id == STORE_ABSENT)
         id = int_of(parts->arg[KINETO_ARG_GROUP_ID]);
-    if (id != STORE_ABSENT || !parts->arg[KINETO_ARG_GROUP_NAME].p)
+    if (id != STORE_ABSENT || !parts->arg[KINETO_ARG_GROUP_NAME].text)
         return id;
     return (
         int64_t)(hash_of(parts->arg[KINETO_ARG_GROUP_NAME], parts->arg[KINETO_ARG_GROUP_RANKS]) &
@@ -196,18 +197,19 @@ static void fill_comm(struct kineto *kineto, struct kineto_def *def, const struc
             out = int_of(parts->arg[KINETO_ARG_OUT_ELEMENTS]);
     def->detail.ranks = int_of(parts->arg[KINETO_ARG_GROUP_SIZE]);
     def->detail.communicator = communicator_of(parts);
-    if (parts->arg[KINETO_ARG_COLLECTIVE].p)
+    if (parts->arg[KINETO_ARG_COLLECTIVE].text)
         def->detail_text[T_COLLECTIVE] = put_collective(kineto, parts->arg[KINETO_ARG_COLLECTIVE]);
     struct kj_span type = kineto_inside(parts->arg[KINETO_ARG_DTYPE]);
-    for (size_t i = 0; type.p && i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strlen(dtypes[i].torch) == type.n && !memcmp(dtypes[i].torch, type.p, type.n)) {
+    for (size_t i = 0; type.text && i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strlen(dtypes[i].torch) == type.bytes &&
+            !memcmp(dtypes[i].torch, type.text, type.bytes)) {
             def->detail_text[T_DTYPE] = put_text(kineto, dtypes[i].name);
             int64_t elements = in > out ? in : out; /* the whole buffer, as nccl-tests counts */
             if (elements >= 0 && elements < INT64_MAX / 16)
                 def->detail.bytes = elements * dtypes[i].bytes;
         }
-    if (type.p && type.n && !def->detail_text[T_DTYPE])
-        def->detail_text[T_DTYPE] = kineto_batch_text(kineto->batch, type.p, type.n);
+    if (type.text && type.bytes && !def->detail_text[T_DTYPE])
+        def->detail_text[T_DTYPE] = kineto_batch_text(kineto->batch, type.text, type.bytes);
 }
 
 /* "HtoD" and its kin in a name or an argument. NULL: none is there. */
@@ -226,8 +228,8 @@ static const char *copy_kind_in(struct kj_span span)
                  {"HtoA", "HtoD"},         {"AtoH", "DtoH"},
                  {"AtoA", "DtoD"},         {"AtoD", "DtoD"},
                  {"DtoA", "DtoD"}};
-    for (size_t i = 0; span.p && i < sizeof kinds / sizeof *kinds; i++)
-        if (memmem(span.p, span.n, kinds[i].text, strlen(kinds[i].text)))
+    for (size_t i = 0; span.text && i < sizeof kinds / sizeof *kinds; i++)
+        if (memmem(span.text, span.bytes, kinds[i].text, strlen(kinds[i].text)))
             return kinds[i].kind;
     return NULL;
 }
@@ -236,8 +238,8 @@ static const char *copy_kind_in(struct kj_span span)
 static const char *copy_kind_number(struct kj_span span)
 {
     static const char *const kinds[] = {"HtoH", "HtoD", "DtoH", "DtoD"};
-    int64_t v = int_of(span);
-    return v >= 0 && v < 4 ? kinds[v] : NULL;
+    int64_t value = int_of(span);
+    return value >= 0 && value < 4 ? kinds[value] : NULL;
 }
 
 static struct kj_span string_text(const struct kineto *kineto, uint32_t number)
@@ -250,8 +252,8 @@ static struct kj_span string_text(const struct kineto *kineto, uint32_t number)
  * the only one. 0: none. */
 static size_t memory_kind(struct kj_span name, int which, char out[32])
 {
-    const char *open = memchr(name.p, '(', name.n);
-    const char *close = open ? memchr(open, ')', (size_t)(name.p + name.n - open)) : NULL;
+    const char *open = memchr(name.text, '(', name.bytes);
+    const char *close = open ? memchr(open, ')', (size_t)(name.text + name.bytes - open)) : NULL;
     if (!close)
         return 0;
     const char *from = open + 1, *to = close;
@@ -264,13 +266,13 @@ static size_t memory_kind(struct kj_span name, int which, char out[32])
         from++;
     while (to > from && to[-1] == ' ')
         to--;
-    size_t n = (size_t)(to - from);
-    if (!n || n >= 32)
+    size_t bytes = (size_t)(to - from);
+    if (!bytes || bytes >= 32)
         return 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < bytes; i++)
         out[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] + 32) : from[i];
-    out[n] = 0;
-    return n;
+    out[bytes] = 0;
+    return bytes;
 }
 
 static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struct parts *parts)
@@ -308,7 +310,7 @@ static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struc
 
 static void payload_key(struct kineto *kineto, const char *key)
 {
-    kineto_text_puts(&kineto->payload, kineto->payload.n > 1 ? ",\"" : "\"");
+    kineto_text_puts(&kineto->payload, kineto->payload.bytes > 1 ? ",\"" : "\"");
     kineto_text_puts(&kineto->payload, key);
     kineto_text_puts(&kineto->payload, "\":");
 }
@@ -316,16 +318,17 @@ static void payload_key(struct kineto *kineto, const char *key)
 /* Texts that hold a list ("[0, 1]") are written as that list where they are one. */
 static void payload_value(struct kineto *kineto, enum kineto_arg id, struct kj_span value)
 {
-    size_t mark = kineto->payload.n;
+    size_t mark = kineto->payload.bytes;
     struct kj_span inside = kineto_inside(value);
-    if (kineto_is_null(value) || (kineto_is_string(value) && !inside.n))
+    if (kineto_is_null(value) || (kineto_is_string(value) && !inside.bytes))
         return;
     payload_key(kineto, kineto_arg_key(id));
-    if (kineto_is_string(value) && inside.p[0] == '[' && kineto_json_copy(&kineto->payload, inside))
+    if (kineto_is_string(value) && inside.text[0] == '[' &&
+        kineto_json_copy(&kineto->payload, inside))
         return;
     if (kineto_json_copy(&kineto->payload, value))
         return;
-    kineto->payload.n = mark;
+    kineto->payload.bytes = mark;
     kineto->loss[KINETO_LOSS_ARGS_BAD]++;
 }
 
@@ -333,7 +336,7 @@ static void payload_value(struct kineto *kineto, enum kineto_arg id, struct kj_s
  * HTA tells them apart. */
 static void payload_all_streams(struct kineto *kineto, struct kj_span value)
 {
-    if (!value.p || int_of(value) != UINT32_MAX)
+    if (!value.text || int_of(value) != UINT32_MAX)
         return;
     payload_key(kineto, "all_streams");
     kineto_text_puts(&kineto->payload, "true");
@@ -359,7 +362,7 @@ static const char *schema_of(const struct parts *parts)
 {
     unsigned has = 0;
     for (int i = 0; i < KINETO_ARG_OTHER; i++)
-        if (parts->arg[i].p)
+        if (parts->arg[i].text)
             has |= kineto_arg_use((enum kineto_arg)i);
     switch (parts->class) {
     case KINETO_MEMCPY:
@@ -372,17 +375,17 @@ static const char *schema_of(const struct parts *parts)
     case KINETO_DRIVER:
         return has & KINETO_USE_KERNEL ? "gpu.kernel" : "gpu.memcpy";
     case KINETO_KERNEL:
-        return parts->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : "gpu.kernel";
+        return parts->arg[KINETO_ARG_COLLECTIVE].text ? "torch.comm" : "gpu.kernel";
     case KINETO_INSTANT:
         return "torch.memory";
     default:
-        return parts->arg[KINETO_ARG_COLLECTIVE].p ? "torch.comm" : has ? "torch.op" : NULL;
+        return parts->arg[KINETO_ARG_COLLECTIVE].text ? "torch.comm" : has ? "torch.op" : NULL;
     }
 }
 
-static int detail_build(struct kineto *kineto, const char *key, size_t n)
+static int detail_build(struct kineto *kineto, const char *key, size_t bytes)
 {
-    struct parts parts = parts_of(key, n);
+    struct parts parts = parts_of(key, bytes);
     struct kineto_def *def = kineto_batch_def(kineto->batch, KINETO_DEF_DETAIL);
     if (!def)
         return kineto_no_memory(kineto);
@@ -398,18 +401,18 @@ static int detail_build(struct kineto *kineto, const char *key, size_t n)
         fill_comm(kineto, def, &parts);
     if (uses & KINETO_USE_MEMORY)
         def->detail.bytes = int_of(parts.arg[KINETO_ARG_MEMORY_BYTES]);
-    kineto->payload.n = 0;
+    kineto->payload.bytes = 0;
     kineto_text_put(&kineto->payload, "{", 1);
     for (int i = 0; i < KINETO_ARG_OTHER; i++)
         if (parts.class == KINETO_SYNC && i == KINETO_ARG_STREAM)
             payload_all_streams(kineto, parts.arg[i]);
-        else if (parts.arg[i].p && kineto_arg_key((enum kineto_arg)i))
+        else if (parts.arg[i].text && kineto_arg_key((enum kineto_arg)i))
             payload_value(kineto, (enum kineto_arg)i, parts.arg[i]);
     payload_memory(kineto, &parts);
-    if (kineto->payload.n > 1) {
+    if (kineto->payload.bytes > 1) {
         kineto_text_put(&kineto->payload, "}", 1);
         def->detail_text[T_PAYLOAD] =
-            kineto_batch_text(kineto->batch, kineto->payload.p, kineto->payload.n);
+            kineto_batch_text(kineto->batch, kineto->payload.data, kineto->payload.bytes);
     }
     return kineto->payload.failed || kineto->scratch.failed || kineto->batch->text.failed
                ? kineto_no_memory(kineto)
@@ -421,12 +424,12 @@ static uint32_t detail_number(struct kineto *kineto)
     int64_t id;
     bool added;
     if (kineto->key.failed ||
-        store_intern_put(&kineto->details, kineto->key.p, kineto->key.n, &id, &added)) {
+        store_intern_put(&kineto->details, kineto->key.data, kineto->key.bytes, &id, &added)) {
         kineto_no_memory(kineto);
         return KINETO_NONE;
     }
     if (added)
-        detail_build(kineto, kineto->key.p, kineto->key.n);
+        detail_build(kineto, kineto->key.data, kineto->key.bytes);
     return (uint32_t)(id - 1);
 }
 
@@ -435,8 +438,8 @@ static void note_unknown(struct kineto *kineto, struct kj_span key)
 {
     int64_t id;
     bool added;
-    if (kineto->unknown_args.count < 64 && key.n < 64)
-        store_intern_put(&kineto->unknown_args, key.p, key.n, &id,
+    if (kineto->unknown_args.count < 64 && key.bytes < 64)
+        store_intern_put(&kineto->unknown_args, key.text, key.bytes, &id,
                          &added); /* no memory: one name less in a note */
 }
 
@@ -453,7 +456,8 @@ uint32_t kineto_detail(struct kineto *kineto, const struct kj_event *event, enum
         else if (kineto_arg_use(arg->id) & uses)
             key_put(kineto, arg->id, arg->value);
     }
-    return kineto->key.n == KEY_HEAD && !backward && !copy ? KINETO_NONE : detail_number(kineto);
+    return kineto->key.bytes == KEY_HEAD && !backward && !copy ? KINETO_NONE
+                                                               : detail_number(kineto);
 }
 
 uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kineto_class class)
@@ -462,11 +466,11 @@ uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kin
         key_begin(kineto, class, true, 0);
     } else {
         const struct store_intern_entry *intern_entry = &kineto->details.entry[number];
-        kineto->key.n = 0;
+        kineto->key.bytes = 0;
         kineto_text_put(&kineto->key, kineto->details.arena + intern_entry->offset,
                         intern_entry->bytes);
         if (!kineto->key.failed)
-            kineto->key.p[1] = 1;
+            kineto->key.data[1] = 1;
     }
     return detail_number(kineto);
 }

@@ -21,8 +21,8 @@ static bool time_of(struct kineto *kineto, struct kj_span span, int64_t *ns, int
     if (!kineto->unit) { /* us since 1970 are 1.7e15 today: whole numbers a hundred times as large
                           * are ns
                           */
-        int64_t v;
-        kineto->unit = kineto_int(span, &v) && v > INT64_C(100000000000000000) ? 1 : 1000;
+        int64_t value;
+        kineto->unit = kineto_int(span, &value) && value > INT64_C(100000000000000000) ? 1 : 1000;
     }
     if (!kineto_time(span, kineto->unit, ns, &decimals, &rounded))
         return false;
@@ -52,9 +52,9 @@ static bool start_of(struct kineto *kineto, const struct kj_event *event, int64_
 
 static bool starts(struct kj_span span, const char *with)
 {
-    size_t n = strlen(with);
+    size_t bytes = strlen(with);
     span = kineto_inside(span);
-    return span.p && span.n >= n && !memcmp(span.p, with, n);
+    return span.text && span.bytes >= bytes && !memcmp(span.text, with, bytes);
 }
 
 /* Versions before 2022 recorded these as operators too. */
@@ -67,34 +67,36 @@ static bool is_legacy_annotation(struct kj_span name)
 static const struct kineto_category_memo *category_of(struct kineto *kineto, struct kj_span cat)
 {
     cat = kineto_inside(cat);
-    size_t at =
-        cat.p && cat.n
-            ? (cat.n * 7 + (unsigned char)cat.p[0] + 3u * (unsigned char)cat.p[cat.n - 1]) % 63 + 1
-            : 0;
+    size_t at = cat.text && cat.bytes ? (cat.bytes * 7 + (unsigned char)cat.text[0] +
+                                         3u * (unsigned char)cat.text[cat.bytes - 1]) %
+                                                63 +
+                                            1
+                                      : 0;
     struct kineto_category_memo *category_memo = &kineto->category[at];
-    if (category_memo->n == (cat.p ? cat.n : 0) && category_memo->name != KINETO_NONE &&
-        (!category_memo->n || !memcmp(category_memo->text, cat.p, category_memo->n)))
+    if (category_memo->bytes == (cat.text ? cat.bytes : 0) && category_memo->name != KINETO_NONE &&
+        (!category_memo->bytes || !memcmp(category_memo->text, cat.text, category_memo->bytes)))
         return category_memo;
     category_memo->class = kineto_category_find(cat);
     const char *name = kineto_class_name(category_memo->class);
-    category_memo->n = SIZE_MAX;
+    category_memo->bytes = SIZE_MAX;
     if (name) {
         category_memo->name = kineto_string_number(kineto, name, strlen(name));
-    } else if (!cat.p || !cat.n || kineto_equals(cat, "Trace")) {
+    } else if (!cat.text || !cat.bytes || kineto_equals(cat, "Trace")) {
         category_memo->name = kineto_string_number(kineto, "trace", 5);
     } else if (kineto_category_reserved(cat)) {
-        kineto->scratch.n = 0;
+        kineto->scratch.bytes = 0;
         kineto_text_puts(&kineto->scratch, "kineto:");
-        kineto_text_put(&kineto->scratch, cat.p, cat.n);
-        category_memo->name = kineto_string_number(kineto, kineto->scratch.p, kineto->scratch.n);
+        kineto_text_put(&kineto->scratch, cat.text, cat.bytes);
+        category_memo->name =
+            kineto_string_number(kineto, kineto->scratch.data, kineto->scratch.bytes);
     } else {
-        category_memo->name = kineto_string_number(kineto, cat.p, cat.n);
+        category_memo->name = kineto_string_number(kineto, cat.text, cat.bytes);
     }
-    if (!cat.p || !cat.n) {
-        category_memo->n = 0;
-    } else if (cat.n <= sizeof category_memo->text) {
-        memcpy(category_memo->text, cat.p, cat.n);
-        category_memo->n = cat.n;
+    if (!cat.text || !cat.bytes) {
+        category_memo->bytes = 0;
+    } else if (cat.bytes <= sizeof category_memo->text) {
+        memcpy(category_memo->text, cat.text, cat.bytes);
+        category_memo->bytes = cat.bytes;
     }
     return category_memo;
 }
@@ -110,36 +112,36 @@ static int slice_fill(struct kineto *kineto, const struct kj_event *event,
                       struct kineto_slice *slice, enum kineto_class *class)
 {
     const struct kineto_category_memo *memo = category_of(kineto, event->field[KJ_CAT]);
-    enum kineto_class c = memo->class;
+    enum kineto_class kind = memo->class;
     slice->category = memo->name;
     slice->name = kineto_is_null(event->field[KJ_NAME])
                       ? kineto_string_number(kineto, "(no name)", 9)
                       : kineto_string_json(kineto, event->field[KJ_NAME]);
-    if (c == KINETO_OP && is_legacy_annotation(event->field[KJ_NAME])) {
-        c = KINETO_ANNOTATION;
-        slice->category = class_category(kineto, c);
-    } else if (c == KINETO_OTHER && kineto_int_arg(event, KINETO_ARG_DEVICE) != STORE_ABSENT &&
+    if (kind == KINETO_OP && is_legacy_annotation(event->field[KJ_NAME])) {
+        kind = KINETO_ANNOTATION;
+        slice->category = class_category(kineto, kind);
+    } else if (kind == KINETO_OTHER && kineto_int_arg(event, KINETO_ARG_DEVICE) != STORE_ABSENT &&
                kineto_int_arg(event, KINETO_ARG_STREAM) != STORE_ABSENT) {
-        c = KINETO_KERNEL; /* a new accelerator: what names its device and stream ran on it */
-        slice->category = class_category(kineto, c);
-    } else if (c == KINETO_KERNEL && starts(event->field[KJ_NAME], "dma") &&
+        kind = KINETO_KERNEL; /* a new accelerator: what names its device and stream ran on it */
+        slice->category = class_category(kineto, kind);
+    } else if (kind == KINETO_KERNEL && starts(event->field[KJ_NAME], "dma") &&
                kineto_equals(event->field[KJ_CAT], "mtia_ccp_events")) {
-        c = KINETO_MEMCPY;
-        slice->category = class_category(kineto, c);
+        kind = KINETO_MEMCPY;
+        slice->category = class_category(kineto, kind);
     }
-    slice->track = kineto_class_is_device(c) ? kineto_track_device(kineto, event)
-                                             : kineto_track_host(kineto, event);
+    slice->track = kineto_class_is_device(kind) ? kineto_track_device(kineto, event)
+                                                : kineto_track_host(kineto, event);
     slice->correlation = kineto_int_arg(event, KINETO_ARG_CORRELATION);
     int64_t forward = 0;
-    if (c == KINETO_OP || c == KINETO_ANNOTATION) {
+    if (kind == KINETO_OP || kind == KINETO_ANNOTATION) {
         slice->correlation = kineto_int_arg(event, KINETO_ARG_SEQUENCE);
         if (slice->correlation < 0)
             slice->correlation = STORE_ABSENT;
         forward = kineto_int_arg(event, KINETO_ARG_FWD_THREAD);
     }
     slice->detail =
-        kineto_detail(kineto, event, c, slice->name, forward != STORE_ABSENT && forward != 0);
-    *class = c;
+        kineto_detail(kineto, event, kind, slice->name, forward != STORE_ABSENT && forward != 0);
+    *class = kind;
     return kineto->code;
 }
 
@@ -186,29 +188,29 @@ static int complete(struct kineto *kineto, const struct kj_event *event)
 
 static int begin(struct kineto *kineto, const struct kj_event *event)
 {
-    struct kineto_slice s;
+    struct kineto_slice slice;
     enum kineto_class class;
-    if (!start_of(kineto, event, &s.start)) {
+    if (!start_of(kineto, event, &slice.start)) {
         kineto->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
-    s.dur = STORE_ABSENT;
-    if (slice_fill(kineto, event, &s, &class))
+    slice.dur = STORE_ABSENT;
+    if (slice_fill(kineto, event, &slice, &class))
         return kineto->code;
-    struct kineto_track *track = &kineto->track[s.track];
+    struct kineto_track *track = &kineto->track[slice.track];
     if (kineto->open_total >= OPEN_MAX) {
         kineto->loss[KINETO_LOSS_NO_END]++;
-        return slice_put(kineto, &s);
+        return slice_put(kineto, &slice);
     }
     if (track->open_count == track->open_cap) {
         size_t cap = track->open_cap ? 2 * track->open_cap : 16;
-        struct kineto_slice *o = realloc(track->open, cap * sizeof *o);
-        if (!o)
+        struct kineto_slice *open = realloc(track->open, cap * sizeof *open);
+        if (!open)
             return kineto_no_memory(kineto);
-        track->open = o;
+        track->open = open;
         track->open_cap = cap;
     }
-    track->open[track->open_count++] = s;
+    track->open[track->open_count++] = slice;
     kineto->open_total++;
     return 0;
 }
@@ -227,12 +229,12 @@ static int end(struct kineto *kineto, const struct kj_event *event)
                             : kineto_track_host(kineto, event); /* may move k->track */
     if (kineto->code)
         return kineto->code;
-    struct kineto_track *t = &kineto->track[track];
-    if (!t->open_count) {
+    struct kineto_track *row_track = &kineto->track[track];
+    if (!row_track->open_count) {
         kineto->loss[KINETO_LOSS_NO_BEGIN]++;
         return 0;
     }
-    struct kineto_slice slice = t->open[--t->open_count];
+    struct kineto_slice slice = row_track->open[--row_track->open_count];
     kineto->open_total--;
     if (__builtin_sub_overflow(at, slice.start, &slice.dur) || slice.dur < 0) {
         kineto->loss[KINETO_LOSS_DUR]++;
@@ -264,17 +266,18 @@ static int counter_put(struct kineto *kineto, uint32_t track, int64_t time, doub
 
 static bool double_of(struct kj_span span, double *out)
 {
-    static locale_t c;
+    static locale_t c_locale;
     char text[64], *end;
     span = kineto_inside(span);
-    if (!span.p || !span.n || span.n >= sizeof text || !strchr("-+0123456789.", span.p[0]))
+    if (!span.text || !span.bytes || span.bytes >= sizeof text ||
+        !strchr("-+0123456789.", span.text[0]))
         return false;
-    if (!c)
-        c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    memcpy(text, span.p, span.n);
-    text[span.n] = 0;
-    *out = c ? strtod_l(text, &end, c) : strtod(text, &end);
-    return end == text + span.n;
+    if (!c_locale)
+        c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    memcpy(text, span.text, span.bytes);
+    text[span.bytes] = 0;
+    *out = c_locale ? strtod_l(text, &end, c_locale) : strtod(text, &end);
+    return end == text + span.bytes;
 }
 
 /* ph C: one track for each value. */
@@ -292,16 +295,16 @@ static int counter(struct kineto *kineto, const struct kj_event *event)
             kineto->loss[KINETO_LOSS_COUNTER]++;
             continue;
         }
-        kineto->payload.n = 0;
-        if (name.p)
-            kineto_text_put(&kineto->payload, name.p, name.n);
-        if (event->arg_count > 1 || !name.n) {
-            kineto_text_puts(&kineto->payload, name.n ? "." : "");
-            kineto_text_put(&kineto->payload, event->arg[i].key.p, event->arg[i].key.n);
+        kineto->payload.bytes = 0;
+        if (name.text)
+            kineto_text_put(&kineto->payload, name.text, name.bytes);
+        if (event->arg_count > 1 || !name.bytes) {
+            kineto_text_puts(&kineto->payload, name.bytes ? "." : "");
+            kineto_text_put(&kineto->payload, event->arg[i].key.text, event->arg[i].key.bytes);
         }
-        uint32_t track =
-            kineto_track_counter(kineto, event->field[KJ_PID],
-                                 (struct kj_span){kineto->payload.p, kineto->payload.n}, "", NULL);
+        uint32_t track = kineto_track_counter(
+            kineto, event->field[KJ_PID],
+            (struct kj_span){kineto->payload.data, kineto->payload.bytes}, "", NULL);
         int rc = counter_put(kineto, track, at, value);
         if (rc)
             return rc;
@@ -375,10 +378,10 @@ static int flow(struct kineto *kineto, const struct kj_event *event)
     uint32_t track = kineto_track_host(kineto, event); /* may move k->track */
     if (kineto->code)
         return kineto->code;
-    struct kineto_track *t = &kineto->track[track];
-    if (t->last_batch != kineto->batch_serial || t->last_start != at)
+    struct kineto_track *row_track = &kineto->track[track];
+    if (row_track->last_batch != kineto->batch_serial || row_track->last_start != at)
         return 0;
-    struct kineto_slice *slice = &kineto->batch->slice[t->last_row];
+    struct kineto_slice *slice = &kineto->batch->slice[row_track->last_row];
     slice->detail = kineto_detail_backward(kineto, slice->detail, KINETO_OP);
     return kineto->code;
 }
@@ -387,14 +390,14 @@ static int flow(struct kineto *kineto, const struct kj_event *event)
 
 int kineto_event(struct kineto *kineto, const struct kj_event *event)
 {
-    struct kj_span ph = kineto_inside(event->field[KJ_PH]);
+    struct kj_span phase = kineto_inside(event->field[KJ_PH]);
     if (kineto_equals(
             event->field[KJ_CAT],
             "critical_path")) /* `tacho export --critical-path` adds it: no part of the run */
         return 0;
     kineto->events++;
     kineto->loss[KINETO_LOSS_ARGS] += event->args_cut;
-    switch (ph.p && ph.n == 1 ? ph.p[0] : 0) {
+    switch (phase.text && phase.bytes == 1 ? phase.text[0] : 0) {
     case 'X':
         return complete(kineto, event);
     case 'B':

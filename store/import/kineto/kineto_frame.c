@@ -19,36 +19,40 @@ struct masks {
 };
 
 #ifdef __SSE2__
-static struct masks masks_of(const char *p)
+static struct masks masks_of(const char *block)
 {
-    struct masks m = {0};
+    struct masks masks = {0};
     for (int i = 0; i < 4; i++) {
-        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
-        __m128i lower =
-            _mm_or_si128(x, _mm_set1_epi8(0x20)); /* [ and { differ in this bit, as ] and } do */
-        m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')))
-                   << 16 * i;
-        m.backslash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\')))
-                       << 16 * i;
-        m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('{')))
-                  << 16 * i;
-        m.close |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('}')))
-                   << 16 * i;
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(block + 16 * i));
+        __m128i lower = _mm_or_si128(
+            bytes, _mm_set1_epi8(0x20)); /* [ and { differ in this bit, as ] and } do */
+        masks.quote |=
+            (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')))
+            << 16 * i;
+        masks.backslash |=
+            (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')))
+            << 16 * i;
+        masks.open |=
+            (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('{')))
+            << 16 * i;
+        masks.close |=
+            (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('}')))
+            << 16 * i;
     }
-    return m;
+    return masks;
 }
 #else
-static struct masks masks_of(const char *p)
+static struct masks masks_of(const char *block)
 {
-    struct masks m = {0};
+    struct masks masks = {0};
     for (int i = 0; i < 64; i++) {
         uint64_t bit = (uint64_t)1 << i;
-        m.quote |= p[i] == '"' ? bit : 0;
-        m.backslash |= p[i] == '\\' ? bit : 0;
-        m.open |= (p[i] | 0x20) == '{' ? bit : 0;
-        m.close |= (p[i] | 0x20) == '}' ? bit : 0;
+        masks.quote |= block[i] == '"' ? bit : 0;
+        masks.backslash |= block[i] == '\\' ? bit : 0;
+        masks.open |= (block[i] | 0x20) == '{' ? bit : 0;
+        masks.close |= (block[i] | 0x20) == '}' ? bit : 0;
     }
-    return m;
+    return masks;
 }
 #endif
 
@@ -79,20 +83,20 @@ static uint64_t escaped_by(uint64_t backslash, uint64_t *carry)
 }
 
 /* Takes the next 64 bytes; *open and *close are the brackets outside of strings. */
-static void scan_block(struct scan *scan, const char *p, uint64_t *open, uint64_t *close)
+static void scan_block(struct scan *scan, const char *block, uint64_t *open, uint64_t *close)
 {
-    struct masks masks = masks_of(p);
-    uint64_t x = masks.quote & ~escaped_by(masks.backslash, &scan->escaped);
-    x ^= x << 1;
-    x ^= x << 2;
-    x ^= x << 4;
-    x ^= x << 8;
-    x ^= x << 16;
-    x ^= x << 32;
-    x ^= scan->inside;
-    scan->inside = (uint64_t)((int64_t)x >> 63);
-    *open = masks.open & ~x;
-    *close = masks.close & ~x;
+    struct masks masks = masks_of(block);
+    uint64_t strings = masks.quote & ~escaped_by(masks.backslash, &scan->escaped);
+    strings ^= strings << 1;
+    strings ^= strings << 2;
+    strings ^= strings << 4;
+    strings ^= strings << 8;
+    strings ^= strings << 16;
+    strings ^= strings << 32;
+    strings ^= scan->inside;
+    scan->inside = (uint64_t)((int64_t)strings >> 63);
+    *open = masks.open & ~strings;
+    *close = masks.close & ~strings;
 }
 
 /* ---- the buffer ---------------------------------------------------------------------------------------------------------- */
@@ -100,7 +104,7 @@ static void scan_block(struct scan *scan, const char *p, uint64_t *open, uint64_
 struct frame {
     struct imp_input *in;
     const struct kineto_frame_sink *sink;
-    struct kineto_frame_result *r;
+    struct kineto_frame_result *result;
     struct tacho_error *err;
     char *buffer; /* one byte before `at` is always ours, for the bracket that opens a window */
     size_t cap, at, end;
@@ -126,12 +130,12 @@ static bool more(struct frame *frame, size_t *keep)
     if (room < KINETO_FRAME_WINDOW / 2 &&
         frame->cap < STORE_IMPORT_WINDOW + 2 * KINETO_FRAME_WINDOW) {
         size_t cap = 2 * frame->cap;
-        char *b = realloc(frame->buffer, cap + 2 * KJ_PADDING);
-        if (!b) {
+        char *buffer = realloc(frame->buffer, cap + 2 * KJ_PADDING);
+        if (!buffer) {
             frame->code = tacho_fail(frame->err, TACHO_ENOMEM, NULL, "out of memory");
             return false;
         }
-        frame->buffer = b;
+        frame->buffer = buffer;
         frame->cap = cap;
         room = cap - frame->end;
     }
@@ -140,14 +144,14 @@ static bool more(struct frame *frame, size_t *keep)
         imp_input_read(frame->in, frame->buffer + frame->end,
                        room < KINETO_FRAME_WINDOW ? room : KINETO_FRAME_WINDOW, &got, frame->err);
     frame->end += got;
-    frame->r->bytes += (int64_t)got;
+    frame->result->bytes += (int64_t)got;
     frame->end_of_file = !got;
     return got > 0 && !frame->code;
 }
 
-static bool is_space(char c)
+static bool is_space(char letter)
 {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t';
 }
 
 /* Goes on to the first byte that is neither white space nor in `skip`. -1: the end. */
@@ -155,9 +159,9 @@ static int peek(struct frame *frame, const char *skip)
 {
     for (;;) {
         for (; frame->at < frame->end; frame->at++) {
-            char c = frame->buffer[frame->at];
-            if (!is_space(c) && !(c && strchr(skip, c)))
-                return (unsigned char)c;
+            char letter = frame->buffer[frame->at];
+            if (!is_space(letter) && !(letter && strchr(skip, letter)))
+                return (unsigned char)letter;
         }
         size_t keep = frame->at;
         bool came = more(frame, &keep);
@@ -215,16 +219,16 @@ static void element_ends(struct frame *frame, struct events *events, size_t at)
     events->cut = at + 1;
     if (events->skipping) {
         events->skipping = false;
-        frame->r->too_large++;
+        frame->result->too_large++;
         events->first = events->cut;
     }
 }
 
 /* Scans the block at e->next. */
-static void events_block(struct frame *frame, struct events *events, const char *p)
+static void events_block(struct frame *frame, struct events *events, const char *block)
 {
     uint64_t open, close;
-    scan_block(&events->scan, p, &open, &close);
+    scan_block(&events->scan, block, &open, &close);
     int up = __builtin_popcountll(open), down = __builtin_popcountll(close);
     if (events->scan.depth > down) {
         events->scan.depth += up - down;
@@ -241,7 +245,7 @@ static void events_block(struct frame *frame, struct events *events, const char 
             element_ends(frame, events, at);
         } else if (events->scan.depth < 0) {
             events->scan.depth = 0;
-            if (p[at - events->next] == '}') /* one too many: the parser will find where */
+            if (block[at - events->next] == '}') /* one too many: the parser will find where */
                 continue;
             events->list_end = at;
             return;
@@ -270,10 +274,10 @@ static int events_end(struct frame *frame, struct events *events)
             if (!is_space(frame->buffer[i]) && frame->buffer[i] != ',')
                 events->cut = i + 1;
     } else {
-        frame->r->truncated = true;
+        frame->result->truncated = true;
         for (size_t i = events->cut ? events->cut : events->first; i < frame->end; i++)
-            frame->r->partial_event |= !is_space(frame->buffer[i]) && frame->buffer[i] != ',';
-        frame->r->partial_event |= events->skipping;
+            frame->result->partial_event |= !is_space(frame->buffer[i]) && frame->buffer[i] != ',';
+        frame->result->partial_event |= events->skipping;
     }
     int rc = events->cut ? events_emit(frame, events) : 0;
     if (!rc && !events->list_end && frame->sink->damaged && events->first < frame->end)
@@ -331,9 +335,9 @@ static size_t value_end(struct frame *frame, bool *skipped)
     size_t next = frame->at;
     *skipped = false;
     for (;;) {
-        const char *p =
+        const char *block =
             next + 64 <= frame->end || frame->end_of_file ? block_at(frame, next, spare) : NULL;
-        if (!p) {
+        if (!block) {
             size_t keep = frame->at;
             if (next - frame->at >= STORE_IMPORT_WINDOW) {
                 *skipped = true;
@@ -348,7 +352,7 @@ static size_t value_end(struct frame *frame, bool *skipped)
             continue;
         }
         uint64_t open, close;
-        scan_block(&scan, p, &open, &close);
+        scan_block(&scan, block, &open, &close);
         for (int i = 0; i < 64 && next + (size_t)i < frame->end; i++) {
             uint64_t bit = (uint64_t)1 << i;
             if (open & bit)
@@ -391,7 +395,7 @@ static size_t scalar_end(struct frame *frame)
 
 static int file_ends(struct frame *frame)
 {
-    frame->r->truncated = true;
+    frame->result->truncated = true;
     frame->at = frame->end;
     return frame->code;
 }
@@ -405,56 +409,56 @@ static int pair_read(struct frame *frame)
     if (!end)
         return file_ends(frame);
     struct kj_span key = {frame->buffer + frame->at, end - frame->at};
-    if (key.n >= 2 && key.p[0] == '"')
-        key = (struct kj_span){key.p + 1, key.n - 2};
-    if (key.n > sizeof name)
-        key.n = sizeof name;
-    memcpy(name, key.p, key.n);
-    key.p = name;
+    if (key.bytes >= 2 && key.text[0] == '"')
+        key = (struct kj_span){key.text + 1, key.bytes - 2};
+    if (key.bytes > sizeof name)
+        key.bytes = sizeof name;
+    memcpy(name, key.text, key.bytes);
+    key.text = name;
     frame->at = end > frame->at ? end : end + 1; /* a stray bracket: go on behind it */
-    int c = peek(frame, "");
-    if (c != ':')
-        return c < 0 ? file_ends(frame)
-                     : 0; /* a key without a value: not JSON, and nothing to keep */
+    int next = peek(frame, "");
+    if (next != ':')
+        return next < 0 ? file_ends(frame)
+                        : 0; /* a key without a value: not JSON, and nothing to keep */
     frame->at++;
-    c = peek(frame, "");
-    if (c < 0)
+    next = peek(frame, "");
+    if (next < 0)
         return file_ends(frame);
-    if (c == '[' && key.n == 11 && !memcmp(name, "traceEvents", 11)) {
+    if (next == '[' && key.bytes == 11 && !memcmp(name, "traceEvents", 11)) {
         frame->at++;
         return events_read(frame);
     }
     bool skipped = false;
-    end = c == '[' || c == '{' ? value_end(frame, &skipped) : scalar_end(frame);
+    end = next == '[' || next == '{' ? value_end(frame, &skipped) : scalar_end(frame);
     if (!end)
         return file_ends(frame);
     struct kj_span value = {frame->buffer + frame->at, end - frame->at};
     frame->at = end;
-    frame->r->too_large += skipped;
+    frame->result->too_large += skipped;
     return skipped ? 0 : frame->sink->meta(frame->sink->ctx, key, value);
 }
 
 static int frame_read(struct frame *frame)
 {
-    int c = peek(frame, "");
-    if (c == 0xef && frame->end - frame->at >= 3 &&
+    int next = peek(frame, "");
+    if (next == 0xef && frame->end - frame->at >= 3 &&
         !memcmp(frame->buffer + frame->at, "\xef\xbb\xbf", 3)) {
         frame->at += 3; /* byte order mark */
-        c = peek(frame, "");
+        next = peek(frame, "");
     }
-    if (c != '[' && c != '{')
+    if (next != '[' && next != '{')
         return frame->code;
-    frame->r->is_trace = true;
+    frame->result->is_trace = true;
     frame->at++;
-    if (c == '[')
+    if (next == '[')
         return events_read(frame);
     for (;;) {
-        c = peek(frame, ",");
+        next = peek(frame, ",");
         if (frame->code)
             return frame->code;
-        if (c < 0)
+        if (next < 0)
             return file_ends(frame);
-        if (c == '}') {
+        if (next == '}') {
             frame->at++;
             return 0;
         }
@@ -468,10 +472,10 @@ static int frame_read(struct frame *frame)
  * none. */
 static bool more_behind(struct frame *frame)
 {
-    int c = 0;
-    while (c == 0 && (c = peek(frame, "")) == 0)
+    int next = 0;
+    while (next == 0 && (next = peek(frame, "")) == 0)
         frame->at++;
-    return c > 0;
+    return next > 0;
 }
 
 int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink,
@@ -479,7 +483,7 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
 {
     struct frame frame = {.in = in,
                           .sink = sink,
-                          .r = frame_result,
+                          .result = frame_result,
                           .err = err,
                           .cap = 2 * KINETO_FRAME_WINDOW,
                           .at = MARGIN,
@@ -501,10 +505,10 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
 
 /* ---- one by one ---------------------------------------------------------------------------------------------------------- */
 
-int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
+int kineto_frame_split(const char *text, size_t bytes, int (*event)(void *ctx, struct kj_span text),
                        void *ctx)
 {
-    size_t i = 1, end = n - 1; /* the list's own brackets */
+    size_t i = 1, end = bytes - 1; /* the list's own brackets */
     while (i < end) {
         if (is_space(text[i]) || text[i] == ',') {
             i++;
@@ -513,16 +517,16 @@ int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struc
         size_t from = i;
         bool inside = false;
         for (int64_t depth = 0; i < end; i++) {
-            char c = text[i];
+            char letter = text[i];
             if (inside) {
-                i += c == '\\';
-                inside = c != '"';
+                i += letter == '\\';
+                inside = letter != '"';
                 continue;
             }
-            if (!depth && i > from && (is_space(c) || c == ',' || c == '{'))
+            if (!depth && i > from && (is_space(letter) || letter == ',' || letter == '{'))
                 break;
-            inside = c == '"';
-            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+            inside = letter == '"';
+            depth += (letter == '{' || letter == '[') - (letter == '}' || letter == ']');
             depth = depth < 0 ? 0 : depth;
         }
         if (i > end)
@@ -535,19 +539,19 @@ int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struc
 }
 
 /* End of the object that begins at text[0]: behind its last brace; 0: it has none. */
-static size_t object_end(const char *text, size_t n)
+static size_t object_end(const char *text, size_t bytes)
 {
     bool inside = false;
     int64_t depth = 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
+    for (size_t i = 0; i < bytes; i++) {
+        char letter = text[i];
         if (inside) {
-            i += c == '\\';
-            inside = c != '"';
+            i += letter == '\\';
+            inside = letter != '"';
             continue;
         }
-        inside = c == '"';
-        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        inside = letter == '"';
+        depth += (letter == '{' || letter == '[') - (letter == '}' || letter == ']');
         if (!depth)
             return i + 1;
     }
@@ -555,15 +559,15 @@ static size_t object_end(const char *text, size_t n)
 }
 
 /* Does text[0], a brace, begin an event? */
-static bool may_begin(const char *text, size_t n)
+static bool may_begin(const char *text, size_t bytes)
 {
     static const char *const keys[] = {"\"ph\"",  "\"name\"", "\"cat\"", "\"ts\"",
                                        "\"pid\"", "\"tid\"",  "\"id\""};
     size_t i = 1;
-    while (i < n && is_space(text[i]))
+    while (i < bytes && is_space(text[i]))
         i++;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        if (n - i > strlen(keys[k]) && !memcmp(text + i, keys[k], strlen(keys[k])))
+    for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+        if (bytes - i > strlen(keys[j]) && !memcmp(text + i, keys[j], strlen(keys[j])))
             return true;
     return false;
 }
@@ -571,16 +575,16 @@ static bool may_begin(const char *text, size_t n)
 #define SEARCH_MISSES 256 /* objects that are none, in one text: then it is something else */
 #define SEARCH_BYTES  (256u << 10) /* of one event */
 
-int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
-                        void *ctx)
+int kineto_frame_search(const char *text, size_t bytes,
+                        int (*event)(void *ctx, struct kj_span text), void *ctx)
 {
     int misses = 0;
-    for (size_t i = 0; i < n && misses < SEARCH_MISSES;) {
-        const char *brace = memchr(text + i, '{', n - i);
+    for (size_t i = 0; i < bytes && misses < SEARCH_MISSES;) {
+        const char *brace = memchr(text + i, '{', bytes - i);
         if (!brace)
             break;
         i = (size_t)(brace - text);
-        size_t left = n - i < SEARCH_BYTES ? n - i : SEARCH_BYTES,
+        size_t left = bytes - i < SEARCH_BYTES ? bytes - i : SEARCH_BYTES,
                end = may_begin(brace, left) ? object_end(brace, left) : 0;
         int rc = end ? event(ctx, (struct kj_span){brace, end}) : 0;
         if (rc < 0)

@@ -45,13 +45,13 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
 
 /* Calls `event` with each element of the list text[0..n) (as `events` gets it), found by the braces
  * alone. Non-zero stops. */
-int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
+int kineto_frame_split(const char *text, size_t bytes, int (*event)(void *ctx, struct kj_span text),
                        void *ctx);
 
 /* Calls `event` with what may be an event in a damaged text: a balanced object that begins with a
  * key of an event. It says whether it was one (1), and the search goes on behind it, or not (0);
  * negative stops. Gives up after many that were none. */
-int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
-                        void *ctx);
+int kineto_frame_search(const char *text, size_t bytes,
+                        int (*event)(void *ctx, struct kj_span text), void *ctx);
 
 #endif

@@ -39,8 +39,8 @@ static kj_span trimmed(std::string_view t)
 static bool lies_in(kj_span outer, std::string_view inner)
 {
     std::less_equal<const char *> before;
-    return !inner.empty() && inner.size() <= outer.n && before(outer.p, inner.data()) &&
-           before(inner.data() + inner.size(), outer.p + outer.n);
+    return !inner.empty() && inner.size() <= outer.bytes && before(outer.text, inner.data()) &&
+           before(inner.data() + inner.size(), outer.text + outer.bytes);
 }
 
 /* The text of a value, whatever it is: lists and objects are skipped over, scalars are not looked into. */
@@ -66,10 +66,10 @@ static error_code span_of(kj_span whole, ondemand::value v, kj_span *out)
     }
     /* the span goes on to the next structural character. Behind a value that may be no colon: simdjson would take the value for
      * a key and what follows, up to the end of the object, for its value */
-    if (!lies_in(whole, text) || text.data() + text.size() >= whole.p + whole.n || !strchr(",}]", text.data()[text.size()]))
+    if (!lies_in(whole, text) || text.data() + text.size() >= whole.text + whole.bytes || !strchr(",}]", text.data()[text.size()]))
         return TAPE_ERROR;
     *out = trimmed(text);
-    return out->n ? SUCCESS : TAPE_ERROR;
+    return out->bytes ? SUCCESS : TAPE_ERROR;
 }
 
 static error_code key_of(kj_span whole, simdjson_result<ondemand::field> &field, kj_span *key)
@@ -78,7 +78,7 @@ static error_code key_of(kj_span whole, simdjson_result<ondemand::field> &field,
     error_code e = field.key().get(raw);
     if (e)
         return e;
-    const char *p = raw.raw(), *end = p, *last = whole.p + whole.n;
+    const char *p = raw.raw(), *end = p, *last = whole.text + whole.bytes;
     while (end < last && *end != '"')
         end += *end == '\\' ? 2 : 1;
     if (end >= last)
@@ -98,17 +98,17 @@ static kj_field field_of(kj_span key)
 #undef KJ_FIELD_ROW
     };
     for (int i = 0; i < KJ_FIELD_COUNT; i++)
-        if (names[i].n == key.n && !memcmp(names[i].text, key.p, key.n))
+        if (names[i].n == key.bytes && !memcmp(names[i].text, key.text, key.bytes))
             return static_cast<kj_field>(i);
     return KJ_FIELD_COUNT;
 }
 
 static void arg_put(kj_parser *k, kj_event *e, kj_span key, kj_span value)
 {
-    enum kineto_arg id = kineto_arg_find(key.p, key.n);
+    enum kineto_arg id = kineto_arg_find(key.text, key.bytes);
     for (size_t i = 0; i < e->arg_count; i++)
         if (k->arg[i].id == id &&
-            (id != KINETO_ARG_OTHER || (k->arg[i].key.n == key.n && !memcmp(k->arg[i].key.p, key.p, key.n)))) {
+            (id != KINETO_ARG_OTHER || (k->arg[i].key.bytes == key.bytes && !memcmp(k->arg[i].key.text, key.text, key.bytes)))) {
             k->arg[i].value = value;
             return;
         }
@@ -165,7 +165,7 @@ static error_code event_read(kj_parser *k, kj_event *e, simdjson_result<ondemand
         kj_field which = field_of(key);
         if (which < KJ_FIELD_COUNT)
             code = span_of(k->text, value, &e->field[which]);
-        else if (key.n == 4 && !memcmp(key.p, "args", 4))
+        else if (key.bytes == 4 && !memcmp(key.text, "args", 4))
             code = args_read(k, e, value);
         if (code)
             return code;
@@ -216,12 +216,12 @@ extern "C" kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct 
 {
     ondemand::parser parser;
     ondemand::document document;
-    error_code code = parser.iterate(value.p, value.n, value.n + KJ_PADDING).get(document);
+    error_code code = parser.iterate(value.text, value.bytes, value.bytes + KJ_PADDING).get(document);
     if (code)
         return result_of(code);
     kj_span key = {"", 0}, inner;
     ondemand::value v;
-    if (value.n && value.p[0] == '[') {
+    if (value.bytes && value.text[0] == '[') {
         ondemand::array list;
         code = document.get_array().get(list);
         if (code)

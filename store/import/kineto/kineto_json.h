@@ -23,8 +23,8 @@ extern "C" {
 #define KJ_ARGS_MAX 128
 
 struct kj_span {
-    const char *p; /* NULL: absent */
-    size_t n;
+    const char *text; /* NULL: absent */
+    size_t bytes;
 };
 
 /* keys of an event that mean something; others are not kept */

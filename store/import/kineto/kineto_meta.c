@@ -26,14 +26,14 @@ int kineto_run_put(struct kineto *kineto, const char *key, const char *value)
 
 static bool is(struct kj_span key, const char *text)
 {
-    return key.n == strlen(text) && !memcmp(key.p, text, key.n);
+    return key.bytes == strlen(text) && !memcmp(key.text, text, key.bytes);
 }
 
 /* A scalar as text; lists and objects are not kept. */
 static int run_put_value(struct kineto *kineto, const char *key, struct kj_span value)
 {
-    if (kineto_is_null(value) || !value.n || value.n > 4096 || value.p[0] == '[' ||
-        value.p[0] == '{')
+    if (kineto_is_null(value) || !value.bytes || value.bytes > 4096 || value.text[0] == '[' ||
+        value.text[0] == '{')
         return 0;
     char *text = kineto_dup(kineto, value);
     int rc = text ? kineto_run_put(kineto, key, text) : kineto->code;
@@ -80,7 +80,7 @@ static int device_row(void *ctx, struct kj_span none, struct kj_span value)
     struct device device = {.kineto = ctx, .id = -1, .major = -1, .minor = -1};
     char key[64], text[48];
     (void)none;
-    if (!value.n || value.p[0] != '{' || kj_each(value, device_field, &device) != KJ_OK ||
+    if (!value.bytes || value.text[0] != '{' || kj_each(value, device_field, &device) != KJ_OK ||
         device.id < 0 || device.id >= 1 << 16)
         return 0;
     snprintf(key, sizeof key, "@gpu:%d.name", (int)device.id);
@@ -139,9 +139,9 @@ int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value)
         } else {
             kineto->loss[KINETO_LOSS_META]++;
         }
-    } else if (is(key, "deviceProperties") && value.n && value.p[0] == '[') {
+    } else if (is(key, "deviceProperties") && value.bytes && value.text[0] == '[') {
         rc = kj_each(value, device_row, kineto);
-    } else if (is(key, "distributedInfo") && value.n && value.p[0] == '{') {
+    } else if (is(key, "distributedInfo") && value.bytes && value.text[0] == '{') {
         rc = kj_each(value, distributed_field, kineto);
     } else if ((is(key, "host_name") || is(key, "hostname")) && kineto_is_string(value)) {
         free(kineto->host);

@@ -41,25 +41,26 @@ static struct place place_of(struct kj_span span)
     struct place place = {.number = 0};
     place.is_number = kineto_int(span, &place.number);
     place.text = kineto_inside(span);
-    if (!place.is_number && place.text.p && place.text.n > 7 && !memcmp(place.text.p, "stream ", 7))
+    if (!place.is_number && place.text.text && place.text.bytes > 7 &&
+        !memcmp(place.text.text, "stream ", 7))
         place.is_number =
-            kineto_int((struct kj_span){place.text.p + 7, place.text.n - 7}, &place.number);
+            kineto_int((struct kj_span){place.text.text + 7, place.text.bytes - 7}, &place.number);
     return place;
 }
 
-const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg a)
+const struct kj_arg *kineto_arg_of(const struct kj_event *event, enum kineto_arg wanted)
 {
     for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].id == a)
+        if (event->arg[i].id == wanted)
             return &event->arg[i];
     return NULL;
 }
 
-int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg a)
+int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg wanted)
 {
-    int64_t v;
-    const struct kj_arg *arg = kineto_arg_of(event, a);
-    return arg && kineto_int(arg->value, &v) ? v : STORE_ABSENT;
+    int64_t value;
+    const struct kj_arg *arg = kineto_arg_of(event, wanted);
+    return arg && kineto_int(arg->value, &value) ? value : STORE_ABSENT;
 }
 
 /* Number of the main process, or of another one of this pid. A pid that is none (0, -1, "Traces")
@@ -134,10 +135,10 @@ static uint32_t track_make(struct kineto *kineto, struct kineto_key key,
     track->last_batch = UINT64_MAX;
     *def = *like_def;
     def->kind = KINETO_DEF_TRACK;
-    if (name.p && name.n) {
-        kineto->scratch.n = 0;
+    if (name.text && name.bytes) {
+        kineto->scratch.bytes = 0;
         kineto_unescape(&kineto->scratch, name);
-        def->text = kineto_batch_text(kineto->batch, kineto->scratch.p, kineto->scratch.n);
+        def->text = kineto_batch_text(kineto->batch, kineto->scratch.data, kineto->scratch.bytes);
     } else {
         const char *known = kineto_track_name(kineto, kineto->tracks - 1);
         def->text = known ? kineto_batch_text(kineto->batch, known, strlen(known)) : 0;
@@ -204,9 +205,9 @@ uint32_t kineto_track_host(struct kineto *kineto, const struct kj_event *event)
     struct kj_span name = {NULL, 0};
     struct kineto_key key = key_in(OF_THREAD, group, (uint64_t)tid.number);
     if (!tid.is_number) {
-        name = tid.text.p && tid.text.n   ? tid.text
-               : pid.text.p && pid.text.n ? pid.text
-                                          : (struct kj_span){"trace", 5};
+        name = tid.text.text && tid.text.bytes   ? tid.text
+               : pid.text.text && pid.text.bytes ? pid.text
+                                                 : (struct kj_span){"trace", 5};
         key = key_in(OF_TEXT_THREAD, group, kineto_string_json(kineto, name));
     }
     uint32_t found = kineto_table_get(&kineto->table, key);
@@ -224,12 +225,12 @@ uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid_span, st
                               const char *device, const char *unit)
 {
     struct place pid = place_of(pid_span);
-    kineto->scratch.n = 0;
-    kineto_text_put(&kineto->scratch, name.p, name.n);
+    kineto->scratch.bytes = 0;
+    kineto_text_put(&kineto->scratch, name.text, name.bytes);
     kineto_text_puts(&kineto->scratch, "\n"); /* no JSON string has it */
     kineto_text_puts(&kineto->scratch, device);
     int64_t group = pid.is_number && pid.number > 0 ? pid.number : 0;
-    uint32_t number = kineto_string_number(kineto, kineto->scratch.p, kineto->scratch.n);
+    uint32_t number = kineto_string_number(kineto, kineto->scratch.data, kineto->scratch.bytes);
     struct kineto_key key = key_in(OF_COUNTER, group, number);
     uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
@@ -283,10 +284,10 @@ int kineto_metadata(struct kineto *kineto, const struct kj_event *event)
     if (!found) {
         if (kineto->names == kineto->name_cap) {
             size_t cap = kineto->name_cap ? 2 * kineto->name_cap : 64;
-            struct kineto_name *n = realloc(kineto->name, cap * sizeof *n);
-            if (!n)
+            struct kineto_name *names = realloc(kineto->name, cap * sizeof *names);
+            if (!names)
                 return kineto_no_memory(kineto);
-            kineto->name = n;
+            kineto->name = names;
             kineto->name_cap = cap;
         }
         kineto->name[kineto->names].text = NULL;
@@ -297,8 +298,8 @@ int kineto_metadata(struct kineto *kineto, const struct kj_event *event)
     char *new = kineto_dup(kineto, text->value);
     if (!new)
         return kineto->code;
-    for (size_t n = strlen(new); n && new[n - 1] == ' ';) /* "stream 7 " */
-        new[--n] = 0;
+    for (size_t length = strlen(new); length && new[length - 1] == ' ';) /* "stream 7 " */
+        new[--length] = 0;
     free(kineto->name[found - 1].text);
     kineto->name[found - 1].text = new;
     return 0;

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t kineto_batch_text(struct kineto_batch *batch, const char *text, size_t n)
+size_t kineto_batch_text(struct kineto_batch *batch, const char *text, size_t bytes)
 {
     if (!text)
         return 0;
-    if (!batch->text.n)
+    if (!batch->text.bytes)
         kineto_text_put(&batch->text, "", 1);
-    size_t at = batch->text.n;
-    kineto_text_put(&batch->text, text, n);
+    size_t offset = batch->text.bytes;
+    kineto_text_put(&batch->text, text, bytes);
     kineto_text_put(&batch->text, "", 1);
-    return batch->text.failed ? 0 : at;
+    return batch->text.failed ? 0 : offset;
 }
 
 struct kineto_def *kineto_batch_def(struct kineto_batch *batch, enum kineto_def_kind kind)

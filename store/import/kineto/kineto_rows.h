@@ -54,12 +54,12 @@ struct kineto_batch {
 
 /* Appends a text with a terminating NUL to the batch; its offset, 0 for NULL or after a failed
  * allocation. */
-size_t kineto_batch_text(struct kineto_batch *batch, const char *text, size_t n);
+size_t kineto_batch_text(struct kineto_batch *batch, const char *text, size_t bytes);
 /* A new definition, zeroed; NULL: out of memory. Valid until the next one. */
 struct kineto_def *kineto_batch_def(struct kineto_batch *batch, enum kineto_def_kind kind);
 static inline const char *kineto_batch_at(const struct kineto_batch *batch, size_t offset)
 {
-    return offset ? batch->text.p + offset : NULL;
+    return offset ? batch->text.data + offset : NULL;
 }
 
 #endif

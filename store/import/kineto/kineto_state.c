@@ -16,10 +16,10 @@ int kineto_no_memory(struct kineto *kineto)
 
 static size_t slot_of(const struct kineto_table *table, struct kineto_key key)
 {
-    uint64_t h = (key.a ^ key.b * 0x9e3779b97f4a7c15u) * 0xc2b2ae3d27d4eb4fu;
-    size_t i = (size_t)(h ^ h >> 32) & (table->cap - 1);
+    uint64_t hash = (key.first ^ key.second * 0x9e3779b97f4a7c15u) * 0xc2b2ae3d27d4eb4fu;
+    size_t i = (size_t)(hash ^ hash >> 32) & (table->cap - 1);
     while (table->slot[i].number &&
-           (table->slot[i].key.a != key.a || table->slot[i].key.b != key.b))
+           (table->slot[i].key.first != key.first || table->slot[i].key.second != key.second))
         i = (i + 1) & (table->cap - 1);
     return i;
 }
@@ -50,21 +50,22 @@ int kineto_table_set(struct kineto_table *table, struct kineto_key key, uint32_t
 
 /* ---- strings ----------------------------------------------------------------------------------------------------------- */
 
-uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t n)
+uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t bytes)
 {
     int64_t id;
     bool added;
-    if (store_intern_put(&kineto->strings, text, n, &id, &added)) {
+    if (store_intern_put(&kineto->strings, text, bytes, &id, &added)) {
         kineto_no_memory(kineto);
         return 0;
     }
     if (added) {
         struct kineto_text decoded = {0};
         struct kineto_def *def = kineto_batch_def(kineto->batch, KINETO_DEF_STRING);
-        kineto_unescape(&decoded, (struct kj_span){text, n});
+        kineto_unescape(&decoded, (struct kj_span){text, bytes});
         if (def) {
-            def->text = kineto_batch_text(kineto->batch, decoded.p ? decoded.p : "", decoded.n);
-            def->bytes = decoded.n;
+            def->text =
+                kineto_batch_text(kineto->batch, decoded.data ? decoded.data : "", decoded.bytes);
+            def->bytes = decoded.bytes;
         }
         if (!def || !def->text || decoded.failed)
             kineto_no_memory(kineto);
@@ -76,7 +77,7 @@ uint32_t kineto_string_number(struct kineto *kineto, const char *text, size_t n)
 uint32_t kineto_string_json(struct kineto *kineto, struct kj_span span)
 {
     span = kineto_inside(span);
-    return kineto_string_number(kineto, span.p ? span.p : "", span.n);
+    return kineto_string_number(kineto, span.text ? span.text : "", span.bytes);
 }
 
 char *kineto_dup(struct kineto *kineto, struct kj_span span)
@@ -89,7 +90,7 @@ char *kineto_dup(struct kineto *kineto, struct kj_span span)
         kineto_no_memory(kineto);
         return NULL;
     }
-    return text.p;
+    return text.data;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------- */
@@ -106,7 +107,7 @@ int kineto_init(struct kineto *kineto, const char *path)
     kineto->process[0].pid = STORE_ABSENT;
     kineto->processes = 1;
     for (size_t i = 0; i < sizeof kineto->category / sizeof *kineto->category; i++)
-        kineto->category[i].n = SIZE_MAX;
+        kineto->category[i].bytes = SIZE_MAX;
     return 0;
 }
 

@@ -9,35 +9,35 @@
 
 /* ---- growing text ------------------------------------------------------------------------------------------------------ */
 
-void kineto_text_put(struct kineto_text *text, const void *bytes, size_t n)
+void kineto_text_put(struct kineto_text *text, const void *bytes, size_t count)
 {
     if (text->failed)
         return;
-    if (text->cap - text->n < n) {
+    if (text->cap - text->bytes < count) {
         size_t cap = text->cap ? text->cap : 256;
-        while (cap - text->n < n)
+        while (cap - text->bytes < count)
             cap *= 2;
-        char *p = realloc(text->p, cap);
-        if (!p) {
+        char *data = realloc(text->data, cap);
+        if (!data) {
             text->failed = true;
             return;
         }
-        text->p = p;
+        text->data = data;
         text->cap = cap;
     }
-    if (n)
-        memcpy(text->p + text->n, bytes, n);
-    text->n += n;
+    if (count)
+        memcpy(text->data + text->bytes, bytes, count);
+    text->bytes += count;
 }
 
-void kineto_text_puts(struct kineto_text *t, const char *text)
+void kineto_text_puts(struct kineto_text *out, const char *text)
 {
-    kineto_text_put(t, text, strlen(text));
+    kineto_text_put(out, text, strlen(text));
 }
 
 void kineto_text_clear(struct kineto_text *text)
 {
-    free(text->p);
+    free(text->data);
     memset(text, 0, sizeof *text);
 }
 
@@ -45,31 +45,31 @@ void kineto_text_clear(struct kineto_text *text)
 
 bool kineto_is_string(struct kj_span span)
 {
-    return span.p && span.n >= 2 && span.p[0] == '"' && span.p[span.n - 1] == '"';
+    return span.text && span.bytes >= 2 && span.text[0] == '"' && span.text[span.bytes - 1] == '"';
 }
 
 bool kineto_is_null(struct kj_span span)
 {
-    return !span.p || (span.n == 4 && !memcmp(span.p, "null", 4));
+    return !span.text || (span.bytes == 4 && !memcmp(span.text, "null", 4));
 }
 
 struct kj_span kineto_inside(struct kj_span span)
 {
-    return kineto_is_string(span) ? (struct kj_span){span.p + 1, span.n - 2} : span;
+    return kineto_is_string(span) ? (struct kj_span){span.text + 1, span.bytes - 2} : span;
 }
 
 bool kineto_equals(struct kj_span span, const char *text)
 {
     span = kineto_inside(span);
-    return span.p && span.n == strlen(text) && !memcmp(span.p, text, span.n);
+    return span.text && span.bytes == strlen(text) && !memcmp(span.text, text, span.bytes);
 }
 
 static struct kj_span trim(struct kj_span span)
 {
-    for (; span.n && (span.p[0] == ' ' || span.p[0] == '\t'); span.p++)
-        span.n--;
-    while (span.n && (span.p[span.n - 1] == ' ' || span.p[span.n - 1] == '\t'))
-        span.n--;
+    for (; span.bytes && (span.text[0] == ' ' || span.text[0] == '\t'); span.text++)
+        span.bytes--;
+    while (span.bytes && (span.text[span.bytes - 1] == ' ' || span.text[span.bytes - 1] == '\t'))
+        span.bytes--;
     return span;
 }
 
@@ -77,46 +77,46 @@ static struct kj_span trim(struct kj_span span)
 
 static bool hexadecimal(struct kj_span span, int64_t *out)
 {
-    uint64_t v = 0;
-    if (span.n > 18)
+    uint64_t value = 0;
+    if (span.bytes > 18)
         return false;
-    for (size_t i = 2; i < span.n; i++) {
-        char c = span.p[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10)
-                                                : 16;
+    for (size_t i = 2; i < span.bytes; i++) {
+        char letter = span.text[i];
+        unsigned digit = letter >= '0' && letter <= '9'   ? (unsigned)(letter - '0')
+                         : letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a' + 10)
+                         : letter >= 'A' && letter <= 'F' ? (unsigned)(letter - 'A' + 10)
+                                                          : 16;
         if (digit == 16)
             return false;
-        v = v << 4 | digit;
+        value = value << 4 | digit;
     }
-    *out = (int64_t)v;
-    return span.n > 2;
+    *out = (int64_t)value;
+    return span.bytes > 2;
 }
 
 bool kineto_int(struct kj_span span, int64_t *out)
 {
     span = trim(kineto_inside(span));
-    if (!span.p || !span.n)
+    if (!span.text || !span.bytes)
         return false;
-    if (span.n > 2 && span.p[0] == '0' && (span.p[1] | 0x20) == 'x')
+    if (span.bytes > 2 && span.text[0] == '0' && (span.text[1] | 0x20) == 'x')
         return hexadecimal(span, out);
-    size_t i = span.p[0] == '-' || span.p[0] == '+';
-    uint64_t v = 0;
+    size_t i = span.text[0] == '-' || span.text[0] == '+';
+    uint64_t value = 0;
     size_t first = i;
-    for (; i < span.n && span.p[i] >= '0' && span.p[i] <= '9'; i++)
-        if (i - first >= 19 || (v = v * 10 + (uint64_t)(span.p[i] - '0')) > INT64_MAX)
+    for (; i < span.bytes && span.text[i] >= '0' && span.text[i] <= '9'; i++)
+        if (i - first >= 19 || (value = value * 10 + (uint64_t)(span.text[i] - '0')) > INT64_MAX)
             return false;
     if (i == first)
         return false;
-    if (i < span.n) { /* 7.0 */
-        if (span.p[i] != '.')
+    if (i < span.bytes) { /* 7.0 */
+        if (span.text[i] != '.')
             return false;
-        for (i++; i < span.n; i++)
-            if (span.p[i] != '0')
+        for (i++; i < span.bytes; i++)
+            if (span.text[i] != '0')
                 return false;
     }
-    *out = span.p[0] == '-' ? -(int64_t)v : (int64_t)v;
+    *out = span.text[0] == '-' ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
@@ -133,39 +133,39 @@ static bool decimal_read(struct kj_span span, struct decimal *decimal)
     size_t i = 0;
     bool any = false, point = false;
     memset(decimal, 0, sizeof *decimal);
-    if (i < span.n && (span.p[i] == '-' || span.p[i] == '+'))
-        decimal->negative = span.p[i++] == '-';
-    for (; i < span.n; i++) {
-        char c = span.p[i];
-        if (c == '.' && !point) {
+    if (i < span.bytes && (span.text[i] == '-' || span.text[i] == '+'))
+        decimal->negative = span.text[i++] == '-';
+    for (; i < span.bytes; i++) {
+        char letter = span.text[i];
+        if (letter == '.' && !point) {
             point = true;
             continue;
         }
-        if (c < '0' || c > '9')
+        if (letter < '0' || letter > '9')
             break;
         any = true;
         decimal->fraction += point;
-        if (decimal->count == (int)sizeof decimal->digit || (!decimal->count && c == '0')) {
+        if (decimal->count == (int)sizeof decimal->digit || (!decimal->count && letter == '0')) {
             decimal->exponent +=
                 (decimal->count != 0) - point; /* beyond what any time needs, or a leading zero */
             continue;
         }
-        decimal->digit[decimal->count++] = c;
+        decimal->digit[decimal->count++] = letter;
         decimal->exponent -= point;
     }
-    if (any && i < span.n && (span.p[i] | 0x20) == 'e') {
-        int64_t e;
-        if (!kineto_int((struct kj_span){span.p + i + 1, span.n - i - 1}, &e) || e < -400 ||
-            e > 400)
+    if (any && i < span.bytes && (span.text[i] | 0x20) == 'e') {
+        int64_t exponent;
+        if (!kineto_int((struct kj_span){span.text + i + 1, span.bytes - i - 1}, &exponent) ||
+            exponent < -400 || exponent > 400)
             return false;
-        decimal->exponent += (int)e;
-        i = span.n;
+        decimal->exponent += (int)exponent;
+        i = span.bytes;
     }
     while (decimal->count && decimal->digit[decimal->count - 1] == '0') {
         decimal->count--;
         decimal->exponent++;
     }
-    return any && i == span.n;
+    return any && i == span.bytes;
 }
 
 static bool time_general(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded)
@@ -177,103 +177,104 @@ static bool time_general(struct kj_span span, int unit, int64_t *ns, int *decima
         shift = unit == 1000 ? 3 : 0;
     *decimals = finest > 3 ? finest : decimal.fraction < 3 ? decimal.fraction : 3;
     int whole = decimal.count + decimal.exponent + shift; /* digits of the whole ns */
-    uint64_t v = 0;
+    uint64_t value = 0;
     if (decimal.count && whole > 19)
         return false;
     for (int i = 0; i < whole; i++)
-        v = v * 10 + (i < decimal.count ? (uint64_t)(decimal.digit[i] - '0') : 0);
+        value = value * 10 + (i < decimal.count ? (uint64_t)(decimal.digit[i] - '0') : 0);
     if (whole < decimal.count) {
         *rounded = true;
-        v += whole >= 0 && decimal.digit[whole] >= '5';
+        value += whole >= 0 && decimal.digit[whole] >= '5';
     }
-    if (v > INT64_MAX)
+    if (value > INT64_MAX)
         return false;
-    *ns = decimal.negative ? -(int64_t)v : (int64_t)v;
+    *ns = decimal.negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
 bool kineto_time(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded)
 {
     span = trim(kineto_inside(span));
-    if (!span.p || !span.n)
+    if (!span.text || !span.bytes)
         return false;
     /* nearly every time: up to 16 digits, a point, up to 3 digits */
-    uint64_t v = 0;
+    uint64_t value = 0;
     size_t i = 0;
-    while (i < span.n && i < 16 && span.p[i] >= '0' && span.p[i] <= '9')
-        v = v * 10 + (uint64_t)(span.p[i++] - '0');
-    if (!i || (i < span.n && span.p[i] != '.') || span.n - i > 4 || unit != 1000)
+    while (i < span.bytes && i < 16 && span.text[i] >= '0' && span.text[i] <= '9')
+        value = value * 10 + (uint64_t)(span.text[i++] - '0');
+    if (!i || (i < span.bytes && span.text[i] != '.') || span.bytes - i > 4 || unit != 1000)
         return time_general(span, unit, ns, decimals, rounded);
     int fraction = 0;
-    for (i++; i < span.n; i++, fraction++) {
-        if (span.p[i] < '0' || span.p[i] > '9')
+    for (i++; i < span.bytes; i++, fraction++) {
+        if (span.text[i] < '0' || span.text[i] > '9')
             return time_general(span, unit, ns, decimals, rounded);
-        v = v * 10 + (uint64_t)(span.p[i] - '0');
+        value = value * 10 + (uint64_t)(span.text[i] - '0');
     }
     *decimals = fraction;
     for (; fraction < 3; fraction++)
-        v *= 10;
-    if (v > INT64_MAX)
+        value *= 10;
+    if (value > INT64_MAX)
         return false;
-    *ns = (int64_t)v;
+    *ns = (int64_t)value;
     return true;
 }
 
 /* ---- strings ----------------------------------------------------------------------------------------------------------- */
 
-static void put_utf8(struct kineto_text *out, uint32_t c)
+static void put_utf8(struct kineto_text *out, uint32_t character)
 {
-    char b[4];
-    size_t n;
-    if (c < 0x80) {
-        b[0] = (char)c;
-        n = 1;
-    } else if (c < 0x800) {
-        b[0] = (char)(0xc0 | c >> 6);
-        b[1] = (char)(0x80 | (c & 0x3f));
-        n = 2;
-    } else if (c < 0x10000) {
-        b[0] = (char)(0xe0 | c >> 12);
-        b[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        b[2] = (char)(0x80 | (c & 0x3f));
-        n = 3;
+    char encoded[4];
+    size_t count;
+    if (character < 0x80) {
+        encoded[0] = (char)character;
+        count = 1;
+    } else if (character < 0x800) {
+        encoded[0] = (char)(0xc0 | character >> 6);
+        encoded[1] = (char)(0x80 | (character & 0x3f));
+        count = 2;
+    } else if (character < 0x10000) {
+        encoded[0] = (char)(0xe0 | character >> 12);
+        encoded[1] = (char)(0x80 | (character >> 6 & 0x3f));
+        encoded[2] = (char)(0x80 | (character & 0x3f));
+        count = 3;
     } else {
-        b[0] = (char)(0xf0 | c >> 18);
-        b[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        b[2] = (char)(0x80 | (c >> 6 & 0x3f));
-        b[3] = (char)(0x80 | (c & 0x3f));
-        n = 4;
+        encoded[0] = (char)(0xf0 | character >> 18);
+        encoded[1] = (char)(0x80 | (character >> 12 & 0x3f));
+        encoded[2] = (char)(0x80 | (character >> 6 & 0x3f));
+        encoded[3] = (char)(0x80 | (character & 0x3f));
+        count = 4;
     }
-    kineto_text_put(out, b, n);
+    kineto_text_put(out, encoded, count);
 }
 
 static bool hex4(struct kj_span span, size_t at, uint32_t *out)
 {
-    int64_t v;
+    int64_t value;
     char text[6] = "0x";
-    if (span.n < at + 4)
+    if (span.bytes < at + 4)
         return false;
-    memcpy(text + 2, span.p + at, 4);
-    if (!hexadecimal((struct kj_span){text, 6}, &v))
+    memcpy(text + 2, span.text + at, 4);
+    if (!hexadecimal((struct kj_span){text, 6}, &value))
         return false;
-    *out = (uint32_t)v;
+    *out = (uint32_t)value;
     return true;
 }
 
 /* \uXXXX at `at` (of the u), with a second half if it is one of a pair. Returns characters used. */
 static size_t put_unicode(struct kineto_text *out, struct kj_span span, size_t at)
 {
-    uint32_t c, low;
-    if (!hex4(span, at + 1, &c)) {
+    uint32_t character, low;
+    if (!hex4(span, at + 1, &character)) {
         put_utf8(out, 0xfffd);
         return 1;
     }
-    if (c >= 0xd800 && c < 0xdc00 && span.n > at + 6 && span.p[at + 5] == '\\' &&
-        span.p[at + 6] == 'u' && hex4(span, at + 7, &low) && low >= 0xdc00 && low < 0xe000) {
-        put_utf8(out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+    if (character >= 0xd800 && character < 0xdc00 && span.bytes > at + 6 &&
+        span.text[at + 5] == '\\' && span.text[at + 6] == 'u' && hex4(span, at + 7, &low) &&
+        low >= 0xdc00 && low < 0xe000) {
+        put_utf8(out, 0x10000 + ((character - 0xd800) << 10) + (low - 0xdc00));
         return 11;
     }
-    put_utf8(out, (c >= 0xd800 && c < 0xe000) || !c ? 0xfffd : c);
+    put_utf8(out, (character >= 0xd800 && character < 0xe000) || !character ? 0xfffd : character);
     return 5;
 }
 
@@ -281,20 +282,20 @@ void kineto_unescape(struct kineto_text *out, struct kj_span span)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     span = kineto_inside(span);
-    for (size_t i = 0; i < span.n;) {
-        const char *escape = memchr(span.p + i, '\\', span.n - i);
-        size_t plain = escape ? (size_t)(escape - (span.p + i)) : span.n - i;
-        kineto_text_put(out, span.p + i, plain);
+    for (size_t i = 0; i < span.bytes;) {
+        const char *escape = memchr(span.text + i, '\\', span.bytes - i);
+        size_t plain = escape ? (size_t)(escape - (span.text + i)) : span.bytes - i;
+        kineto_text_put(out, span.text + i, plain);
         i += plain;
-        if (i + 1 >= span.n)
+        if (i + 1 >= span.bytes)
             break;
         i++;
-        const char *f = span.p[i] ? strchr(from, span.p[i]) : NULL;
-        if (span.p[i] == 'u') {
+        const char *known = span.text[i] ? strchr(from, span.text[i]) : NULL;
+        if (span.text[i] == 'u') {
             i += put_unicode(out, span, i);
         } else {
-            if (f)
-                kineto_text_put(out, to + (f - from), 1);
+            if (known)
+                kineto_text_put(out, to + (known - from), 1);
             else
                 put_utf8(out, 0xfffd);
             i++;
@@ -302,49 +303,50 @@ void kineto_unescape(struct kineto_text *out, struct kj_span span)
     }
 }
 
-static void put_control(struct kineto_text *out, unsigned char c)
+static void put_control(struct kineto_text *out, unsigned char letter)
 {
     char text[8];
-    snprintf(text, sizeof text, "\\u%04x", c);
+    snprintf(text, sizeof text, "\\u%04x", letter);
     kineto_text_puts(out, text);
 }
 
-void kineto_sanitise(struct kineto_text *out, const char *text, size_t n)
+void kineto_sanitise(struct kineto_text *out, const char *text, size_t count)
 {
-    const unsigned char *p = (const unsigned char *)text;
+    const unsigned char *data = (const unsigned char *)text;
     bool inside = false;
-    for (size_t i = 0; i < n;) {
-        size_t bytes = tacho_utf8_sequence(p + i, n - i);
+    for (size_t i = 0; i < count;) {
+        size_t bytes = tacho_utf8_sequence(data + i, count - i);
         if (!bytes) {
             kineto_text_puts(out, "\xef\xbf\xbd");
             i++;
             continue;
         }
-        if (inside && p[i] < 0x20) {
-            put_control(out, p[i++]);
+        if (inside && data[i] < 0x20) {
+            put_control(out, data[i++]);
             continue;
         }
-        if (p[i] == '"')
+        if (data[i] == '"')
             inside = !inside;
-        if (inside && p[i] == '\\' && i + 1 < n && p[i + 1] >= 0x20 && p[i + 1] < 0x80) {
-            kineto_text_put(out, p + i, 2);
+        if (inside && data[i] == '\\' && i + 1 < count && data[i + 1] >= 0x20 &&
+            data[i + 1] < 0x80) {
+            kineto_text_put(out, data + i, 2);
             i += 2;
             continue;
         }
-        kineto_text_put(out, p + i, bytes);
+        kineto_text_put(out, data + i, bytes);
         i += bytes;
     }
 }
 
-void kineto_json_string(struct kineto_text *out, const char *text, size_t n)
+void kineto_json_string(struct kineto_text *out, const char *text, size_t count)
 {
     kineto_text_put(out, "\"", 1);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
+    for (size_t i = 0; i < count; i++) {
+        unsigned char letter = (unsigned char)text[i];
+        if (letter == '"' || letter == '\\')
             kineto_text_put(out, "\\", 1);
-        if (c < 0x20)
-            put_control(out, c);
+        if (letter < 0x20)
+            put_control(out, letter);
         else
             kineto_text_put(out, text + i, 1);
     }
@@ -355,74 +357,77 @@ void kineto_json_string(struct kineto_text *out, const char *text, size_t n)
 
 struct copy {
     struct kineto_text *out;
-    const char *p, *end;
+    const char *next, *end;
     int depth;
 };
 
-static void skip_space(struct copy *c)
+static void skip_space(struct copy *copy)
 {
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\r' || *c->p == '\t'))
-        c->p++;
+    while (copy->next < copy->end && (*copy->next == ' ' || *copy->next == '\n' ||
+                                      *copy->next == '\r' || *copy->next == '\t'))
+        copy->next++;
 }
 
-static bool copy_string(struct copy *c)
+static bool copy_string(struct copy *copy)
 {
-    const char *from = c->p++;
-    while (c->p < c->end && *c->p != '"') {
-        if ((unsigned char)*c->p < 0x20) {
-            kineto_text_put(c->out, from, (size_t)(c->p - from));
-            put_control(c->out, (unsigned char)*c->p);
-            from = c->p + 1;
-        } else if (*c->p == '\\') {
-            if (c->p + 1 >= c->end || !strchr("\"\\/bfnrtu", c->p[1]) || !c->p[1])
+    const char *from = copy->next++;
+    while (copy->next < copy->end && *copy->next != '"') {
+        if ((unsigned char)*copy->next < 0x20) {
+            kineto_text_put(copy->out, from, (size_t)(copy->next - from));
+            put_control(copy->out, (unsigned char)*copy->next);
+            from = copy->next + 1;
+        } else if (*copy->next == '\\') {
+            if (copy->next + 1 >= copy->end || !strchr("\"\\/bfnrtu", copy->next[1]) ||
+                !copy->next[1])
                 return false;
             uint32_t code;
-            if (c->p[1] == 'u' && !hex4((struct kj_span){c->p, (size_t)(c->end - c->p)}, 2, &code))
+            if (copy->next[1] == 'u' &&
+                !hex4((struct kj_span){copy->next, (size_t)(copy->end - copy->next)}, 2, &code))
                 return false;
-            c->p++;
+            copy->next++;
         }
-        c->p++;
+        copy->next++;
     }
-    if (c->p >= c->end)
+    if (copy->next >= copy->end)
         return false;
-    c->p++;
-    kineto_text_put(c->out, from, (size_t)(c->p - from));
+    copy->next++;
+    kineto_text_put(copy->out, from, (size_t)(copy->next - from));
     return true;
 }
 
-static bool copy_number(struct copy *c)
+static bool copy_number(struct copy *copy)
 {
-    const char *from = c->p, *p = c->p;
-    p += p < c->end && *p == '-';
-    const char *digits = p;
-    while (p < c->end && *p >= '0' && *p <= '9')
-        p++;
-    if (p == digits || (p - digits > 1 && *digits == '0'))
+    const char *from = copy->next, *end = copy->next;
+    end += end < copy->end && *end == '-';
+    const char *digits = end;
+    while (end < copy->end && *end >= '0' && *end <= '9')
+        end++;
+    if (end == digits || (end - digits > 1 && *digits == '0'))
         return false;
-    if (p < c->end && *p == '.') {
-        digits = ++p;
-        while (p < c->end && *p >= '0' && *p <= '9')
-            p++;
-        if (p == digits)
+    if (end < copy->end && *end == '.') {
+        digits = ++end;
+        while (end < copy->end && *end >= '0' && *end <= '9')
+            end++;
+        if (end == digits)
             return false;
     }
-    if (p < c->end && (*p | 0x20) == 'e') {
-        p++;
-        p += p < c->end && (*p == '+' || *p == '-');
-        digits = p;
-        while (p < c->end && *p >= '0' && *p <= '9')
-            p++;
-        if (p == digits ||
-            p - digits >
+    if (end < copy->end && (*end | 0x20) == 'e') {
+        end++;
+        end += end < copy->end && (*end == '+' || *end == '-');
+        digits = end;
+        while (end < copy->end && *end >= '0' && *end <= '9')
+            end++;
+        if (end == digits ||
+            end - digits >
                 2) /* beyond 1e99 no number of a trace means anything, and readers may overflow */
             return false;
     }
-    c->p = p;
-    kineto_text_put(c->out, from, (size_t)(p - from));
+    copy->next = end;
+    kineto_text_put(copy->out, from, (size_t)(end - from));
     return true;
 }
 
-static bool copy_word(struct copy *c)
+static bool copy_word(struct copy *copy)
 {
     static const struct {
         const char *text, *as;
@@ -430,67 +435,68 @@ static bool copy_word(struct copy *c)
                  {"-NaN", "null"}, {"nan", "null"},       {"-nan", "null"}, {"Infinity", "null"},
                  {"inf", "null"},  {"-Infinity", "null"}, {"-inf", "null"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t n = strlen(words[i].text);
-        if ((size_t)(c->end - c->p) >= n && !memcmp(c->p, words[i].text, n)) {
-            c->p += n;
-            kineto_text_puts(c->out, words[i].as);
+        size_t count = strlen(words[i].text);
+        if ((size_t)(copy->end - copy->next) >= count &&
+            !memcmp(copy->next, words[i].text, count)) {
+            copy->next += count;
+            kineto_text_puts(copy->out, words[i].as);
             return true;
         }
     }
     return false;
 }
 
-static bool copy_value(struct copy *c)
+static bool copy_value(struct copy *copy)
 {
-    skip_space(c);
-    if (c->p >= c->end || c->depth >= 64)
+    skip_space(copy);
+    if (copy->next >= copy->end || copy->depth >= 64)
         return false;
-    if (*c->p == '"')
-        return copy_string(c);
-    if (*c->p != '[' && *c->p != '{')
-        return copy_word(c) || copy_number(c);
-    bool object = *c->p == '{';
+    if (*copy->next == '"')
+        return copy_string(copy);
+    if (*copy->next != '[' && *copy->next != '{')
+        return copy_word(copy) || copy_number(copy);
+    bool object = *copy->next == '{';
     char close = object ? '}' : ']';
-    kineto_text_put(c->out, c->p++, 1);
-    c->depth++;
-    skip_space(c);
-    bool empty = c->p < c->end && *c->p == close;
+    kineto_text_put(copy->out, copy->next++, 1);
+    copy->depth++;
+    skip_space(copy);
+    bool empty = copy->next < copy->end && *copy->next == close;
     while (!empty) {
         if (object) {
-            skip_space(c);
-            if (c->p >= c->end || *c->p != '"' || !copy_string(c))
+            skip_space(copy);
+            if (copy->next >= copy->end || *copy->next != '"' || !copy_string(copy))
                 return false;
-            skip_space(c);
-            if (c->p >= c->end || *c->p++ != ':')
+            skip_space(copy);
+            if (copy->next >= copy->end || *copy->next++ != ':')
                 return false;
-            kineto_text_put(c->out, ":", 1);
+            kineto_text_put(copy->out, ":", 1);
         }
-        if (!copy_value(c))
+        if (!copy_value(copy))
             return false;
-        skip_space(c);
-        if (c->p >= c->end)
+        skip_space(copy);
+        if (copy->next >= copy->end)
             return false;
-        if (*c->p == close)
+        if (*copy->next == close)
             break;
-        if (*c->p++ != ',')
+        if (*copy->next++ != ',')
             return false;
-        kineto_text_put(c->out, ",", 1);
+        kineto_text_put(copy->out, ",", 1);
     }
-    c->p++;
-    c->depth--;
-    kineto_text_put(c->out, &close, 1);
+    copy->next++;
+    copy->depth--;
+    kineto_text_put(copy->out, &close, 1);
     return true;
 }
 
 bool kineto_json_copy(struct kineto_text *out, struct kj_span span)
 {
-    size_t mark = out->n;
-    struct copy c = {.out = out, .p = span.p, .end = span.p + span.n};
-    if (span.p && copy_value(&c)) {
-        skip_space(&c);
-        if (c.p == c.end)
+    size_t mark = out->bytes;
+    struct copy copy = {.out = out, .next = span.text, .end = span.text + span.bytes};
+    if (span.text && copy_value(&copy)) {
+        skip_space(&copy);
+        if (copy.next == copy.end)
             return true;
     }
-    out->n = mark;
+    out->bytes = mark;
     return false;
 }

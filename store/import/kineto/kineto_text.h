@@ -13,12 +13,12 @@
 
 /* Growing text. A failed allocation sets `failed` and drops what is put from then on. */
 struct kineto_text {
-    char *p;
-    size_t n, cap;
+    char *data;
+    size_t bytes, cap;
     bool failed;
 };
-void kineto_text_put(struct kineto_text *text, const void *bytes, size_t n);
-void kineto_text_puts(struct kineto_text *t, const char *text);
+void kineto_text_put(struct kineto_text *text, const void *bytes, size_t count);
+void kineto_text_puts(struct kineto_text *out, const char *text);
 void kineto_text_clear(struct kineto_text *text); /* frees */
 
 bool kineto_is_string(struct kj_span span);
@@ -44,9 +44,9 @@ void kineto_unescape(struct kineto_text *out, struct kj_span span);
  * control characters are escaped. false: it is no JSON value; nothing was appended. */
 bool kineto_json_copy(struct kineto_text *out, struct kj_span span);
 /* Appends text as a JSON string with quotes. */
-void kineto_json_string(struct kineto_text *out, const char *text, size_t n);
+void kineto_json_string(struct kineto_text *out, const char *text, size_t count);
 /* Appends JSON text with control characters inside strings escaped and bytes that are not UTF-8
  * replaced by U+FFFD. */
-void kineto_sanitise(struct kineto_text *out, const char *text, size_t n);
+void kineto_sanitise(struct kineto_text *out, const char *text, size_t count);
 
 #endif

@@ -84,12 +84,12 @@ static const char *triple(char text[72], sqlite3_stmt *st, int column)
     return text;
 }
 
-static int64_t sum(int64_t a, int64_t b)
+static int64_t sum(int64_t left, int64_t right)
 {
-    int64_t s;
-    if (a == STORE_ABSENT || b == STORE_ABSENT)
-        return a == STORE_ABSENT ? b : a;
-    return __builtin_add_overflow(a, b, &s) ? STORE_ABSENT : s;
+    int64_t total;
+    if (left == STORE_ABSENT || right == STORE_ABSENT)
+        return left == STORE_ABSENT ? right : left;
+    return __builtin_add_overflow(left, right, &total) ? STORE_ABSENT : total;
 }
 
 /* ---- kernels, graphs --------------------------------------------------------------------------------------------------------- */
@@ -119,8 +119,8 @@ static int kernel(struct nsight *nsight, sqlite3_stmt *st)
     if (code || !ok)
         return code;
     int64_t name = nsight_int(st, KERNEL_DEMANGLED);
-    for (int c = KERNEL_SHORT; name == STORE_ABSENT && c <= KERNEL_MANGLED; c++)
-        name = nsight_int(st, c);
+    for (int column = KERNEL_SHORT; name == STORE_ABSENT && column <= KERNEL_MANGLED; column++)
+        name = nsight_int(st, column);
     code = nsight_name(nsight, name, &slice.name);
     if (code)
         return code;

@@ -195,7 +195,7 @@ static char *shapes(const char *text)
     char *out = malloc(strlen(at) + 16);
     if (!out)
         return NULL;
-    size_t n = (size_t)sprintf(out, "{\"shapes\":");
+    size_t used = (size_t)sprintf(out, "{\"shapes\":");
     int depth = 0;
     for (; *at; at++) {
         if (*at == ' ')
@@ -203,7 +203,7 @@ static char *shapes(const char *text)
         if (!strchr("[],-0123456789", *at) || depth > 8)
             break;
         depth += (*at == '[') - (*at == ']');
-        out[n++] = *at;
+        out[used++] = *at;
         if (!depth)
             break;
     }
@@ -211,7 +211,7 @@ static char *shapes(const char *text)
         free(out);
         return NULL;
     }
-    strcpy(out + n, "}");
+    strcpy(out + used, "}");
     return out;
 }
 

@@ -99,11 +99,11 @@ static const struct {
              {8, 'u'}, {8, 's'}, {8, 'u'}, {1, 's'}, {1, 'u'}, {2, 's'}, {2, 'u'}, {4, 's'},
              {4, 'u'}, {8, 's'}, {8, 'u'}, {4, 'f'}, {8, 'f'}, {0, 0},   {8, 'u'}};
 
-static uint64_t little(const unsigned char *p, size_t bytes)
+static uint64_t little(const unsigned char *data, size_t bytes)
 {
     uint64_t value = 0;
     while (bytes--)
-        value = value << 8 | p[bytes];
+        value = value << 8 | data[bytes];
     return value;
 }
 
@@ -113,27 +113,27 @@ struct value {
     double number;
 };
 
-static struct value value_of(const unsigned char *p, size_t room, int64_t type)
+static struct value value_of(const unsigned char *data, size_t room, int64_t type)
 {
-    struct value v = {0};
+    struct value value = {0};
     size_t bytes = type >= ENUM_FIRST                                           ? 4
                    : type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? types[type].bytes
                                                                                 : 0;
     if (!bytes || bytes > room)
-        return v;
-    v.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
-    v.bits = little(p, bytes);
-    if (v.kind == 's' && bytes < 8 && v.bits >> (8 * bytes - 1))
-        v.bits |= UINT64_MAX << (8 * bytes);
-    if (v.kind == 'f' && bytes == 4) {
-        uint32_t low = (uint32_t)v.bits;
-        float f;
-        memcpy(&f, &low, 4);
-        v.number = (double)f;
-    } else if (v.kind == 'f') {
-        memcpy(&v.number, &v.bits, 8);
+        return value;
+    value.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
+    value.bits = little(data, bytes);
+    if (value.kind == 's' && bytes < 8 && value.bits >> (8 * bytes - 1))
+        value.bits |= UINT64_MAX << (8 * bytes);
+    if (value.kind == 'f' && bytes == 4) {
+        uint32_t low = (uint32_t)value.bits;
+        float single;
+        memcpy(&single, &low, 4);
+        value.number = (double)single;
+    } else if (value.kind == 'f') {
+        memcpy(&value.number, &value.bits, 8);
     }
-    return v;
+    return value;
 }
 
 /* ---- JSON text in n->text ------------------------------------------------------------------------------------------------------ */
@@ -151,10 +151,11 @@ static int text_room(struct nsight *nsight, size_t bytes)
 }
 
 /* "name":value behind what stands there already; *at counts. */
-static int text_member(struct nsight *nsight, size_t *at, const char *name, const struct value *v)
+static int text_member(struct nsight *nsight, size_t *at, const char *name,
+                       const struct value *value)
 {
     int code = text_room(nsight, *at + 2 * strlen(name) + 64);
-    if (code || !v->kind || (v->kind == 'f' && !isfinite(v->number)))
+    if (code || !value->kind || (value->kind == 'f' && !isfinite(value->number)))
         return code;
     nsight->text[*at] = *at ? ',' : '{';
     ++*at;
@@ -166,9 +167,9 @@ static int text_member(struct nsight *nsight, size_t *at, const char *name, cons
             nsight->text[(*at)++] = *name;
         }
     char *to = nsight->text + *at;
-    *at += (size_t)(v->kind == 'u'   ? sprintf(to, "\":%" PRIu64, v->bits)
-                    : v->kind == 's' ? sprintf(to, "\":%" PRId64, (int64_t)v->bits)
-                                     : sprintf(to, "\":%.17g", v->number));
+    *at += (size_t)(value->kind == 'u'   ? sprintf(to, "\":%" PRIu64, value->bits)
+                    : value->kind == 's' ? sprintf(to, "\":%" PRId64, (int64_t)value->bits)
+                                         : sprintf(to, "\":%.17g", value->number));
     return 0;
 }
 
@@ -178,24 +179,24 @@ static int text_member(struct nsight *nsight, size_t *at, const char *name, cons
 static int blob(struct nsight *nsight, sqlite3_stmt *st, unsigned char *to, size_t *bytes)
 {
     int type = sqlite3_column_type(st, COL_BINARY);
-    const unsigned char *p = type == SQLITE_BLOB   ? sqlite3_column_blob(st, COL_BINARY)
-                             : type == SQLITE_TEXT ? sqlite3_column_text(st, COL_BINARY)
-                                                   : NULL;
-    size_t size = p ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
+    const unsigned char *data = type == SQLITE_BLOB   ? sqlite3_column_blob(st, COL_BINARY)
+                                : type == SQLITE_TEXT ? sqlite3_column_text(st, COL_BINARY)
+                                                      : NULL;
+    size_t size = data ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
     *bytes = 0;
     (void)nsight;
-    if (!p || size > (type == SQLITE_TEXT ? 2 : 1) * (size_t)BLOB_MAX)
-        return p ? -1 : 0;
+    if (!data || size > (type == SQLITE_TEXT ? 2 : 1) * (size_t)BLOB_MAX)
+        return data ? -1 : 0;
     if (type == SQLITE_BLOB) {
-        memcpy(to, p, size);
+        memcpy(to, data, size);
         *bytes = size;
         return 0;
     }
     if (size % 2)
         return -1;
     for (size_t i = 0; i < size; i += 2) {
-        char digits[3] = {(char)p[i], (char)p[i + 1], 0};
-        if (!isxdigit(p[i]) || !isxdigit(p[i + 1]))
+        char digits[3] = {(char)data[i], (char)data[i + 1], 0};
+        if (!isxdigit(data[i]) || !isxdigit(data[i + 1]))
             return -1;
         to[i / 2] = (unsigned char)strtoul(digits, NULL, 16);
     }
@@ -204,30 +205,30 @@ static int blob(struct nsight *nsight, sqlite3_stmt *st, unsigned char *to, size
 }
 
 /* A field of NCCL's that a detail has a column for. True: it needs no place in the payload. */
-static bool nccl_field(struct store_detail *detail, const char *name, const struct value *v,
+static bool nccl_field(struct store_detail *detail, const char *name, const struct value *value,
                        int64_t *rank)
 {
     if (!strcmp(name, "NCCL communicator ID"))
-        detail->communicator = (int64_t)v->bits;
+        detail->communicator = (int64_t)value->bits;
     else if (!strcmp(name, "Message size [bytes]"))
-        detail->bytes = v->bits > INT64_MAX ? STORE_ABSENT : (int64_t)v->bits;
+        detail->bytes = value->bits > INT64_MAX ? STORE_ABSENT : (int64_t)value->bits;
     else if (!strcmp(name, "No. of ranks"))
-        detail->ranks = (int64_t)v->bits;
+        detail->ranks = (int64_t)value->bits;
     else if (!strcmp(name, "Rank"))
-        *rank = (int64_t)v->bits;
+        *rank = (int64_t)value->bits;
     else
         return false;
     return strcmp(name, "Rank") != 0;
 }
 
 /* -1: it does not fit its schema. */
-static int decode(struct nsight *nsight, const unsigned char *p, size_t bytes,
+static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes,
                   struct store_detail *detail, size_t *at, int64_t *rank)
 {
     if (bytes < HEADER_BYTES)
         return -1;
-    int64_t domain = (int64_t)little(p, 8), schema = (int64_t)little(p + 8, 8);
-    uint64_t size = little(p + 16, 8);
+    int64_t domain = (int64_t)little(blob, 8), schema = (int64_t)little(blob + 8, 8);
+    uint64_t size = little(blob + 16, 8);
     bool any = false;
     if (size > bytes - HEADER_BYTES)
         return -1;
@@ -238,12 +239,12 @@ static int decode(struct nsight *nsight, const unsigned char *p, size_t bytes,
         any = true;
         if ((uint64_t)nsight_field->offset >= size)
             return -1;
-        struct value v =
-            value_of(p + HEADER_BYTES + nsight_field->offset,
+        struct value value =
+            value_of(blob + HEADER_BYTES + nsight_field->offset,
                      (size_t)(size - (uint64_t)nsight_field->offset), nsight_field->type);
-        if (v.kind && nccl_field(detail, nsight_field->name, &v, rank))
+        if (value.kind && nccl_field(detail, nsight_field->name, &value, rank))
             continue;
-        int code = text_member(nsight, at, nsight_field->name, &v);
+        int code = text_member(nsight, at, nsight_field->name, &value);
         if (code)
             return code;
     }
@@ -275,18 +276,18 @@ static const char *collective_of(const char *name)
 /* The number that an old-style payload holds. */
 static int plain(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
 {
-    for (int c = COL_UINT64; c <= COL_FLOAT; c++) {
-        struct value v = {0};
-        int type = sqlite3_column_type(st, c);
+    for (int column = COL_UINT64; column <= COL_FLOAT; column++) {
+        struct value value = {0};
+        int type = sqlite3_column_type(st, column);
         if (type == SQLITE_INTEGER) {
-            v.kind = c == COL_UINT64 ? 'u' : 's';
-            v.bits = (uint64_t)sqlite3_column_int64(st, c);
+            value.kind = column == COL_UINT64 ? 'u' : 's';
+            value.bits = (uint64_t)sqlite3_column_int64(st, column);
         } else if (type == SQLITE_FLOAT) {
-            v.kind = 'f';
-            v.number = sqlite3_column_double(st, c);
+            value.kind = 'f';
+            value.number = sqlite3_column_double(st, column);
         }
-        if (v.kind)
-            return text_member(nsight, at, "value", &v);
+        if (value.kind)
+            return text_member(nsight, at, "value", &value);
     }
     return 0;
 }
@@ -320,16 +321,16 @@ static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
 int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bool nccl,
                    size_t process, int64_t *detail)
 {
-    struct store_detail d = STORE_DETAIL_NONE;
+    struct store_detail row = STORE_DETAIL_NONE;
     unsigned char bytes[BLOB_MAX];
     size_t size = 0, at = 0;
     int64_t rank = STORE_ABSENT;
     int code = 0;
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
     if (has_binary && (blob(nsight, st, bytes, &size) ||
-                       (size && (code = decode(nsight, bytes, size, &d, &at, &rank)) == -1))) {
+                       (size && (code = decode(nsight, bytes, size, &row, &at, &rank)) == -1))) {
         nsight->lost[NSIGHT_LOSS_PAYLOAD]++;
-        d = (struct store_detail)STORE_DETAIL_NONE;
+        row = (struct store_detail)STORE_DETAIL_NONE;
         at = 0;
         code = 0;
     }
@@ -340,17 +341,17 @@ int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bo
     if (code)
         return code;
     if (nccl) {
-        d.collective = collective_of(name);
-        remember_rank(nsight, process, rank, d.ranks);
+        row.collective = collective_of(name);
+        remember_rank(nsight, process, rank, row.ranks);
     }
     if (at) {
         nsight->text[at] = '}';
         nsight->text[at + 1] = 0;
-        d.payload = nsight->text;
+        row.payload = nsight->text;
     }
-    if (!at && !d.collective && d.communicator == STORE_ABSENT && d.bytes == STORE_ABSENT &&
-        d.ranks == STORE_ABSENT)
+    if (!at && !row.collective && row.communicator == STORE_ABSENT && row.bytes == STORE_ABSENT &&
+        row.ranks == STORE_ABSENT)
         return 0;
-    d.schema = nccl ? "nccl" : "nvtx";
-    return store_detail_intern(nsight->out, &d, detail);
+    row.schema = nccl ? "nccl" : "nvtx";
+    return store_detail_intern(nsight->out, &row, detail);
 }
