@@ -38,12 +38,9 @@ int store_db_code(sqlite3 *db, int rc)
     case SQLITE_FULL:
         return TACHO_ENOSPACE;
     case SQLITE_IOERR:
-        return os == ENOSPC || os == EDQUOT || os == EFBIG ? TACHO_ENOSPACE : TACHO_EIO;
+        return tacho_error_of_errno(os) == TACHO_ENOSPACE ? TACHO_ENOSPACE : TACHO_EIO;
     case SQLITE_CANTOPEN:
-        return os == ENOSPC || os == EDQUOT  ? TACHO_ENOSPACE
-               : os == EACCES || os == EROFS ? TACHO_EDENIED
-               : os == ENOENT                ? TACHO_ENOTFOUND
-                                             : TACHO_EIO;
+        return tacho_error_of_errno(os);
     case SQLITE_CORRUPT:
         return TACHO_ECORRUPT;
     case SQLITE_NOTADB:
@@ -205,14 +202,12 @@ static int header_check(const char *path, sqlite3 *db, const struct store_header
     return 0;
 }
 
-/* Why could SQLite not open it? Asked only after a failure. */
+/* Says why SQLite could not open the file. Called only after a failure. */
 static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *err)
 {
     struct stat st;
     if (stat(path, &st)) {
-        int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-                   : errno == EACCES                   ? TACHO_EDENIED
-                                                       : TACHO_EIO;
+        int code = tacho_error_of_errno(errno);
         return tacho_fail(err, code,
                           code == TACHO_ENOTFOUND
                               ? "'tacho run -- CMD' makes a file; 'latest' finds the newest one"

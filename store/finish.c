@@ -32,8 +32,8 @@ static int fold(store *writer)
     return store_exec(writer, "PRAGMA journal_mode=DELETE", "cannot be finished");
 }
 
-/* Somebody reads the live file and will not let go of it, so its WAL cannot be folded in. A copy of
- * what is committed takes its place; the reader keeps the old file, which has no name any more. */
+/* Another process reads the live file and keeps it open, so its WAL cannot be folded in. A copy of
+ * what is committed takes its place; the reader keeps the old file, which no longer has a name. */
 static int fold_copy(store *writer)
 {
     char *tmp = sqlite3_mprintf("%s.finish", writer->path);
@@ -111,12 +111,7 @@ out:;
 
 static int publish_fail(struct tacho_error *err, const char *path, int os)
 {
-    int code = os == EEXIST                                  ? TACHO_EEXISTS
-               : os == ENOENT || os == ENOTDIR               ? TACHO_ENOTFOUND
-               : os == EACCES || os == EPERM || os == EROFS  ? TACHO_EDENIED
-               : os == ENOSPC || os == EDQUOT || os == EFBIG ? TACHO_ENOSPACE
-               : os == ENOMEM                                ? TACHO_ENOMEM
-                                                             : TACHO_EIO;
+    int code = tacho_error_of_errno(os);
     return tacho_fail(
         err, code,
         code == TACHO_EEXISTS ? "tacho never overwrites: give another name with -o FILE" : NULL,
@@ -257,9 +252,7 @@ int store_is_local(const char *path)
         rc = statfs(dirname(copy), &fs);
     }
     if (rc)
-        return errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-               : errno == EACCES                   ? TACHO_EDENIED
-                                                   : TACHO_EIO;
+        return tacho_error_of_errno(errno);
     for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
         if ((uint32_t)fs.f_type == remote[i])
             return 0;

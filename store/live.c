@@ -39,8 +39,9 @@ int store_position_each(store *writer,
 
 int store_live_set(store *writer, const char *key, const void *value, size_t bytes)
 {
-    return value ? store_write(writer, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes)
-                 : store_write(writer, STORE_SQL_LIVE_DELETE, "t", key);
+    if (!value)
+        return store_write(writer, STORE_SQL_LIVE_DELETE, "t", key);
+    return store_write(writer, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes);
 }
 
 int store_live_each(store *writer,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQL that a user typed.
+ * Runs SQL that a user typed, read-only and without access to other files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,7 @@ static int query_fail(store_reader *reader, sqlite3_stmt *st, int rc)
     return store_db_fail(&reader->error, reader->db, rc, reader->path, "cannot be read");
 }
 
+/* Reads one value of a row, with its type. */
 static void cell_read(sqlite3_stmt *st, int column, struct store_cell *cell)
 {
     *cell = (struct store_cell){.type = STORE_CELL_NULL};
@@ -80,11 +81,11 @@ out:
     return stop;
 }
 
-/* The handle is read-only; this also refuses what reaches beyond the file. */
-static int authorize(void *ctx, int action, const char *a, const char *b, const char *c,
-                     const char *d)
+/* The handle is read-only; this also refuses statements that reach beyond the file. */
+static int authorize(void *ctx, int action, const char *first, const char *second,
+                     const char *third, const char *fourth)
 {
-    (void)ctx, (void)a, (void)b, (void)c, (void)d;
+    (void)ctx, (void)first, (void)second, (void)third, (void)fourth;
     return action == SQLITE_ATTACH || action == SQLITE_DETACH || action == SQLITE_TRANSACTION
                ? SQLITE_DENY
                : SQLITE_OK;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes a whole file under a temporary name and publishes it under its own when it is complete.
+ */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -21,9 +24,7 @@ static int temporary_name(const struct store_making *making, char tmp[PATH_MAX],
         return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", making->path, strerror(ENAMETOOLONG));
     if (!access(in, W_OK))
         return 0;
-    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-               : errno == EACCES || errno == EROFS ? TACHO_EDENIED
-                                                   : TACHO_EIO;
+    int code = tacho_error_of_errno(errno);
     return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", making->path,
                       strerror(errno));
 }

@@ -182,26 +182,6 @@ int store_writer_give_up(store *writer, int code, struct tacho_error *err)
     return code;
 }
 
-static int create_code(int os)
-{
-    switch (os) {
-    case EEXIST:
-        return TACHO_EEXISTS;
-    case ENOENT:
-    case ENOTDIR:
-        return TACHO_ENOTFOUND;
-    case EACCES:
-    case EROFS:
-    case EPERM:
-        return TACHO_EDENIED;
-    case ENOSPC:
-    case EDQUOT:
-        return TACHO_ENOSPACE;
-    default:
-        return TACHO_EIO;
-    }
-}
-
 /* Creates a file with all tables. A failure leaves no file behind. */
 static int writer_create(const char *path, const char *pragmas, store **out,
                          struct tacho_error *err)
@@ -215,7 +195,7 @@ static int writer_create(const char *path, const char *pragmas, store **out,
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     int code;
     if (fd < 0) {
-        code = create_code(errno);
+        code = tacho_error_of_errno(errno);
         tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
                    strerror(errno));
         store_close(writer);

@@ -59,8 +59,9 @@ static void choices(FILE *out, const struct cli_option *option)
 {
     const char *list = option->argument;
     const char *const *word = known_words(option);
+    const char *end = is_edit(option) ? "=" : "";
     for (size_t i = 0; word && word[i]; i++)
-        fprintf(out, "%s%s%s", i ? " " : "", word[i], is_edit(option) ? "=" : "");
+        fprintf(out, "%s%s%s", i ? " " : "", word[i], end);
     if (word)
         return;
     for (; *list; list++)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Keeps imports of foreign traces, so that the next command can open them.
+ *
  * Two commands may want the same import at once: the second waits at KEY.lock for the first and
  * finds its file. Where locks do not work (some network filesystems) both import, each into a file
  * of its own name, and the last rename wins: the contents are the same. A file of the cache is
@@ -82,7 +84,9 @@ int cli_import_files(const char *const *in, size_t in_count, const char *out, bo
 static int folder_make(char *folder, size_t size)
 {
     int error = tacho_cache_folder("tacho/imports", folder, size);
-    return error ? error : access(folder, R_OK | W_OK | X_OK) ? errno : 0;
+    if (!error && access(folder, R_OK | W_OK | X_OK))
+        error = errno;
+    return error;
 }
 
 static int64_t limit(void)
@@ -118,8 +122,8 @@ static bool is_key_name(const char *name)
     return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".tacho");
 }
 
-/* The least recently used go until all fit, but never the one just made. What killed imports left
- * goes too. */
+/* Removes the least recently used imports until all fit, but never the one just made. Also removes
+ * what killed imports left. */
 static void evict(const char *folder, const char *keep, int64_t most)
 {
     struct kept *kept = NULL;
@@ -157,7 +161,7 @@ static void evict(const char *folder, const char *keep, int64_t most)
     free(kept);
 }
 
-/* ---- is it still true? ----------------------------------------------------------------------------------------------------
+/* ---- is it up to date? ----------------------------------------------------------------------------------------------------
  *
  * A key looks at three blocks of each file. That an input was changed elsewhere is seen by its
  * time: the file of the cache has the time at which its import began as its mtime, and the time of
@@ -211,8 +215,8 @@ static bool is_kept(const char *in, const char *path)
     return ok;
 }
 
-/* One file of what `in` is: an import, or the runs of a folder merged. *code: a TACHO_E* code, 0
- * after a merge. */
+/* Makes one file of what `in` is: an import, or the runs of a folder merged. *code: a TACHO_E*
+ * code, 0 after a merge. */
 static int convert(const char *in, const char *out, bool quiet, int *code)
 {
     struct store_import_result import;

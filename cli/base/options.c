@@ -321,7 +321,7 @@ static void getopt_tables(const struct cli_spec *spec, struct option *table, cha
     *letters = 0;
 }
 
-/* The option that getopt_long returned, or NULL if it was none. */
+/* The option that getopt_long returned, or NULL for '?' and ':', which mean that it refused. */
 static const struct cli_option *option_of(const struct cli_spec *spec, int got)
 {
     if (got >= FIRST_NUMBER)
@@ -346,7 +346,7 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
             cli_spec_print(stdout, command, spec);
             return 0;
         }
-        const struct cli_option *option = got == '?' || got == ':' ? NULL : option_of(spec, got);
+        const struct cli_option *option = option_of(spec, got);
         if (!option)
             return refused(spec, command, argv[optind > at ? optind - 1 : at], got);
         int code = set_value(command, option, optarg ? optarg : "", values);

@@ -1,7 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The progress bar of long work, the signals that stop it, and files that are removed at the end.
+ */
 #include "cli/base/progress.h"
 
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,16 +62,18 @@ int cli_progress_step(void *ctx, int64_t done, int64_t total)
     if (now - progress->begun < QUIET_MS || now - progress->shown < REDRAW_MS)
         return 0;
     progress->shown = now;
-    double share = total > 0 && done > 0 ? (double)done / (double)total : 0;
-    int full = (int)((share > 1 ? 1 : share) * BAR_WIDTH);
+    double share = total > 0 && done > 0 ? fmin(1, (double)done / (double)total) : 0;
+    int full = (int)(share * BAR_WIDTH);
     char bar[BAR_WIDTH + 1], *name = cli_printable(progress->what);
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = 0;
-    size_t length = name ? strlen(name) : 0;
-    fprintf(stderr, "\r\033[Kreading %s%s [%s] %3.0f %%", length > NAME_WIDTH ? "..." : "",
-            name ? name + (length > NAME_WIDTH ? length - NAME_WIDTH : 0) : "", bar,
-            100 * (share > 1 ? 1 : share));
+    const char *shown = name ? name : "", *dots = "";
+    if (strlen(shown) > NAME_WIDTH) {
+        dots = "...";
+        shown += strlen(shown) - NAME_WIDTH;
+    }
+    fprintf(stderr, "\r\033[Kreading %s%s [%s] %3.0f %%", dots, shown, bar, 100 * share);
     fflush(stderr);
     free(name);
     progress->visible = true;

@@ -79,6 +79,7 @@ static int table_head(struct cli_sql_writer *writer)
     return 0;
 }
 
+/* Takes one row. The first rows wait, so that the columns can be as wide as they need. */
 static int table_row(struct cli_sql_writer *writer, const struct store_cell *cells)
 {
     char **row = calloc((size_t)writer->columns, sizeof *row);
@@ -204,6 +205,7 @@ static int json_head(struct cli_sql_writer *writer)
     return 0;
 }
 
+/* Prints one row as an object; NULL and infinity become null. */
 static int json_row(struct cli_sql_writer *writer, const struct store_cell *cells)
 {
     fputs(writer->rows ? ",\n {" : "{", writer->out);
@@ -245,6 +247,11 @@ const struct cli_sql_format cli_sql_formats[] = {
 
 /* ---- statements ------------------------------------------------------------------------------------------------------------- */
 
+static int stream_code(const struct cli_sql_writer *writer)
+{
+    return ferror(writer->out) ? TACHO_EIO : 0;
+}
+
 int cli_sql_end(struct cli_sql_writer *writer)
 {
     int code = writer->columns ? writer->format->end(writer) : 0;
@@ -254,7 +261,7 @@ int cli_sql_end(struct cli_sql_writer *writer)
     writer->names = NULL;
     writer->columns = 0;
     writer->rows = 0;
-    return code ? code : ferror(writer->out) ? TACHO_EIO : 0;
+    return code ? code : stream_code(writer);
 }
 
 int cli_sql_head(void *ctx, int columns, const char *const *names)
@@ -282,7 +289,5 @@ int cli_sql_row(void *ctx, int columns, const struct store_cell *cells)
     (void)columns;
     int code = writer->format->row(writer, cells);
     writer->rows++;
-    return code                  ? code
-           : ferror(writer->out) ? TACHO_EIO
-                                 : 0; /* a pipe that nobody reads any more ends the query */
+    return code ? code : stream_code(writer); /* a pipe without a reader ends the query */
 }

@@ -94,9 +94,12 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
     if (out && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return out;
     json_decref(out);
-    tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with %s %d", argv[0], argv[1],
-               WIFSIGNALED(status) ? "signal" : "status",
-               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (WIFSIGNALED(status))
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with signal %d", argv[0], argv[1],
+                   WTERMSIG(status));
+    else
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with status %d", argv[0], argv[1],
+                   WEXITSTATUS(status));
     return NULL;
 }
 
@@ -116,8 +119,8 @@ static json_t *run_train(const char *train, const struct values *values, const c
     return run_json((char *const *)argv, false, err);
 }
 
-/* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root
- * may start it (inside a container everybody is root); other launchers do not look at them. */
+/* Runs two ranks of train. Variables allow Open MPI to let ranks share cores and to be started by
+ * root, as every user of a container is; other launchers ignore them. */
 static int add_mpi(struct col_calibration *calibration, const char *train,
                    const struct values *values)
 {
@@ -152,7 +155,8 @@ static int add_mpi(struct col_calibration *calibration, const char *train,
 
 /* ---- measuring --------------------------------------------------------------------------------------------------------------- */
 
-/* CPU time of the whole machine and of this program's children, for what others used. */
+/* CPU time of the whole machine and of this program with its children; the difference is what other
+ * programs used. */
 struct use {
     double machine, own, at; /* seconds */
     bool known;
@@ -177,6 +181,7 @@ static struct use use_now(void)
     return use;
 }
 
+/* Measures everything anew and saves it at `path`. A TACHO_E* code. */
 static int measure(struct col_calibration *calibration, const char *train,
                    const struct values *values, const char *path, struct tacho_error *err)
 {
@@ -191,13 +196,13 @@ static int measure(struct col_calibration *calibration, const char *train,
             values->quick ? "8 s" : "50 s");
     col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
     int rc = col_calibration_add_peak(calibration, &peak, spread);
-    json_t *out =
-        rc ? NULL : run_train(train, values, NULL, values->disk ? values->disk : folder, err);
-    if (!rc && !out)
-        return err->code;
-    if (!rc)
+    if (!rc) {
+        json_t *out = run_train(train, values, NULL, values->disk ? values->disk : folder, err);
+        if (!out)
+            return err->code;
         rc = col_calibration_add_json(calibration, json_object_get(out, "rows"));
-    json_decref(out);
+        json_decref(out);
+    }
     struct use after = use_now(); /* messages between ranks wait by spinning */
     if (before.known && after.known && after.at > before.at)
         calibration->busy_cores =
@@ -213,7 +218,7 @@ static int measure(struct col_calibration *calibration, const char *train,
     return col_calibration_save(calibration, path, err);
 }
 
-/* The kept one if it will do, else a new one. */
+/* Takes the calibration that is kept if it fits what was asked for, else measures a new one. */
 static int obtain(struct col_calibration *calibration, const char *train,
                   const struct values *values, char path[COL_PATH_MAX], struct tacho_error *err)
 {
@@ -251,19 +256,20 @@ static void put_value(double value, const char *unit)
     static const char *const small[] = {"", "m", "u", "n"};
     char text[32];
     int i = 0;
-    if (!strcmp(unit, "s"))
-        for (; value < 1 && i < 3; i++)
-            value *= 1e3;
-    else
-        for (; value >= 1e3 && i < 5; i++)
-            value /= 1e3;
-    snprintf(text, sizeof text, "%.4g %s%s", value, strcmp(unit, "s") ? large[i] : small[i],
-             strcmp(unit, "bytes/s") == 0 ? "B/s"
-             : strcmp(unit, "bytes") == 0 ? "B"
-                                          : unit);
+    bool seconds = !strcmp(unit, "s");
+    for (; seconds && value < 1 && i < 3; i++)
+        value *= 1e3;
+    for (; !seconds && value >= 1e3 && i < 5; i++)
+        value /= 1e3;
+    if (!strcmp(unit, "bytes/s"))
+        unit = "B/s";
+    else if (!strcmp(unit, "bytes"))
+        unit = "B";
+    snprintf(text, sizeof text, "%.4g %s%s", value, seconds ? small[i] : large[i], unit);
     printf("  %13s", text);
 }
 
+/* Prints what was measured, a row for each resource. */
 static void print_ceilings(const struct col_calibration *calibration)
 {
     printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", calibration->cpu, calibration->cores,
@@ -327,10 +333,8 @@ static void place(const struct col_calibration *calibration, json_t *op)
         return;
     bool compute = intensity * memory >= peak->value, cached = !compute && bytes / seconds > memory;
     double attained = compute ? flops / seconds / peak->value : bytes / seconds / memory;
-    json_object_set_new(op, "bound",
-                        json_string(cached    ? "cached"
-                                    : compute ? "compute"
-                                              : "memory"));
+    const char *bound = compute ? "compute" : "memory";
+    json_object_set_new(op, "bound", json_string(cached ? "cached" : bound));
     json_object_set_new(op, "attained_pct", json_real(100 * attained));
 }
 
@@ -340,6 +344,7 @@ static const char *text_of(const json_t *op, const char *key)
     return text ? text : "";
 }
 
+/* Prints the operations of the reference engine with their place on the roofline. */
 static void print_ops(const json_t *ops)
 {
     size_t i;

@@ -58,6 +58,7 @@ static const char *color_of(enum col_status status)
     }
 }
 
+/* Prints one line of the list, or adds it to the JSON; counts what is missing. */
 static int put(void *ctx, const struct col_probe *probe)
 {
     struct checkup *checkup = ctx;
@@ -66,29 +67,29 @@ static int put(void *ctx, const struct col_probe *probe)
     checkup->gaps += !fine;
     checkup->broken += vital && !fine && probe->status != COL_STATUS_WARNING;
     if (checkup->rows) {
+        const char *fix = probe->fix ? probe->fix : "";
         json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", probe->group, "name",
                                 probe->name, "status", col_status_text(probe->status), "text",
-                                probe->text ? probe->text : "", "fix", probe->fix ? probe->fix : "",
-                                "errno", probe->error);
+                                probe->text ? probe->text : "", "fix", fix, "errno", probe->error);
         return row ? json_array_append_new(checkup->rows, row) : TACHO_ENOMEM;
     }
     if (!checkup->group || strcmp(checkup->group, probe->group))
         printf("%s%s\n", checkup->group ? "\n" : "", probe->group);
     checkup->group = probe->group;
-    char *text = cli_printable(probe->text ? probe->text : "");
-    printf("  %s%-13s%s %-18s %s\n",
-           checkup->color ? (char[]){'\033', '[', color_of(probe->status)[0],
-                                     color_of(probe->status)[1], 'm', 0}
-                          : "",
-           col_status_text(probe->status), checkup->color ? "\033[0m" : "", probe->name,
-           text ? text : "");
+    char *text = cli_printable(probe->text ? probe->text : ""), *shown = text ? text : "";
+    const char *status = col_status_text(probe->status);
+    if (checkup->color)
+        printf("  \033[%sm%-13s\033[0m %-18s %s\n", color_of(probe->status), status, probe->name,
+               shown);
+    else
+        printf("  %-13s %-18s %s\n", status, probe->name, shown);
     free(text);
     if (!fine && probe->fix && *probe->fix)
         printf("  %-13s %-18s hint: %s\n", "", "", probe->fix);
     return 0;
 }
 
-/* What the program itself is made of and talks to; the collector knows the rest. */
+/* The lines about the program itself; the collector has all others. */
 static int put_own(struct checkup *checkup)
 {
     char text[160], path[PATH_MAX];
@@ -150,12 +151,12 @@ int cli_doctor(int argc, char **argv)
             json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(all);
-    } else if (checkup.broken)
-        printf(
-            "\nrecording does not work here: %d line%s above, of agent or storage, %s in its way\n",
-            checkup.broken, checkup.broken == 1 ? "" : "s",
-            checkup.broken == 1 ? "stands" : "stand");
-    else
+    } else if (checkup.broken) {
+        const char *lines = checkup.broken == 1 ? "line" : "lines",
+                   *stand = checkup.broken == 1 ? "stands" : "stand";
+        printf("\nrecording does not work here: %d %s above, of agent or storage, %s in its way\n",
+               checkup.broken, lines, stand);
+    } else
         printf("\nrecording works here%s\n",
                checkup.gaps ? "; what is missing above is named in the report" : "");
     return checkup.broken ? 4 : 0;

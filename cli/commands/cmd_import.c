@@ -67,9 +67,10 @@ int cli_import(int argc, char **argv)
     if (code)
         return code;
     char *word = cli_shell_word(values.output);
+    const char *plural = import_result.files == 1 ? "" : "s";
     cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", values.output,
-            import_result.files, import_result.files == 1 ? "" : "s", import_result.events,
-            import_result.lost, import_result.truncated ? ", cut off at the end" : "");
+            import_result.files, plural, import_result.events, import_result.lost,
+            import_result.truncated ? ", cut off at the end" : "");
     cli_say("next: tacho report %s", word ? word : values.output);
     free(word);
     return 0;

@@ -75,7 +75,9 @@ static int save(const struct col_found *found, const struct an_result *result)
 /* One tool at a time: the tables have the same keys for different things. */
 static int compat_of(const struct values *values, enum an_compat *compat)
 {
-    *compat = values->tracelens ? AN_COMPAT_TRACELENS : values->tb ? AN_COMPAT_TB : AN_COMPAT_NONE;
+    *compat = values->tracelens ? AN_COMPAT_TRACELENS : AN_COMPAT_NONE;
+    if (values->tb)
+        *compat = AN_COMPAT_TB;
     if (values->hta)
         *compat = *values->hta ? AN_COMPAT_HTA_LAST : AN_COMPAT_HTA;
     if (values->tracelens + values->tb + (values->hta != NULL) > 1)
@@ -111,7 +113,11 @@ static int load(const struct values *values, const char *run, struct col_found *
 
 static const char *format_of(const struct values *values)
 {
-    return values->json ? "json" : values->markdown ? "markdown" : values->html ? "html" : "text";
+    if (values->json)
+        return "json";
+    if (values->markdown)
+        return "markdown";
+    return values->html ? "html" : "text";
 }
 
 int cli_report(int argc, char **argv)

@@ -85,13 +85,18 @@ const struct cli_spec cli_run_spec = {
     .words_missing = "the command to run",
 };
 
-/* One line, one write: the target may be writing to the same terminal. The terminal may be gone:
- * SIGPIPE is ignored meanwhile.
- */
+/* Prints a message of the collector. It is one line and one write, because the target may be
+ * writing to the same terminal. */
 static void say(void *ctx, const char *text)
 {
     (void)ctx;
     cli_say("%s", text);
+}
+
+/* Was this word given for an option? */
+static bool is(const char *given, const char *word)
+{
+    return given && !strcmp(given, word);
 }
 
 int cli_run(int argc, char **argv)
@@ -120,20 +125,20 @@ int cli_run(int argc, char **argv)
     settings.sample_ms = (int)values.sample_ms;
     settings.pause = values.overhead;
     settings.pool_mib = (int)values.pool_mib;
-    settings.stacks_hz = values.stacks_hz                 ? (int)values.stacks_hz
-                         : values.stacks || values.unwind ? COL_DEFAULT_STACKS_HZ
-                                                          : 0;
-    settings.frame_pointers = values.unwind && !strcmp(values.unwind, "frames");
+    settings.stacks_hz = (int)values.stacks_hz;
+    if (!values.stacks_hz && (values.stacks || values.unwind))
+        settings.stacks_hz = COL_DEFAULT_STACKS_HZ;
+    settings.frame_pointers = is(values.unwind, "frames");
     settings.no_counters = values.no_counters;
-    settings.gpu = values.gpu && !strcmp(values.gpu, "off")     ? COL_GPU_OFF
-                   : values.gpu && !strcmp(values.gpu, "later") ? COL_GPU_LATER
-                                                                : COL_GPU_ON;
+    settings.gpu = is(values.gpu, "off") ? COL_GPU_OFF : COL_GPU_ON;
+    if (is(values.gpu, "later"))
+        settings.gpu = COL_GPU_LATER;
     settings.duration_ns = (int64_t)(values.duration * 1e9);
-    settings.whole_graphs = values.graphs && !strcmp(values.graphs, "whole");
+    settings.whole_graphs = is(values.graphs, "whole");
     settings.gpu_memory = values.gpu_memory;
     if (values.counters)
         settings.gpu_counters =
-            !strcmp(values.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
+            is(values.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
     settings.gemm_shapes = values.gemm_shapes;
     settings.no_hook = values.no_hook;
     settings.no_peak = values.no_peak;

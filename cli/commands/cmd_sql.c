@@ -88,9 +88,8 @@ static int interactive(const char *path)
     sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
     cli_say("sqlite3 -readonly; '.tables' lists the tables, '.quit' ends");
     int status = 0;
-    pid_t child = cli_removes_at_exit()
-                      ? fork()
-                      : 0; /* what has to be removed afterwards needs somebody who stays */
+    /* Temporary files can only be removed by a process that is still there afterwards. */
+    pid_t child = cli_removes_at_exit() ? fork() : 0;
     if (child > 0) {
         signal(SIGINT, SIG_IGN); /* it is sqlite3's */
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -104,15 +103,14 @@ static int interactive(const char *path)
                      "sql: sqlite3 was not found, and there is no query");
 }
 
+/* Runs the query and writes its rows in the format that was asked for. */
 static int run_query(const struct col_found *found, const struct values *values,
                      char *const *arguments, const char *sql)
 {
     struct tacho_error err = {0};
     struct cli_output out;
-    struct cli_sql_writer writer = {.format = &cli_sql_formats[values->json  ? 2
-                                                               : values->csv ? 1
-                                                                             : 0],
-                                    .utf8 = cli_utf8()};
+    int format = values->json ? 2 : values->csv;
+    struct cli_sql_writer writer = {.format = &cli_sql_formats[format], .utf8 = cli_utf8()};
     store_reader *reader = NULL;
     if (store_open(found->path, &reader, &err))
         return cli_fail(&err);
@@ -120,12 +118,11 @@ static int run_query(const struct col_found *found, const struct values *values,
     if (!code) {
         writer.out = out.file;
         int rc = store_query(reader, sql, cli_sql_head, cli_sql_row, &writer);
-        int end = cli_sql_end(&writer);
+        int end = cli_sql_end(&writer), failed = rc ? rc : end;
         if (rc && rc == store_reader_error(reader)->code)
             code = cli_fail(store_reader_error(reader));
-        else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO)
-            code = cli_error(rc ? rc : end, NULL, "%s: %s", found->run,
-                             tacho_error_text(rc ? rc : end));
+        else if (failed && rc != TACHO_EIO && end != TACHO_EIO)
+            code = cli_error(failed, NULL, "%s: %s", found->run, tacho_error_text(failed));
         code = cli_output_close(&out, code);
     }
     store_reader_close(reader);

@@ -121,6 +121,13 @@ static json_t *report_json(const struct an_result *result)
     return some;
 }
 
+/* A number that is absent below `least`. */
+static json_t *at_least(int64_t value, int64_t least)
+{
+    return value < least ? json_null() : json_integer(value);
+}
+
+/* Prints one refresh of the dashboard as a line of JSON. */
 static int write_line(void *ctx, const struct tui_facts *facts, const struct an_result *result)
 {
     char stamp[64];
@@ -132,10 +139,8 @@ static int write_line(void *ctx, const struct tui_facts *facts, const struct an_
         "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema",
         SCHEMA, "time", stamp, "run", text(facts->run), "state", facts->state, "message",
         text(facts->message), "now_s", real(facts->now_s), "age_s", real(facts->age_s), "steps",
-        "seen", (json_int_t)facts->steps, "expected",
-        facts->expected > 0 ? json_integer(facts->expected) : json_null(), "left_s",
-        real(facts->left_s), "last_index",
-        facts->last_index < 0 ? json_null() : json_integer(facts->last_index), "recent_ms",
+        "seen", (json_int_t)facts->steps, "expected", at_least(facts->expected, 1), "left_s",
+        real(facts->left_s), "last_index", at_least(facts->last_index, 0), "recent_ms",
         real(facts->recent_ms), "recent_tokens_per_s", real(facts->recent_tokens_per_s), "slices",
         (json_int_t)facts->slices, "counters", series_json(facts), "window", text(facts->window),
         "reason", text(facts->reason), "report", result ? report_json(result) : json_null());
@@ -190,19 +195,21 @@ static int set_options(const struct values *values, struct tui_options *settings
     static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {
                                                                              "ascii", "block",
                                                                              "braille", NULL};
-    *settings = (struct tui_options){
-        .theme = choice(values->theme, themes),
-        .glyphs = choice(values->glyphs, glyphs),
-        .mouse = values->no_mouse ? 0
-                 : values->mouse  ? 1
-                                  : -1,
-        .interval_ms = (int)(values->interval * 1e3),
-        .color = cli_color(values->no_color ? "never" : values->color, STDOUT_FILENO),
-        .utf8 = cli_utf8(),
-        .view = values->view,
-        .frames = values->frames ? (int)values->frames : -1,
-        .rows = 24,
-        .columns = 80};
+    const char *color = values->no_color ? "never" : values->color;
+    *settings = (struct tui_options){.theme = choice(values->theme, themes),
+                                     .glyphs = choice(values->glyphs, glyphs),
+                                     .mouse = -1,
+                                     .interval_ms = (int)(values->interval * 1e3),
+                                     .color = cli_color(color, STDOUT_FILENO),
+                                     .utf8 = cli_utf8(),
+                                     .view = values->view,
+                                     .frames = (int)values->frames,
+                                     .rows = 24,
+                                     .columns = 80};
+    if (values->mouse || values->no_mouse)
+        settings->mouse = !values->no_mouse;
+    if (!values->frames)
+        settings->frames = -1;
     int code = check_view(values->view);
     return code ? code : parse_size(values->size, settings);
 }
@@ -222,14 +229,19 @@ int cli_top(int argc, char **argv)
         return code;
     source.peak_flops = values.peak;
     source.flops_per_step = values.flops;
-    if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL,
-                                    values.json || values.batch ? 0 : PATIENCE_MS)))
+    bool screen = !values.json && !values.batch;
+    const char *run = first < argc ? argv[first] : NULL;
+    if ((code = cli_top_source_open(&source, run, screen ? PATIENCE_MS : 0)))
         return code;
-    int rc = values.json    ? tui_each(&source.source, &settings, write_line, NULL, &err)
-             : values.batch ? tui_batch(&source.source, &settings, stdout, &err)
-                            : tui_run(&source.source, &settings, &err);
-    if (rc == TACHO_EIO && (values.json || values.batch))
-        return 0; /* told when stdout is closed */
+    int rc;
+    if (screen)
+        rc = tui_run(&source.source, &settings, &err);
+    else if (values.json)
+        rc = tui_each(&source.source, &settings, write_line, NULL, &err);
+    else
+        rc = tui_batch(&source.source, &settings, stdout, &err);
+    if (rc == TACHO_EIO && !screen)
+        return 0; /* closing stdout will say so */
     if (rc && !err.code)
         tacho_fail(&err, rc, NULL, "top: %s", tacho_error_text(rc));
     return rc ? cli_fail(&err) : 0;

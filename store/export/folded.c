@@ -94,8 +94,8 @@ static int add_track(struct tree *tree, const struct exp_run *run, const struct 
         node_of[i - track->first] = at;
         if (slice->end == INT64_MAX)
             continue;
-        int64_t start = slice->start > run->t0 ? slice->start : run->t0,
-                end = slice->end < run->t1 ? slice->end : run->t1;
+        int64_t start = slice->start > run->t0 ? slice->start : run->t0;
+        int64_t end = slice->end < run->t1 ? slice->end : run->t1;
         int64_t dur = end > start ? end - start : 0;
         tree->node[at].self += dur;
         if (above != EXP_NONE && run->slice[parent].end != INT64_MAX)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path on top of a timeline: a process of its own with a thread for each window, and
- * arrows that lead from stretch to stretch over the run's own tracks. And as rows of CSV.
+ * Writes the critical path, as rows of CSV or on top of a timeline: there it is a process of its
+ * own with a thread for each window, and arrows lead from segment to segment over the run's own
+ * tracks.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -37,12 +38,13 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
 
 static void time_us(const struct exp_run *run, FILE *out, const char *key, int64_t ns)
 {
-    ns = !strcmp(key, "ts") ? ns - run->origin : ns;
-    fprintf(out, ",\"%s\":%s%" PRId64 ".%03" PRId64, key, ns < 0 ? "-" : "",
-            (ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
+    ns -= strcmp(key, "ts") ? 0 : run->origin;
+    const char *sign = ns < 0 ? "-" : "";
+    ns = imaxabs(ns);
+    fprintf(out, ",\"%s\":%s%" PRId64 ".%03" PRId64, key, sign, ns / 1000, ns % 1000);
 }
 
-static void stretch(const struct exp_run *run, FILE *out,
+static void segment(const struct exp_run *run, FILE *out,
                     const struct store_export_path *export_path, int64_t own)
 {
     struct exp_args args = {.out = out};
@@ -70,7 +72,8 @@ static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool star
     putc('}', out);
 }
 
-/* From the end of a stretch to the start of the next one, where that lies on another track. */
+/* Draws an arrow from the end of a segment to the start of the next one, if that is on another
+ * track. */
 static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *export_path,
                   size_t id, const int64_t *pid, const int64_t *tid)
 {
@@ -106,7 +109,7 @@ void exp_path_json(const struct exp_run *run, const struct store_export_options 
                 "\",\"pid\":%" PRId64 ",\"tid\":%zu,\"args\":{\"name\":\"window %zu\"}}",
                 own, export_path->window + 1, export_path->window + 1);
         last = export_path->window;
-        stretch(run, out, export_path, own);
+        segment(run, out, export_path, own);
         if (i + 1 < options->path_count && export_path[1].window == export_path->window &&
             in_window(run, export_path + 1))
             arrow(run, out, export_path, i + 1, pid, tid);

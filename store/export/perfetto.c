@@ -53,6 +53,11 @@ struct writer {
     bool any; /* an event stands before the next one */
 };
 
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
 static void event(struct writer *writer)
 {
     fputs(writer->any ? ",\n" : "\n", writer->out);
@@ -76,6 +81,7 @@ static const char *category_of(const struct writer *writer, const struct exp_sli
     return ours;
 }
 
+/* Writes one slice: complete (X), open at the end (B) or instant (i). */
 static void slice(struct writer *writer, const struct exp_slice *slice, int64_t tid)
 {
     const struct exp_run *run = writer->run;
@@ -83,7 +89,8 @@ static void slice(struct writer *writer, const struct exp_slice *slice, int64_t 
     const char *category = category_of(writer, slice);
     bool instant = !strcmp(category, "cpu_instant_event"), open = slice->end == INT64_MAX;
     event(writer);
-    fprintf(writer->out, "{\"ph\":\"%s\",\"cat\":", open ? "B" : instant ? "i" : "X");
+    const char *phase = instant ? "i" : "X";
+    fprintf(writer->out, "{\"ph\":\"%s\",\"cat\":", open ? "B" : phase);
     exp_json_string(writer->out, category);
     fputs(",\"name\":", writer->out);
     exp_json_string(writer->out, exp_text(run, slice->name));
@@ -159,9 +166,9 @@ static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
     const struct exp_slice *slice = &writer->run->slice[i];
     event(writer);
     fprintf(writer->out,
-            "{\"ph\":\"%s\"%s,\"id\":%" PRId64
-            ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
-            start ? "s" : "f", start ? "" : ",\"bp\":\"e\"", id, writer->place[slice->track].pid,
+            "{\"ph\":%s,\"id\":%" PRId64 ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":%" PRId64
+            ",\"tid\":%" PRId64 ",\"ts\":",
+            start ? "\"s\"" : "\"f\",\"bp\":\"e\"", id, writer->place[slice->track].pid,
             writer->tid_of[i]);
     time_us(writer, slice->start - writer->run->origin);
     putc('}', writer->out);
@@ -246,9 +253,9 @@ static void process_name(struct writer *writer, int64_t pid, const struct exp_pr
         snprintf(rank, sizeof rank, "rank %" PRId64 " ", process->rank);
     if (process && process->pid != STORE_ABSENT)
         snprintf(number, sizeof number, " (%" PRId64 ")", process->pid);
-    snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank,
-             process ? (process->program ? process->program : "process") : "machine", number,
-             device ? " " : "", device ? device : "");
+    const char *program = process ? process->program : "machine";
+    snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank, program ? program : "process", number,
+             device ? " " : "", text_of(device));
     meta(writer, "process_name", pid, STORE_ABSENT);
     exp_arg_text(&writer->args, "name", text);
     fputs("}}", writer->out);
@@ -272,9 +279,10 @@ static void thread_name(struct writer *writer, const struct exp_track *track, in
         snprintf(number, sizeof number, " %" PRId64, track->tid);
     if (lane)
         snprintf(more, sizeof more, " (%zu)", lane + 1);
-    bool said = track->name && *number && strstr(track->name, number + 1);
+    if (track->name && *number && strstr(track->name, number + 1))
+        *number = 0; /* the name has it already */
     snprintf(text, sizeof text, "%.300s%s%s",
-             track->name && *track->name ? track->name : track->kind, said ? "" : number, more);
+             track->name && *track->name ? track->name : track->kind, number, more);
     meta(writer, "thread_name", place->pid, tid);
     exp_arg_text(&writer->args, "name", text);
     fputs("}}", writer->out);
@@ -303,8 +311,8 @@ static int64_t device_ordinal(const char *device)
                                                                                  : STORE_ABSENT;
 }
 
-/* Processes, and each device of a process as one of its own. Numbers are the real ones where those
- * are not taken. */
+/* Gives every track a process and a thread of the timeline. A device of a process becomes a process
+ * of its own. Numbers are the real ones where those are not taken. */
 static void places(struct writer *writer)
 {
     const struct exp_run *run = writer->run;
@@ -328,8 +336,7 @@ static void places(struct writer *writer)
             size_t same = 0;
             while (same < i && !(writer->place[same].device &&
                                  run->track[same].process_at == track->process_at &&
-                                 !strcmp(run->track[same].device ? run->track[same].device : "",
-                                         track->device ? track->device : "")))
+                                 !strcmp(text_of(run->track[same].device), text_of(track->device))))
                 same++;
             place->pid = same < i ? writer->place[same].pid : writer->made_up++;
             if (same == i)
@@ -357,9 +364,11 @@ static int counter(void *ctx, const struct store_counter *counter)
         return ferror(writer->out);
     const struct exp_track *track = &run->track[at];
     char name[400];
-    snprintf(name, sizeof name, "%.200s%s%.60s%s%.60s%s", track->name ? track->name : "counter",
-             track->device ? " " : "", track->device ? track->device : "", track->unit ? " (" : "",
-             track->unit ? track->unit : "", track->unit ? ")" : "");
+    int used = snprintf(name, sizeof name, "%.200s", track->name ? track->name : "counter");
+    if (track->device)
+        used += snprintf(name + used, sizeof name - (size_t)used, " %.60s", track->device);
+    if (track->unit)
+        snprintf(name + used, sizeof name - (size_t)used, " (%.60s)", track->unit);
     event(writer);
     fprintf(writer->out, "{\"ph\":\"C\",\"name\":");
     exp_json_string(writer->out, name);
@@ -369,8 +378,8 @@ static int counter(void *ctx, const struct store_counter *counter)
     return ferror(writer->out);
 }
 
-/* "distributedInfo" of a run with one rank, "deviceProperties" of its devices: what readers of
- * Kineto's traces look for. */
+/* "distributedInfo" of a run with one rank, "deviceProperties" of its devices: readers of
+ * Kineto traces look for them. */
 static void head(struct writer *writer)
 {
     const struct exp_run *run = writer->run;

@@ -130,13 +130,15 @@ static uint32_t index_of(int64_t id, size_t count)
     return id > 0 && id < (int64_t)count ? (uint32_t)id : EXP_NONE;
 }
 
-/* Beyond 73 years around zero nothing is a time: only damaged files hold such values, and
- * differences of what stays fit. */
+/* 73 years: only damaged files have times beyond, and differences of smaller ones do not overflow.
+ */
 #define TIME_MAX (INT64_MAX / 4)
 
 int64_t exp_clamp(int64_t time)
 {
-    return time > TIME_MAX ? TIME_MAX : time < -TIME_MAX ? -TIME_MAX : time;
+    if (time > TIME_MAX)
+        return TIME_MAX;
+    return time < -TIME_MAX ? -TIME_MAX : time;
 }
 
 static int on_slice(void *ctx, const struct store_slice *slice)
@@ -144,9 +146,9 @@ static int on_slice(void *ctx, const struct store_slice *slice)
     struct exp_run *run = ctx;
     uint32_t track = exp_track_at(run, slice->track);
     int64_t start = exp_clamp(slice->start);
-    int64_t end = slice->dur == STORE_ABSENT ? INT64_MAX
-                  : slice->dur < 0           ? start
-                                             : exp_clamp(start + exp_clamp(slice->dur));
+    int64_t end = slice->dur < 0 ? start : exp_clamp(start + exp_clamp(slice->dur));
+    if (slice->dur == STORE_ABSENT)
+        end = INT64_MAX;
     bool instant = end == start && start == run->t0; /* a mark on the edge is inside */
     if (track == EXP_NONE || start >= run->t1 || (end <= run->t0 && !instant))
         return 0;
@@ -207,6 +209,7 @@ static int id_room(store_reader *reader, const char *table, const char *sql, siz
     return 0;
 }
 
+/* Reads all tables that formats need. */
 static int load(store_reader *reader, struct exp_run *run)
 {
     int code = id_room(reader, "string", "SELECT max(id) FROM string", &run->text_count);
@@ -237,9 +240,9 @@ static int load(store_reader *reader, struct exp_run *run)
 int exp_run_load(store_reader *reader, const struct store_export_options *options,
                  struct exp_run *run, struct tacho_error *err)
 {
-    *run = (struct exp_run){.t0 = options->t0 == STORE_ABSENT ? INT64_MIN : options->t0,
-                            .t1 = options->t1 == STORE_ABSENT ? INT64_MAX : options->t1,
-                            .origin = INT64_MAX};
+    *run = (struct exp_run){.t0 = options->t0, .t1 = options->t1, .origin = INT64_MAX};
+    if (run->t1 == STORE_ABSENT) /* an absent t0 is the smallest time */
+        run->t1 = INT64_MAX;
     int code = load(reader, run);
     if (code) {
         exp_run_free(run);

@@ -118,15 +118,10 @@ static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
 {
     if (!stat(path, st))
         return 0;
-    int code = TACHO_EIO;
-    const char *hint = NULL;
-    if (errno == ENOENT || errno == ENOTDIR) {
-        code = TACHO_ENOTFOUND;
+    int code = tacho_error_of_errno(errno);
+    const char *hint = code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL;
+    if (code == TACHO_ENOTFOUND)
         hint = "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite";
-    } else if (errno == EACCES) {
-        code = TACHO_EDENIED;
-        hint = IMP_HINT_DENIED;
-    }
     return tacho_fail(err, code, hint, "%s: %s", path, strerror(errno));
 }
 

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Merges the files of one job: checks that they belong together, and drives the other files of this
+ * folder.
+ */
 #include "store/merge/merge.h"
 
 #include <math.h>
@@ -29,6 +33,7 @@ static int64_t common_rank(const struct merge_source *first, const struct merge_
     return STORE_ABSENT;
 }
 
+/* Did one recording end before the other began? */
 static bool apart(const struct merge_source *first, const struct merge_source *second)
 {
     if (first->begun_wall == STORE_ABSENT || second->begun_wall == STORE_ABSENT ||
@@ -52,6 +57,12 @@ static int check_one(struct merge *merge, const struct merge_source *source)
     return 0;
 }
 
+static const char *job_of(const struct merge_source *source)
+{
+    return source->job[0] ? source->job : "none";
+}
+
+/* Fails if two files are one recording, or, unless the user forces it, not of one job. */
 static int check_pair(struct merge *merge, const struct merge_source *first,
                       const struct merge_source *second)
 {
@@ -64,8 +75,7 @@ static int check_pair(struct merge *merge, const struct merge_source *first,
     if (strcmp(first->job, second->job) != 0)
         return tacho_fail(&merge->why, TACHO_EFORMAT, force,
                           "%s: of another job than %s (%.60s, %.60s)", second->path, first->path,
-                          second->job[0] ? second->job : "none",
-                          first->job[0] ? first->job : "none");
+                          job_of(second), job_of(first));
     int64_t rank = common_rank(first, second);
     if (rank != STORE_ABSENT)
         return tacho_fail(
@@ -108,8 +118,8 @@ static int open_all(struct merge *merge)
     return rc;
 }
 
-/* GPUs of machines are numbered on: what NVML calls 0 on the second machine is not the first one's.
- */
+/* Continues the numbers of GPUs over machines: NVML's GPU 0 of the second machine is another one
+ * than that of the first. */
 static void number_gpus(struct merge *merge)
 {
     int64_t before = 0;

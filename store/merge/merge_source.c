@@ -18,6 +18,7 @@ int merge_query(struct merge *merge, struct merge_source *source, const char *sq
     return rc;
 }
 
+/* Keeps the run keys that decide whether files belong together. */
 static int on_key(void *ctx, const char *key, const char *value)
 {
     struct merge_source *source = ctx;

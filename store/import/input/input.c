@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a trace file, and decompresses it on the way if it is gzip.
+ */
 #include "store/import/input/input.h"
 
 #include <errno.h>
@@ -50,10 +53,7 @@ int imp_input_open(const char *path, struct imp_input **out, struct tacho_error 
     if (input->fd < 0 || !input->path) {
         int os = errno;
         imp_input_close(input);
-        int code = os == ENOENT || os == ENOTDIR ? TACHO_ENOTFOUND
-                   : os == EACCES                ? TACHO_EDENIED
-                   : os == ENOMEM                ? TACHO_ENOMEM
-                                                 : TACHO_EIO;
+        int code = tacho_error_of_errno(os);
         return tacho_fail(err, code, code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL, "%s: %s", path,
                           strerror(os));
     }
@@ -107,8 +107,8 @@ static int plain_read(struct imp_input *input, unsigned char *to, size_t bytes, 
     return 0;
 }
 
-/* A member has ended: another may follow; anything else (padding of tapes and block devices) is not
- * part of the trace. */
+/* Goes on after the end of a gzip member. Another member may follow; anything else (padding of
+ * tapes and block devices) is not part of the trace. */
 static void next_member(struct imp_input *input)
 {
     input->in_member = false;
@@ -118,6 +118,7 @@ static void next_member(struct imp_input *input)
         input->end = true;
 }
 
+/* Decompresses up to `bytes` bytes. Damage ends the stream, after what could be read before it. */
 static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                      struct tacho_error *err)
 {

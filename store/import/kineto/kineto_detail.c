@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arguments of an event that repeat become a detail. Most events have arguments that were seen
- * before, so they are looked up by their bytes as they stand in the trace; only what is new is
- * taken apart. The key of a detail is also all that it is made from: one byte class, one byte pass,
- * 4 bytes name (of copies, whose kind stands there), then for each argument one byte id, 4 bytes
- * length and its JSON text.
+ * Makes details of the arguments of events. Most events have the same arguments as an earlier one,
+ * so arguments are looked up by their bytes in the trace, and only new ones are parsed. The key of
+ * a detail holds all that it is made from: one byte class, one byte pass, 4 bytes name (of copies,
+ * whose name says their kind), then for each argument one byte id, 4 bytes length and its JSON
+ * text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ static size_t put_text(struct kineto *kineto, const char *text)
     return text ? kineto_batch_text(kineto->batch, text, strlen(text)) : 0;
 }
 
-/* PyTorch's names of types, as they stand in collectives, and ours with the bytes of an element. */
+/* The names of types that PyTorch writes for collectives, and ours with the bytes of an element. */
 static const struct {
     const char *torch, *name;
     int64_t bytes;
@@ -212,7 +212,7 @@ static void fill_comm(struct kineto *kineto, struct kineto_def *def, const struc
         def->detail_text[T_DTYPE] = kineto_batch_text(kineto->batch, type.text, type.bytes);
 }
 
-/* "HtoD" and its kin in a name or an argument. NULL: none is there. */
+/* The direction ("HtoD") that a name or an argument contains. NULL: none. */
 static const char *copy_kind_in(struct kj_span span)
 {
     static const struct {
@@ -275,6 +275,8 @@ static size_t memory_kind(struct kj_span name, int which, char out[32])
     return bytes;
 }
 
+/* Fills what is known of a copy: bytes, direction, and the kind of the host's memory. The direction
+ * is in the name or in an argument, and profilers spell it in many ways. */
 static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struct parts *parts)
 {
     def->detail.bytes = int_of(parts->arg[KINETO_ARG_BYTES]);
@@ -296,7 +298,7 @@ static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struc
     if (parts->class != KINETO_MEMCPY || !memory_kind(name, 0, left) ||
         !memory_kind(name, 1, right))
         return;
-    /* of the two the host's, which decides how fast the copy can be */
+    /* The kind of the host's memory decides how fast the copy can be. */
     static const char *const host[] = {"pageable", "pinned", "managed", "device"};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         if (!strcmp(left, host[i]) || !strcmp(right, host[i])) {
@@ -332,8 +334,8 @@ static void payload_value(struct kineto *kineto, enum kineto_arg id, struct kj_s
     kineto->loss[KINETO_LOSS_ARGS_BAD]++;
 }
 
-/* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same;
- * HTA tells them apart. */
+/* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same,
+ * but HTA distinguishes them. */
 static void payload_all_streams(struct kineto *kineto, struct kj_span value)
 {
     if (!value.text || int_of(value) != UINT32_MAX)
@@ -379,10 +381,13 @@ static const char *schema_of(const struct parts *parts)
     case KINETO_INSTANT:
         return "torch.memory";
     default:
-        return parts->arg[KINETO_ARG_COLLECTIVE].text ? "torch.comm" : has ? "torch.op" : NULL;
+        if (parts->arg[KINETO_ARG_COLLECTIVE].text)
+            return "torch.comm";
+        return has ? "torch.op" : NULL;
     }
 }
 
+/* Builds the detail of a new key and adds it to the batch. */
 static int detail_build(struct kineto *kineto, const char *key, size_t bytes)
 {
     struct parts parts = parts_of(key, bytes);
@@ -433,14 +438,14 @@ static uint32_t detail_number(struct kineto *kineto)
     return (uint32_t)(id - 1);
 }
 
-/* Names of arguments that no rule knows: the run says which they were. */
+/* Remembers the name of an argument that no rule knows; a run key lists them. */
 static void note_unknown(struct kineto *kineto, struct kj_span key)
 {
     int64_t id;
     bool added;
     if (kineto->unknown_args.count < 64 && key.bytes < 64)
-        store_intern_put(&kineto->unknown_args, key.text, key.bytes, &id,
-                         &added); /* no memory: one name less in a note */
+        /* Without memory one name is missing from the list. */
+        store_intern_put(&kineto->unknown_args, key.text, key.bytes, &id, &added);
 }
 
 uint32_t kineto_detail(struct kineto *kineto, const struct kj_event *event, enum kineto_class class,

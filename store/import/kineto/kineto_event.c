@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One event of a Kineto trace becomes rows.
+ * Turns one event of a Kineto trace into rows: slices, counters, names.
  */
 #include <locale.h>
 #include <stdio.h>
@@ -18,9 +18,8 @@ static bool time_of(struct kineto *kineto, struct kj_span span, int64_t *ns, int
 {
     int decimals = 0;
     bool rounded = false;
-    if (!kineto->unit) { /* us since 1970 are 1.7e15 today: whole numbers a hundred times as large
-                          * are ns
-                          */
+    /* us since 1970 are 1.7e15 today: whole numbers a hundred times as large are ns. */
+    if (!kineto->unit) {
         int64_t value;
         kineto->unit = kineto_int(span, &value) && value > INT64_C(100000000000000000) ? 1 : 1000;
     }
@@ -32,8 +31,8 @@ static bool time_of(struct kineto *kineto, struct kj_span span, int64_t *ns, int
     return true;
 }
 
-/* ts as it is stored. Where the base of the times may still come, one that is about right is added:
- * rows then do not grow when the true one replaces it. */
+/* The start of an event as it is stored. While the base of the times is not known yet, a typical
+ * one is added, so that rows do not grow when the true base replaces it. */
 static bool start_of(struct kineto *kineto, const struct kj_event *event, int64_t *start)
 {
     if (!time_of(kineto, event->field[KJ_TS], start, &kineto->decimals))
@@ -57,13 +56,15 @@ static bool starts(struct kj_span span, const char *with)
     return span.text && span.bytes >= bytes && !memcmp(span.text, with, bytes);
 }
 
-/* Versions before 2022 recorded these as operators too. */
+/* Is it an annotation that versions before 2022 recorded as an operator? */
 static bool is_legacy_annotation(struct kj_span name)
 {
     return starts(name, "ProfilerStep#") || starts(name, "enumerate(DataLoader)#") ||
            starts(name, "enumerate(DataPipe)#") || starts(name, "Optimizer.");
 }
 
+/* The class of a category and its name in the store, from a small cache that is indexed by the
+ * length and two letters of the category. A name that has a meaning in the store gets a prefix. */
 static const struct kineto_category_memo *category_of(struct kineto *kineto, struct kj_span cat)
 {
     cat = kineto_inside(cat);
@@ -107,7 +108,7 @@ static uint32_t class_category(struct kineto *kineto, enum kineto_class class)
     return kineto_string_number(kineto, name, strlen(name));
 }
 
-/* Everything of a slice but start and dur. */
+/* Fills all of a slice but start and dur, and says which class it has. */
 static int slice_fill(struct kineto *kineto, const struct kj_event *event,
                       struct kineto_slice *slice, enum kineto_class *class)
 {
@@ -158,6 +159,8 @@ static int slice_put(struct kineto *kineto, const struct kineto_slice *slice)
     return 0;
 }
 
+/* ph X: one slice. An operator is remembered, because the flow arrow that marks it as backward
+ * comes right after it. */
 static int complete(struct kineto *kineto, const struct kj_event *event)
 {
     struct kineto_slice slice;
@@ -186,6 +189,7 @@ static int complete(struct kineto *kineto, const struct kj_event *event)
     return rc;
 }
 
+/* ph B: the slice waits on its track until its end event. */
 static int begin(struct kineto *kineto, const struct kj_event *event)
 {
     struct kineto_slice slice;
@@ -355,17 +359,16 @@ static int instant(struct kineto *kineto, const struct kj_event *event)
             slice.detail = kineto_detail(kineto, event, KINETO_INSTANT, slice.name, false);
     }
     int rc = slice_put(kineto, &slice);
-    return rc ? rc
-           : kineto_arg_of(event, KINETO_ARG_MEMORY_ALLOCATED)
-               ? memory_totals(kineto, event, slice.start)
-               : kineto->code;
+    if (!rc && kineto_arg_of(event, KINETO_ARG_MEMORY_ALLOCATED))
+        rc = memory_totals(kineto, event, slice.start);
+    return rc ? rc : kineto->code;
 }
 
 /* ---- flow arrows --------------------------------------------------------------------------------------------------------- */
 
-/* Arrows from launch to kernel are implied by the correlation. The head of one from forward to
- * backward makes its operator a backward one where the operator itself does not name its forward
- * thread; Kineto writes it right behind the operator. */
+/* Reads a flow arrow. Those from launch to kernel are implied by the correlation. The head of one
+ * from forward to backward marks its operator as backward where the operator itself does not name
+ * its forward thread; Kineto writes it right after the operator. */
 static int flow(struct kineto *kineto, const struct kj_event *event)
 {
     int64_t at;
@@ -391,9 +394,8 @@ static int flow(struct kineto *kineto, const struct kj_event *event)
 int kineto_event(struct kineto *kineto, const struct kj_event *event)
 {
     struct kj_span phase = kineto_inside(event->field[KJ_PH]);
-    if (kineto_equals(
-            event->field[KJ_CAT],
-            "critical_path")) /* `tacho export --critical-path` adds it: no part of the run */
+    /* `tacho export --critical-path` adds these events; they are not part of the run. */
+    if (kineto_equals(event->field[KJ_CAT], "critical_path"))
         return 0;
     kineto->events++;
     kineto->loss[KINETO_LOSS_ARGS] += event->args_cut;

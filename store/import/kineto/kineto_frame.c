@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Finds the events of a trace by brackets and quotes alone.
+ *
  * The scan takes 64 bytes at a time. Four bit masks say where quotes, backslashes, opening and
  * closing brackets are (64 bit each); a prefix xor over the quotes that no backslash escapes gives
  * the bytes inside of strings. Only blocks in which the depth can come back to zero are looked at
@@ -253,7 +255,7 @@ static void events_block(struct frame *frame, struct events *events, const char 
     }
 }
 
-/* No whole element in a buffer that is as large as it may get: its bytes go, the scan goes on. */
+/* Drops the bytes of an element that does not fit into the largest buffer, and goes on scanning. */
 static int events_skip(struct frame *frame, struct events *events)
 {
     size_t from = events->first;
@@ -267,8 +269,8 @@ static int events_skip(struct frame *frame, struct events *events)
 static int events_end(struct frame *frame, struct events *events)
 {
     if (events->list_end) {
-        /* what stands between the last event and the bracket is for the parser to judge: it may be
-         * a number or a word */
+        /* What is between the last event and the bracket (a number, a word) is left to the parser.
+         */
         size_t tail = events->cut ? events->cut : events->first;
         for (size_t i = tail; i < events->list_end; i++)
             if (!is_space(frame->buffer[i]) && frame->buffer[i] != ',')
@@ -308,7 +310,7 @@ static int events_read(struct frame *frame)
             break;
         size_t keep = events.first, first = events.first;
         bool came = more(frame, &keep);
-        size_t gone = first - keep; /* the bytes have moved, also when none came */
+        size_t gone = first - keep; /* the bytes have moved, even if none were read */
         events.first = keep;
         events.next -= gone;
         events.cut -= events.cut ? gone : 0;
@@ -324,7 +326,7 @@ static int events_read(struct frame *frame)
     return events_end(frame, &events);
 }
 
-/* ---- what stands beside it --------------------------------------------------------------------------------------------------- */
+/* ---- other pairs of the object --------------------------------------------------------------------------------------------------- */
 
 /* End of the value at f->at: behind its last byte, or 0 when the file ends in it. A value larger
  * than a window is skipped. */
@@ -345,7 +347,7 @@ static size_t value_end(struct frame *frame, bool *skipped)
             }
             size_t was = keep;
             bool came = more(frame, &keep);
-            next -= was - keep; /* the bytes have moved, also when none came */
+            next -= was - keep; /* the bytes have moved, even if none were read */
             frame->at = keep;
             if (!came && (frame->code || next >= frame->end))
                 return 0;
@@ -438,6 +440,7 @@ static int pair_read(struct frame *frame)
     return skipped ? 0 : frame->sink->meta(frame->sink->ctx, key, value);
 }
 
+/* Reads the whole file: a list of events, or an object that has one among its pairs. */
 static int frame_read(struct frame *frame)
 {
     int next = peek(frame, "");
@@ -468,8 +471,8 @@ static int frame_read(struct frame *frame)
     }
 }
 
-/* Is there text behind the trace (two traces in one file, a bracket too many)? Zeros of padding are
- * none. */
+/* Is there text after the trace (two traces in one file, a bracket too many)? Zeros of padding do
+ * not count. */
 static bool more_behind(struct frame *frame)
 {
     int next = 0;
@@ -572,7 +575,7 @@ static bool may_begin(const char *text, size_t bytes)
     return false;
 }
 
-#define SEARCH_MISSES 256 /* objects that are none, in one text: then it is something else */
+#define SEARCH_MISSES 256          /* objects that are no events: then the text is something else */
 #define SEARCH_BYTES  (256u << 10) /* of one event */
 
 int kineto_frame_search(const char *text, size_t bytes,
@@ -584,8 +587,8 @@ int kineto_frame_search(const char *text, size_t bytes,
         if (!brace)
             break;
         i = (size_t)(brace - text);
-        size_t left = bytes - i < SEARCH_BYTES ? bytes - i : SEARCH_BYTES,
-               end = may_begin(brace, left) ? object_end(brace, left) : 0;
+        size_t left = bytes - i < SEARCH_BYTES ? bytes - i : SEARCH_BYTES;
+        size_t end = may_begin(brace, left) ? object_end(brace, left) : 0;
         int rc = end ? event(ctx, (struct kj_span){brace, end}) : 0;
         if (rc < 0)
             return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands beside the events of a Kineto trace: devices, ranks, versions, the base of its times.
+ * Reads what a Kineto trace holds besides events: devices, ranks, versions, the base of its times.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static bool is(struct kj_span key, const char *text)
     return key.bytes == strlen(text) && !memcmp(key.text, text, key.bytes);
 }
 
-/* A scalar as text; lists and objects are not kept. */
+/* Keeps a scalar as text; lists and objects are not kept. */
 static int run_put_value(struct kineto *kineto, const char *key, struct kj_span value)
 {
     if (kineto_is_null(value) || !value.bytes || value.bytes > 4096 || value.text[0] == '[' ||
@@ -105,19 +105,19 @@ static int distributed_field(void *ctx, struct kj_span key, struct kj_span value
     if (is(key, "rank")) {
         if (!kineto_int(value, &kineto->rank) || kineto->rank < 0)
             kineto->rank = STORE_ABSENT;
-    } else if (is(key, "world_size") || is(key, "backend") || is(key, "pg_count")) {
-        return run_put_value(kineto,
-                             is(key, "backend")    ? "backend"
-                             : is(key, "pg_count") ? "process_groups"
-                                                   : "world_size",
-                             value);
+    } else if (is(key, "world_size")) {
+        return run_put_value(kineto, "world_size", value);
+    } else if (is(key, "backend")) {
+        return run_put_value(kineto, "backend", value);
+    } else if (is(key, "pg_count")) {
+        return run_put_value(kineto, "process_groups", value);
     } else if (is(key, "nccl_version")) {
         return run_put_value(kineto, "source.nccl_version", value);
     }
     return 0;
 }
 
-/* Run keys of the same name below `source.`; what names people, jobs and machines' clusters is left
+/* Run keys of the same name below `source.`; names of people, jobs and clusters are left
  * out. */
 static const char *const kept[] = {
     "schemaVersion",       "displayTimeUnit",      "record_shapes",       "profile_memory",

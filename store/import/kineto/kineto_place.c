@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where an event of a Kineto trace belongs: processes, tracks, and what they are called.
+ * Finds the process and the track of an event of a Kineto trace, and their names.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +63,8 @@ int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg wanted)
     return arg && kineto_int(arg->value, &value) ? value : STORE_ABSENT;
 }
 
-/* Number of the main process, or of another one of this pid. A pid that is none (0, -1, "Traces")
- * is of the main process. */
+/* Number of the main process, or of another one with this pid. What is no pid (0, -1, "Traces")
+ * means the main process. */
 static uint32_t process_find(struct kineto *kineto, struct place pid)
 {
     if (!pid.is_number || pid.number <= 0)
@@ -119,7 +119,8 @@ static struct kineto_track *track_new(struct kineto *kineto)
     return track;
 }
 
-/* The track of a key, made with `d` the first time. */
+/* Makes the track of a key, with the fields of `like` and `like_def`. Its name is `name`, else that
+ * of a metadata event. Returns its number; 0 without memory. */
 static uint32_t track_make(struct kineto *kineto, struct kineto_key key,
                            const struct kineto_track *like, const struct kineto_def *like_def,
                            struct kj_span name)
@@ -148,8 +149,8 @@ static uint32_t track_make(struct kineto *kineto, struct kineto_key key,
     return (uint32_t)kineto->tracks - 1;
 }
 
-/* Device rows do not name their process. Nearly every file has one; of others' launches the
- * correlation is remembered. */
+/* Device rows do not name their process. Nearly every file has only one; the correlations of
+ * launches by other processes are remembered. */
 void kineto_launch_note(struct kineto *kineto, const struct kineto_slice *slice)
 {
     uint32_t process = kineto->track[slice->track].process;
@@ -190,9 +191,11 @@ uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event
     uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
         return found - 1;
-    struct kineto_track like = {.device = true,
-                                .pid = pid.is_number ? pid.number : device,
-                                .tid = stream == STORE_ABSENT ? -1 : stream};
+    struct kineto_track like = {.device = true, .pid = device, .tid = stream};
+    if (pid.is_number)
+        like.pid = pid.number;
+    if (stream == STORE_ABSENT)
+        like.tid = -1;
     struct kineto_def def = {.process = process, .id = stream, .track_kind = "stream"};
     snprintf(def.device, sizeof def.device, "gpu:%d", (int)device);
     return track_make(kineto, key, &like, &def, (struct kj_span){NULL, 0});
@@ -205,16 +208,19 @@ uint32_t kineto_track_host(struct kineto *kineto, const struct kj_event *event)
     struct kj_span name = {NULL, 0};
     struct kineto_key key = key_in(OF_THREAD, group, (uint64_t)tid.number);
     if (!tid.is_number) {
-        name = tid.text.text && tid.text.bytes   ? tid.text
-               : pid.text.text && pid.text.bytes ? pid.text
-                                                 : (struct kj_span){"trace", 5};
+        name = (struct kj_span){"trace", 5};
+        if (pid.text.text && pid.text.bytes)
+            name = pid.text;
+        if (tid.text.text && tid.text.bytes)
+            name = tid.text;
         key = key_in(OF_TEXT_THREAD, group, kineto_string_json(kineto, name));
     }
     uint32_t found = kineto_table_get(&kineto->table, key);
     if (found)
         return found - 1;
-    struct kineto_track like = {.pid = pid.is_number ? pid.number : 0,
-                                .tid = tid.is_number ? tid.number : -1};
+    struct kineto_track like = {.tid = tid.is_number ? tid.number : -1};
+    if (pid.is_number)
+        like.pid = pid.number;
     struct kineto_def def = {.process = process_find(kineto, pid),
                              .id = tid.is_number ? tid.number : STORE_ABSENT,
                              .track_kind = "thread"};
@@ -248,7 +254,7 @@ uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid_span, st
 
 static struct kineto_key name_key(bool thread, int64_t pid, int64_t tid)
 {
-    return key_in(thread ? OF_THREAD_NAME : OF_PROCESS_NAME, pid, thread ? (uint64_t)tid : 0);
+    return thread ? key_in(OF_THREAD_NAME, pid, (uint64_t)tid) : key_in(OF_PROCESS_NAME, pid, 0);
 }
 
 static const char *name_find(const struct kineto *kineto, bool thread, int64_t pid, int64_t tid)

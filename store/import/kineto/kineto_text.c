@@ -1,6 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers, times and strings of Kineto traces, read from their JSON text, and JSON written back.
+ * Times are read without floating point, because a double does not hold ns since 1970.
+ */
 #include "store/import/kineto/kineto_text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,12 +87,11 @@ static bool hexadecimal(struct kj_span span, int64_t *out)
         return false;
     for (size_t i = 2; i < span.bytes; i++) {
         char letter = span.text[i];
-        unsigned digit = letter >= '0' && letter <= '9'   ? (unsigned)(letter - '0')
-                         : letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a' + 10)
-                         : letter >= 'A' && letter <= 'F' ? (unsigned)(letter - 'A' + 10)
-                                                          : 16;
-        if (digit == 16)
+        unsigned digit = (unsigned)(letter - '0');
+        if (!isxdigit((unsigned char)letter))
             return false;
+        if (digit > 9)
+            digit = (unsigned)((letter | 0x20) - 'a' + 10);
         value = value << 4 | digit;
     }
     *out = (int64_t)value;
@@ -128,6 +132,7 @@ struct decimal {
     bool negative;
 };
 
+/* Takes a decimal number apart. Digits beyond what any time needs only count in the exponent. */
 static bool decimal_read(struct kj_span span, struct decimal *decimal)
 {
     size_t i = 0;
@@ -173,9 +178,11 @@ static bool time_general(struct kj_span span, int unit, int64_t *ns, int *decima
     struct decimal decimal;
     if (!decimal_read(span, &decimal))
         return false;
-    int finest = decimal.count && decimal.exponent < 0 ? -decimal.exponent : 0,
-        shift = unit == 1000 ? 3 : 0;
-    *decimals = finest > 3 ? finest : decimal.fraction < 3 ? decimal.fraction : 3;
+    int finest = decimal.count && decimal.exponent < 0 ? -decimal.exponent : 0;
+    int shift = unit == 1000 ? 3 : 0;
+    *decimals = decimal.fraction < 3 ? decimal.fraction : 3;
+    if (finest > 3)
+        *decimals = finest;
     int whole = decimal.count + decimal.exponent + shift; /* digits of the whole ns */
     uint64_t value = 0;
     if (decimal.count && whole > 19)
@@ -221,6 +228,7 @@ bool kineto_time(struct kj_span span, int unit, int64_t *ns, int *decimals, bool
 
 /* ---- strings ----------------------------------------------------------------------------------------------------------- */
 
+/* Appends one code point as UTF-8. */
 static void put_utf8(struct kineto_text *out, uint32_t character)
 {
     char encoded[4];
@@ -395,6 +403,8 @@ static bool copy_string(struct copy *copy)
     return true;
 }
 
+/* Copies one JSON number; false: it is none. Exponents beyond 99 are refused: no number of a trace
+ * is that large, and readers may overflow. */
 static bool copy_number(struct copy *copy)
 {
     const char *from = copy->next, *end = copy->next;
@@ -446,6 +456,8 @@ static bool copy_word(struct copy *copy)
     return false;
 }
 
+/* Copies one JSON value without white space; false: it is damaged or too deep. Text that only looks
+ * like JSON (NaN, control characters) is repaired. */
 static bool copy_value(struct copy *copy)
 {
     skip_space(copy);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of accelerators: kernels, copies, memsets, whole graphs, synchronisations, GPU metrics.
+ * Reads rows of accelerators: kernels, copies, memsets, whole graphs, synchronisations, GPU
+ * metrics.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ static int begin(struct nsight *nsight, sqlite3_stmt *st, bool waits, struct sto
                                   .correlation = nsight_int(st, COL_CORRELATION)};
     if (slice->correlation == 0)
         slice->correlation = STORE_ABSENT;
-    if (start == 0 || end == 0 || end == STORE_ABSENT) { /* the profiler never learnt when it ran */
+    if (start == 0 || end == 0 ||
+        end == STORE_ABSENT) { /* the profiler does not know when it ran */
         nsight->lost[NSIGHT_LOSS_TIME]++;
         *ok = false;
         return 0;
@@ -76,11 +78,11 @@ static size_t member(char *to, size_t size, size_t at, const char *key, int64_t 
 
 static const char *triple(char text[72], sqlite3_stmt *st, int column)
 {
-    int64_t x = nsight_int(st, column), y = nsight_int(st, column + 1),
-            z = nsight_int(st, column + 2);
-    if (x == STORE_ABSENT || y == STORE_ABSENT || z == STORE_ABSENT)
-        return NULL;
-    snprintf(text, 72, "%" PRId64 ",%" PRId64 ",%" PRId64, x, y, z);
+    int64_t size[3];
+    for (int i = 0; i < 3; i++)
+        if ((size[i] = nsight_int(st, column + i)) == STORE_ABSENT)
+            return NULL;
+    snprintf(text, 72, "%" PRId64 ",%" PRId64 ",%" PRId64, size[0], size[1], size[2]);
     return text;
 }
 
@@ -108,6 +110,7 @@ enum {
     KERNEL_BLOCK = KERNEL_GRID + 3
 };
 
+/* A row of CUPTI_ACTIVITY_KIND_KERNEL. */
 static int kernel(struct nsight *nsight, sqlite3_stmt *st)
 {
     struct store_slice slice;
@@ -155,7 +158,9 @@ static int graph(struct nsight *nsight, sqlite3_stmt *st)
     detail.schema = "gpu.kernel";
     snprintf(payload, sizeof payload, "{\"graph\":%" PRId64 "}", id);
     detail.payload = payload;
-    return code ? code : end(nsight, &slice, "graph", id == STORE_ABSENT ? NULL : &detail);
+    if (!code)
+        code = end(nsight, &slice, "graph", id == STORE_ABSENT ? NULL : &detail);
+    return code;
 }
 
 /* ---- copies, memsets --------------------------------------------------------------------------------------------------------- */
@@ -179,7 +184,7 @@ static const struct memory *memory_of(int64_t kind)
                                                                              : &unknown;
 }
 
-/* by copyKind: direction, and which side's memory is worth telling */
+/* by copyKind: direction, and whose kind of memory is kept */
 static const struct direction {
     const char *name;
     enum { SIDE_NONE, SIDE_SRC, SIDE_DST } side;
@@ -194,6 +199,7 @@ static const struct direction {
 
 enum { COPY_BYTES = COL_OWN, COPY_KIND, COPY_SRC, COPY_DST, COPY_GRAPH, COPY_NODE };
 
+/* A row of CUPTI_ACTIVITY_KIND_MEMCPY. */
 static int copy(struct nsight *nsight, sqlite3_stmt *st)
 {
     struct store_slice slice;
@@ -211,10 +217,9 @@ static int copy(struct nsight *nsight, sqlite3_stmt *st)
     const struct memory *src = memory_of(nsight_int(st, COPY_SRC)),
                         *dst = memory_of(nsight_int(st, COPY_DST));
     detail.copy_kind = way->name;
-    detail.kind = way->kind               ? way->kind
-                  : way->side == SIDE_SRC ? src->kind
-                  : way->side == SIDE_DST ? dst->kind
-                                          : NULL;
+    detail.kind = way->kind;
+    if (way->side != SIDE_NONE)
+        detail.kind = way->side == SIDE_SRC ? src->kind : dst->kind;
     detail.bytes = bytes < 0 ? STORE_ABSENT : bytes;
     detail.schema = "gpu.memcpy";
     size_t at = 1;
@@ -256,8 +261,8 @@ static int fill(struct nsight *nsight, sqlite3_stmt *st)
 
 /* ---- synchronisation --------------------------------------------------------------------------------------------------------- */
 
-/* Device-side completions of event records are kept only to say which record a wait waits for:
- * their times are often 0, and the host's call stands among the runtime rows. */
+/* Remembers a record of a CUDA event, so that a wait can name the record that it waits for. It
+ * becomes no slice: its time is often 0, and the call of the host is among the runtime rows. */
 static int event_record(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t pid = nsight_int(st, 0), id = nsight_int(st, 1), correlation = nsight_int(st, 2),
@@ -273,6 +278,8 @@ static int event_record(struct nsight *nsight, sqlite3_stmt *st)
                : nsight_map_put(&nsight->record_streams, pid >> 24, id, stream);
 }
 
+/* A row of CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: which event or stream is waited for, and the call
+ * that recorded the event. */
 static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
 {
     static const char *const kinds[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
@@ -291,8 +298,8 @@ static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
     size_t at = (size_t)snprintf(payload, sizeof payload, "{\"kind\":\"%s\"", kind);
     if (event != ID_NONE && event >= 0)
         at = member(payload, sizeof payload - 1, at, "event", event);
-    if (id != STORE_ABSENT &&
-        id) { /* eventId is used again and again: only eventSyncId says which record it was */
+    /* An eventId is used many times; only eventSyncId says which record it was. */
+    if (id != STORE_ABSENT && id) {
         const int64_t *record = nsight_map_find(&nsight->records, pid, id);
         const int64_t *stream = nsight_map_find(&nsight->record_streams, pid, id);
         at = member(payload, sizeof payload - 1, at, "stream", stream ? *stream : STORE_ABSENT);

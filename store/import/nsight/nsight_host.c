@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the operating
- * system, overhead.
+ * Reads rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the
+ * operating system, overhead.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 enum { COL_START, COL_END, COL_TID, COL_NAME, COL_CORRELATION };
 #define HOST_COLUMNS "start", "end", "globalTid", "nameId|textId", "correlationId"
 
-/* name STORE_ABSENT: that of the row's column */
+/* Writes the slice of a row. `name` STORE_ABSENT: the name is in a column of the row. */
 static int put(struct nsight *nsight, sqlite3_stmt *st, const char *category, int64_t name)
 {
     struct store_slice slice = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT, .name = name};
@@ -64,9 +64,9 @@ static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *d
         name[digits - 2] = 0;
     *driver = !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
     int code = nsight_intern(nsight, name, string);
-    return code || nsight->calls.count > NSIGHT_CACHE
-               ? code
-               : nsight_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
+    if (code || nsight->calls.count > NSIGHT_CACHE)
+        return code;
+    return nsight_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
 }
 
 static int call(struct nsight *nsight, sqlite3_stmt *st)
@@ -74,7 +74,8 @@ static int call(struct nsight *nsight, sqlite3_stmt *st)
     int64_t string;
     bool driver;
     int code = call_name(nsight, nsight_int(st, COL_NAME), &string, &driver);
-    return code ? code : put(nsight, st, driver ? "driver" : "runtime", string);
+    const char *category = driver ? "driver" : "runtime";
+    return code ? code : put(nsight, st, category, string);
 }
 
 static int os_call(struct nsight *nsight, sqlite3_stmt *st)

@@ -68,8 +68,11 @@ static int set_keys(struct nsight *nsight)
     named_value(nsight, "META_DATA_EXPORT", "EXPORT_PRODUCT_VERSION", version, sizeof version);
     named_value(nsight, "META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION", schema, sizeof schema);
     named_value(nsight, "META_DATA_CAPTURE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", mode, sizeof mode);
-    snprintf(text, sizeof text, "%s%s%s%s%s%s", *product ? product : "NVIDIA Nsight Systems",
-             *version ? " " : "", version, *schema ? " (schema " : "", schema, *schema ? ")" : "");
+    int used = snprintf(text, sizeof text, "%s", *product ? product : "NVIDIA Nsight Systems");
+    if (*version)
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s", version);
+    if (*schema)
+        snprintf(text + used, sizeof text - (size_t)used, " (schema %s)", schema);
     int code = store_run_set(nsight->out, "source.tool", text);
     snprintf(key, sizeof key, "source.base_ns.%" PRId64, nsight->run->file_index);
     if (!code)

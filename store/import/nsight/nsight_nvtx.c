@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVTX rows. The domain is the category; ranges that PyTorch's emit_nvtx made are operators and
+ * Reads NVTX rows. The domain is the category. Ranges of PyTorch's emit_nvtx are operators, and
  * become what its profiler would have written: a name, a sequence number, shapes.
  */
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "store/import/nsight/nsight_private.h"
 
-#define LABELS_MAX 4096 /* domains and categories; more are nobody's program */
+#define LABELS_MAX 4096 /* domains and categories; no real program has more */
 
 /* eventType */
 enum {
@@ -87,8 +87,8 @@ static int label(struct nsight *nsight, const char *text, int64_t *number)
     return 0;
 }
 
-/* Rows that name a domain, or a category of one, may stand behind those that use it: this is a pass
- * of its own. */
+/* Reads rows that name a domain or a category. They may come after rows that use the name, so this
+ * is a pass of its own. */
 static int definition(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t type = nsight_int(st, COL_TYPE), domain = nsight_int(st, COL_DOMAIN),
@@ -125,11 +125,8 @@ static int domain_of(struct nsight *nsight, int64_t process, int64_t domain, int
         return 0;
     }
     snprintf(name, sizeof name, "domain %" PRId64, domain);
-    int code = label(nsight,
-                     nsight_domain_is_nccl(nsight, domain) ? "NCCL"
-                     : nsight->label_count < LABELS_MAX    ? name
-                                                           : "nvtx:unnamed",
-                     number);
+    const char *text = nsight->label_count < LABELS_MAX ? name : "nvtx:unnamed";
+    int code = label(nsight, nsight_domain_is_nccl(nsight, domain) ? "NCCL" : text, number);
     return code ? code : nsight_map_put(&nsight->domains, -1, domain, *number);
 }
 
@@ -143,15 +140,17 @@ static int category_of(struct nsight *nsight, sqlite3_stmt *st, int64_t process,
         return code;
     const int64_t *sub =
         nsight_map_find(&nsight->categories, domain == STORE_ABSENT ? 0 : domain, category);
-    const int64_t *known = nsight_map_find(&nsight->joined, number, sub ? *sub : -1);
+    int64_t sub_number = sub ? *sub : -1;
+    const int64_t *known = nsight_map_find(&nsight->joined, number, sub_number);
     if (known) {
         *string = *known;
         return 0;
     }
-    snprintf(name, sizeof name, "%s%s%s", nsight->label[number], sub ? ":" : "",
-             sub ? nsight->label[*sub] : "");
+    int used = snprintf(name, sizeof name, "%s", nsight->label[number]);
+    if (sub)
+        snprintf(name + used, sizeof name - (size_t)used, ":%s", nsight->label[*sub]);
     code = nsight_intern(nsight, name, string);
-    return code ? code : nsight_map_put(&nsight->joined, number, sub ? *sub : -1, *string);
+    return code ? code : nsight_map_put(&nsight->joined, number, sub_number, *string);
 }
 
 /* ---- PyTorch's operators ---------------------------------------------------------------------------------------------------- */
@@ -243,6 +242,7 @@ static bool is_definition(int64_t type)
            (type >= NVTX_NAME_FIRST && type <= NVTX_NAME_LAST);
 }
 
+/* Reads a row that is a range or a mark. */
 static int range(struct nsight *nsight, sqlite3_stmt *st)
 {
     struct store_slice slice = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT};

@@ -33,6 +33,7 @@ enum {
 
 /* ---- schemas ------------------------------------------------------------------------------------------------------------------ */
 
+/* Reads one field of a payload schema. Each process of the capture repeats them. */
 static int field(struct nsight *nsight, sqlite3_stmt *st)
 {
     const char *name = nsight_text(st, 4);
@@ -44,7 +45,7 @@ static int field(struct nsight *nsight, sqlite3_stmt *st)
     if (!name || nsight_field.domain == STORE_ABSENT || nsight_field.schema == STORE_ABSENT ||
         nsight_field.offset < 0 || nsight_field.offset > BLOB_MAX)
         return 0;
-    for (size_t i = 0; i < nsight->field_count; i++) /* each process of the capture repeats them */
+    for (size_t i = 0; i < nsight->field_count; i++)
         if (nsight->field[i].domain == nsight_field.domain &&
             nsight->field[i].schema == nsight_field.schema &&
             nsight->field[i].offset == nsight_field.offset)
@@ -116,9 +117,9 @@ struct value {
 static struct value value_of(const unsigned char *data, size_t room, int64_t type)
 {
     struct value value = {0};
-    size_t bytes = type >= ENUM_FIRST                                           ? 4
-                   : type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? types[type].bytes
-                                                                                : 0;
+    size_t bytes = type >= ENUM_FIRST ? 4 : 0;
+    if (type > 0 && type < (int64_t)(sizeof types / sizeof *types))
+        bytes = types[type].bytes;
     if (!bytes || bytes > room)
         return value;
     value.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
@@ -167,33 +168,36 @@ static int text_member(struct nsight *nsight, size_t *at, const char *name,
             nsight->text[(*at)++] = *name;
         }
     char *to = nsight->text + *at;
-    *at += (size_t)(value->kind == 'u'   ? sprintf(to, "\":%" PRIu64, value->bits)
-                    : value->kind == 's' ? sprintf(to, "\":%" PRId64, (int64_t)value->bits)
-                                         : sprintf(to, "\":%.17g", value->number));
+    if (value->kind == 'u')
+        *at += (size_t)sprintf(to, "\":%" PRIu64, value->bits);
+    else if (value->kind == 's')
+        *at += (size_t)sprintf(to, "\":%" PRId64, (int64_t)value->bits);
+    else
+        *at += (size_t)sprintf(to, "\":%.17g", value->number);
     return 0;
 }
 
 /* ---- blobs ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The bytes of a blob, or of one written as hexadecimal text; *bytes 0: none. */
-static int blob(struct nsight *nsight, sqlite3_stmt *st, unsigned char *to, size_t *bytes)
+/* Copies the bytes of a blob, or of one written as hexadecimal text. *bytes 0: there is none. -1:
+ * it is damaged or too large. */
+static int blob(sqlite3_stmt *st, unsigned char *to, size_t *bytes)
 {
     int type = sqlite3_column_type(st, COL_BINARY);
-    const unsigned char *data = type == SQLITE_BLOB   ? sqlite3_column_blob(st, COL_BINARY)
-                                : type == SQLITE_TEXT ? sqlite3_column_text(st, COL_BINARY)
-                                                      : NULL;
-    size_t size = data ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
+    bool text = type == SQLITE_TEXT;
     *bytes = 0;
-    (void)nsight;
-    if (!data || size > (type == SQLITE_TEXT ? 2 : 1) * (size_t)BLOB_MAX)
-        return data ? -1 : 0;
-    if (type == SQLITE_BLOB) {
-        memcpy(to, data, size);
+    if (!text && type != SQLITE_BLOB)
+        return 0;
+    const unsigned char *data = sqlite3_column_blob(st, COL_BINARY);
+    size_t size = data ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
+    if (size > (size_t)BLOB_MAX << text || (text && size % 2))
+        return -1;
+    if (!text) {
+        if (size)
+            memcpy(to, data, size);
         *bytes = size;
         return 0;
     }
-    if (size % 2)
-        return -1;
     for (size_t i = 0; i < size; i += 2) {
         char digits[3] = {(char)data[i], (char)data[i + 1], 0};
         if (!isxdigit(data[i]) || !isxdigit(data[i + 1]))
@@ -327,7 +331,7 @@ int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bo
     int64_t rank = STORE_ABSENT;
     int code = 0;
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
-    if (has_binary && (blob(nsight, st, bytes, &size) ||
+    if (has_binary && (blob(st, bytes, &size) ||
                        (size && (code = decode(nsight, bytes, size, &row, &at, &rank)) == -1))) {
         nsight->lost[NSIGHT_LOSS_PAYLOAD]++;
         row = (struct store_detail)STORE_DETAIL_NONE;
