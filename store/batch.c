@@ -27,6 +27,7 @@ struct batch_cursor {
     int row;
 };
 
+/* Declares the virtual table, with as many columns as the batch. */
 static int batch_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                          sqlite3_vtab **out, char **err)
 {
@@ -94,6 +95,7 @@ static int batch_eof(sqlite3_vtab_cursor *cursor)
     return batch_cursor->row >= batch_cursor->batch->rows;
 }
 
+/* Gives SQLite one cell of a waiting row; a double is stored as its bits. */
 static int batch_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
     const struct batch_cursor *batch_cursor = (const struct batch_cursor *)cursor;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens the SQLite database of a run, for reading or writing, and says in words what is wrong with
+ * a file that cannot be opened.
+ */
 #include "store/db.h"
 
 #include <errno.h>
@@ -57,6 +61,7 @@ int store_db_code(sqlite3 *db, int rc)
     }
 }
 
+/* What a user can do about a failure of the database. */
 static const char *hint_for(int code)
 {
     switch (code) {
@@ -110,6 +115,7 @@ static int ends_with(const char *path, const char *suffix)
     return length >= end && !strcmp(path + length - end, suffix);
 }
 
+/* Says what a file is that is not a database: empty, a trace of another tool, or something else. */
 static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsigned char *head,
                            int64_t bytes)
 {
@@ -129,6 +135,7 @@ static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsi
                       "%s: not a .tacho file", path);
 }
 
+/* Says that a database is not a run, and whether it is an export of Nsight Systems. */
 static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite3 *db)
 {
     sqlite3_stmt *statement = NULL;
@@ -146,6 +153,7 @@ static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite
                       "%s: an SQLite database, but not a .tacho file", path);
 }
 
+/* A big-endian number of the header. */
 static uint32_t be32(const unsigned char *bytes)
 {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
@@ -180,6 +188,7 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
     return 0;
 }
 
+/* Fails if the file is not a run, is of a newer version, or was cut off. */
 static int header_check(const char *path, sqlite3 *db, const struct store_header *header,
                         struct tacho_error *err)
 {
@@ -246,6 +255,7 @@ static char *uri_of(const char *path, const char *options)
     return uri;
 }
 
+/* Opens the database with SQLite. TACHO_ENOMEM, or 0 and the code of SQLite in *rc. */
 static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *rc)
 {
     char *uri = uri_of(path, options);
@@ -268,6 +278,7 @@ static void db_harden(sqlite3 *db)
     sqlite3_busy_timeout(db, 5000);
 }
 
+/* Reads something, because SQLite opens a file only at the first read. */
 static int first_read(sqlite3 *db)
 {
     return sqlite3_exec(db, "SELECT 1 FROM sqlite_master LIMIT 1", NULL, NULL, NULL);

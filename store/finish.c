@@ -61,6 +61,7 @@ static int fold_copy(store *writer)
     return code;
 }
 
+/* Syncs a file or folder. 0 or a negative errno. */
 static int file_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hash table from byte strings to ids, with open addressing; the bytes are in one arena.
+ */
 #include "store/intern.h"
 
 #include <stdlib.h>
@@ -24,6 +27,7 @@ static uint64_t hash_bytes(const void *text, size_t bytes)
     return hash ^ hash >> 29;
 }
 
+/* Puts an id into the first free slot for its hash. */
 static void slot_insert(struct store_intern *intern, uint64_t hash, uint32_t id)
 {
     size_t i = hash & (intern->slot_count - 1);
@@ -32,6 +36,7 @@ static void slot_insert(struct store_intern *intern, uint64_t hash, uint32_t id)
     intern->slot[i] = id;
 }
 
+/* Fills the slots anew, after they grew or entries were removed. */
 static void slots_rebuild(struct store_intern *intern)
 {
     memset(intern->slot, 0, intern->slot_count * sizeof *intern->slot);

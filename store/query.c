@@ -9,6 +9,7 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
+/* Says what is wrong with a query: its SQL, its rights, or the file. */
 static int query_fail(store_reader *reader, sqlite3_stmt *st, int rc)
 {
     sqlite3_finalize(st);

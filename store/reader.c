@@ -45,6 +45,7 @@ static int table_known(const char *name)
     return 0;
 }
 
+/* Fails if a table of the schema is missing. */
 static int tables_check(store_reader *reader, struct tacho_error *err)
 {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -105,6 +106,7 @@ struct scan {
     int stopped; /* what the caller's function returned */
 };
 
+/* Prepares the query; `from` is its first parameter, if it has one. */
 static void scan_start(struct scan *scan, sqlite3 *db, const char *sql, int64_t from)
 {
     *scan = (struct scan){.db = db};
@@ -113,6 +115,7 @@ static void scan_start(struct scan *scan, sqlite3 *db, const char *sql, int64_t 
         sqlite3_bind_int64(scan->st, 1, from);
 }
 
+/* Steps to the next row; 0 at the end, after a failure, or when the caller stopped. */
 static int scan_next(struct scan *scan)
 {
     if (scan->rc != SQLITE_OK || scan->stopped)
@@ -127,6 +130,7 @@ static int scan_next(struct scan *scan)
 /* The row has been read: hand it out only if all its cells had the right type. */
 #define scan_row(s, call) ((s)->rc == SQLITE_OK ? (void)((s)->stopped = (call)) : (void)0)
 
+/* An integer or NULL; any other type is damage. */
 static int64_t scan_int(struct scan *scan, int column)
 {
     int type = sqlite3_column_type(scan->st, column);
@@ -137,6 +141,7 @@ static int64_t scan_int(struct scan *scan, int column)
     return STORE_ABSENT;
 }
 
+/* An integer; NULL is damage too. */
 static int64_t scan_int_present(struct scan *scan, int column)
 {
     int64_t value = scan_int(scan, column);
@@ -145,6 +150,7 @@ static int64_t scan_int_present(struct scan *scan, int column)
     return value;
 }
 
+/* A number or NULL. */
 static double scan_double(struct scan *scan, int column)
 {
     int type = sqlite3_column_type(scan->st, column);
@@ -155,6 +161,7 @@ static double scan_double(struct scan *scan, int column)
     return NAN;
 }
 
+/* A text or NULL; any other type is damage. */
 static const char *scan_text(struct scan *scan, int column)
 {
     int type = sqlite3_column_type(scan->st, column);
@@ -176,6 +183,7 @@ static const char *scan_text_present(struct scan *scan, int column)
     return text;
 }
 
+/* Ends the scan: what the caller's function returned, or a code. */
 static int scan_end(struct scan *scan, store_reader *reader)
 {
     sqlite3_finalize(scan->st);
@@ -211,6 +219,7 @@ int store_string_each(store_reader *reader, int64_t from_id,
     return scan_end(&scan, reader);
 }
 
+/* Hands out the rows of the detail table. */
 static void detail_rows(struct scan *scan, int (*row)(void *ctx, const struct store_detail *detail),
                         void *ctx)
 {

@@ -8,6 +8,7 @@
 
 #define READING "cannot be read"
 
+/* Loads the next id of a table. */
 static int load_next(store *writer, const char *sql, int64_t *next)
 {
     sqlite3_stmt *st = NULL;
@@ -55,6 +56,7 @@ static int load_detail(void *ctx, const struct store_detail *detail)
     return rc == SQLITE_OK ? 0 : store_note(writer, rc, READING);
 }
 
+/* Loads the call stacks, whose key is parent and frame. */
 static int load_stacks(store *writer)
 {
     sqlite3_stmt *st = NULL;

@@ -52,6 +52,7 @@ static char *utf8_repair(const char *text, size_t bytes, size_t *out_bytes)
     return out;
 }
 
+/* Binds a text; one that is not UTF-8 is repaired. */
 static void bind_text(sqlite3_stmt *st, int column, const char *text)
 {
     size_t bytes = text ? strlen(text) : 0;
@@ -165,6 +166,7 @@ int store_string(store *writer, const char *text, size_t bytes, int64_t *id)
     return code;
 }
 
+/* Appends bytes to the key. */
 static int key_put(store *writer, const void *bytes, size_t size)
 {
     if (writer->key_cap - writer->key_used < size) {

@@ -29,6 +29,7 @@ static int temporary_name(const struct store_making *making, char tmp[PATH_MAX],
                       strerror(errno));
 }
 
+/* Removes a file and what SQLite may have left with it. */
 static void remove_all(const char *path)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};

@@ -122,6 +122,7 @@ static void checkpoint_limit(store *writer)
     sqlite3_wal_autocheckpoint(writer->db, pages < 16 ? 16 : pages);
 }
 
+/* Prepares the batches of the tables that grow by millions of rows. */
 int store_writer_open(store *writer)
 {
     checkpoint_limit(writer);

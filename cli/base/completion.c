@@ -36,6 +36,8 @@ static bool is_train(const struct cli_command *command)
 /* What an option's value is completed with. */
 enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_OTHER };
 
+/* Says what the value of an option is completed with, by its kind and by the word that --help
+ * shows. */
 static enum value value_of(const struct cli_option *option)
 {
     if (option->kind == CLI_FLAG || option->kind == CLI_FLAG_OFF)
@@ -49,6 +51,7 @@ static enum value value_of(const struct cli_option *option)
     return strstr(option->argument, "DIR") ? VALUE_FOLDER : VALUE_OTHER;
 }
 
+/* Is the rest of its command line another command (tacho run)? */
 static bool runs_a_command(const struct cli_command *command)
 {
     return command->spec->stop_at_first && command->spec->most < 0;
@@ -150,6 +153,7 @@ static void bash_command(FILE *out, const struct cli_command *command,
     fputs("esac ;;\n", out);
 }
 
+/* Prints the script of bash: one function with a case for each command and option. */
 static void bash(FILE *out, const struct cli_command *commands)
 {
     fputs("# completion of tacho for bash, made from its table of options\n"
@@ -259,6 +263,7 @@ static void zsh_command(FILE *out, const struct cli_command *command)
     fputs("\n      ;;\n", out);
 }
 
+/* Prints the script of zsh, on top of _arguments and _describe. */
 static void zsh(FILE *out, const struct cli_command *commands)
 {
     fputs("#compdef tacho\n# completion of tacho for zsh, made from its table of options\n_tacho() "
@@ -277,6 +282,7 @@ static void zsh(FILE *out, const struct cli_command *commands)
 
 /* ---- fish -------------------------------------------------------------------------------------------------------------------- */
 
+/* Prints the line of one option: its letter, what completes its value, its help. */
 static void fish_option(FILE *out, const struct cli_command *command,
                         const struct cli_option *option)
 {
@@ -335,6 +341,7 @@ static void fish_words(FILE *out, const struct cli_command *command,
     fprintf(out, "%s\n", end ? end : "");
 }
 
+/* Prints the script of fish: one line for each option of each command. */
 static void fish(FILE *out, const struct cli_command *commands)
 {
     fputs("# completion of tacho for fish, made from its table of options\ncomplete -c tacho -f\n",

@@ -33,6 +33,7 @@
 
 /* ---- importing ----------------------------------------------------------------------------------------------------------- */
 
+/* Does the code say that the output, not the input, is the problem? */
 static bool is_about_output(int code, const char *out)
 {
     struct stat st;
@@ -89,6 +90,7 @@ static int folder_make(char *folder, size_t size)
     return error;
 }
 
+/* Bytes that all kept imports may take together, from TACHO_IMPORT_CACHE if that is set. */
 static int64_t limit(void)
 {
     const char *text = getenv("TACHO_IMPORT_CACHE");
@@ -117,6 +119,7 @@ static int by_use(const void *left_row, const void *right_row)
     return left->used < right->used ? -1 : left->used > right->used;
 }
 
+/* Is it the name of a kept import: 32 hexadecimal digits and .tacho? */
 static bool is_key_name(const char *name)
 {
     return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".tacho");
@@ -193,6 +196,7 @@ static int64_t now_ns(void)
     return ns_of(time);
 }
 
+/* Sets the modification time of a kept file to the time at which its import began. */
 static void mark_begun(const char *path, int64_t begun)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_NOW},
@@ -229,6 +233,7 @@ static int convert(const char *in, const char *out, bool quiet, int *code)
 
 /* ---- finding ------------------------------------------------------------------------------------------------------------- */
 
+/* Imports into a temporary file that is removed at the end, and says why nothing is kept. */
 static int temporary(const char *in, const char *why, char *path, size_t size)
 {
     const char *tmp = getenv("TMPDIR");

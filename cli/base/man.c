@@ -47,6 +47,7 @@ static void sentences(FILE *out, const char *text)
         fputs("```\n", out);
 }
 
+/* Prints the options of a command, a paragraph for each. */
 static void options(FILE *out, const struct cli_option *option)
 {
     fputs("\n# OPTIONS\n", out);
@@ -67,6 +68,7 @@ static void options(FILE *out, const struct cli_option *option)
     fputs("\n*-h*, *--help*\n\tThe options and examples in short.\n", out);
 }
 
+/* Prints the examples as a literal block, without their indentation. */
 static void examples(FILE *out, const char *text)
 {
     fputs("\n# EXAMPLES\n\n```\n", out);
@@ -110,6 +112,7 @@ static const char files[] = "\n# FILES\n\n"
                             "Deleting it loses nothing but time.\n\n"
                             "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
 
+/* Is its exit code that of the command it runs? */
 static bool ends_as_its_command(const struct cli_command *command)
 {
     return !strcmp(command->name, "run") || !strcmp(command->name, "train");

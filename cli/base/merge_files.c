@@ -24,6 +24,7 @@ struct list {
     size_t count;
 };
 
+/* Has the entry of a folder the name of a run? */
 static bool is_run(const char *name)
 {
     return name[0] != '.' &&
@@ -128,6 +129,7 @@ static int add(struct list *list, const char *arg)
     return 0;
 }
 
+/* Adds all runs of a folder, in the order of their names. 0 or an exit code, after a message. */
 static int add_folder(struct list *list, const char *path)
 {
     struct dirent **entry = NULL;

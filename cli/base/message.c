@@ -92,6 +92,7 @@ bool cli_utf8(void)
     return !strcmp(nl_langinfo(CODESET), "UTF-8");
 }
 
+/* Prints one line on stderr, with a coloured label on a terminal. */
 static void message(const char *label, const char *color, const char *text)
 {
     char *safe = cli_printable(text);
@@ -148,6 +149,7 @@ void cli_say(const char *text, ...)
 
 /* ---- output ------------------------------------------------------------------------------------------------------------ */
 
+/* Prints the message for an errno of an output and returns the exit code. */
 static int fail_errno(const char *path, int os)
 {
     int code = tacho_error_of_errno(os);
@@ -175,6 +177,7 @@ static bool is_run(const char *path)
     return database;
 }
 
+/* Is the file one of the inputs, under whatever name? */
 static bool is_one_of(const struct stat *file, char *const *inputs)
 {
     struct stat st;

@@ -88,6 +88,7 @@ bool cli_parse_scaled(const char *text, double base, double *out)
     return !*end;
 }
 
+/* A whole number that ends at `stop`. */
 static bool parse_integer(const char *text, const char *stop, int64_t *out)
 {
     char *end;
@@ -113,6 +114,7 @@ static bool parse_range(const char *text, struct cli_range *range)
     return text[1] && range->from >= 0 && range->to >= range->from;
 }
 
+/* Is the text one of the words "a|b|c"? */
 static bool is_choice(const char *text, const char *choices)
 {
     size_t length = strlen(text);
@@ -269,6 +271,7 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     return cli_usage(command, hint, "unknown option '%s'", typed);
 }
 
+/* Is it --NAME=VALUE, with NAME or a beginning of it? */
 static bool is_with_value(const char *typed, const char *name)
 {
     size_t length = strcspn(typed, "=");
@@ -365,6 +368,7 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
 
 /* ---- help ------------------------------------------------------------------------------------------------------------------ */
 
+/* Prints one option as --help shows it. */
 static void print_option(FILE *out, const struct cli_option *option)
 {
     char left[64], letter[8] = "    ", value[64] = "";

@@ -33,6 +33,7 @@ static int64_t now_ms(void)
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+/* The first signal asks the work to stop; the default action of the next one ends the program. */
 static void on_stop(int number)
 {
     asked = number;
@@ -103,6 +104,7 @@ static void remove_all(void)
             rmdir(to_remove[i]);
 }
 
+/* Removes the temporary files when a signal ends the program. */
 static void on_end(int number)
 {
     remove_all();

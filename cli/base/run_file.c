@@ -148,6 +148,7 @@ static int save_section(store *out, const json_t *report, const char *section)
     return code;
 }
 
+/* Writes each finding as a JSON text. */
 static int save_findings(store *out, const json_t *report)
 {
     size_t i;
@@ -237,6 +238,7 @@ static const char *grouped(int64_t number, char out[32])
     return out;
 }
 
+/* Prints the warnings of a recording, one message for each line. */
 static void say_warnings(const char *warnings)
 {
     for (const char *line = warnings; line && *line;) {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formats of query results: a table for people, CSV, JSON.
+ */
 #include "cli/base/sql_format.h"
 
 #include <inttypes.h>
@@ -12,6 +15,8 @@
 
 /* ---- table ---------------------------------------------------------------------------------------------------------------- */
 
+/* The text of a cell in a table, cut to a readable width and safe for a terminal; NULL: it is
+ * NULL. */
 static char *table_text(const struct cli_sql_writer *writer, const struct store_cell *cell)
 {
     char clean[512], number[40];
@@ -34,6 +39,7 @@ static char *table_text(const struct cli_sql_writer *writer, const struct store_
     return strdup(clean);
 }
 
+/* Prints one line of a table: numbers to the right, text to the left. */
 static void table_line(struct cli_sql_writer *writer, char *const *row)
 {
     for (int i = 0; i < writer->columns; i++) {
@@ -49,6 +55,7 @@ static void table_line(struct cli_sql_writer *writer, char *const *row)
     }
 }
 
+/* Prints the head of the table and the rows that waited. */
 static void table_flush(struct cli_sql_writer *writer)
 {
     table_line(writer, writer->names);
@@ -122,6 +129,7 @@ static int table_end(struct cli_sql_writer *writer)
 
 /* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
 
+/* Prints a field, with quotes where it needs them. */
 static void csv_field(FILE *out, const char *text, size_t bytes)
 {
     bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds runs for the dashboard and analyzes them: live ones, finished ones, and the one that a live
+ * run becomes at its end.
+ */
 #include "cli/base/top_source.h"
 
 #include <pthread.h>
@@ -10,6 +14,7 @@
 #include "cli/base/message.h"
 #include "profiler/collector/job/live.h"
 
+/* Copies what the dashboard needs to know of a run. */
 static void hand_over(struct tui_found *to, const struct col_found *from)
 {
     memcpy(to->path, from->path, sizeof to->path);
@@ -56,12 +61,14 @@ static int find(void *ctx, struct tui_found *found, struct tacho_error *err)
     return rc;
 }
 
+/* Is a recorder still writing the run? */
 static bool recorded(void *ctx, const struct tui_found *found)
 {
     (void)ctx;
     return col_live_locked(found->run);
 }
 
+/* Has a newer live run begun, if the user named none? Then *found is it. */
 static bool next(void *ctx, struct tui_found *found)
 {
     struct cli_top_source *top_source = ctx;
@@ -79,6 +86,7 @@ static bool next(void *ctx, struct tui_found *found)
     return true;
 }
 
+/* Analyzes the run for the dashboard, or only its newest part while it is recorded. */
 static int analyze(void *ctx, store_reader *reader, const struct tui_found *found, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err)
 {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looks for the program train beside tacho and where `make install` puts it.
+ */
 #include "cli/base/train_program.h"
 
 #include <stdio.h>

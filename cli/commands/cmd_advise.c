@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho advise: what changes would do to a step, by replaying its dependency graph.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +97,8 @@ static int check_names(const struct an_result *result)
     return 0;
 }
 
+/* Checks the edits, then finds and analyzes the run with them. 0 or an exit code, after a
+ * message. */
 static int load(const struct values *values, const char *run, struct an_result **result)
 {
     struct col_found found;
@@ -123,6 +128,7 @@ static int check_replay(const struct an_result *result)
                      "%s: nothing to replay: %s", result->run.file, result->advice.reason);
 }
 
+/* Writes the advice as text or JSON. 0 or an exit code, after a message. */
 static int write_advice(const struct values *values, char *const *arguments,
                         const struct an_result *result)
 {

@@ -103,6 +103,8 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
     return NULL;
 }
 
+/* Runs the program train with `calibrate` and the given options, and returns the JSON that it
+ * prints; NULL after a failure. */
 static json_t *run_train(const char *train, const struct values *values, const char *what,
                          const char *disk, struct tacho_error *err)
 {

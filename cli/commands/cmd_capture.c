@@ -47,12 +47,14 @@ const struct cli_spec cli_capture_spec = {
     .most = 1,
 };
 
+/* Is it a folder that the machines of a job write their runs to, and not a run itself? */
 static bool is_folder_of_runs(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !cli_is_live_folder(path);
 }
 
+/* Says which steps or seconds are recorded, and in how many processes. */
 static void say_capture(const char *run, const struct col_capture *capture,
                         const struct values *values)
 {

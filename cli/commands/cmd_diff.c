@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho diff: what takes more time in one run than in another, as text or JSON, and as an exit code
+ * for continuous integration.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -68,6 +72,7 @@ static int limit_of(const char *text, double *pct)
     return 0;
 }
 
+/* Finds and analyzes one of the two runs. 0 or an exit code, after a message. */
 static int load(const struct values *values, const char *run, struct an_result **result)
 {
     struct col_found found;
@@ -82,6 +87,7 @@ static int load(const struct values *values, const char *run, struct an_result *
     return code;
 }
 
+/* Analyzes both runs and compares them. 0 or an exit code, after a message. */
 static int compare(const struct values *values, char **run, struct an_diff **diff)
 {
     struct an_result *result[2] = {NULL, NULL};

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho doctor: what this machine lets tacho measure, and how to get the rest.
+ */
 #include <jansson.h>
 #include <langinfo.h>
 #include <limits.h>
@@ -46,6 +49,7 @@ struct checkup {
     int gaps;   /* lines that cost something */
 };
 
+/* The colour of a status, as a parameter of the escape sequence. */
 static const char *color_of(enum col_status status)
 {
     switch (status) {

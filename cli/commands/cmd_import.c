@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho import: a run of traces of other tools.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

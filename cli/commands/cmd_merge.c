@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho merge: one run of those that the nodes of a job were recorded into.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -41,6 +44,7 @@ const struct cli_spec cli_merge_spec = {
     .words_missing = "the runs to merge",
 };
 
+/* Says what was merged, and how well the clocks fit. */
 static void say_result(const char *output, const struct store_merge_result *merge_result)
 {
     cli_say("%s: %" PRId64 " files of %" PRId64 " machine%s, %" PRId64 " ranks", output,

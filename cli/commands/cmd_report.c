@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho report: where the time of each step went, in all formats.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +66,7 @@ const struct cli_spec cli_report_spec = {
     .most = 1,
 };
 
+/* Saves metrics and findings into the file of the run. 0 or an exit code, after a message. */
 static int save(const struct col_found *found, const struct an_result *result)
 {
     struct tacho_error err = {0};

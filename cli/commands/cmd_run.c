@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho run: records a program. The collector does the work; this file turns options into its
+ * settings.
+ */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho sql: SQL on a run, from the command line, from standard input or in sqlite3.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -45,6 +48,7 @@ const struct cli_spec cli_sql_spec = {
     .words_missing = "the run",
 };
 
+/* The whole text of a stream; NULL without memory or beyond 1 GiB. Caller frees. */
 static char *read_all(FILE *file)
 {
     size_t used = 0, cap = 1 << 16;
@@ -63,6 +67,7 @@ static char *read_all(FILE *file)
     return text;
 }
 
+/* Adds indexes to the file of the run. 0 or an exit code, after a message. */
 static int add_indexes(const struct col_found *found)
 {
     struct tacho_error err = {0};

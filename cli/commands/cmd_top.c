@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho top: the dashboard, or its figures as text or as a line of JSON for each refresh.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -71,6 +74,7 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* A string or null: jansson refuses text that is not UTF-8. */
 static json_t *text(const char *string)
 {
     json_t *j = string ? json_string(string) : NULL; /* NULL: not UTF-8 */
@@ -82,6 +86,7 @@ static json_t *number(int64_t value)
     return value == STORE_ABSENT ? json_null() : json_integer(value);
 }
 
+/* The newest value of each series of the run. */
 static json_t *series_json(const struct tui_facts *facts)
 {
     json_t *list = json_array();
@@ -155,6 +160,7 @@ static int write_line(void *ctx, const struct tui_facts *facts, const struct an_
 
 /* ---- options ---------------------------------------------------------------------------------------------------------------------- */
 
+/* The index of a word in a list that ends with NULL; -1: it is not there, or is NULL. */
 static int choice(const char *word, const char *const *words)
 {
     for (int i = 0; word && words[i]; i++)
@@ -163,6 +169,7 @@ static int choice(const char *word, const char *const *words)
     return -1;
 }
 
+/* 0, or an exit code after a message that names the closest view or all of them. */
 static int check_view(const char *view)
 {
     const char *const *names = tui_view_names();
@@ -179,6 +186,7 @@ static int check_view(const char *view)
     return cli_usage("top", hint, "--view: no view named '%.60s'", view);
 }
 
+/* ROWSxCOLUMNS of --size. 0 or an exit code, after a message. */
 static int parse_size(const char *size, struct tui_options *settings)
 {
     char end;
@@ -190,6 +198,7 @@ static int parse_size(const char *size, struct tui_options *settings)
                      "--size: '%.60s' is no size", size);
 }
 
+/* Turns the options of the command line into those of the dashboard. 0 or an exit code. */
 static int set_options(const struct values *values, struct tui_options *settings)
 {
     static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {

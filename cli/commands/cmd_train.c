@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho train: the reference training engine, recorded. Its recipes and options are those of the
+ * program train, which checks them itself before anything is recorded.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -38,6 +42,7 @@ static int check(char *const *args)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
+/* Is help or the version asked for, anywhere among the options of the recipe? */
 static bool asks_for_help(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)

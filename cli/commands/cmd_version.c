@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tacho version: the version, and what the program was built with.
+ */
 #include <jansson.h>
 #include <sqlite3.h>
 

@@ -13,6 +13,7 @@ static void next(FILE *out)
     putc(',', out);
 }
 
+/* Writes the columns of a detail. */
 static void detail(FILE *out, const struct store_detail *detail)
 {
     const int64_t numbers[] = {detail->flops,         detail->bytes_read,
@@ -33,6 +34,7 @@ static void detail(FILE *out, const struct store_detail *detail)
     }
 }
 
+/* Writes the row of one slice, in the order of the header line. */
 static void row(FILE *out, const struct exp_run *run, const struct exp_slice *slice)
 {
     static const struct store_detail none = STORE_DETAIL_NONE;

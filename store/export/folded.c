@@ -59,6 +59,7 @@ static int grow(struct tree *tree)
     return 0;
 }
 
+/* Finds or adds the child of a node with a name. */
 static int find(struct tree *tree, uint32_t parent, uint32_t name, uint32_t track, uint32_t *out)
 {
     if (tree->count == tree->cap && grow(tree))
@@ -105,6 +106,7 @@ static int add_track(struct tree *tree, const struct exp_run *run, const struct 
     return code;
 }
 
+/* Prints the name of a frame; characters with a meaning in the format are written as %XX. */
 static void frame(FILE *out, const char *text)
 {
     if (!*text)
@@ -116,6 +118,7 @@ static void frame(FILE *out, const char *text)
             putc(*byte, out);
 }
 
+/* Prints the outermost frame: rank, program, pid and device of the track. */
 static void bottom(FILE *out, const struct exp_run *run, const struct exp_track *track)
 {
     const struct exp_process *process =
@@ -136,6 +139,8 @@ static void bottom(FILE *out, const struct exp_run *run, const struct exp_track 
         fprintf(out, " (%" PRId64 ")", track->tid);
 }
 
+/* Prints a line for each node of the tree that has time of its own: the names from the track to
+ * it. */
 static int write_stacks(FILE *out, const struct exp_run *run, const struct tree *tree)
 {
     uint32_t *path = NULL;
@@ -166,6 +171,7 @@ static int write_stacks(FILE *out, const struct exp_run *run, const struct tree 
     return 0;
 }
 
+/* Prints the tree and frees everything. */
 static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code,
                      struct tacho_error *err)
 {
@@ -212,6 +218,7 @@ struct samples {
     int code;
 };
 
+/* Keeps a call stack: its frame and its parent. Ids are dense from 1; what is not is damage. */
 static int on_stack(void *ctx, const struct store_stack *stack)
 {
     struct samples *samples = ctx;
@@ -236,6 +243,7 @@ static int on_stack(void *ctx, const struct store_stack *stack)
     return 0;
 }
 
+/* Adds the time of a sample to the node of its stack. */
 static int on_sample(void *ctx, const struct store_sample *sample)
 {
     struct samples *samples = ctx;

@@ -9,6 +9,7 @@
 
 #include "store/export/exporter.h"
 
+/* Does the segment overlap the window of the export? */
 static bool in_window(const struct exp_run *run, const struct store_export_path *export_path)
 {
     return export_path->end > run->t0 && export_path->start < run->t1;
@@ -36,6 +37,7 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
 
 /* ---- on a timeline -------------------------------------------------------------------------------------------------------- */
 
+/* Writes a time as us with three decimals; `ts` counts from the first event. */
 static void time_us(const struct exp_run *run, FILE *out, const char *key, int64_t ns)
 {
     ns -= strcmp(key, "ts") ? 0 : run->origin;
@@ -44,6 +46,7 @@ static void time_us(const struct exp_run *run, FILE *out, const char *key, int64
     fprintf(out, ",\"%s\":%s%" PRId64 ".%03" PRId64, key, sign, ns / 1000, ns % 1000);
 }
 
+/* Writes one segment as a slice of the process that shows the path. */
 static void segment(const struct exp_run *run, FILE *out,
                     const struct store_export_path *export_path, int64_t own)
 {
@@ -61,6 +64,7 @@ static void segment(const struct exp_run *run, FILE *out,
     fputs("}}", out);
 }
 
+/* Writes the start or the end of an arrow. */
 static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool start, int64_t pid,
                       int64_t tid, int64_t at)
 {

@@ -64,6 +64,7 @@ static void event(struct writer *writer)
     writer->any = true;
 }
 
+/* Writes ns as us with three decimals. */
 static void time_us(struct writer *writer, int64_t ns)
 {
     fprintf(writer->out, "%" PRId64 ".%03" PRId64, ns / 1000, ns % 1000);
@@ -71,6 +72,7 @@ static void time_us(struct writer *writer, int64_t ns)
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------ */
 
+/* The category of a slice in the words of Kineto. */
 static const char *category_of(const struct writer *writer, const struct exp_slice *slice)
 {
     const char *ours = exp_text(writer->run, slice->category);
@@ -120,6 +122,7 @@ static void slice(struct writer *writer, const struct exp_slice *slice, int64_t 
 
 static int64_t lane_tid(struct writer *writer, const struct exp_track *track, size_t lane);
 
+/* Writes all slices, track after track, each on the lane where it fits. */
 static int slices(struct writer *writer)
 {
     const struct exp_run *run = writer->run;
@@ -161,6 +164,7 @@ static int by_correlation(const void *left_row, const void *right_row)
     return left->slice < right->slice ? -1 : left->slice > right->slice;
 }
 
+/* Writes the start or the end of an arrow from a launch to its kernel. */
 static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
 {
     const struct exp_slice *slice = &writer->run->slice[i];
@@ -174,6 +178,7 @@ static void arrow_end(struct writer *writer, size_t i, int64_t id, bool start)
     putc('}', writer->out);
 }
 
+/* Is it a call on the host that launches device work? */
 static bool is_call(const struct writer *writer, const struct exp_slice *slice)
 {
     const char *category = exp_text(writer->run, slice->category);
@@ -181,6 +186,7 @@ static bool is_call(const struct writer *writer, const struct exp_slice *slice)
            (!strcmp(category, "runtime") || !strcmp(category, "driver"));
 }
 
+/* Is it device work that a call launched? */
 static bool is_work(const struct writer *writer, const struct exp_slice *slice)
 {
     const char *category = exp_text(writer->run, slice->category);
@@ -237,6 +243,7 @@ static void meta(struct writer *writer, const char *what, int64_t pid, int64_t t
     writer->args.any = false;
 }
 
+/* Writes where a process or thread is shown. */
 static void meta_sort(struct writer *writer, const char *what, int64_t pid, int64_t tid,
                       int64_t index)
 {
@@ -245,6 +252,7 @@ static void meta_sort(struct writer *writer, const char *what, int64_t pid, int6
     fputs("}}", writer->out);
 }
 
+/* Writes the name of a process: rank, program, pid, and device if it shows one. */
 static void process_name(struct writer *writer, int64_t pid, const struct exp_process *process,
                          const char *device, int64_t index)
 {
@@ -262,6 +270,7 @@ static void process_name(struct writer *writer, int64_t pid, const struct exp_pr
     meta_sort(writer, "process_sort_index", pid, STORE_ABSENT, index);
 }
 
+/* Has no earlier track of the process this number? */
 static bool tid_is_free(const struct writer *writer, size_t before, int64_t pid, int64_t tid)
 {
     for (size_t i = 0; i < before; i++)
@@ -270,6 +279,7 @@ static bool tid_is_free(const struct writer *writer, size_t before, int64_t pid,
     return true;
 }
 
+/* Writes the name of a track, with its number and the number of its lane. */
 static void thread_name(struct writer *writer, const struct exp_track *track, int64_t tid,
                         size_t lane)
 {
@@ -302,6 +312,7 @@ static int64_t lane_tid(struct writer *writer, const struct exp_track *track, si
     return writer->lane_tid[lane];
 }
 
+/* The number of "gpu:N"; STORE_ABSENT: it has none. */
 static int64_t device_ordinal(const char *device)
 {
     const char *colon = device ? strrchr(device, ':') : NULL;
@@ -354,6 +365,7 @@ static void places(struct writer *writer)
 
 /* ---- counters, head ------------------------------------------------------------------------------------------------------ */
 
+/* Writes one value of a counter. */
 static int counter(void *ctx, const struct store_counter *counter)
 {
     struct writer *writer = ctx;

@@ -88,6 +88,8 @@ static const char *renamed(unsigned use, const char *key, size_t bytes)
     return found;
 }
 
+/* Writes the members of a payload as arguments, under the names that Kineto gives them. A payload
+ * of another program is one argument. */
 static void payload(struct exp_args *args, const struct store_detail *detail)
 {
     const char *at = detail->payload, *key, *value;

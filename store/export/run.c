@@ -7,6 +7,7 @@
 
 #include "store/export/exporter.h"
 
+/* Makes room for one more element. NULL: out of memory. */
 static void *room(void *array, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap)
@@ -35,6 +36,7 @@ static char *copy(const char *text, int *code)
     return copied;
 }
 
+/* Keeps a run key. */
 static int on_run(void *ctx, const char *key, const char *value)
 {
     struct exp_run *run = ctx;
@@ -49,6 +51,7 @@ static int on_run(void *ctx, const char *key, const char *value)
     return code;
 }
 
+/* Keeps a string under its id. */
 static int on_string(void *ctx, int64_t id, const char *text)
 {
     struct exp_run *run = ctx;
@@ -141,6 +144,7 @@ int64_t exp_clamp(int64_t time)
     return time < -TIME_MAX ? -TIME_MAX : time;
 }
 
+/* Keeps a slice that overlaps the window. */
 static int on_slice(void *ctx, const struct store_slice *slice)
 {
     struct exp_run *run = ctx;

@@ -48,6 +48,7 @@ static const char *skip_string(const char *text)
     return *text ? text + 1 : NULL;
 }
 
+/* The end of the value that begins at `text`; NULL: it does not end. */
 static const char *skip_value(const char *text)
 {
     int depth = 0;
@@ -71,6 +72,7 @@ static const char *skip_value(const char *text)
 
 /* ---- validity: what is put into a file as it is must not break it --------------------------------------------------------- */
 
+/* The end of a valid string; NULL: it is not valid. */
 static const char *valid_string(const char *text)
 {
     for (text++; *text && *text != '"';) {
@@ -88,6 +90,7 @@ static const char *valid_string(const char *text)
     return *text ? text + 1 : NULL;
 }
 
+/* The end of a valid number; NULL: it is not valid. */
 static const char *valid_number(const char *text)
 {
     text += *text == '-';

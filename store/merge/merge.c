@@ -16,6 +16,7 @@
 
 /* ---- are they of one run? -------------------------------------------------------------------------------------------------- */
 
+/* Are they the same file, or copies of one recording? */
 static bool same_recording(const struct merge_source *first, const struct merge_source *second)
 {
     return (first->device == second->device && first->inode == second->inode) ||
@@ -24,6 +25,7 @@ static bool same_recording(const struct merge_source *first, const struct merge_
             first->slices == second->slices);
 }
 
+/* A rank that both files have steps of; STORE_ABSENT: none. */
 static int64_t common_rank(const struct merge_source *first, const struct merge_source *second)
 {
     for (size_t i = 0; i < first->rank_count; i++)
@@ -44,6 +46,7 @@ static bool apart(const struct merge_source *first, const struct merge_source *s
     return end_a < second->begun_wall || end_b < first->begun_wall;
 }
 
+/* Fails for files that were merged or imported before. */
 static int check_one(struct merge *merge, const struct merge_source *source)
 {
     if (source->merged)
@@ -88,6 +91,7 @@ static int check_pair(struct merge *merge, const struct merge_source *first,
     return 0;
 }
 
+/* Orders sources by their lowest rank. */
 static int by_rank(const void *left_row, const void *right_row)
 {
     const struct merge_source *left = left_row, *right = right_row;
@@ -96,6 +100,7 @@ static int by_rank(const void *left_row, const void *right_row)
     return left->index < right->index ? -1 : 1;
 }
 
+/* Opens and checks all inputs, and puts them into the order of ranks. */
 static int open_all(struct merge *merge)
 {
     int rc = 0;
@@ -134,6 +139,7 @@ static void number_gpus(struct merge *merge)
     }
 }
 
+/* Fills the result: files, hosts, ranks, and the least certain clock. */
 static void sum_up(struct merge *merge)
 {
     struct store_merge_result *merge_result = merge->merge_result;
@@ -158,6 +164,7 @@ static void sum_up(struct merge *merge)
 
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
+/* Fills the output; store_make calls it. */
 static int write_all(void *ctx, store *out, struct tacho_error *why)
 {
     struct merge *merge = ctx;

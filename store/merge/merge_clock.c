@@ -67,6 +67,7 @@ static uint64_t place_of(const struct collective *collective)
     return hash ^ hash >> 29;
 }
 
+/* The entry of a collective, or the empty one where it belongs. */
 static struct collective *find(struct matches *matches, const struct collective *key)
 {
     size_t i = place_of(key) & (matches->places - 1);
@@ -102,11 +103,14 @@ static int thin(struct matches *matches)
     return 0;
 }
 
+/* The integer of a cell. */
 static int64_t word(const struct store_cell *cell)
 {
     return cell->type == STORE_CELL_INTEGER ? cell->integer : STORE_ABSENT;
 }
 
+/* Adds one participant of a collective to its entry. When there are more collectives than may be
+ * kept, only every second sequence number is, then every fourth, and so on. */
 static int on_collective(void *ctx, int columns, const struct store_cell *cells)
 {
     struct matches *matches = ctx;
@@ -148,6 +152,7 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
     return 0;
 }
 
+/* Reads the collectives that synchronise all ranks, from all files. */
 static int read_collectives(struct matches *matches)
 {
     static const char sql[] = "SELECT s.start, s.dur, s.correlation, d.communicator, d.ranks, "
@@ -213,6 +218,7 @@ static int align_machine(struct matches *matches, size_t machine, size_t referen
     return rc;
 }
 
+/* Numbers the machines: files with one boot id and one wall clock are of one machine. */
 static void find_machines(struct merge *merge)
 {
     merge->machines = 0;
@@ -232,6 +238,7 @@ static void find_machines(struct merge *merge)
     }
 }
 
+/* The clock of a source by its anchors; its error is not known. */
 static struct store_merge_clock wall_clock(const struct merge_source *source,
                                            const struct merge_source *reference)
 {

@@ -38,6 +38,7 @@ static const struct {
             {"recovered", WAY_MOST},         {"verdict", WAY_DROP},
             {"job.node_ranks", WAY_DROP},    {"end.monotonic_ns", WAY_DROP}};
 
+/* How the values of a key are combined. */
 static enum way way_of(const char *key)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
@@ -68,6 +69,7 @@ static char *renamed(const struct merge_source *source, const char *key)
     return strdup(key);
 }
 
+/* Keeps one key of one file. */
 static int on_key(void *ctx, const char *key, const char *value)
 {
     struct pairs *pairs = ctx;
@@ -202,6 +204,7 @@ static int set_node_number(struct merge *merge, const struct merge_source *sourc
     return isnan(value) ? 0 : set_node(merge, source, name, text);
 }
 
+/* Writes how the clock of one file was aligned. */
 static int write_clock(struct merge *merge, const struct merge_source *source)
 {
     const struct store_merge_clock *merge_clock = &source->clock;
@@ -282,6 +285,7 @@ static char *copy_of(const char *text)
     return text ? strdup(text) : NULL;
 }
 
+/* The entry of a ceiling or metric, which is made at its first value. NULL: out of memory. */
 static struct amount *amount_of(struct amounts *amounts, const char *name, const char *dtype,
                                 const char *device, const char *text)
 {
@@ -326,6 +330,7 @@ static bool is_link(const char *resource)
     return strncmp(resource, "mpi_", 4) == 0;
 }
 
+/* Keeps the best value of a ceiling among the files of one machine. */
 static int on_ceiling(void *ctx, const struct store_ceiling *ceiling)
 {
     struct amounts *amounts = ctx;
@@ -410,6 +415,7 @@ static int on_metric(void *ctx, const struct store_metric *metric)
     return 0;
 }
 
+/* Writes the total of a counter over all files; absent if one file does not know it. */
 static int write_metric(struct merge *merge, const struct amount *amount)
 {
     struct store_metric metric = {.name = amount->name, .unit = amount->text, .value = 0};
@@ -422,6 +428,7 @@ static int write_metric(struct merge *merge, const struct amount *amount)
     return store_metric_set(merge->out, &metric);
 }
 
+/* Combines all ceilings, or all metrics. */
 static int each_amount(struct merge *merge, bool ceilings)
 {
     struct amounts amounts = {.merge = merge};
@@ -442,6 +449,7 @@ struct losing {
     const struct merge_source *source;
 };
 
+/* Copies a loss, with the name of its file in the reason. */
 static int copy_loss(void *ctx, const struct store_loss *loss)
 {
     struct losing *losing = ctx;

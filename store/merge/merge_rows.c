@@ -13,6 +13,7 @@
 
 /* ---- ids ------------------------------------------------------------------------------------------------------------------- */
 
+/* Remembers the new id of an old one. */
 static int put(struct merge_ids *ids, int64_t old, int64_t new)
 {
     if (old < 0 || old >= IDS_MAX)
@@ -106,6 +107,7 @@ static int copy_track(void *ctx, const struct store_track *track)
     return rc ? rc : put(&copy->source->tracks, track->id, new.id);
 }
 
+/* Copies a slice with new ids and times, and reports progress now and then. */
 static int copy_slice(void *ctx, const struct store_slice *slice)
 {
     struct copy *copy = ctx;
@@ -160,6 +162,7 @@ static int64_t scaled(const struct merge_source *source, int64_t ns)
     return ns + (int64_t)(more < 0 ? more - 0.5 : more + 0.5);
 }
 
+/* Copies the totals of one name in a step. */
 static int copy_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate)
 {
     struct copy *copy = ctx;

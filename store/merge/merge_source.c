@@ -52,6 +52,7 @@ static int on_key(void *ctx, const char *key, const char *value)
     return 0;
 }
 
+/* Keeps a rank of a process, if it has steps, and the lowest of all. */
 static int on_rank(void *ctx, int columns, const struct store_cell *cells)
 {
     struct merge_source *source = ctx;
@@ -69,6 +70,7 @@ static int on_rank(void *ctx, int columns, const struct store_cell *cells)
     return 0;
 }
 
+/* Keeps the offset of the wall clock. */
 static int on_wall(void *ctx, int columns, const struct store_cell *cells)
 {
     struct merge_source *source = ctx;

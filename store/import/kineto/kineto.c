@@ -50,6 +50,8 @@ struct job {
 
 /* ---- parser thread --------------------------------------------------------------------------------------------------------- */
 
+/* Takes a spare batch, or makes one. Waits while the inserter has all BATCHES of them. NULL: out
+ * of memory, or the inserter wants to stop. */
 static struct kineto_batch *batch_take(struct job *job)
 {
     struct kineto_batch *batch = NULL;
@@ -70,6 +72,7 @@ static struct kineto_batch *batch_take(struct job *job)
     return batch;
 }
 
+/* Appends a full batch to the queue of the inserter. */
 static void batch_give(struct job *job, struct kineto_batch *batch)
 {
     pthread_mutex_lock(&job->lock);
@@ -79,6 +82,7 @@ static void batch_give(struct job *job, struct kineto_batch *batch)
     pthread_mutex_unlock(&job->lock);
 }
 
+/* kineto->full: the parser goes on with another batch. Non-zero stops it. */
 static int batch_full(struct kineto *kineto)
 {
     struct job *job = kineto->ctx;
@@ -90,6 +94,7 @@ static int batch_full(struct kineto *kineto)
     return 0;
 }
 
+/* The parser calls this for each event. */
 static int on_event(void *ctx, const struct kj_event *event)
 {
     struct job *job = ctx;
@@ -137,6 +142,7 @@ static int on_found(void *ctx, struct kj_span text)
     return rc == KJ_STOPPED ? job->kineto.code : job->found;
 }
 
+/* Searches a damaged text for whole events. */
 static int on_damaged(void *ctx, const char *text, size_t bytes)
 {
     return kineto_frame_search(text, bytes, on_found, ctx);
@@ -163,6 +169,8 @@ static int on_single(void *ctx, struct kj_span text)
     return text.bytes > 1 ? on_damaged(job, text.text + 1, text.bytes - 1) : 0;
 }
 
+/* Parses one window. When simdjson refuses it, the events that it had not read are parsed one by
+ * one. */
 static int on_window(void *ctx, const char *text, size_t bytes)
 {
     struct job *job = ctx;
@@ -187,6 +195,7 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
     return kineto_meta(&((struct job *)ctx)->kineto, key, value);
 }
 
+/* The parser thread: reads the whole file. */
 static void *parse(void *ctx)
 {
     struct job *job = ctx;
@@ -209,6 +218,7 @@ static void *parse(void *ctx)
 
 /* ---- inserter -------------------------------------------------------------------------------------------------------------- */
 
+/* Adds the store's id of the parser's next number. */
 static int numbers_add(struct numbers *numbers, int64_t id)
 {
     if (numbers->count == numbers->cap) {
@@ -223,6 +233,7 @@ static int numbers_add(struct numbers *numbers, int64_t id)
     return 0;
 }
 
+/* Adds a string to the store. */
 static int apply_string(struct job *job, const struct kineto_batch *batch,
                         const struct kineto_def *def)
 {
@@ -231,6 +242,7 @@ static int apply_string(struct job *job, const struct kineto_batch *batch,
     return rc ? rc : numbers_add(&job->string, id);
 }
 
+/* Adds a detail to the store. */
 static int apply_detail(struct job *job, const struct kineto_batch *batch,
                         const struct kineto_def *def)
 {
@@ -245,6 +257,7 @@ static int apply_detail(struct job *job, const struct kineto_batch *batch,
     return rc ? rc : numbers_add(&job->detail, id);
 }
 
+/* Adds a process to the store. */
 static int process_add(struct job *job, int64_t pid)
 {
     struct store_process process = {.rank = STORE_ABSENT,
@@ -257,6 +270,7 @@ static int process_add(struct job *job, int64_t pid)
     return rc ? rc : numbers_add(&job->process, process.id);
 }
 
+/* Adds a track to the store. */
 static int apply_track(struct job *job, const struct kineto_batch *batch,
                        const struct kineto_def *def)
 {
@@ -270,6 +284,7 @@ static int apply_track(struct job *job, const struct kineto_batch *batch,
     return rc ? rc : numbers_add(&job->track, track.id);
 }
 
+/* Adds what a batch defines: the parser's next number of a kind becomes an id. */
 static int apply_def(struct job *job, const struct kineto_batch *batch,
                      const struct kineto_def *def)
 {
@@ -286,6 +301,7 @@ static int apply_def(struct job *job, const struct kineto_batch *batch,
     return TACHO_EINTERNAL;
 }
 
+/* Inserts a batch: first its definitions, then its rows with the ids of the store. */
 static int apply(struct job *job, const struct kineto_batch *batch)
 {
     store *db = job->run->db;
@@ -315,6 +331,7 @@ static int apply(struct job *job, const struct kineto_batch *batch)
     return rc;
 }
 
+/* Reports the bytes that were read since the last call. */
 static int progress(struct job *job)
 {
     int64_t now = imp_input_position(job->in), more = now - job->reported;
@@ -363,6 +380,7 @@ static int insert(struct job *job)
 
 /* ---- after the last row ------------------------------------------------------------------------------------------------------ */
 
+/* Writes what is known of processes and tracks only at the end: rank, host, names. */
 static int write_processes(struct job *job, int64_t rank)
 {
     int rc = 0;
@@ -386,6 +404,7 @@ static int write_processes(struct job *job, int64_t rank)
     return rc;
 }
 
+/* Writes the run keys: what the trace says of itself, and how its times were read. */
 static int write_run(struct job *job)
 {
     store *db = job->run->db;
@@ -430,6 +449,7 @@ static int write_run(struct job *job)
     return rc;
 }
 
+/* Writes a loss row for each reason that was counted. */
 static int write_losses(struct job *job)
 {
     static const char *const reasons[] = {
@@ -461,6 +481,7 @@ static void check_base(struct kineto *kineto)
     }
 }
 
+/* Writes all that is known only after the last event, and corrects the base of the times. */
 static int finish(struct job *job)
 {
     int rc = 0;
@@ -510,6 +531,7 @@ static void guess_base(struct job *job, const char *path)
     close(fd);
 }
 
+/* Frees everything. */
 static void job_clear(struct job *job)
 {
     struct kineto_batch *lists[] = {job->ready, job->spare};
@@ -532,6 +554,7 @@ static void job_clear(struct job *job)
     free(job);
 }
 
+/* Says why a file without an event is no trace. */
 static int no_event(const struct job *job, const char *path, struct tacho_error *err)
 {
     if (job->frame.truncated)
@@ -546,6 +569,7 @@ static int no_event(const struct job *job, const char *path, struct tacho_error 
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
 
+/* Starts the parser and inserts until it is done. */
 static int run_threads(struct job *job)
 {
     pthread_t thread;
@@ -556,6 +580,7 @@ static int run_threads(struct job *job)
     return rc;
 }
 
+/* Reads one trace; this is the `read` of the importer. */
 static int kineto_read(struct imp_run *run, const char *path, struct tacho_error *err)
 {
     struct job *job = calloc(1, sizeof *job);
@@ -599,6 +624,7 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     return rc;
 }
 
+/* Does the text begin with a brace or bracket, after white space and a byte order mark? */
 static bool kineto_recognises(const unsigned char *head, size_t bytes)
 {
     size_t i = bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0;

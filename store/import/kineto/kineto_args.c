@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looks up the arguments of events in the table of kineto_args.h, by a hash of length and three
+ * characters.
+ */
 #include "store/import/kineto/kineto_args.h"
 
 #include <pthread.h>
@@ -23,6 +27,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 _Static_assert(sizeof rows / sizeof *rows < 255, "rows fit a byte");
 
+/* A slot by the length and three characters of a key. */
 static uint32_t hash(const char *text, size_t bytes)
 {
     uint32_t hash = (uint32_t)bytes * 0x9e3779b1u;
@@ -32,6 +37,7 @@ static uint32_t hash(const char *text, size_t bytes)
     return (hash ^ hash >> 15) & (SLOTS - 1);
 }
 
+/* Fills the slots, once for all threads. */
 static void fill(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

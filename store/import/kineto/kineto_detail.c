@@ -12,6 +12,7 @@
 
 #include "store/import/kineto/kineto.h"
 
+/* The groups of arguments that a detail of this class is made from. */
 static unsigned uses_of(enum kineto_class class)
 {
     static const unsigned uses[] = {
@@ -34,6 +35,7 @@ static unsigned uses_of(enum kineto_class class)
 
 #define KEY_HEAD 6
 
+/* Starts the key of a detail. */
 static void key_begin(struct kineto *kineto, enum kineto_class class, bool backward, uint32_t name)
 {
     unsigned char head[KEY_HEAD] = {(unsigned char)class, backward};
@@ -42,6 +44,7 @@ static void key_begin(struct kineto *kineto, enum kineto_class class, bool backw
     kineto_text_put(&kineto->key, head, KEY_HEAD);
 }
 
+/* Appends an argument to the key. */
 static void key_put(struct kineto *kineto, enum kineto_arg id, struct kj_span value)
 {
     unsigned char head[5] = {(unsigned char)id};
@@ -60,6 +63,7 @@ struct parts {
     struct kj_span arg[KINETO_ARG_OTHER];
 };
 
+/* Takes a key apart again. */
 static struct parts parts_of(const char *key, size_t bytes)
 {
     struct parts parts = {.class = (enum kineto_class)key[0], .backward = key[1]};
@@ -100,6 +104,7 @@ static size_t put_dim3(struct kineto *kineto, struct kj_span span)
     return bytes && commas == 2 ? kineto_batch_text(kineto->batch, text, bytes) : 0;
 }
 
+/* Appends a text to the batch; its offset, 0 for NULL. */
 static size_t put_text(struct kineto *kineto, const char *text)
 {
     return text ? kineto_batch_text(kineto->batch, text, strlen(text)) : 0;
@@ -165,6 +170,7 @@ static size_t put_collective(struct kineto *kineto, struct kj_span span)
     return bytes ? kineto_batch_text(kineto->batch, name, bytes) : 0;
 }
 
+/* FNV-1a of two texts. */
 static uint64_t hash_of(struct kj_span first, struct kj_span second)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -191,6 +197,7 @@ static int64_t communicator_of(const struct parts *parts)
 
 enum { T_DTYPE, T_PASS, T_KIND, T_SCHEMA, T_COLLECTIVE, T_COPY_KIND, T_GRID, T_BLOCK, T_PAYLOAD };
 
+/* Fills what is known of a collective: kind, communicator, ranks, type, bytes. */
 static void fill_comm(struct kineto *kineto, struct kineto_def *def, const struct parts *parts)
 {
     int64_t in = int_of(parts->arg[KINETO_ARG_IN_ELEMENTS]),
@@ -310,6 +317,7 @@ static void fill_copy(struct kineto *kineto, struct kineto_def *def, const struc
 
 /* ---- payload ------------------------------------------------------------------------------------------------------------- */
 
+/* Appends the key of a member to the payload. */
 static void payload_key(struct kineto *kineto, const char *key)
 {
     kineto_text_puts(&kineto->payload, kineto->payload.bytes > 1 ? ",\"" : "\"");
@@ -344,6 +352,7 @@ static void payload_all_streams(struct kineto *kineto, struct kj_span value)
     kineto_text_puts(&kineto->payload, "true");
 }
 
+/* Appends the kinds of memory of a copy. */
 static void payload_memory(struct kineto *kineto, const struct parts *parts)
 {
     char text[32];
@@ -360,6 +369,7 @@ static void payload_memory(struct kineto *kineto, const struct parts *parts)
     }
 }
 
+/* The schema of the payload, by class and by the arguments that are there; NULL: none. */
 static const char *schema_of(const struct parts *parts)
 {
     unsigned has = 0;
@@ -424,6 +434,7 @@ static int detail_build(struct kineto *kineto, const char *key, size_t bytes)
                : kineto->code;
 }
 
+/* The number of the detail whose key is kineto->key; a new one is built. */
 static uint32_t detail_number(struct kineto *kineto)
 {
     int64_t id;

@@ -14,6 +14,8 @@
 
 /* ---- times ------------------------------------------------------------------------------------------------------------- */
 
+/* Reads a time as ns, and notes how many decimals it has. The first time decides whether the unit
+ * is us or ns. */
 static bool time_of(struct kineto *kineto, struct kj_span span, int64_t *ns, int *finest)
 {
     int decimals = 0;
@@ -49,6 +51,7 @@ static bool start_of(struct kineto *kineto, const struct kj_event *event, int64_
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------ */
 
+/* Does the text begin so? */
 static bool starts(struct kj_span span, const char *with)
 {
     size_t bytes = strlen(with);
@@ -102,6 +105,7 @@ static const struct kineto_category_memo *category_of(struct kineto *kineto, str
     return category_memo;
 }
 
+/* The string of the category of a class. */
 static uint32_t class_category(struct kineto *kineto, enum kineto_class class)
 {
     const char *name = kineto_class_name(class);
@@ -146,6 +150,7 @@ static int slice_fill(struct kineto *kineto, const struct kj_event *event,
     return kineto->code;
 }
 
+/* Adds a slice to the batch; a full batch is handed to the inserter first. */
 static int slice_put(struct kineto *kineto, const struct kineto_slice *slice)
 {
     if (kineto->batch->slices == KINETO_BATCH_ROWS) {
@@ -252,6 +257,7 @@ static int end(struct kineto *kineto, const struct kj_event *event)
 
 /* ---- counters ---------------------------------------------------------------------------------------------------------- */
 
+/* Adds a value of a counter to the batch. */
 static int counter_put(struct kineto *kineto, uint32_t track, int64_t time, double value)
 {
     if (kineto->code)
@@ -268,6 +274,7 @@ static int counter_put(struct kineto *kineto, uint32_t track, int64_t time, doub
     return 0;
 }
 
+/* A number in the C locale, whatever the locale of the program. */
 static bool double_of(struct kj_span span, double *out)
 {
     static locale_t c_locale;
@@ -342,6 +349,7 @@ static int memory_totals(struct kineto *kineto, const struct kj_event *event, in
     return 0;
 }
 
+/* ph i: a slice without duration; those of the allocator also set its counters. */
 static int instant(struct kineto *kineto, const struct kj_event *event)
 {
     struct kineto_slice slice;

@@ -57,6 +57,7 @@ static const struct {
                    {"maxThreadsPerMultiprocessor", "max_threads_per_sm"},
                    {"uuid", "uuid"}};
 
+/* Keeps one property of a device. */
 static int device_field(void *ctx, struct kj_span key, struct kj_span value)
 {
     struct device *device = ctx;
@@ -99,6 +100,7 @@ static int device_row(void *ctx, struct kj_span none, struct kj_span value)
 
 /* ---- distributedInfo, and the rest ----------------------------------------------------------------------------------------- */
 
+/* Keeps the rank and the size of the job. */
 static int distributed_field(void *ctx, struct kj_span key, struct kj_span value)
 {
     struct kineto *kineto = ctx;

@@ -24,6 +24,7 @@ enum key_of {
     OF_PROCESS_NAME
 };
 
+/* A key of kineto->table. */
 static struct kineto_key key_in(enum key_of of, int64_t pid, uint64_t rest)
 {
     return (struct kineto_key){(uint64_t)of << 56 | ((uint64_t)pid & (UINT64_MAX >> 8)), rest};
@@ -36,6 +37,7 @@ struct place {
     struct kj_span text;
 };
 
+/* Reads a pid or tid. */
 static struct place place_of(struct kj_span span)
 {
     struct place place = {.number = 0};
@@ -163,6 +165,7 @@ void kineto_launch_note(struct kineto *kineto, const struct kineto_slice *slice)
         kineto_no_memory(kineto);
 }
 
+/* The process that launched device work, by its correlation; 0: the main one. */
 static uint32_t launch_process(const struct kineto *kineto, const struct kj_event *event)
 {
     int64_t correlation =
@@ -252,6 +255,7 @@ uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid_span, st
 
 /* ---- names of threads and processes ---------------------------------------------------------------------------------------- */
 
+/* The key of the name of a thread or process. */
 static struct kineto_key name_key(bool thread, int64_t pid, int64_t tid)
 {
     return thread ? key_in(OF_THREAD_NAME, pid, (uint64_t)tid) : key_in(OF_PROCESS_NAME, pid, 0);

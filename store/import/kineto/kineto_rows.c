@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches of rows: see kineto_rows.h.
+ */
 #include "store/import/kineto/kineto_rows.h"
 
 #include <stdlib.h>

@@ -14,6 +14,7 @@ int kineto_no_memory(struct kineto *kineto)
 
 /* ---- table ------------------------------------------------------------------------------------------------------------- */
 
+/* The slot that holds the key, or the empty one where it belongs. */
 static size_t slot_of(const struct kineto_table *table, struct kineto_key key)
 {
     uint64_t hash = (key.first ^ key.second * 0x9e3779b97f4a7c15u) * 0xc2b2ae3d27d4eb4fu;

@@ -69,6 +69,7 @@ bool kineto_equals(struct kj_span span, const char *text)
     return span.text && span.bytes == strlen(text) && !memcmp(span.text, text, span.bytes);
 }
 
+/* Without blanks around it. */
 static struct kj_span trim(struct kj_span span)
 {
     for (; span.bytes && (span.text[0] == ' ' || span.text[0] == '\t'); span.text++)
@@ -80,6 +81,7 @@ static struct kj_span trim(struct kj_span span)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------------- */
 
+/* A number after 0x. */
 static bool hexadecimal(struct kj_span span, int64_t *out)
 {
     uint64_t value = 0;
@@ -173,6 +175,7 @@ static bool decimal_read(struct kj_span span, struct decimal *decimal)
     return any && i == span.bytes;
 }
 
+/* A time in any notation. Rounds half up where it has more digits than ns. */
 static bool time_general(struct kj_span span, int unit, int64_t *ns, int *decimals, bool *rounded)
 {
     struct decimal decimal;
@@ -255,6 +258,7 @@ static void put_utf8(struct kineto_text *out, uint32_t character)
     kineto_text_put(out, encoded, count);
 }
 
+/* Four hexadecimal digits at `at`. */
 static bool hex4(struct kj_span span, size_t at, uint32_t *out)
 {
     int64_t value;
@@ -311,6 +315,7 @@ void kineto_unescape(struct kineto_text *out, struct kj_span span)
     }
 }
 
+/* Appends a control character as an escape. */
 static void put_control(struct kineto_text *out, unsigned char letter)
 {
     char text[8];
@@ -376,6 +381,7 @@ static void skip_space(struct copy *copy)
         copy->next++;
 }
 
+/* Copies a string; control characters become escapes. false: it is damaged. */
 static bool copy_string(struct copy *copy)
 {
     const char *from = copy->next++;
@@ -437,6 +443,7 @@ static bool copy_number(struct copy *copy)
     return true;
 }
 
+/* Copies true, false and null; NaN and infinities, which JSON does not have, become null. */
 static bool copy_word(struct copy *copy)
 {
     static const struct {

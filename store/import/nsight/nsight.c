@@ -21,6 +21,7 @@ static const char magic[16] = "SQLite format 3";
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Is it an SQLite database? Which one, is decided when it is open. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     return bytes >= sizeof magic && !memcmp(head, magic, sizeof magic);
@@ -166,6 +167,7 @@ static int set_unread(struct nsight *nsight)
     return used ? store_run_set(nsight->out, key, list) : 0;
 }
 
+/* Reads all tables, with what comes before and after the events. */
 static int read_tables(struct nsight *nsight)
 {
     double rows = 1;
@@ -186,6 +188,7 @@ static int read_tables(struct nsight *nsight)
     return code ? code : nsight_losses(nsight);
 }
 
+/* Frees everything. */
 static void release(struct nsight *nsight)
 {
     struct nsight_map *const maps[] = {

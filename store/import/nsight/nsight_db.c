@@ -67,6 +67,7 @@ void nsight_map_free(struct nsight_map *map)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
+/* SQLite calls this now and then; non-zero stops a long query. */
 static int on_progress(void *ctx)
 {
     struct nsight *nsight = ctx;
@@ -93,6 +94,7 @@ static int fail(struct nsight *nsight, int rc, const char *path)
                       nsight->db ? sqlite3_errmsg(nsight->db) : sqlite3_errstr(rc));
 }
 
+/* Opens the database, hardened against what a stranger may have written into it. */
 static int try_open(struct nsight *nsight, const char *name, int flags)
 {
     sqlite3_close(nsight->db);

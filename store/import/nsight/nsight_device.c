@@ -58,6 +58,7 @@ static int begin(struct nsight *nsight, sqlite3_stmt *st, bool waits, struct sto
     return code ? code : nsight_stream(nsight, *process, device, stream, &slice->track);
 }
 
+/* Writes the slice of a row, with its category and detail. */
 static int end(struct nsight *nsight, struct store_slice *slice, const char *category,
                const struct store_detail *detail)
 {
@@ -86,6 +87,7 @@ static const char *triple(char text[72], sqlite3_stmt *st, int column)
     return text;
 }
 
+/* The sum of two values, either of which may be absent. */
 static int64_t sum(int64_t left, int64_t right)
 {
     int64_t total;
@@ -143,6 +145,7 @@ static int kernel(struct nsight *nsight, sqlite3_stmt *st)
     return end(nsight, &slice, "kernel", &detail);
 }
 
+/* A row of CUPTI_ACTIVITY_KIND_GRAPH_TRACE: a whole CUDA graph as one slice. */
 static int graph(struct nsight *nsight, sqlite3_stmt *st)
 {
     struct store_slice slice;
@@ -177,6 +180,7 @@ static const struct memory {
     {"Managed", "managed", false},
 };
 
+/* The kind of memory by CUPTI's number. */
 static const struct memory *memory_of(int64_t kind)
 {
     static const struct memory unknown = {"Unknown", NULL, false};
@@ -239,6 +243,7 @@ static int copy(struct nsight *nsight, sqlite3_stmt *st)
     return code ? code : end(nsight, &slice, "memcpy", &detail);
 }
 
+/* A row of CUPTI_ACTIVITY_KIND_MEMSET. */
 static int fill(struct nsight *nsight, sqlite3_stmt *st)
 {
     struct store_slice slice;
@@ -358,6 +363,7 @@ static int metric_name(struct nsight *nsight, sqlite3_stmt *st)
     return code ? code : nsight_map_put(&nsight->tracks[NSIGHT_COUNTERS], type, metric, track.id);
 }
 
+/* Reads one value of a metric. */
 static int metric(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t time = nsight_int(st, 0),

@@ -69,6 +69,7 @@ static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *d
     return nsight_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
 }
 
+/* A call of the CUDA API. */
 static int call(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t string;
@@ -83,6 +84,7 @@ static int os_call(struct nsight *nsight, sqlite3_stmt *st)
     return put(nsight, st, "osrt", STORE_ABSENT);
 }
 
+/* A row of the profiler's own overhead, some of which name no thread. */
 static int overhead(struct nsight *nsight, sqlite3_stmt *st)
 {
     if (nsight_int(st, COL_TID) != STORE_ABSENT)

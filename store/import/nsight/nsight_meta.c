@@ -61,6 +61,7 @@ static int set_clock(struct nsight *nsight)
         &(struct store_anchor){.tsc = STORE_ABSENT, .monotonic = start, .realtime = utc});
 }
 
+/* Writes the run keys about the profiler. */
 static int set_keys(struct nsight *nsight)
 {
     char product[64], version[64], schema[32], mode[32], key[64], text[200];
@@ -178,6 +179,7 @@ static int gpu_row(struct nsight *nsight, sqlite3_stmt *st)
     return code ? code : device_key(nsight, "uuid", nsight_text(st, 8));
 }
 
+/* Writes the properties of all devices that were used. */
 static int set_devices(struct nsight *nsight)
 {
     static const struct nsight_table gpus = {"TARGET_INFO_GPU",

@@ -49,6 +49,7 @@ enum {
         "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", \
         "jsonText", "jsonTextId", "binaryData"
 
+/* The text of a row, in the row itself or in StringIds. */
 static const char *text_of(struct nsight *nsight, sqlite3_stmt *st)
 {
     const char *text = nsight_text(st, COL_TEXT);
@@ -57,6 +58,7 @@ static const char *text_of(struct nsight *nsight, sqlite3_stmt *st)
 
 /* ---- domains and categories ------------------------------------------------------------------------------------------------- */
 
+/* Has the name a meaning as a category of the store? */
 static bool is_reserved(const char *name)
 {
     static const char *const words[] = {"kernel",  "memcpy",     "memset",   "graph",
@@ -174,6 +176,7 @@ static size_t operator_name(const char *text)
     return first ? (size_t)(first - text) : 0;
 }
 
+/* The sequence number of an operator. */
 static int64_t sequence(const char *text)
 {
     const char *at = strstr(text, ", seq = ");
@@ -214,6 +217,7 @@ static char *shapes(const char *text)
     return out;
 }
 
+/* Fills a slice for an operator of PyTorch. */
 static int operator_slice(struct nsight *nsight, const char *text, size_t bytes,
                           struct store_slice *slice)
 {
@@ -234,6 +238,7 @@ static int operator_slice(struct nsight *nsight, const char *text, size_t bytes,
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
+/* Is it a row that only names something? */
 static bool is_definition(int64_t type)
 {
     return type == NVTX_CATEGORY || type == NVTX_THREAD || type == NVTXT_CATEGORY ||

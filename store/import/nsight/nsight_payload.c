@@ -100,6 +100,7 @@ static const struct {
              {8, 'u'}, {8, 's'}, {8, 'u'}, {1, 's'}, {1, 'u'}, {2, 's'}, {2, 'u'}, {4, 's'},
              {4, 'u'}, {8, 's'}, {8, 'u'}, {4, 'f'}, {8, 'f'}, {0, 0},   {8, 'u'}};
 
+/* A little-endian number. */
 static uint64_t little(const unsigned char *data, size_t bytes)
 {
     uint64_t value = 0;
@@ -114,6 +115,7 @@ struct value {
     double number;
 };
 
+/* Reads a field by its type; sign-extends short integers. */
 static struct value value_of(const unsigned char *data, size_t room, int64_t type)
 {
     struct value value = {0};
@@ -139,6 +141,7 @@ static struct value value_of(const unsigned char *data, size_t room, int64_t typ
 
 /* ---- JSON text in n->text ------------------------------------------------------------------------------------------------------ */
 
+/* Makes room for `bytes` bytes of JSON. */
 static int text_room(struct nsight *nsight, size_t bytes)
 {
     if (bytes <= nsight->text_cap)
@@ -257,6 +260,7 @@ static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes
 
 /* ---- NCCL's calls ---------------------------------------------------------------------------------------------------------------- */
 
+/* The name of a collective by the call of NCCL; NULL: it is none. */
 static const char *collective_of(const char *name)
 {
     static const char *const calls[][2] = {{"ncclAllReduce", "all_reduce"},
@@ -306,6 +310,7 @@ static void remember_rank(struct nsight *nsight, size_t process, int64_t rank, i
     }
 }
 
+/* Takes a payload that is JSON already; its closing brace is left out. */
 static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
 {
     const char *json = nsight_text(st, COL_JSON);
