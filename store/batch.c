@@ -141,10 +141,10 @@ int store_batch_open(struct store_batch *batch, sqlite3 *db)
         return SQLITE_NOMEM;
     snprintf(name, sizeof name, "store_batch_%s", batch->table);
     snprintf(sql, sizeof sql, "INSERT INTO %s SELECT * FROM %s", batch->table, name);
-    int rc = sqlite3_create_module(db, name, &batch_module, batch);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &batch->insert, NULL);
-    return rc;
+    int status = sqlite3_create_module(db, name, &batch_module, batch);
+    if (status == SQLITE_OK)
+        status = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &batch->insert, NULL);
+    return status;
 }
 
 void store_batch_close(struct store_batch *batch)
@@ -161,10 +161,10 @@ int store_batch_flush(struct store_batch *batch)
     if (!batch->rows)
         return SQLITE_OK;
     errno = 0; /* see store_db_code */
-    int rc = sqlite3_step(batch->insert);
+    int status = sqlite3_step(batch->insert);
     int reset = sqlite3_reset(batch->insert);
     batch->rows = 0;
-    if (rc == SQLITE_DONE)
+    if (status == SQLITE_DONE)
         return SQLITE_OK;
-    return reset ? reset : rc;
+    return reset ? reset : status;
 }

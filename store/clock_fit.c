@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ends       offset = median over collectives of E_r - E_a. Drift is the median of the slopes
+ * Offset and drift between two clocks, from collectives that ended on both at nearly one time.
+ *
+ * E is the end of a collective and S its start, r the reference's clock, a the other one.
+ *
+ * From the ends: offset = median over collectives of E_r - E_a. Drift is the median of the slopes
  * between pairs of collectives (Theil-Sen), applied where it is beyond four of its standard errors
- * and below 0.1 %. causality  S_r - E_a <= offset + drift * (t - pivot) <= E_r - S_a for each
- * collective: half planes of (offset, drift) whose intersection holds the truth for certain, if
- * clocks drift by a line. How far its lines are from the fitted one at both ends of the span is a
- * bound of the error that needs no luck. Only the half of the collectives with the shortest
- * participant is used for the ends: a long transfer ends unevenly. Error of the ends: 1.96 standard
- * errors of the median, plus what a constant difference of the ends would hide: the largest of the
- * shortest participant's time, four times the scatter, for late leaving is seldom even, and what
- * waking a process takes; plus the drift's own uncertainty over the span: of a drift that was
- * seen 1.96 standard errors, of one that was not applied as much as it may still be, of too few
- * points what clocks of computers do. Standard errors are those of collectives of which neighbours
- * are off alike. Where causality's bound is less, the middle of what it leaves is taken instead.
+ * and below 0.1 %. Only the half of the collectives with the shortest participant is used, because
+ * a long transfer ends unevenly.
+ *
+ * From causality: S_r - E_a <= offset + drift * (t - pivot) <= E_r - S_a for each collective. These
+ * are half planes of (offset, drift) whose intersection holds the truth for certain, if clocks
+ * drift by a line. The distance of its lines from the fitted one at both ends of the span bounds
+ * the error without any assumption about noise.
+ *
+ * Error of the ends: 1.96 standard errors of the median, plus what a constant difference of the
+ * ends would hide (the largest of the shortest participant's time, four times the scatter, because
+ * ranks seldom leave late by equal times, and what waking a process takes), plus the drift's own
+ * uncertainty over the span: of a drift that was seen 1.96 standard errors, of one that was not
+ * applied as much as it may still be, of too few points what clocks of computers do. Standard
+ * errors take into account that neighbours are off alike. Where causality's bound is less, the
+ * middle of what it leaves is taken instead.
  */
 #include "store/clock_fit.h"
 
@@ -27,11 +35,12 @@
 #define DRIFT_ASSUMED 2e-4 /* between two machines, where too few points tell */
 #define WAKE          50e3 /* ns by which a process that has to be woken may always leave late */
 #define CUTS          64   /* of an interval that is searched */
-#define MEDIAN_FACTOR \
-    1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
+/* Standard error of a median, in standard errors of a mean, of normal values. */
+#define MEDIAN_FACTOR 1.2533
+/* Standard deviation of normal values, in median absolute deviations. */
 #define MAD_FACTOR 1.4826
-#define HIDDEN_FACTOR \
-    4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
+/* Scatters: on a busy machine a rank that left late shifted the median by 2.8 of them. */
+#define HIDDEN_FACTOR 4.0
 
 int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t time)
 {
@@ -47,11 +56,10 @@ static int by_least(const void *left_row, const void *right_row)
     const struct store_clock_point *left = left_row, *right = right_row;
     if (left->least != right->least)
         return left->least < right->least ? -1 : 1;
-    /* of equal ones any, but from all over the run: a drift is not to be told from its first half
-     */
-    uint64_t i = (uint64_t)left->at * 0x9e3779b97f4a7c15u,
-             k = (uint64_t)right->at * 0x9e3779b97f4a7c15u;
-    return (i > k) - (i < k);
+    /* Equal ones are taken from all over the run, because half of a run says little of a drift. */
+    uint64_t left_hash = (uint64_t)left->at * 0x9e3779b97f4a7c15u,
+             right_hash = (uint64_t)right->at * 0x9e3779b97f4a7c15u;
+    return (left_hash > right_hash) - (left_hash < right_hash);
 }
 
 static int by_time(const void *left_row, const void *right_row)
@@ -79,9 +87,10 @@ struct fit {
     int64_t pivot, base;      /* base: the first point's offset: doubles then hold small numbers */
 };
 
-/* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1
-   + r) that are not. r from how many of them are off to the same side, 1/2 + asin(r) / pi of normal
-   values; what is left of the root is the factor. */
+/* The factor by which standard errors grow because neighbours in time are off alike while a machine
+ * is busy. n values with correlation r say as much as n (1 - r) / (1 + r) independent ones. Of
+ * normal values a share of 1/2 + asin(r) / pi of neighbours is off to the same side, which gives r.
+ */
 static double alike(const struct store_clock_point *point, size_t count, const struct fit *fit,
                     double slope, double middle)
 {
@@ -93,8 +102,8 @@ static double alike(const struct store_clock_point *point, size_t count, const s
         same += side == before;
         before = side;
     }
-    double share = count > 1 ? (double)same / (double)(count - 1) : 0,
-           r = sin(M_PI * (fmin(share, 0.95) - 0.5));
+    double share = count > 1 ? (double)same / (double)(count - 1) : 0;
+    double r = sin(M_PI * (fmin(share, 0.95) - 0.5));
     return r > 0 ? sqrt((1 + r) / (1 - r)) : 1;
 }
 
@@ -105,14 +114,14 @@ static void fit_slope(const struct store_clock_point *point, size_t count, struc
     size_t every = (count + POINTS_MAX - 1) / POINTS_MAX, pairs = 0, points = 0;
     double square = 0;
     for (size_t i = 0; i < count; i += every) {
-        double x = (double)(point[i].at - fit->pivot);
-        square += x * x;
+        double time = (double)(point[i].at - fit->pivot);
+        square += time * time;
         points++;
-        for (size_t k = i + every; k < count; k += every)
-            if (point[k].at - point[i].at >
+        for (size_t j = i + every; j < count; j += every)
+            if (point[j].at - point[i].at >
                 (point[count - 1].at - point[0].at) / 8) /* near ones say little */
-                room[pairs++] = (double)(point[k].offset - point[i].offset) /
-                                (double)(point[k].at - point[i].at);
+                room[pairs++] = (double)(point[j].offset - point[i].offset) /
+                                (double)(point[j].at - point[i].at);
     }
     if (points < DRIFT_POINTS || !pairs)
         return;
@@ -132,6 +141,7 @@ static void fit_slope(const struct store_clock_point *point, size_t count, struc
     fit->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
 }
 
+/* The median of the offsets without drift, and their scatter around it. */
 static void fit_offset(const struct store_clock_point *point, size_t count, struct fit *fit,
                        double *room)
 {
@@ -164,61 +174,68 @@ struct range {
 static size_t add_corner(struct corner *hull, size_t count, struct corner corner, int side)
 {
     while (count > 1) {
-        const struct corner *a = &hull[count - 2], *b = &hull[count - 1];
-        if (side * ((b->y - a->y) * (corner.x - a->x) - (corner.y - a->y) * (b->x - a->x)) > 0)
-            break; /* b stands out of the line from a to c */
+        const struct corner *from = &hull[count - 2], *last = &hull[count - 1];
+        if (side * ((last->y - from->y) * (corner.x - from->x) -
+                    (corner.y - from->y) * (last->x - from->x)) >
+            0)
+            break; /* the last one is outside of the line that would pass over it */
         count--;
     }
     hull[count] = corner;
     return count + 1;
 }
 
-/* p: by time; room: 2 n corners. */
+/* The hulls of both bounds. `point` is sorted by time; `room` has place for 2 * count corners. */
 static struct causal causal_of(const struct store_clock_point *point, size_t count,
                                const struct fit *fit, struct corner *room)
 {
     struct causal causal = {.low = room, .high = room + count};
     for (size_t i = 0; i < count; i++) {
-        double x = (double)(point[i].at - fit->pivot);
+        double time = (double)(point[i].at - fit->pivot);
         causal.lows = add_corner(causal.low, causal.lows,
-                                 (struct corner){x, (double)(point[i].low - fit->base)}, 1);
+                                 (struct corner){time, (double)(point[i].low - fit->base)}, 1);
         causal.highs = add_corner(causal.high, causal.highs,
-                                  (struct corner){x, (double)(point[i].high - fit->base)}, -1);
+                                  (struct corner){time, (double)(point[i].high - fit->base)}, -1);
     }
     return causal;
 }
 
-/* What is left for the offset at x, if the drift is `slope`. */
-static struct range offsets_at(const struct causal *causal, double slope, double x)
+/* What causality leaves for the offset at a time, if the drift is `slope`. */
+static struct range offsets_at(const struct causal *causal, double slope, double time)
 {
     struct range range = {-INFINITY, INFINITY};
     for (size_t i = 0; i < causal->lows; i++)
-        range.low = fmax(range.low, causal->low[i].y - slope * (causal->low[i].x - x));
+        range.low = fmax(range.low, causal->low[i].y - slope * (causal->low[i].x - time));
     for (size_t i = 0; i < causal->highs; i++)
-        range.high = fmin(range.high, causal->high[i].y - slope * (causal->high[i].x - x));
+        range.high = fmin(range.high, causal->high[i].y - slope * (causal->high[i].x - time));
     return range;
 }
 
-/* The drift between two others at which the offset's upper end at x is largest (side 1), its lower
-   end least (side -1), or the room between both widest (side 0): all are concave in the drift, so
-   thirds of the interval can be left out one after the other. */
-static double best_slope(const struct causal *causal, struct range s, double x, int side)
+/* The drift of an interval at which the offset's upper end at a time is largest (side 1), its lower
+ * end least (side -1), or the room between both widest (side 0). All are concave in the drift, so
+ * the search can drop a third of the interval at a time. */
+static double best_slope(const struct causal *causal, struct range slopes, double time, int side)
 {
-    for (int i = 0; i < CUTS && s.low < s.high; i++) {
-        double value[2], at[2] = {s.low + (s.high - s.low) / 3, s.high - (s.high - s.low) / 3};
-        for (int k = 0; k < 2; k++) {
-            struct range r = offsets_at(causal, at[k], x);
-            value[k] = (side >= 0 ? r.high : 0) - (side <= 0 ? r.low : 0);
+    for (int i = 0; i < CUTS && slopes.low < slopes.high; i++) {
+        double third = (slopes.high - slopes.low) / 3, value[2] = {0, 0};
+        double slope[2] = {slopes.low + third, slopes.high - third};
+        for (int j = 0; j < 2; j++) {
+            struct range offsets = offsets_at(causal, slope[j], time);
+            if (side >= 0)
+                value[j] += offsets.high;
+            if (side <= 0)
+                value[j] -= offsets.low;
         }
         if (value[0] < value[1])
-            s.low = at[0];
+            slopes.low = slope[0];
         else
-            s.high = at[1];
+            slopes.high = slope[1];
     }
-    return (s.low + s.high) / 2;
+    return (slopes.low + slopes.high) / 2;
 }
 
-/* The last drift from `in`, which leaves something, towards `out` that still does. */
+/* The last drift on the way from `in`, which leaves some offset possible, to `out` that still does.
+ */
 static double last_possible(const struct causal *causal, double in, double out)
 {
     for (int i = 0; i < CUTS; i++) {
@@ -242,17 +259,16 @@ static struct range causality(const struct causal *causal, const struct fit *fit
         return left;
     slopes = (struct range){last_possible(causal, in, -most), last_possible(causal, in, most)};
     *drift = fmax(slopes.high - fit->slope, fit->slope - slopes.low);
-    for (int k = 0; k < 2; k++) {
-        all.high =
-            fmax(all.high, offsets_at(causal, best_slope(causal, slopes, end[k], 1), end[k]).high -
-                               fit->slope * end[k]);
-        all.low =
-            fmin(all.low, offsets_at(causal, best_slope(causal, slopes, end[k], -1), end[k]).low -
-                              fit->slope * end[k]);
+    for (int i = 0; i < 2; i++) {
+        double high = best_slope(causal, slopes, end[i], 1);
+        double low = best_slope(causal, slopes, end[i], -1), fitted = fit->slope * end[i];
+        all.high = fmax(all.high, offsets_at(causal, high, end[i]).high - fitted);
+        all.low = fmin(all.low, offsets_at(causal, low, end[i]).low - fitted);
     }
     return all;
 }
 
+/* By how much the points break causality if both clocks are taken as they are. */
 static double violation(const struct store_clock_point *point, size_t count)
 {
     double most = 0;
@@ -280,7 +296,7 @@ int store_clock_fit(struct store_clock_point *point, size_t count, struct store_
     fit_slope(point, half, &fit, room);
     fit_offset(point, half, &fit, room);
     qsort(point, count, sizeof *point, by_time);
-    /* a step begins before its collective and ends after it */
+    /* The span is wider than the points: a step begins before its collective and ends after it. */
     double apart = (double)(point[count - 1].at - point[0].at) / (double)count,
            end[2] = {(double)(point[0].at - fit.pivot) - apart,
                      (double)(point[count - 1].at - fit.pivot) + apart};

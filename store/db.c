@@ -20,19 +20,19 @@ const struct store_migration store_migrations[] = {{0, NULL}};
 
 /* The errno behind a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could
  * not be written: then errno is still that of the failed call (callers set it to 0 before). */
-static int system_errno(sqlite3 *db, int rc)
+static int system_errno(sqlite3 *db, int status)
 {
     int now = errno;
-    if ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN)
+    if ((status & 0xff) != SQLITE_IOERR && (status & 0xff) != SQLITE_CANTOPEN)
         return 0;
     int kept = db ? sqlite3_system_errno(db) : 0;
     return kept ? kept : now;
 }
 
-int store_db_code(sqlite3 *db, int rc)
+int store_db_code(sqlite3 *db, int status)
 {
-    int os = system_errno(db, rc);
-    switch (rc & 0xff) {
+    int os = system_errno(db, status);
+    switch (status & 0xff) {
     case SQLITE_OK:
     case SQLITE_DONE:
     case SQLITE_ROW:
@@ -80,9 +80,10 @@ static const char *hint_for(int code)
     }
 }
 
-int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path, const char *doing)
+int store_db_fail(struct tacho_error *err, sqlite3 *db, int status, const char *path,
+                  const char *doing)
 {
-    int os = system_errno(db, rc), code = store_db_code(db, rc);
+    int os = system_errno(db, status), code = store_db_code(db, status);
     if (os)
         return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, strerror(os));
     if (code == TACHO_EINTERNAL && db)
@@ -167,14 +168,15 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
     unsigned char head[100] = {0};
     sqlite3_file *file = NULL;
     sqlite3_int64 bytes = 0;
-    int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-    if (rc != SQLITE_OK || !file || !file->pMethods)
+    int status = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (status != SQLITE_OK || !file || !file->pMethods)
         return tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be read", path);
-    rc = file->pMethods->xFileSize(file, &bytes);
-    if (rc == SQLITE_OK && bytes)
-        rc = file->pMethods->xRead(file, head, sizeof head, 0);
-    if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) /* a short read fills up with zeros */
-        return store_db_fail(err, db, rc, path, "cannot be read");
+    status = file->pMethods->xFileSize(file, &bytes);
+    if (status == SQLITE_OK && bytes)
+        status = file->pMethods->xRead(file, head, sizeof head, 0);
+    if (status != SQLITE_OK &&
+        status != SQLITE_IOERR_SHORT_READ) /* a short read fills up with zeros */
+        return store_db_fail(err, db, status, path, "cannot be read");
     if (bytes < 100 || memcmp(head, "SQLite format 3", 16))
         return fail_not_sqlite(err, path, head, bytes);
     header->file_bytes = bytes;
@@ -212,7 +214,7 @@ static int header_check(const char *path, sqlite3 *db, const struct store_header
 }
 
 /* Says why SQLite could not open the file. Called only after a failure. */
-static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *err)
+static int open_fail(const char *path, sqlite3 *db, int status, struct tacho_error *err)
 {
     struct stat st;
     if (stat(path, &st)) {
@@ -233,7 +235,7 @@ static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *
     if (access(path, R_OK))
         return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path,
                           strerror(errno));
-    return store_db_fail(err, db, rc, path, "cannot be opened");
+    return store_db_fail(err, db, status, path, "cannot be opened");
 }
 
 /* A file: URI of a path, so that options can be added to it. Bytes that mean something in a URI are
@@ -256,12 +258,12 @@ static char *uri_of(const char *path, const char *options)
 }
 
 /* Opens the database with SQLite. TACHO_ENOMEM, or 0 and the code of SQLite in *rc. */
-static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *rc)
+static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *status)
 {
     char *uri = uri_of(path, options);
     if (!uri)
         return TACHO_ENOMEM;
-    *rc = sqlite3_open_v2(uri, out, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    *status = sqlite3_open_v2(uri, out, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
     free(uri);
     sqlite3_extended_result_codes(*out, 1);
     return 0;
@@ -290,7 +292,7 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
 {
     char wal[4200];
     struct stat st;
-    int rc;
+    int status;
     snprintf(wal, sizeof wal, "%s-wal", path);
     if (!stat(wal, &st) && st.st_size > 0)
         return tacho_fail(err, TACHO_EDENIED,
@@ -298,13 +300,13 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
                           "%s: not finished, and its folder cannot be written to", path);
     sqlite3_close(*db);
     *db = NULL;
-    if (db_open(path, SQLITE_OPEN_READONLY, "?immutable=1", db, &rc))
+    if (db_open(path, SQLITE_OPEN_READONLY, "?immutable=1", db, &status))
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    if (rc == SQLITE_OK) {
+    if (status == SQLITE_OK) {
         db_harden(*db);
-        rc = first_read(*db);
+        status = first_read(*db);
     }
-    return rc == SQLITE_OK ? 0 : store_db_fail(err, *db, rc, path, "cannot be opened");
+    return status == SQLITE_OK ? 0 : store_db_fail(err, *db, status, path, "cannot be opened");
 }
 
 /* Reads the last bytes of a journal. A journal that belongs to a transaction over several databases
@@ -349,8 +351,8 @@ static int journal_fail(const char *path, struct tacho_error *err)
 static void roll_back_journal(const char *path)
 {
     sqlite3 *db = NULL;
-    int rc;
-    if (!db_open(path, SQLITE_OPEN_READWRITE, "", &db, &rc) && rc == SQLITE_OK)
+    int status;
+    if (!db_open(path, SQLITE_OPEN_READWRITE, "", &db, &status) && status == SQLITE_OK)
         first_read(db);
     sqlite3_close(db);
 }
@@ -360,7 +362,7 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
 {
     sqlite3 *db = NULL;
     struct stat st;
-    int rc = SQLITE_OK;
+    int status = SQLITE_OK;
     *out = NULL;
     if (!stat(path, &st) &&
         !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
@@ -370,32 +372,32 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
     if (!safe && (mode != STORE_DB_READ || geteuid() == 0))
         return journal_fail(path, err);
     int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE,
-                       "", &db, &rc);
+                       "", &db, &status);
     if (code)
         return tacho_fail(err, code, NULL, "%s: out of memory", path);
-    if (rc != SQLITE_OK) {
-        code = open_fail(path, db, rc, err);
+    if (status != SQLITE_OK) {
+        code = open_fail(path, db, status, err);
         goto fail;
     }
     db_harden(db);
     code = header_read(path, db, header, err);
     if (code)
         goto fail;
-    rc = first_read(db);
-    if (rc == SQLITE_READONLY_ROLLBACK && mode == STORE_DB_READ) {
+    status = first_read(db);
+    if (status == SQLITE_READONLY_ROLLBACK && mode == STORE_DB_READ) {
         if (!safe) {
             code = journal_fail(path, err);
             goto fail;
         }
         roll_back_journal(path);
-        rc = first_read(db);
+        status = first_read(db);
     }
     if (mode == STORE_DB_READ &&
-        rc != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
-        ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY))
+        status != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
+        ((status & 0xff) == SQLITE_CANTOPEN || (status & 0xff) == SQLITE_READONLY))
         code = open_immutable(path, &db, err);
-    else if (rc != SQLITE_OK)
-        code = store_db_fail(err, db, rc, path, "cannot be read");
+    else if (status != SQLITE_OK)
+        code = store_db_fail(err, db, status, path, "cannot be read");
     if (!code)
         code = header_check(path, db, header, err);
     if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)
@@ -420,16 +422,16 @@ int store_db_migrate(sqlite3 *db, const struct store_migration *table, uint32_t 
         if (!migration->sql)
             return SQLITE_MISUSE;
         snprintf(version, sizeof version, "PRAGMA user_version=%u", from + 1);
-        int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        if (rc == SQLITE_OK)
-            rc = sqlite3_exec(db, migration->sql, NULL, NULL, NULL);
-        if (rc == SQLITE_OK)
-            rc = sqlite3_exec(db, version, NULL, NULL, NULL);
-        if (rc == SQLITE_OK)
-            rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-        if (rc != SQLITE_OK) {
+        int status = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+        if (status == SQLITE_OK)
+            status = sqlite3_exec(db, migration->sql, NULL, NULL, NULL);
+        if (status == SQLITE_OK)
+            status = sqlite3_exec(db, version, NULL, NULL, NULL);
+        if (status == SQLITE_OK)
+            status = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+        if (status != SQLITE_OK) {
             sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-            return rc;
+            return status;
         }
     }
     return SQLITE_OK;

@@ -27,9 +27,9 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
 
 /* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno behind an I/O error.
  */
-int store_db_code(sqlite3 *db, int rc);
+int store_db_code(sqlite3 *db, int status);
 /* Fills *err with "PATH: DOING: words" and the hint that fits, returns the code. */
-int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path,
+int store_db_fail(struct tacho_error *err, sqlite3 *db, int status, const char *path,
                   const char *doing);
 
 /* One row of the table of migrations: statements that turn schema version `from` into from + 1. */

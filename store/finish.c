@@ -67,10 +67,11 @@ static int file_sync(const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int rc = fsync(fd) ? -errno : 0;
+    int status = fsync(fd) ? -errno : 0;
     close(fd);
-    return rc == -EINVAL || rc == -EROFS ? 0
-                                         : rc; /* folders of some filesystems cannot be synced */
+    return status == -EINVAL || status == -EROFS
+               ? 0
+               : status; /* folders of some filesystems cannot be synced */
 }
 
 static int folder_sync(const char *path)
@@ -246,13 +247,13 @@ int store_is_local(const char *path)
     };
     struct statfs fs;
     char copy[PATH_MAX];
-    int rc = statfs(path, &fs);
-    if (rc && errno == ENOENT) { /* not there yet: its folder decides */
+    int status = statfs(path, &fs);
+    if (status && errno == ENOENT) { /* not there yet: its folder decides */
         if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
             return TACHO_EIO;
-        rc = statfs(dirname(copy), &fs);
+        status = statfs(dirname(copy), &fs);
     }
-    if (rc)
+    if (status)
         return tacho_error_of_errno(errno);
     for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
         if ((uint32_t)fs.f_type == remote[i])

@@ -97,9 +97,9 @@ int store_intern_put(struct store_intern *intern, const void *text, size_t bytes
             }
         }
     }
-    int rc = reserve(intern, bytes);
-    if (rc)
-        return rc;
+    int status = reserve(intern, bytes);
+    if (status)
+        return status;
     intern->entry[intern->count] =
         (struct store_intern_entry){.offset = intern->arena_used, .bytes = bytes, .hash = hash};
     if (bytes)

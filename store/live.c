@@ -25,16 +25,16 @@ int store_position_each(store *writer,
                         void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0,
-        rc = sqlite3_prepare_v2(writer->db, "SELECT * FROM live_position ORDER BY pool, segment",
-                                -1, &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    int stop = 0, status = sqlite3_prepare_v2(writer->db,
+                                              "SELECT * FROM live_position ORDER BY pool, segment",
+                                              -1, &st, NULL);
+    while (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         stop = row(ctx, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1),
                    sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));
-        rc = stop ? SQLITE_DONE : SQLITE_OK;
+        status = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? stop : store_note(writer, rc, READING);
+    return status == SQLITE_DONE ? stop : store_note(writer, status, READING);
 }
 
 int store_live_set(store *writer, const char *key, const void *value, size_t bytes)
@@ -49,14 +49,14 @@ int store_live_each(store *writer,
                     void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, rc = sqlite3_prepare_v2(
+    int stop = 0, status = sqlite3_prepare_v2(
                       writer->db, "SELECT key, value FROM live_state ORDER BY key", -1, &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    while (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(st, 1); /* NULL for a blob of no bytes */
         stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "",
                    (size_t)sqlite3_column_bytes(st, 1));
-        rc = stop ? SQLITE_DONE : SQLITE_OK;
+        status = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? stop : store_note(writer, rc, READING);
+    return status == SQLITE_DONE ? stop : store_note(writer, status, READING);
 }

@@ -10,18 +10,18 @@
 #include "store/writer.h"
 
 /* Says what is wrong with a query: its SQL, its rights, or the file. */
-static int query_fail(store_reader *reader, sqlite3_stmt *st, int rc)
+static int query_fail(store_reader *reader, sqlite3_stmt *st, int status)
 {
     sqlite3_finalize(st);
-    if ((rc & 0xff) == SQLITE_ERROR || rc == SQLITE_RANGE || rc == SQLITE_TOOBIG ||
-        rc == SQLITE_MISMATCH)
+    if ((status & 0xff) == SQLITE_ERROR || status == SQLITE_RANGE || status == SQLITE_TOOBIG ||
+        status == SQLITE_MISMATCH)
         return tacho_fail(&reader->error, TACHO_EUSAGE,
                           "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
                           sqlite3_errmsg(reader->db));
-    if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_AUTH)
+    if ((status & 0xff) == SQLITE_READONLY || (status & 0xff) == SQLITE_AUTH)
         return tacho_fail(&reader->error, TACHO_EUSAGE, "the file is opened for reading only",
                           "SQL: %s", sqlite3_errmsg(reader->db));
-    return store_db_fail(&reader->error, reader->db, rc, reader->path, "cannot be read");
+    return store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
 }
 
 /* Reads one value of a row, with its type. */
@@ -57,7 +57,7 @@ static int statement_run(store_reader *reader, sqlite3_stmt *st,
                          int (*row)(void *ctx, int columns, const struct store_cell *cells),
                          void *ctx)
 {
-    int columns = sqlite3_column_count(st), stop = 0, rc = SQLITE_DONE;
+    int columns = sqlite3_column_count(st), stop = 0, status = SQLITE_DONE;
     const char **names = calloc((size_t)columns + 1, sizeof *names);
     struct store_cell *cells = calloc((size_t)columns + 1, sizeof *cells);
     if (!names || !cells) {
@@ -68,7 +68,7 @@ static int statement_run(store_reader *reader, sqlite3_stmt *st,
         names[i] = sqlite3_column_name(st, i);
     if (columns && head)
         stop = head(ctx, columns, names);
-    while (!stop && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    while (!stop && (status = sqlite3_step(st)) == SQLITE_ROW) {
         for (int i = 0; i < columns; i++)
             cell_read(st, i, &cells[i]);
         stop = row(ctx, columns, cells);
@@ -76,7 +76,7 @@ static int statement_run(store_reader *reader, sqlite3_stmt *st,
 out:
     free(names);
     free(cells);
-    if (!stop && rc != SQLITE_DONE)
+    if (!stop && status != SQLITE_DONE)
         return query_fail(reader, st, sqlite3_extended_errcode(reader->db));
     sqlite3_finalize(st);
     return stop;
@@ -100,8 +100,8 @@ int store_query(store_reader *reader, const char *sql,
     sqlite3_set_authorizer(reader->db, authorize, NULL);
     while (!code && *sql) {
         sqlite3_stmt *st = NULL;
-        int rc = sqlite3_prepare_v2(reader->db, sql, -1, &st, &sql);
-        if (rc != SQLITE_OK)
+        int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, &sql);
+        if (status != SQLITE_OK)
             code = query_fail(reader, st, sqlite3_extended_errcode(reader->db));
         else if (st)
             code = statement_run(reader, st, head, row, ctx);

@@ -52,13 +52,13 @@ static int tables_check(store_reader *reader, struct tacho_error *err)
         char sql[64];
         sqlite3_stmt *st = NULL;
         snprintf(sql, sizeof sql, "SELECT * FROM %s", tables[i]);
-        int rc = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
+        int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
         sqlite3_finalize(st);
-        if (rc == SQLITE_ERROR)
+        if (status == SQLITE_ERROR)
             return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing",
                               reader->path, tables[i]);
-        if (rc != SQLITE_OK)
-            return store_db_fail(err, reader->db, rc, reader->path, "cannot be read");
+        if (status != SQLITE_OK)
+            return store_db_fail(err, reader->db, status, reader->path, "cannot be read");
     }
     return 0;
 }
@@ -78,8 +78,9 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     if (!code) {
         /* scans read each page once, and looks by id few: more cache keeps what nobody asks for
          * again */
-        int rc = sqlite3_exec(reader->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
-        code = rc == SQLITE_OK ? 0 : store_db_fail(err, reader->db, rc, path, "cannot be read");
+        int status = sqlite3_exec(reader->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
+        code = status == SQLITE_OK ? 0
+                                   : store_db_fail(err, reader->db, status, path, "cannot be read");
     }
     if (code) {
         store_reader_close(reader);
@@ -91,10 +92,10 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
 
 int store_reader_refresh(store_reader *reader)
 {
-    int rc = sqlite3_exec(reader->db, "COMMIT; BEGIN", NULL, NULL, NULL);
-    return rc == SQLITE_OK
+    int status = sqlite3_exec(reader->db, "COMMIT; BEGIN", NULL, NULL, NULL);
+    return status == SQLITE_OK
                ? 0
-               : store_db_fail(&reader->error, reader->db, rc, reader->path, "cannot be read");
+               : store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
 }
 
 /* ---- one scan ---------------------------------------------------------------------------------------------------------- */
@@ -120,10 +121,10 @@ static int scan_next(struct scan *scan)
 {
     if (scan->rc != SQLITE_OK || scan->stopped)
         return 0;
-    int rc = sqlite3_step(scan->st);
-    if (rc == SQLITE_ROW)
+    int status = sqlite3_step(scan->st);
+    if (status == SQLITE_ROW)
         return 1;
-    scan->rc = rc == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(scan->db);
+    scan->rc = status == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(scan->db);
     return 0;
 }
 

@@ -12,13 +12,13 @@
 static int load_next(store *writer, const char *sql, int64_t *next)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(writer->db, sql, -1, &st, NULL);
-    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    int status = sqlite3_prepare_v2(writer->db, sql, -1, &st, NULL);
+    if (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         *next = sqlite3_column_int64(st, 0) + 1;
-        rc = SQLITE_OK;
+        status = SQLITE_OK;
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_OK ? 0 : store_note(writer, rc, READING);
+    return status == SQLITE_OK ? 0 : store_note(writer, status, READING);
 }
 
 /* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so putting them
@@ -35,41 +35,41 @@ static int load_entry(struct store_intern *intern, const void *key, size_t bytes
 static int load_strings(store *writer)
 {
     sqlite3_stmt *st = NULL;
-    int rc =
+    int status =
         sqlite3_prepare_v2(writer->db, "SELECT id, text FROM string ORDER BY id", -1, &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    while (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         const void *text = sqlite3_column_text(st, 1);
-        rc = load_entry(&writer->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
-                        sqlite3_column_int64(st, 0));
+        status = load_entry(&writer->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
+                            sqlite3_column_int64(st, 0));
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(writer, rc, READING);
+    return status == SQLITE_DONE ? 0 : store_note(writer, status, READING);
 }
 
 /* store_scan_details calls this for each detail. The failure is noted in the handle. */
 static int load_detail(void *ctx, const struct store_detail *detail)
 {
     store *writer = ctx;
-    int rc = store_detail_key(writer, detail)
-                 ? SQLITE_NOMEM
-                 : load_entry(&writer->details, writer->key, writer->key_used, detail->id);
-    return rc == SQLITE_OK ? 0 : store_note(writer, rc, READING);
+    int status = store_detail_key(writer, detail)
+                     ? SQLITE_NOMEM
+                     : load_entry(&writer->details, writer->key, writer->key_used, detail->id);
+    return status == SQLITE_OK ? 0 : store_note(writer, status, READING);
 }
 
 /* Loads the call stacks, whose key is parent and frame. */
 static int load_stacks(store *writer)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(writer->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1,
-                                &st, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    int status = sqlite3_prepare_v2(writer->db, "SELECT id, parent, frame FROM stack ORDER BY id",
+                                    -1, &st, NULL);
+    while (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         bool no_parent = sqlite3_column_type(st, 1) == SQLITE_NULL;
         int64_t key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1),
                           sqlite3_column_int64(st, 2)};
-        rc = load_entry(&writer->stacks, key, sizeof key, sqlite3_column_int64(st, 0));
+        status = load_entry(&writer->stacks, key, sizeof key, sqlite3_column_int64(st, 0));
     }
     sqlite3_finalize(st);
-    return rc == SQLITE_DONE ? 0 : store_note(writer, rc, READING);
+    return status == SQLITE_DONE ? 0 : store_note(writer, status, READING);
 }
 
 /* Loads what a writer keeps in memory: the maps of interned rows and the next ids. */
@@ -77,8 +77,8 @@ static int writer_load(store *writer)
 {
     int stopped, code = load_strings(writer);
     if (!code) {
-        int rc = store_scan_details(writer->db, 1, load_detail, writer, &stopped);
-        code = rc == SQLITE_OK || stopped ? stopped : store_note(writer, rc, READING);
+        int status = store_scan_details(writer->db, 1, load_detail, writer, &stopped);
+        code = status == SQLITE_OK || stopped ? stopped : store_note(writer, status, READING);
     }
     if (!code)
         code = load_stacks(writer);
@@ -107,10 +107,10 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
         store_close(writer);
         return code;
     }
-    int rc =
+    int status =
         store_db_migrate(writer->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
-    if (rc != SQLITE_OK)
-        code = store_note(writer, rc, "cannot be brought to this version");
+    if (status != SQLITE_OK)
+        code = store_note(writer, status, "cannot be brought to this version");
     if (!code && live)
         code = store_exec(writer, store_live_pragmas, "cannot be opened");
     if (!code && live &&

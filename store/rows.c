@@ -266,8 +266,8 @@ static int64_t *batch_place(store *writer, struct store_batch *batch)
     if (writer->failed)
         return NULL;
     if (batch->rows == STORE_BATCH_ROWS) {
-        int rc = store_batch_flush(batch);
-        if (rc != SQLITE_OK) {
+        int status = store_batch_flush(batch);
+        if (status != SQLITE_OK) {
             store_note(writer, sqlite3_extended_errcode(writer->db), WRITING);
             return NULL;
         }

@@ -44,27 +44,27 @@ int store_make(const struct store_making *making, struct tacho_error *err)
     char tmp[PATH_MAX];
     store *writer;
     struct tacho_error why = {0};
-    int rc = temporary_name(making, tmp, &why);
-    if (rc == 0)
-        rc = store_create_private(tmp, &writer, &why);
-    if (rc == 0) {
-        rc = making->fill(making->ctx, writer, &why);
-        if (rc && rc == store_error(writer)->code)
+    int status = temporary_name(making, tmp, &why);
+    if (status == 0)
+        status = store_create_private(tmp, &writer, &why);
+    if (status == 0) {
+        status = making->fill(making->ctx, writer, &why);
+        if (status && status == store_error(writer)->code)
             why = *store_error(writer);
-        if (rc ==
+        if (status ==
             TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
-            tacho_fail(&why, rc, making->no_space, "%s: no space left on device", making->path);
-        if (rc)
+            tacho_fail(&why, status, making->no_space, "%s: no space left on device", making->path);
+        if (status)
             store_close(writer);
         else
-            rc = store_finish(writer, &why);
-        if (rc == 0 && !making->discard)
-            rc = store_publish(tmp, making->path, &why);
+            status = store_finish(writer, &why);
+        if (status == 0 && !making->discard)
+            status = store_publish(tmp, making->path, &why);
         remove_all(tmp);
     }
-    if (rc && !why.code)
-        tacho_fail(&why, rc, NULL, "%s: %s", making->path, tacho_error_text(rc));
-    if (rc && err)
+    if (status && !why.code)
+        tacho_fail(&why, status, NULL, "%s: %s", making->path, tacho_error_text(status));
+    if (status && err)
         *err = why;
-    return rc;
+    return status;
 }

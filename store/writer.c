@@ -57,9 +57,9 @@ static const char *const statement_sql[] = {
 
 /* ---- failures ---------------------------------------------------------------------------------------------------------- */
 
-int store_note(store *writer, int rc, const char *doing)
+int store_note(store *writer, int status, const char *doing)
 {
-    int code = store_db_fail(&writer->error, writer->db, rc, writer->path, doing);
+    int code = store_db_fail(&writer->error, writer->db, status, writer->path, doing);
     if (!writer->failed)
         writer->failed = code;
     return code;
@@ -73,10 +73,10 @@ sqlite3_stmt *store_statement(store *writer, enum store_statement which)
     if (writer->failed)
         return NULL;
     if (!writer->statement[which]) {
-        int rc = sqlite3_prepare_v3(writer->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
-                                    &writer->statement[which], NULL);
-        if (rc != SQLITE_OK) {
-            store_note(writer, rc, WRITING);
+        int status = sqlite3_prepare_v3(writer->db, statement_sql[which], -1,
+                                        SQLITE_PREPARE_PERSISTENT, &writer->statement[which], NULL);
+        if (status != SQLITE_OK) {
+            store_note(writer, status, WRITING);
             return NULL;
         }
     }
@@ -86,8 +86,8 @@ sqlite3_stmt *store_statement(store *writer, enum store_statement which)
 int store_run_statement(store *writer, sqlite3_stmt *st, const char *doing)
 {
     errno = 0; /* see store_db_code */
-    int rc = sqlite3_step(st);
-    if (rc == SQLITE_DONE || rc == SQLITE_ROW) {
+    int status = sqlite3_step(st);
+    if (status == SQLITE_DONE || status == SQLITE_ROW) {
         sqlite3_reset(st);
         return 0;
     }
@@ -99,8 +99,9 @@ int store_run_statement(store *writer, sqlite3_stmt *st, const char *doing)
 int store_exec(store *writer, const char *sql, const char *doing)
 {
     errno = 0;
-    int rc = sqlite3_exec(writer->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? 0 : store_note(writer, sqlite3_extended_errcode(writer->db), doing);
+    int status = sqlite3_exec(writer->db, sql, NULL, NULL, NULL);
+    return status == SQLITE_OK ? 0
+                               : store_note(writer, sqlite3_extended_errcode(writer->db), doing);
 }
 
 const struct tacho_error *store_error(const store *writer)
@@ -133,9 +134,9 @@ int store_writer_open(store *writer)
     struct store_batch *const batches[] = {&writer->slices, &writer->counters, &writer->aggregates,
                                            &writer->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        int rc = store_batch_open(batches[i], writer->db);
-        if (rc != SQLITE_OK)
-            return store_note(writer, rc, WRITING);
+        int status = store_batch_open(batches[i], writer->db);
+        if (status != SQLITE_OK)
+            return store_note(writer, status, WRITING);
     }
     return 0;
 }
@@ -203,9 +204,10 @@ static int writer_create(const char *path, const char *pragmas, store **out,
         return code;
     }
     close(fd);
-    int rc = sqlite3_open_v2(path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int status =
+        sqlite3_open_v2(path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     sqlite3_extended_result_codes(writer->db, 1);
-    code = rc == SQLITE_OK ? 0 : store_note(writer, rc, CREATING);
+    code = status == SQLITE_OK ? 0 : store_note(writer, status, CREATING);
     sqlite3_busy_timeout(writer->db, 5000);
     snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
@@ -283,8 +285,8 @@ int store_flush(store *writer)
     struct store_batch *const batches[] = {&writer->slices, &writer->counters, &writer->aggregates,
                                            &writer->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        int rc = store_batch_flush(batches[i]);
-        if (rc != SQLITE_OK)
+        int status = store_batch_flush(batches[i]);
+        if (status != SQLITE_OK)
             return store_note(writer, sqlite3_extended_errcode(writer->db), WRITING);
     }
     return 0;

@@ -85,7 +85,7 @@ sqlite3_stmt *store_statement(store *writer, enum store_statement which);
 /* Runs a bound statement once and resets it. 0 or a code; the failure is noted. */
 int store_run_statement(store *writer, sqlite3_stmt *st, const char *doing);
 /* Notes a failure of SQLite and returns its code. */
-int store_note(store *writer, int rc, const char *doing);
+int store_note(store *writer, int status, const char *doing);
 /* Writes all waiting rows. 0 or a code. */
 int store_flush(store *writer);
 /* Runs text of several statements. 0 or a code. */

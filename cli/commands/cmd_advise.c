@@ -142,7 +142,7 @@ static int write_advice(const struct values *values, char *const *arguments,
         return code;
     int rc = values->json ? rep_advice_json(result, out.file)
                           : rep_text_section("advice", result, &settings, out.file);
-    if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+    if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
         code = cli_error(rc, NULL, "%s: the advice could not be written: %s", result->run.file,
                          tacho_error_text(rc));
     return cli_output_close(&out, code);

@@ -127,7 +127,7 @@ int cli_diff(int argc, char **argv)
             cli_report_options(values.width, values.no_color ? "never" : values.color, to_stdout);
         int rc = values.json ? rep_diff_json(diff, &gate, out.file)
                              : rep_diff_text(diff, &gate, &settings, out.file);
-        if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+        if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
             code = cli_error(rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
         code = cli_output_close(&out, code);
     }

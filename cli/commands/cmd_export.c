@@ -170,13 +170,34 @@ static int find_path(const struct col_found *found, struct an_result **result,
     return 0;
 }
 
+/* Writes the open run in the format that was asked for. 0 or an exit code, after a message. */
+static int write_run(store_reader *reader, const struct col_found *found,
+                     const struct values *values, struct store_export_options *settings,
+                     char *const *inputs)
+{
+    struct cli_output out;
+    struct tacho_error err = {0};
+    const struct store_export_format *format = store_export_formats;
+    while (strcmp(format->name, values->format) != 0)
+        format++;
+    int code = values->steps.set ? window_of_steps(reader, found, values, settings)
+                                 : window_of_times(reader, values, settings);
+    if (!code)
+        code = cli_output_open(&out, values->output, inputs);
+    if (code)
+        return code;
+    int rc = format->write(reader, settings, out.file, &err);
+    if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
+        code = cli_error(rc, err.hint, "%.200s: %.300s", found->run, err.what);
+    return cli_output_close(&out, code);
+}
+
 int cli_export(int argc, char **argv)
 {
     struct an_result *result = NULL;
     struct values values = {.format = "perfetto"};
     struct store_export_options settings = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
     struct col_found found;
-    struct cli_output out;
     struct tacho_error err = {0};
     store_reader *reader = NULL;
     int first, code = cli_parse(&cli_export_spec, argc, argv, &values, &first);
@@ -190,33 +211,11 @@ int cli_export(int argc, char **argv)
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
         code = find_path(&found, &result, &settings);
-    if (code) {
-        an_result_free(result);
-        return code;
-    }
-    if (store_open(found.path, &reader, &err)) {
+    if (!code && store_open(found.path, &reader, &err))
         code = cli_fail(&err);
-        goto out;
-    }
-    const struct store_export_format *export_format = store_export_formats;
-    while (strcmp(export_format->name, values.format) != 0)
-        export_format++;
-    code = values.steps.set ? window_of_steps(reader, &found, &values, &settings)
-                            : window_of_times(reader, &values, &settings);
     if (!code)
-        code = cli_output_open(&out, values.output, argv + first);
-    if (!code) {
-        int rc = export_format->write(reader, &settings, out.file, &err);
-        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-            char what[sizeof err.what], hint[sizeof err.hint];
-            snprintf(what, sizeof what, "%s", err.what);
-            snprintf(hint, sizeof hint, "%s", err.hint);
-            code = cli_error(rc, hint[0] ? hint : NULL, "%.200s: %.300s", found.run, what);
-        }
-        code = cli_output_close(&out, code);
-    }
+        code = write_run(reader, &found, &values, &settings, argv + first);
     store_reader_close(reader);
-out:
     free((void *)(uintptr_t)settings.path);
     an_result_free(result);
     return code;

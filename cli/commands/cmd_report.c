@@ -147,7 +147,7 @@ int cli_report(int argc, char **argv)
     code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
         int rc = rep_write(format_of(&values), result, &settings, out.file);
-        if (rc && rc != TACHO_EIO) /* a stream that failed is told about when it is closed */
+        if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
             code = cli_error(rc, NULL, "%s: the report could not be written: %s", found.run,
                              tacho_error_text(rc));
         code = cli_output_close(&out, code);

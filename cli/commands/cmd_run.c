@@ -103,6 +103,38 @@ static bool is(const char *given, const char *word)
     return given && !strcmp(given, word);
 }
 
+/* Turns the options of the command line into those of the collector. */
+static void set_options(const struct values *values, struct col_options *settings)
+{
+    settings->output = values->output;
+    settings->steps_from = values->steps.set ? values->steps.from : -1;
+    settings->steps_to = values->steps.to;
+    settings->every = values->every;
+    settings->max_bytes = values->max_bytes;
+    settings->sample_ms = (int)values->sample_ms;
+    settings->pause = values->overhead;
+    settings->pool_mib = (int)values->pool_mib;
+    settings->stacks_hz = (int)values->stacks_hz;
+    if (!values->stacks_hz && (values->stacks || values->unwind))
+        settings->stacks_hz = COL_DEFAULT_STACKS_HZ;
+    settings->frame_pointers = is(values->unwind, "frames");
+    settings->no_counters = values->no_counters;
+    settings->gpu = is(values->gpu, "off") ? COL_GPU_OFF : COL_GPU_ON;
+    if (is(values->gpu, "later"))
+        settings->gpu = COL_GPU_LATER;
+    settings->duration_ns = (int64_t)(values->duration * 1e9);
+    settings->whole_graphs = is(values->graphs, "whole");
+    settings->gpu_memory = values->gpu_memory;
+    if (values->counters)
+        settings->gpu_counters =
+            is(values->counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
+    settings->gemm_shapes = values->gemm_shapes;
+    settings->no_hook = values->no_hook;
+    settings->no_peak = values->no_peak;
+    settings->separate = values->separate;
+    settings->message = say;
+}
+
 int cli_run(int argc, char **argv)
 {
     struct col_options settings;
@@ -121,33 +153,7 @@ int cli_run(int argc, char **argv)
     if (code == 0)
         return 0;
     settings.command = argv + first;
-    settings.output = values.output;
-    settings.steps_from = values.steps.set ? values.steps.from : -1;
-    settings.steps_to = values.steps.to;
-    settings.every = values.every;
-    settings.max_bytes = values.max_bytes;
-    settings.sample_ms = (int)values.sample_ms;
-    settings.pause = values.overhead;
-    settings.pool_mib = (int)values.pool_mib;
-    settings.stacks_hz = (int)values.stacks_hz;
-    if (!values.stacks_hz && (values.stacks || values.unwind))
-        settings.stacks_hz = COL_DEFAULT_STACKS_HZ;
-    settings.frame_pointers = is(values.unwind, "frames");
-    settings.no_counters = values.no_counters;
-    settings.gpu = is(values.gpu, "off") ? COL_GPU_OFF : COL_GPU_ON;
-    if (is(values.gpu, "later"))
-        settings.gpu = COL_GPU_LATER;
-    settings.duration_ns = (int64_t)(values.duration * 1e9);
-    settings.whole_graphs = is(values.graphs, "whole");
-    settings.gpu_memory = values.gpu_memory;
-    if (values.counters)
-        settings.gpu_counters =
-            is(values.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
-    settings.gemm_shapes = values.gemm_shapes;
-    settings.no_hook = values.no_hook;
-    settings.no_peak = values.no_peak;
-    settings.separate = values.separate;
-    settings.message = say;
+    set_options(&values, &settings);
     code = col_run(&settings, &result, &err);
     if (code)
         cli_fail(&err);

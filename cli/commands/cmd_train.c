@@ -26,8 +26,8 @@ const struct cli_spec cli_train_spec = {
     .most = -1,
 };
 
-/* What train itself refuses is no run: it is asked before anything is recorded. 0, or the exit code
- * with which it refused. */
+/* Lets train check its options before anything is recorded. 0, or the exit code with which it
+ * refused. */
 static int check(char *const *args)
 {
     int status = 0;
@@ -51,6 +51,47 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+/* Copies a list of arguments that ends with NULL. */
+static char **append(char **to, char *const *arguments)
+{
+    while (*arguments)
+        *to++ = *arguments++;
+    *to = NULL;
+    return to;
+}
+
+/* Becomes the program train. Returns only if that fails. */
+static int become(char *const *args)
+{
+    fflush(stdout);
+    execv(args[0], args);
+    return 126;
+}
+
+/* Help of train itself, a check of its options, or `tacho run` with it as the command. `args` has
+ * room for all of them. */
+static int train(char **args, int argc, char **argv, char *path)
+{
+    static char run[] = "run", report[] = "--report", end[] = "--", help[] = "--help",
+                check_only[] = "--check";
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        cli_spec_print(stdout, "train", &cli_train_spec);
+        fputs("\nthe program train:\n", stdout);
+        append(args, (char *[]){path, help, NULL});
+        return become(args);
+    }
+    if (asks_for_help(argc, argv)) { /* nothing to record */
+        append(append(args, (char *[]){path, NULL}), argv + 1);
+        return become(args);
+    }
+    append(append(args, (char *[]){path, check_only, NULL}), argv + 1);
+    int refused = check(args);
+    if (refused)
+        return refused;
+    char **last = append(append(args, (char *[]){run, report, end, path, NULL}), argv + 1);
+    return cli_run((int)(last - args), args);
+}
+
 int cli_train(int argc, char **argv)
 {
     char path[PATH_MAX];
@@ -60,45 +101,7 @@ int cli_train(int argc, char **argv)
         return 125;
     }
     char **args = calloc((size_t)argc + 8, sizeof *args);
-    if (!args)
-        return 125;
-    int count = 0, help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
-    if (argc < 2 || help) { /* nothing to record: train itself says what it takes */
-        cli_spec_print(stdout, "train", &cli_train_spec);
-        fputs("\nthe program train:\n", stdout);
-        fflush(stdout);
-        args[count++] = path;
-        args[count++] = (char[]){"--help"};
-        execv(path, args);
-        free(args);
-        return 126;
-    }
-    static char check_only[] = "--check";
-    bool asks = asks_for_help(argc, argv);
-    args[count++] = path;
-    if (!asks)
-        args[count++] = check_only;
-    for (int i = 1; i < argc; i++)
-        args[count++] = argv[i];
-    if (asks) { /* help or the version: nothing to record */
-        execv(path, args);
-        free(args);
-        return 126;
-    }
-    int refused = check(args);
-    if (refused) {
-        free(args);
-        return refused;
-    }
-    count = 0;
-    args[count++] = (char[]){"run"};
-    args[count++] = (char[]){"--report"};
-    args[count++] = (char[]){"--"};
-    args[count++] = path;
-    for (int i = 1; i < argc; i++)
-        args[count++] = argv[i];
-    args[count] = NULL;
-    int code = cli_run(count, args);
+    int code = args ? train(args, argc, argv, path) : 125;
     free(args);
     return code;
 }

@@ -76,7 +76,7 @@ void exp_json_string(FILE *out, const char *text);
 bool exp_json_valid(const char *text);
 /* Members of a JSON object, one after another, by their raw text. Starts with *at = the object's
  * text. 1: one was found, 0: the end, -1: not an object as we write them. */
-int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value,
+int exp_json_member(const char **position, const char **key, size_t *key_bytes, const char **value,
                     size_t *value_bytes);
 
 /* Members of a JSON object, written one after another. */

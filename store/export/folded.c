@@ -31,11 +31,11 @@ static uint32_t slot_of(const struct tree *tree, uint32_t parent, uint32_t name,
         ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15ull + track * 0xc2b2ae3d27d4eb4full;
     hash ^= hash >> 29;
     hash *= 0xbf58476d1ce4e5b9ull;
-    for (uint32_t at = (uint32_t)(hash >> 32) & (tree->slots - 1);;
-         at = (at + 1) & (tree->slots - 1)) {
-        const struct node *node = tree->slot[at] ? &tree->node[tree->slot[at] - 1] : NULL;
+    for (uint32_t index = (uint32_t)(hash >> 32) & (tree->slots - 1);;
+         index = (index + 1) & (tree->slots - 1)) {
+        const struct node *node = tree->slot[index] ? &tree->node[tree->slot[index] - 1] : NULL;
         if (!node || (node->parent == parent && node->name == name && node->track == track))
-            return at;
+            return index;
     }
 }
 
@@ -64,12 +64,12 @@ static int find(struct tree *tree, uint32_t parent, uint32_t name, uint32_t trac
 {
     if (tree->count == tree->cap && grow(tree))
         return TACHO_ENOMEM;
-    uint32_t at = slot_of(tree, parent, name, track);
-    if (!tree->slot[at]) {
+    uint32_t index = slot_of(tree, parent, name, track);
+    if (!tree->slot[index]) {
         tree->node[tree->count] = (struct node){.parent = parent, .name = name, .track = track};
-        tree->slot[at] = ++tree->count;
+        tree->slot[index] = ++tree->count;
     }
-    *out = tree->slot[at] - 1;
+    *out = tree->slot[index] - 1;
     return 0;
 }
 
@@ -88,17 +88,17 @@ static int add_track(struct tree *tree, const struct exp_run *run, const struct 
             code = (int)lane;
             break;
         }
-        uint32_t above = parent == SIZE_MAX ? EXP_NONE : node_of[parent - track->first], at;
-        code = find(tree, above, slice->name, (uint32_t)(track - run->track), &at);
+        uint32_t above = parent == SIZE_MAX ? EXP_NONE : node_of[parent - track->first], node;
+        code = find(tree, above, slice->name, (uint32_t)(track - run->track), &node);
         if (code)
             break;
-        node_of[i - track->first] = at;
+        node_of[i - track->first] = node;
         if (slice->end == INT64_MAX)
             continue;
         int64_t start = slice->start > run->t0 ? slice->start : run->t0;
         int64_t end = slice->end < run->t1 ? slice->end : run->t1;
         int64_t dur = end > start ? end - start : 0;
-        tree->node[at].self += dur;
+        tree->node[node].self += dur;
         if (above != EXP_NONE && run->slice[parent].end != INT64_MAX)
             tree->node[above].self -= dur;
     }
@@ -149,7 +149,7 @@ static int write_stacks(FILE *out, const struct exp_run *run, const struct tree 
         size_t depth = 0;
         if (tree->node[i].self <= 0)
             continue;
-        for (uint32_t at = i; at != EXP_NONE; at = tree->node[at].parent) {
+        for (uint32_t node = i; node != EXP_NONE; node = tree->node[node].parent) {
             if (depth == cap) {
                 uint32_t *bigger = realloc(path, (cap = cap ? 2 * cap : 64) * sizeof *path);
                 if (!bigger) {
@@ -158,7 +158,7 @@ static int write_stacks(FILE *out, const struct exp_run *run, const struct tree 
                 }
                 path = bigger;
             }
-            path[depth++] = at;
+            path[depth++] = node;
         }
         bottom(out, run, &run->track[tree->node[i].track]);
         while (depth) {
@@ -248,7 +248,7 @@ static int on_sample(void *ctx, const struct store_sample *sample)
 {
     struct samples *samples = ctx;
     uint32_t path[DEPTH_MOST], depth = 0, track = exp_track_at(samples->run, sample->track),
-                               at = EXP_NONE;
+                               node = EXP_NONE;
     if (sample->time < samples->run->t0 || sample->time >= samples->run->t1 || track == EXP_NONE ||
         sample->stack < 1 || (uint64_t)sample->stack > samples->count)
         return 0;
@@ -256,9 +256,9 @@ static int on_sample(void *ctx, const struct store_sample *sample)
          i = samples->parent[i])
         path[depth++] = i;
     while (depth && !samples->code)
-        samples->code = find(samples->tree, at, samples->frame[path[--depth]], track, &at);
+        samples->code = find(samples->tree, node, samples->frame[path[--depth]], track, &node);
     if (!samples->code)
-        samples->tree->node[at].self += samples->period;
+        samples->tree->node[node].self += samples->period;
     return samples->code;
 }
 

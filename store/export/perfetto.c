@@ -370,11 +370,11 @@ static int counter(void *ctx, const struct store_counter *counter)
 {
     struct writer *writer = ctx;
     const struct exp_run *run = writer->run;
-    uint32_t at = exp_track_at(run, counter->track);
-    if (at == EXP_NONE || counter->value != counter->value ||
+    uint32_t index = exp_track_at(run, counter->track);
+    if (index == EXP_NONE || counter->value != counter->value ||
         counter->value - counter->value != 0 || counter->time < run->t0 || counter->time >= run->t1)
         return ferror(writer->out);
-    const struct exp_track *track = &run->track[at];
+    const struct exp_track *track = &run->track[index];
     char name[400];
     int used = snprintf(name, sizeof name, "%.200s", track->name ? track->name : "counter");
     if (track->device)
@@ -384,7 +384,7 @@ static int counter(void *ctx, const struct store_counter *counter)
     event(writer);
     fprintf(writer->out, "{\"ph\":\"C\",\"name\":");
     exp_json_string(writer->out, name);
-    fprintf(writer->out, ",\"pid\":%" PRId64 ",\"ts\":", writer->place[at].pid);
+    fprintf(writer->out, ",\"pid\":%" PRId64 ",\"ts\":", writer->place[index].pid);
     time_us(writer, exp_clamp(counter->time) - run->origin);
     fprintf(writer->out, ",\"args\":{\"value\":%.17g}}", counter->value);
     return ferror(writer->out);

@@ -92,21 +92,21 @@ static const char *renamed(unsigned use, const char *key, size_t bytes)
  * of another program is one argument. */
 static void payload(struct exp_args *args, const struct store_detail *detail)
 {
-    const char *at = detail->payload, *key, *value;
+    const char *member = detail->payload, *key, *value;
     size_t key_bytes, value_bytes;
     unsigned use = schema_use(detail->schema);
-    if (!at)
+    if (!member)
         return;
-    if (!exp_json_valid(at)) {
-        exp_arg_text(args, "payload", at);
+    if (!exp_json_valid(member)) {
+        exp_arg_text(args, "payload", member);
         return;
     }
     if (!use) { /* somebody else's: as a whole, under its name */
         exp_arg(args, detail->schema ? detail->schema : "payload");
-        fputs(at, args->out);
+        fputs(member, args->out);
         return;
     }
-    while (exp_json_member(&at, &key, &key_bytes, &value, &value_bytes) == 1) {
+    while (exp_json_member(&member, &key, &key_bytes, &value, &value_bytes) == 1) {
         const char *name = renamed(use, key, key_bytes);
         if (args->any)
             putc(',', args->out);

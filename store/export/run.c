@@ -326,24 +326,24 @@ const char *exp_run_value(const struct exp_run *run, const char *key)
 int64_t exp_lane_put(struct exp_lanes *lanes, const struct exp_run *run, size_t i, size_t *parent)
 {
     const struct exp_slice *slice = &run->slice[i];
-    size_t at = 0;
-    for (; at < lanes->count; at++) {
-        struct exp_lane *lane = &lanes->lane[at];
+    size_t index = 0;
+    for (; index < lanes->count; index++) {
+        struct exp_lane *lane = &lanes->lane[index];
         while (lane->depth && run->slice[lane->open[lane->depth - 1]].end <= slice->start)
             lane->depth--;
         if (!lane->depth || run->slice[lane->open[lane->depth - 1]].end >= slice->end ||
-            at == LANES_MAX - 1)
+            index == LANES_MAX - 1)
             break;
     }
-    if (at == lanes->count) {
+    if (index == lanes->count) {
         ROOM(lanes->lane, lanes->count, lanes->cap);
         lanes->lane[lanes->count++] = (struct exp_lane){0};
     }
-    struct exp_lane *lane = &lanes->lane[at];
+    struct exp_lane *lane = &lanes->lane[index];
     *parent = lane->depth ? lane->open[lane->depth - 1] : SIZE_MAX;
     ROOM(lane->open, lane->depth, lane->cap);
     lane->open[lane->depth++] = i;
-    return (int64_t)at;
+    return (int64_t)index;
 }
 
 void exp_lanes_free(struct exp_lanes *lanes)

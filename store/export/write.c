@@ -159,10 +159,10 @@ bool exp_json_valid(const char *text)
     return end && !*blank(end);
 }
 
-int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value,
+int exp_json_member(const char **position, const char **key, size_t *key_bytes, const char **value,
                     size_t *value_bytes)
 {
-    const char *text = blank(*at);
+    const char *text = blank(*position);
     if (*text == '{' || *text == ',')
         text = blank(text + 1);
     if (*text == '}')
@@ -184,7 +184,7 @@ int exp_json_member(const char **at, const char **key, size_t *key_bytes, const 
     if (!end)
         return -1;
     *value_bytes = (size_t)(end - *value);
-    *at = end;
+    *position = end;
     return 1;
 }
 

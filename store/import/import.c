@@ -90,14 +90,14 @@ static int file_format(const char *path, enum store_format *out, struct tacho_er
     struct imp_input *in;
     size_t bytes = 0;
     *out = STORE_FORMAT_UNKNOWN;
-    int rc = imp_input_open(path, &in, err);
-    if (rc)
-        return rc;
-    rc = imp_input_read(in, head, sizeof head, &bytes, err);
+    int status = imp_input_open(path, &in, err);
+    if (status)
+        return status;
+    status = imp_input_read(in, head, sizeof head, &bytes, err);
     bool cut = imp_input_truncated(in);
     imp_input_close(in);
-    if (rc)
-        return rc;
+    if (status)
+        return status;
     if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep") ||
         (bytes >= 4 && !memcmp(head, "NSYS", 4)))
         *out = STORE_FORMAT_NSYS_REP;
@@ -217,12 +217,12 @@ static int folder_file(struct files *files, const char *name, struct tacho_error
         return files_add(files, name, format, st.st_size, true, err);
     if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
         return 0;
-    int rc = files_add(files, name, format, 0, true, err);
-    if (!rc) {
+    int status = files_add(files, name, format, 0, true, err);
+    if (!status) {
         files->file[files->count - 1].unread = unread;
         files->unread++;
     }
-    return rc;
+    return status;
 }
 
 /* Adds the traces of a folder, sorted by name. Fails if there is none. */
@@ -231,67 +231,68 @@ static int folder_add(struct files *files, const char *path, struct tacho_error 
     char name[PATH_MAX];
     struct dirent *entry;
     size_t first = files->count, unread = files->unread;
-    int rc = 0;
+    int status = 0;
     DIR *folder = opendir(path);
     if (!folder)
         return denied_or_io(path, IMP_HINT_DENIED, err);
-    while (!rc && (entry = readdir(folder))) {
+    while (!status && (entry = readdir(folder))) {
         if (entry->d_name[0] != '.' &&
             snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
-            rc = folder_file(files, name, err);
+            status = folder_file(files, name, err);
     }
     closedir(folder);
-    if (!rc && files->count - first == files->unread - unread)
-        rc = files->refused
-                 ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
-                              "%s: only Nsight Systems reports or xplane files in it", path)
-                 : tacho_fail(err, TACHO_EFORMAT,
-                              "give a folder with one Kineto or Nsight file for each rank",
-                              "%s: no trace in this folder", path);
-    if (!rc)
+    if (!status && files->count - first == files->unread - unread)
+        status = files->refused
+                     ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
+                                  "%s: only Nsight Systems reports or xplane files in it", path)
+                     : tacho_fail(err, TACHO_EFORMAT,
+                                  "give a folder with one Kineto or Nsight file for each rank",
+                                  "%s: no trace in this folder", path);
+    if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
-    return rc;
+    return status;
 }
 
 /* Collects the files of all inputs. */
 static int files_of(const char *const *in, size_t in_count, struct files *files,
                     struct tacho_error *err)
 {
-    int rc = 0;
+    int status = 0;
     memset(files, 0, sizeof *files);
-    for (size_t i = 0; !rc && i < in_count; i++) {
+    for (size_t i = 0; !status && i < in_count; i++) {
         struct stat st;
         enum store_format format;
-        rc = stat_of(in[i], &st, err);
-        if (!rc && S_ISDIR(st.st_mode)) {
-            rc = folder_add(files, in[i], err);
+        status = stat_of(in[i], &st, err);
+        if (!status && S_ISDIR(st.st_mode)) {
+            status = folder_add(files, in[i], err);
             continue;
         }
-        if (!rc)
-            rc = file_format(in[i], &format, err);
-        if (!rc && format == STORE_FORMAT_TACHO)
-            rc = tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
-                            "%s: a .tacho file already", in[i]);
-        if (!rc)
-            rc = files_add(files, in[i], format, st.st_size, false, err);
+        if (!status)
+            status = file_format(in[i], &format, err);
+        if (!status && format == STORE_FORMAT_TACHO)
+            status =
+                tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
+                           "%s: a .tacho file already", in[i]);
+        if (!status)
+            status = files_add(files, in[i], format, st.st_size, false, err);
     }
-    return rc;
+    return status;
 }
 
 int store_format_of(const char *path, enum store_format *out, struct tacho_error *err)
 {
     struct stat st;
     *out = STORE_FORMAT_UNKNOWN;
-    int rc = stat_of(path, &st, err);
-    if (rc)
-        return rc;
+    int status = stat_of(path, &st, err);
+    if (status)
+        return status;
     if (!S_ISDIR(st.st_mode))
         return file_format(path, out, err);
     struct files files = {0};
     *out = STORE_FORMAT_FOLDER;
-    rc = folder_add(&files, path, err);
+    status = folder_add(&files, path, err);
     files_clear(&files);
-    return rc;
+    return status;
 }
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
@@ -315,26 +316,26 @@ static int import_file(struct imp_run *run, const struct file *file, struct tach
         return imp_loss(run, file->unread, 1);
     int64_t before = run->done;
     struct tacho_error why = {0};
-    int rc = importer->read(run, file->path, &why);
-    if (rc == TACHO_EFORMAT && file->from_folder) /* JSON of another kind */
+    int status = importer->read(run, file->path, &why);
+    if (status == TACHO_EFORMAT && file->from_folder) /* JSON of another kind */
         return imp_loss(run, "not a trace: nothing was read from it", 1);
-    if (rc) {
+    if (status) {
         if (!why.code)
-            tacho_fail(&why, rc, NULL, "%s: %s", file->path, tacho_error_text(rc));
+            tacho_fail(&why, status, NULL, "%s: %s", file->path, tacho_error_text(status));
         if (err)
             *err = why;
-        return rc;
+        return status;
     }
     run->done = before + file->bytes;
     run->files++;
     if (run->salvage_only)
         return 0;
     snprintf(key, sizeof key, "source.file.%lld", (long long)run->file_index);
-    rc = store_run_set(run->db, key, basename(file->path));
-    if (!rc && !run->file_index)
-        rc = store_run_set(run->db, "source", importer->source);
+    status = store_run_set(run->db, key, basename(file->path));
+    if (!status && !run->file_index)
+        status = store_run_set(run->db, "source", importer->source);
     run->file_index++;
-    return rc;
+    return status;
 }
 
 struct import {
@@ -352,19 +353,19 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     run->db = db;
     run->total = files->bytes;
     run->many = files->count > 1;
-    int rc = store_run_set(run->db, "tacho.version", TACHO_VERSION);
-    for (size_t i = 0; !rc && i < files->count; i++)
-        rc = import_file(run, &files->file[i], err);
-    if (!rc && files->refused) {
+    int status = store_run_set(run->db, "tacho.version", TACHO_VERSION);
+    for (size_t i = 0; !status && i < files->count; i++)
+        status = import_file(run, &files->file[i], err);
+    if (!status && files->refused) {
         run->path = "folder";
-        rc = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
-                      files->refused);
+        status = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
+                          files->refused);
     }
-    if (!rc && !run->files)
-        rc = tacho_fail(err, TACHO_EFORMAT,
-                        "give a folder with one Kineto or Nsight file for each rank",
-                        "%s: no trace in this folder", import->first);
-    return rc;
+    if (!status && !run->files)
+        status = tacho_fail(err, TACHO_EFORMAT,
+                            "give a folder with one Kineto or Nsight file for each rank",
+                            "%s: no trace in this folder", import->first);
+    return status;
 }
 
 int store_import(const struct store_import_options *options, struct store_import_result *result,
@@ -383,13 +384,13 @@ int store_import(const struct store_import_options *options, struct store_import
         .discard = options->salvage_only,
         .fill = import_all,
         .ctx = &import};
-    int rc = files_of(options->in, options->in_count, &import.files, err);
-    if (!rc && !access(options->out, F_OK))
-        rc =
+    int status = files_of(options->in, options->in_count, &import.files, err);
+    if (!status && !access(options->out, F_OK))
+        status =
             tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE",
                        "%s: exists already", options->out);
-    if (!rc)
-        rc = store_make(&making, err);
+    if (!status)
+        status = store_make(&making, err);
     *result = (struct store_import_result){.files = run->files,
                                            .events = run->events,
                                            .slices = run->slices,
@@ -397,7 +398,7 @@ int store_import(const struct store_import_options *options, struct store_import
                                            .truncated = run->truncated};
     free(import.run.rank);
     files_clear(&import.files);
-    return rc;
+    return status;
 }
 
 /* ---- the key --------------------------------------------------------------------------------------------------------------- */
@@ -451,12 +452,12 @@ int store_import_key(const char *const *in, size_t in_count, char key[33], struc
 {
     struct files files;
     struct store_key hash = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
-    int rc = files_of(in, in_count, &files, err);
+    int status = files_of(in, in_count, &files, err);
     key_add_text(&hash, IMPORT_VERSION " " TACHO_VERSION);
-    for (size_t i = 0; !rc && i < files.count; i++)
-        rc = key_file(&hash, &files.file[i], err);
+    for (size_t i = 0; !status && i < files.count; i++)
+        status = key_file(&hash, &files.file[i], err);
     files_clear(&files);
-    if (!rc)
+    if (!status)
         store_key_text(&hash, key);
-    return rc;
+    return status;
 }

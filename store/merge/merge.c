@@ -103,24 +103,24 @@ static int by_rank(const void *left_row, const void *right_row)
 /* Opens and checks all inputs, and puts them into the order of ranks. */
 static int open_all(struct merge *merge)
 {
-    int rc = 0;
+    int status = 0;
     merge->source = calloc(merge->merge_options->in_count, sizeof *merge->source);
     if (!merge->source)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < merge->merge_options->in_count && rc == 0; i++) {
-        rc = merge_source_open(merge, &merge->source[i], merge->merge_options->in[i]);
+    for (size_t i = 0; i < merge->merge_options->in_count && status == 0; i++) {
+        status = merge_source_open(merge, &merge->source[i], merge->merge_options->in[i]);
         merge->count++;
         merge->source[i].index = (int64_t)i;
-        rc = rc ? rc : check_one(merge, &merge->source[i]);
+        status = status ? status : check_one(merge, &merge->source[i]);
     }
-    for (size_t i = 0; i < merge->count && rc == 0; i++)
-        for (size_t j = 0; j < i && rc == 0; j++)
-            rc = check_pair(merge, &merge->source[j], &merge->source[i]);
-    if (rc == 0)
+    for (size_t i = 0; i < merge->count && status == 0; i++)
+        for (size_t j = 0; j < i && status == 0; j++)
+            status = check_pair(merge, &merge->source[j], &merge->source[i]);
+    if (status == 0)
         qsort(merge->source, merge->count, sizeof *merge->source, by_rank);
     for (size_t i = 0; i < merge->count; i++)
         merge->source[i].index = (int64_t)i;
-    return rc;
+    return status;
 }
 
 /* Continues the numbers of GPUs over machines: NVML's GPU 0 of the second machine is another one
@@ -169,32 +169,32 @@ static int write_all(void *ctx, store *out, struct tacho_error *why)
 {
     struct merge *merge = ctx;
     merge->out = out;
-    int rc = store_begin(out);
-    for (size_t i = 0; i < merge->count && rc == 0; i++)
-        rc = merge_rows(merge, &merge->source[i]);
-    rc = rc ? rc : merge_keys(merge);
-    rc = rc ? rc : store_commit(out);
+    int status = store_begin(out);
+    for (size_t i = 0; i < merge->count && status == 0; i++)
+        status = merge_rows(merge, &merge->source[i]);
+    status = status ? status : merge_keys(merge);
+    status = status ? status : store_commit(out);
     *why = merge->why;
-    return rc;
+    return status;
 }
 
 int store_merge(const struct store_merge_options *merge_options,
                 struct store_merge_result *merge_result, struct tacho_error *err)
 {
     struct merge merge = {.merge_options = merge_options, .merge_result = merge_result};
-    int rc = 0;
+    int status = 0;
     *merge_result = (struct store_merge_result){0};
     if (merge_options->in_count < 2 || merge_options->in_count > STORE_MERGE_FILES)
-        rc = tacho_fail(&merge.why, TACHO_EUSAGE, "give the files of all nodes",
-                        "%zu file%s: 2 to %d can be merged", merge_options->in_count,
-                        merge_options->in_count == 1 ? "" : "s", STORE_MERGE_FILES);
+        status = tacho_fail(&merge.why, TACHO_EUSAGE, "give the files of all nodes",
+                            "%zu file%s: 2 to %d can be merged", merge_options->in_count,
+                            merge_options->in_count == 1 ? "" : "s", STORE_MERGE_FILES);
     else if (!access(merge_options->out, F_OK))
-        rc = tacho_fail(&merge.why, TACHO_EEXISTS,
-                        "tacho never overwrites: give another name with -o FILE",
-                        "%s: exists already", merge_options->out);
-    rc = rc ? rc : open_all(&merge);
-    rc = rc ? rc : merge_align(&merge);
-    if (rc == 0) {
+        status = tacho_fail(&merge.why, TACHO_EEXISTS,
+                            "tacho never overwrites: give another name with -o FILE",
+                            "%s: exists already", merge_options->out);
+    status = status ? status : open_all(&merge);
+    status = status ? status : merge_align(&merge);
+    if (status == 0) {
         number_gpus(&merge);
         sum_up(&merge);
         struct store_making making = {.path = merge_options->out,
@@ -203,14 +203,15 @@ int store_merge(const struct store_merge_options *merge_options,
                                           "free some space, or choose another place (-o FILE)",
                                       .fill = write_all,
                                       .ctx = &merge};
-        rc = store_make(&making, &merge.why);
+        status = store_make(&making, &merge.why);
     }
-    if (rc && !merge.why.code)
-        tacho_fail(&merge.why, rc, NULL, "%s: %s", merge_options->out, tacho_error_text(rc));
-    if (rc && err)
+    if (status && !merge.why.code)
+        tacho_fail(&merge.why, status, NULL, "%s: %s", merge_options->out,
+                   tacho_error_text(status));
+    if (status && err)
         *err = merge.why;
     for (size_t i = 0; i < merge.count; i++)
         merge_source_close(&merge.source[i]);
     free(merge.source);
-    return rc;
+    return status;
 }

@@ -20,9 +20,8 @@
 #include "store/merge/merge_private.h"
 
 #define SIDES_MOST (2u << 20) /* of all collectives: 24 bytes each */
-#define SAME_WALL_NS \
-    10000000ll /* files of one boot: their anchors agree, unless they are of different time \
-                  namespaces */
+/* Anchors of files of one boot agree within this, unless they are of different time namespaces. */
+#define SAME_WALL_NS 10000000ll
 
 const char *store_merge_how_text(enum store_merge_how how)
 {
@@ -81,10 +80,10 @@ static struct collective *find(struct matches *matches, const struct collective 
     return &matches->table[i];
 }
 
-/* Half of the sequence numbers are enough: makes room. */
+/* Makes room by keeping only half of the sequence numbers. */
 static int thin(struct matches *matches)
 {
-    size_t n = 0;
+    size_t count = 0;
     struct collective *kept = calloc(matches->places, sizeof *kept);
     if (!kept)
         return TACHO_ENOMEM;
@@ -94,12 +93,12 @@ static int thin(struct matches *matches)
     for (size_t i = 0; i < matches->places; i++)
         if (old[i].ranks && old[i].sequence % matches->stride == 0) {
             *find(matches, &old[i]) = old[i];
-            n++;
+            count++;
         } else if (old[i].ranks) {
             free(old[i].side);
         }
     free(old);
-    matches->used = n;
+    matches->used = count;
     return 0;
 }
 
@@ -124,9 +123,9 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
         __builtin_add_overflow(start, dur, &end))
         return 0;
     while (matches->used >= matches->most) {
-        int rc = thin(matches);
-        if (rc)
-            return rc;
+        int status = thin(matches);
+        if (status)
+            return status;
     }
     if (key.sequence % matches->stride)
         return 0;
@@ -162,7 +161,7 @@ static int read_collectives(struct matches *matches)
                               "AND "
                               "collective IN ('all_reduce', 'all_gather', 'reduce_scatter', "
                               "'all_to_all', 'barrier')) ORDER BY s.id";
-    int rc = 0;
+    int status = 0;
     matches->most = SIDES_MOST / matches->merge->machines < STORE_MERGE_COLLECTIVES
                         ? SIDES_MOST / matches->merge->machines
                         : STORE_MERGE_COLLECTIVES;
@@ -172,21 +171,21 @@ static int read_collectives(struct matches *matches)
     matches->table = calloc(matches->places, sizeof *matches->table);
     if (!matches->table)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < matches->merge->count && rc == 0; i++) {
+    for (size_t i = 0; i < matches->merge->count && status == 0; i++) {
         matches->source = &matches->merge->source[i];
-        rc = merge_query(matches->merge, matches->source, sql, on_collective, matches);
+        status = merge_query(matches->merge, matches->source, sql, on_collective, matches);
     }
-    return rc;
+    return status;
 }
 
 /* ---- machines -------------------------------------------------------------------------------------------------------------- */
 
-/* The clock of machine `a`, from collectives that it has in common with the reference's machine.
- * *found: there are some. */
+/* The clock of a machine, from collectives that it has in common with the machine of the reference.
+ * Without any the clock stays as it is. */
 static int align_machine(struct matches *matches, size_t machine, size_t reference,
-                         struct store_merge_clock *clock, double wall, bool *found)
+                         struct store_merge_clock *clock, double wall)
 {
-    size_t n = 0;
+    size_t count = 0;
     struct store_clock_fit fit;
     struct store_clock_point *point = malloc((matches->used + 1) * sizeof *point);
     if (!point)
@@ -195,18 +194,17 @@ static int align_machine(struct matches *matches, size_t machine, size_t referen
         const struct collective *collective = &matches->table[i];
         if (!collective->ranks || collective->seen != collective->ranks) /* every rank, each once */
             continue;
-        const struct side *s = &collective->side[machine], *r = &collective->side[reference];
-        if (s->least != INT64_MAX && r->least != INT64_MAX)
-            point[n++] = (struct store_clock_point){.at = s->end,
-                                                    .offset = r->end - s->end,
-                                                    .low = r->start - s->end,
-                                                    .high = r->end - s->start,
-                                                    .least = collective->least};
+        const struct side *own = &collective->side[machine], *other = &collective->side[reference];
+        if (own->least != INT64_MAX && other->least != INT64_MAX)
+            point[count++] = (struct store_clock_point){.at = own->end,
+                                                        .offset = other->end - own->end,
+                                                        .low = other->start - own->end,
+                                                        .high = other->end - own->start,
+                                                        .least = collective->least};
     }
-    *found = n > 0;
-    int rc = n ? store_clock_fit(point, n, &fit) : 0;
+    int status = count ? store_clock_fit(point, count, &fit) : 0;
     free(point);
-    if (n && !rc)
+    if (count && !status)
         *clock = (struct store_merge_clock){.how = STORE_MERGE_BY_COLLECTIVES,
                                             .offset = fit.offset,
                                             .pivot = fit.pivot,
@@ -215,7 +213,7 @@ static int align_machine(struct matches *matches, size_t machine, size_t referen
                                             .bound = fit.bound,
                                             .wall = isnan(wall) ? NAN : (double)fit.offset - wall,
                                             .matched = fit.matched};
-    return rc;
+    return status;
 }
 
 /* Numbers the machines: files with one boot id and one wall clock are of one machine. */
@@ -223,18 +221,18 @@ static void find_machines(struct merge *merge)
 {
     merge->machines = 0;
     for (size_t i = 0; i < merge->count; i++) {
-        struct merge_source *s = &merge->source[i];
-        s->machine = merge->machines;
-        for (size_t k = 0; k < i; k++) {
-            const struct merge_source *o = &merge->source[k];
-            bool wall = s->anchor_wall != STORE_ABSENT && o->anchor_wall != STORE_ABSENT;
-            if (s->boot[0] && !strcmp(s->boot, o->boot) &&
-                (!wall || llabs(s->anchor_wall - o->anchor_wall) < SAME_WALL_NS)) {
-                s->machine = o->machine;
+        struct merge_source *source = &merge->source[i];
+        source->machine = merge->machines;
+        for (size_t j = 0; j < i; j++) {
+            const struct merge_source *other = &merge->source[j];
+            bool wall = source->anchor_wall != STORE_ABSENT && other->anchor_wall != STORE_ABSENT;
+            if (source->boot[0] && !strcmp(source->boot, other->boot) &&
+                (!wall || llabs(source->anchor_wall - other->anchor_wall) < SAME_WALL_NS)) {
+                source->machine = other->machine;
                 break;
             }
         }
-        merge->machines += s->machine == merge->machines;
+        merge->machines += source->machine == merge->machines;
     }
 }
 
@@ -254,20 +252,19 @@ static struct store_merge_clock wall_clock(const struct merge_source *source,
 int merge_align(struct merge *merge)
 {
     struct matches matches = {.merge = merge};
-    int rc = 0;
+    int status = 0;
     find_machines(merge);
     if (merge->machines > 1)
-        rc = read_collectives(&matches);
-    for (size_t machine = 0; machine < merge->machines && rc == 0; machine++) {
+        status = read_collectives(&matches);
+    for (size_t machine = 0; machine < merge->machines && status == 0; machine++) {
         struct store_merge_clock clock = {.how = STORE_MERGE_SAME, .wall = NAN};
         size_t first = 0;
-        bool found = false;
         while (merge->source[first].machine != machine)
             first++;
         if (machine > 0) {
             clock = wall_clock(&merge->source[first], &merge->source[0]);
-            rc = align_machine(&matches, machine, 0, &clock,
-                               clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN, &found);
+            status = align_machine(&matches, machine, 0, &clock,
+                                   clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN);
         }
         for (size_t i = first; i < merge->count; i++)
             if (merge->source[i].machine == machine)
@@ -276,5 +273,5 @@ int merge_align(struct merge *merge)
     for (size_t i = 0; matches.table && i < matches.places; i++)
         free(matches.table[i].side);
     free(matches.table);
-    return rc;
+    return status;
 }

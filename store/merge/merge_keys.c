@@ -52,12 +52,12 @@ static enum way way_of(const char *key)
 static char *renamed(const struct merge_source *source, const char *key)
 {
     char *out = NULL, *rest;
-    int rc = 0;
+    int status = 0;
     if (!strncmp(key, "device.", 7)) {
         long long process = strtoll(key + 7, &rest, 10);
-        int64_t id = rest > key + 7 && *rest == '.' ? merge_id(&source->processes, process, &rc)
+        int64_t id = rest > key + 7 && *rest == '.' ? merge_id(&source->processes, process, &status)
                                                     : STORE_ABSENT;
-        if (rc == 0 && id != STORE_ABSENT)
+        if (status == 0 && id != STORE_ABSENT)
             return asprintf(&out, "device.%lld%s", (long long)id, rest) < 0 ? NULL : out;
     }
     if (!strncmp(key, "nvml.", 5)) {
@@ -132,13 +132,13 @@ static int set_number(struct merge *merge, const struct pair *pair, size_t count
 static int set_nodes(struct merge *merge, const struct pair *pair, size_t count)
 {
     char key[320];
-    int rc = 0;
-    for (size_t i = 0; i < count && rc == 0; i++) {
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
         snprintf(key, sizeof key, "node.%lld.%.280s",
                  (long long)merge->source[pair[i].source].index, pair[i].key);
-        rc = store_run_set(merge->out, key, pair[i].value);
+        status = store_run_set(merge->out, key, pair[i].value);
     }
-    return rc;
+    return status;
 }
 
 /* Writes one key, from the pairs of all files that have it. */
@@ -149,17 +149,17 @@ static int set_key(struct merge *merge, const struct pair *pair, size_t count)
         same &= equal(pair[i].value, pair[0].value);
     enum way way = way_of(pair->key);
     if (way == WAY_SUM || way == WAY_MOST) {
-        int rc = set_number(merge, pair, count, way == WAY_SUM);
-        if (rc || same)
-            return rc;
+        int status = set_number(merge, pair, count, way == WAY_SUM);
+        if (status || same)
+            return status;
     } else if (same && way != WAY_DROP) {
         return store_run_set(merge->out, pair->key, pair->value);
     } else if (way == WAY_OWN) {
-        int rc = store_run_set(merge->out, pair->key, pair->value);
+        int status = store_run_set(merge->out, pair->key, pair->value);
         /* Keys of devices have numbers that differ between files. */
         bool device = !strncmp(pair->key, "device.", 7);
-        if (rc || device || (!strncmp(pair->key, "nvml.", 5) && count == 1))
-            return rc;
+        if (status || device || (!strncmp(pair->key, "nvml.", 5) && count == 1))
+            return status;
     }
     return strcmp(pair->key, "verdict") ? set_nodes(merge, pair, count) : 0;
 }
@@ -167,23 +167,23 @@ static int set_key(struct merge *merge, const struct pair *pair, size_t count)
 static int write_keys(struct merge *merge)
 {
     struct pairs pairs = {.merge = merge};
-    int rc = 0;
-    for (pairs.source = 0; pairs.source < merge->count && rc == 0; pairs.source++)
-        rc = store_run_each(merge->source[pairs.source].reader, on_key, &pairs);
-    if (rc == 0 && pairs.count)
+    int status = 0;
+    for (pairs.source = 0; pairs.source < merge->count && status == 0; pairs.source++)
+        status = store_run_each(merge->source[pairs.source].reader, on_key, &pairs);
+    if (status == 0 && pairs.count)
         qsort(pairs.pair, pairs.count, sizeof *pairs.pair, by_key);
-    for (size_t i = 0, same; i < pairs.count && rc == 0; i += same) {
+    for (size_t i = 0, same; i < pairs.count && status == 0; i += same) {
         const struct pair *pair = &pairs.pair[i];
         for (same = 1; i + same < pairs.count && !strcmp(pair->key, pair[same].key);)
             same++;
-        rc = set_key(merge, pair, same);
+        status = set_key(merge, pair, same);
     }
     for (size_t i = 0; i < pairs.count; i++) {
         free(pairs.pair[i].key);
         free(pairs.pair[i].value);
     }
     free(pairs.pair);
-    return rc;
+    return status;
 }
 
 /* ---- clocks ---------------------------------------------------------------------------------------------------------------- */
@@ -209,41 +209,45 @@ static int write_clock(struct merge *merge, const struct merge_source *source)
 {
     const struct store_merge_clock *merge_clock = &source->clock;
     char text[48];
-    int rc = set_node(merge, source, "file", basename(source->path));
-    rc = rc ? rc : set_node(merge, source, "clock", store_merge_how_text(merge_clock->how));
-    if (rc == 0 && merge_clock->how != STORE_MERGE_NONE)
-        rc = set_node_number(merge, source, "clock.offset_ns", (double)merge_clock->offset);
-    rc = rc ? rc : set_node_number(merge, source, "clock.error_ns", merge_clock->error);
-    if (rc || merge_clock->how != STORE_MERGE_BY_COLLECTIVES)
-        return rc;
+    int status = set_node(merge, source, "file", basename(source->path));
+    status =
+        status ? status : set_node(merge, source, "clock", store_merge_how_text(merge_clock->how));
+    if (status == 0 && merge_clock->how != STORE_MERGE_NONE)
+        status = set_node_number(merge, source, "clock.offset_ns", (double)merge_clock->offset);
+    status = status ? status : set_node_number(merge, source, "clock.error_ns", merge_clock->error);
+    if (status || merge_clock->how != STORE_MERGE_BY_COLLECTIVES)
+        return status;
     snprintf(text, sizeof text, "%.3f", merge_clock->drift * 1e9);
-    rc = set_node(merge, source, "clock.drift_ppb", text);
-    rc = rc ? rc : set_node_number(merge, source, "clock.pivot_ns", (double)merge_clock->pivot);
-    rc = rc ? rc : set_node_number(merge, source, "clock.bound_ns", merge_clock->bound);
-    rc = rc ? rc : set_node_number(merge, source, "clock.wall_difference_ns", merge_clock->wall);
-    return rc ? rc : set_node_number(merge, source, "clock.matched", (double)merge_clock->matched);
+    status = set_node(merge, source, "clock.drift_ppb", text);
+    status = status ? status
+                    : set_node_number(merge, source, "clock.pivot_ns", (double)merge_clock->pivot);
+    status = status ? status : set_node_number(merge, source, "clock.bound_ns", merge_clock->bound);
+    status = status ? status
+                    : set_node_number(merge, source, "clock.wall_difference_ns", merge_clock->wall);
+    return status ? status
+                  : set_node_number(merge, source, "clock.matched", (double)merge_clock->matched);
 }
 
 /* Writes how the clocks of all files were aligned, and the end of the last one. */
 static int write_clocks(struct merge *merge)
 {
     char text[160];
-    int rc = store_run_set_int(merge->out, "merge.files", (int64_t)merge->count);
+    int status = store_run_set_int(merge->out, "merge.files", (int64_t)merge->count);
     int64_t end = STORE_ABSENT;
-    for (size_t i = 0; i < merge->count && rc == 0; i++) {
+    for (size_t i = 0; i < merge->count && status == 0; i++) {
         const struct merge_source *source = &merge->source[i];
         int64_t ended = merge_time(source, source->ended);
-        rc = write_clock(merge, source);
+        status = write_clock(merge, source);
         end = ended != STORE_ABSENT && (end == STORE_ABSENT || ended > end) ? ended : end;
     }
-    if (rc == 0 && end != STORE_ABSENT)
-        rc = store_run_set_int(merge->out, "end.monotonic_ns", end);
-    if (rc == 0 && !isnan(merge->merge_result->error)) {
+    if (status == 0 && end != STORE_ABSENT)
+        status = store_run_set_int(merge->out, "end.monotonic_ns", end);
+    if (status == 0 && !isnan(merge->merge_result->error)) {
         snprintf(text, sizeof text, "%.0f", merge->merge_result->error);
-        rc = store_run_set(merge->out, "clock.fit_error_ns", text);
+        status = store_run_set(merge->out, "clock.fit_error_ns", text);
     }
-    if (rc || merge->machines < 2)
-        return rc;
+    if (status || merge->machines < 2)
+        return status;
     const char *own = merge->source[0].clock_text;
     if (isnan(merge->merge_result->error))
         snprintf(text, sizeof text, "%.20s; %zu machines by %s, error not known", own,
@@ -432,16 +436,17 @@ static int write_metric(struct merge *merge, const struct amount *amount)
 static int each_amount(struct merge *merge, bool ceilings)
 {
     struct amounts amounts = {.merge = merge};
-    int rc = 0;
-    for (amounts.source = 0; amounts.source < merge->count && rc == 0; amounts.source++)
-        rc = ceilings
-                 ? store_ceiling_each(merge->source[amounts.source].reader, on_ceiling, &amounts)
-                 : store_metric_each(merge->source[amounts.source].reader, on_metric, &amounts);
-    for (size_t i = 0; i < amounts.count && rc == 0; i++)
-        rc = ceilings ? write_ceiling(merge, &amounts.amount[i])
-                      : write_metric(merge, &amounts.amount[i]);
+    int status = 0;
+    for (amounts.source = 0; amounts.source < merge->count && status == 0; amounts.source++)
+        status =
+            ceilings
+                ? store_ceiling_each(merge->source[amounts.source].reader, on_ceiling, &amounts)
+                : store_metric_each(merge->source[amounts.source].reader, on_metric, &amounts);
+    for (size_t i = 0; i < amounts.count && status == 0; i++)
+        status = ceilings ? write_ceiling(merge, &amounts.amount[i])
+                          : write_metric(merge, &amounts.amount[i]);
     amounts_clear(&amounts);
-    return rc;
+    return status;
 }
 
 struct losing {
@@ -466,17 +471,18 @@ static int copy_loss(void *ctx, const struct store_loss *loss)
 
 int merge_keys(struct merge *merge)
 {
-    int rc = write_keys(merge);
-    rc = rc ? rc : write_clocks(merge);
-    rc = rc ? rc
-            : merge_query(merge, &merge->source[0],
-                          "SELECT tsc, monotonic, realtime FROM clock_anchor ORDER BY rowid",
-                          copy_anchor, merge);
-    rc = rc ? rc : each_amount(merge, true);
-    rc = rc ? rc : each_amount(merge, false);
-    for (size_t i = 0; i < merge->count && rc == 0; i++) {
+    int status = write_keys(merge);
+    status = status ? status : write_clocks(merge);
+    status = status
+                 ? status
+                 : merge_query(merge, &merge->source[0],
+                               "SELECT tsc, monotonic, realtime FROM clock_anchor ORDER BY rowid",
+                               copy_anchor, merge);
+    status = status ? status : each_amount(merge, true);
+    status = status ? status : each_amount(merge, false);
+    for (size_t i = 0; i < merge->count && status == 0; i++) {
         struct losing losing = {merge, &merge->source[i]};
-        rc = store_loss_each(losing.source->reader, copy_loss, &losing);
+        status = store_loss_each(losing.source->reader, copy_loss, &losing);
     }
-    return rc;
+    return status;
 }

@@ -60,7 +60,7 @@ int merge_keys(struct merge *merge);
 
 /* The new id of an old one; STORE_ABSENT for absent, TACHO_ECORRUPT in *rc for one that has no row.
  */
-int64_t merge_id(const struct merge_ids *ids, int64_t old, int *rc);
+int64_t merge_id(const struct merge_ids *ids, int64_t old, int *status);
 int64_t merge_time(const struct merge_source *source, int64_t time); /* absent stays absent */
 /* Reads all values of one column of an SQL query on a source. */
 int merge_query(struct merge *merge, struct merge_source *source, const char *sql,

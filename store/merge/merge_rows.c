@@ -33,13 +33,13 @@ static int put(struct merge_ids *ids, int64_t old, int64_t new)
     return 0;
 }
 
-int64_t merge_id(const struct merge_ids *ids, int64_t old, int *rc)
+int64_t merge_id(const struct merge_ids *ids, int64_t old, int *status)
 {
     if (old == STORE_ABSENT)
         return STORE_ABSENT;
     if (old >= 0 && (size_t)old < ids->cap && ids->id[old])
         return ids->id[old];
-    *rc = TACHO_ECORRUPT;
+    *status = TACHO_ECORRUPT;
     return STORE_ABSENT;
 }
 
@@ -60,16 +60,16 @@ static int copy_string(void *ctx, int64_t id, const char *text)
 {
     struct copy *copy = ctx;
     int64_t new;
-    int rc = store_string(copy->merge->out, text, strlen(text), &new);
-    return rc ? rc : put(&copy->source->strings, id, new);
+    int status = store_string(copy->merge->out, text, strlen(text), &new);
+    return status ? status : put(&copy->source->strings, id, new);
 }
 
 static int copy_detail(void *ctx, const struct store_detail *detail)
 {
     struct copy *copy = ctx;
     int64_t new;
-    int rc = store_detail_intern(copy->merge->out, detail, &new);
-    return rc ? rc : put(&copy->source->details, detail->id, new);
+    int status = store_detail_intern(copy->merge->out, detail, &new);
+    return status ? status : put(&copy->source->details, detail->id, new);
 }
 
 static int copy_process(void *ctx, const struct store_process *process)
@@ -80,8 +80,8 @@ static int copy_process(void *ctx, const struct store_process *process)
     new.end = merge_time(copy->source, process->end);
     if (!new.host && copy->source->host[0])
         new.host = copy->source->host;
-    int rc = store_process_add(copy->merge->out, &new);
-    return rc ? rc : put(&copy->source->processes, process->id, new.id);
+    int status = store_process_add(copy->merge->out, &new);
+    return status ? status : put(&copy->source->processes, process->id, new.id);
 }
 
 /* Gives tracks of a machine its name, and GPUs of NVML numbers that go on over machines. */
@@ -91,10 +91,10 @@ static int copy_track(void *ctx, const struct store_track *track)
     struct store_track new = *track;
     char device[64];
     long long gpu;
-    int rc = 0, end = 0;
-    new.process = merge_id(&copy->source->processes, track->process, &rc);
-    if (rc)
-        return rc;
+    int status = 0, end = 0;
+    new.process = merge_id(&copy->source->processes, track->process, &status);
+    if (status)
+        return status;
     if (track->process == STORE_ABSENT && track->device &&
         sscanf(track->device, "gpu:%lld%n", &gpu, &end) == 1 && !track->device[end]) {
         snprintf(device, sizeof device, "gpu:%lld", gpu + (long long)copy->source->nvml);
@@ -103,8 +103,8 @@ static int copy_track(void *ctx, const struct store_track *track)
                copy->source->host[0]) {
         new.device = copy->source->host;
     }
-    rc = store_track_add(copy->merge->out, &new);
-    return rc ? rc : put(&copy->source->tracks, track->id, new.id);
+    status = store_track_add(copy->merge->out, &new);
+    return status ? status : put(&copy->source->tracks, track->id, new.id);
 }
 
 /* Copies a slice with new ids and times, and reports progress now and then. */
@@ -112,21 +112,22 @@ static int copy_slice(void *ctx, const struct store_slice *slice)
 {
     struct copy *copy = ctx;
     struct merge *merge = copy->merge;
-    int rc = 0;
-    struct store_slice new = {.track = merge_id(&copy->source->tracks, slice->track, &rc),
+    int status = 0;
+    struct store_slice new = {.track = merge_id(&copy->source->tracks, slice->track, &status),
                               .start = merge_time(copy->source, slice->start),
                               .dur = slice->dur,
-                              .name = merge_id(&copy->source->strings, slice->name, &rc),
-                              .category = merge_id(&copy->source->strings, slice->category, &rc),
-                              .detail = merge_id(&copy->source->details, slice->detail, &rc),
+                              .name = merge_id(&copy->source->strings, slice->name, &status),
+                              .category =
+                                  merge_id(&copy->source->strings, slice->category, &status),
+                              .detail = merge_id(&copy->source->details, slice->detail, &status),
                               .correlation = slice->correlation};
     /* Both ends are converted, so that nested slices stay nested. */
     if (slice->dur != STORE_ABSENT && copy->source->clock.drift != 0)
         new.dur =
             merge_time(copy->source, (int64_t)((uint64_t)slice->start + (uint64_t)slice->dur)) -
             new.start;
-    if (rc)
-        return rc;
+    if (status)
+        return status;
     if ((++merge->done & 0xffff) == 0 && merge->merge_options->progress &&
         merge->merge_options->progress(merge->merge_options->ctx, merge->done, merge->total))
         return TACHO_EINTERRUPTED;
@@ -137,22 +138,22 @@ static int copy_slice(void *ctx, const struct store_slice *slice)
 static int copy_counter(void *ctx, const struct store_counter *counter)
 {
     struct copy *copy = ctx;
-    int rc = 0;
-    struct store_counter new = {.track = merge_id(&copy->source->tracks, counter->track, &rc),
+    int status = 0;
+    struct store_counter new = {.track = merge_id(&copy->source->tracks, counter->track, &status),
                                 .time = merge_time(copy->source, counter->time),
                                 .value = counter->value};
-    return rc ? rc : store_counter_add(copy->merge->out, &new);
+    return status ? status : store_counter_add(copy->merge->out, &new);
 }
 
 static int copy_step(void *ctx, const struct store_step *step)
 {
     struct copy *copy = ctx;
     struct store_step new = *step;
-    int rc = 0;
-    new.process = merge_id(&copy->source->processes, step->process, &rc);
+    int status = 0;
+    new.process = merge_id(&copy->source->processes, step->process, &status);
     new.start = merge_time(copy->source, step->start);
     new.end = merge_time(copy->source, step->end);
-    return rc ? rc : store_step_add(copy->merge->out, &new);
+    return status ? status : store_step_add(copy->merge->out, &new);
 }
 
 /* A total time, scaled by the drift as its slices are. */
@@ -167,72 +168,72 @@ static int copy_aggregate(void *ctx, const struct store_step_aggregate *step_agg
 {
     struct copy *copy = ctx;
     struct store_step_aggregate new = *step_aggregate;
-    int rc = 0;
-    new.process = merge_id(&copy->source->processes, step_aggregate->process, &rc);
-    new.track = merge_id(&copy->source->tracks, step_aggregate->track, &rc);
-    new.name = merge_id(&copy->source->strings, step_aggregate->name, &rc);
-    new.category = merge_id(&copy->source->strings, step_aggregate->category, &rc);
-    new.detail = merge_id(&copy->source->details, step_aggregate->detail, &rc);
+    int status = 0;
+    new.process = merge_id(&copy->source->processes, step_aggregate->process, &status);
+    new.track = merge_id(&copy->source->tracks, step_aggregate->track, &status);
+    new.name = merge_id(&copy->source->strings, step_aggregate->name, &status);
+    new.category = merge_id(&copy->source->strings, step_aggregate->category, &status);
+    new.detail = merge_id(&copy->source->details, step_aggregate->detail, &status);
     new.total = scaled(copy->source, step_aggregate->total);
     new.self = scaled(copy->source, step_aggregate->self);
-    return rc ? rc : store_step_aggregate_add(copy->merge->out, &new);
+    return status ? status : store_step_aggregate_add(copy->merge->out, &new);
 }
 
 static int copy_stack(void *ctx, const struct store_stack *stack)
 {
     struct copy *copy = ctx;
-    int rc = 0;
-    int64_t new, parent = merge_id(&copy->source->stacks, stack->parent, &rc),
-                 frame = merge_id(&copy->source->strings, stack->frame, &rc);
-    rc = rc ? rc : store_stack(copy->merge->out, parent, frame, &new);
-    return rc ? rc : put(&copy->source->stacks, stack->id, new);
+    int status = 0;
+    int64_t new, parent = merge_id(&copy->source->stacks, stack->parent, &status),
+                 frame = merge_id(&copy->source->strings, stack->frame, &status);
+    status = status ? status : store_stack(copy->merge->out, parent, frame, &new);
+    return status ? status : put(&copy->source->stacks, stack->id, new);
 }
 
 static int copy_sample(void *ctx, const struct store_sample *sample)
 {
     struct copy *copy = ctx;
-    int rc = 0;
-    struct store_sample new = {.track = merge_id(&copy->source->tracks, sample->track, &rc),
+    int status = 0;
+    struct store_sample new = {.track = merge_id(&copy->source->tracks, sample->track, &status),
                                .time = merge_time(copy->source, sample->time),
-                               .stack = merge_id(&copy->source->stacks, sample->stack, &rc)};
-    return rc ? rc : store_sample_add(copy->merge->out, &new);
+                               .stack = merge_id(&copy->source->stacks, sample->stack, &status)};
+    return status ? status : store_sample_add(copy->merge->out, &new);
 }
 
 /* Counts rows of tables that only a later version fills as losses. */
 static int count_others(struct merge *merge, struct merge_source *source)
 {
     static const char *const table[] = {"edge"};
-    int rc = 0;
-    for (size_t i = 0; i < sizeof table / sizeof *table && rc == 0; i++) {
+    int status = 0;
+    for (size_t i = 0; i < sizeof table / sizeof *table && status == 0; i++) {
         int64_t rows = 0;
         char reason[96];
         snprintf(reason, sizeof reason, "rows of the table %s: not merged", table[i]);
-        rc = store_count(source->reader, table[i], &rows);
-        if (rc == 0 && rows)
-            rc = store_loss_add(merge->out, &(struct store_loss){"merge", reason, rows,
-                                                                 STORE_ABSENT, STORE_ABSENT});
+        status = store_count(source->reader, table[i], &rows);
+        if (status == 0 && rows)
+            status = store_loss_add(merge->out, &(struct store_loss){"merge", reason, rows,
+                                                                     STORE_ABSENT, STORE_ABSENT});
     }
-    return rc;
+    return status;
 }
 
 int merge_rows(struct merge *merge, struct merge_source *source)
 {
     struct copy copy = {.merge = merge, .source = source};
-    int rc = store_string_each(source->reader, 1, copy_string, &copy);
-    rc = rc ? rc : store_detail_each(source->reader, 1, copy_detail, &copy);
-    rc = rc ? rc : store_process_each(source->reader, copy_process, &copy);
-    rc = rc ? rc : store_track_each(source->reader, 1, copy_track, &copy);
-    rc = rc ? rc : store_slice_each(source->reader, 0, copy_slice, &copy);
-    rc = rc ? rc : store_counter_each(source->reader, 0, copy_counter, &copy);
-    rc = rc ? rc : store_step_each(source->reader, copy_step, &copy);
-    rc = rc ? rc : store_step_aggregate_each(source->reader, copy_aggregate, &copy);
-    rc = rc ? rc : store_stack_each(source->reader, 1, copy_stack, &copy);
-    rc = rc ? rc : store_sample_each(source->reader, 0, copy_sample, &copy);
-    rc = rc ? rc : count_others(merge, source);
-    if (rc && rc == store_reader_error(source->reader)->code)
+    int status = store_string_each(source->reader, 1, copy_string, &copy);
+    status = status ? status : store_detail_each(source->reader, 1, copy_detail, &copy);
+    status = status ? status : store_process_each(source->reader, copy_process, &copy);
+    status = status ? status : store_track_each(source->reader, 1, copy_track, &copy);
+    status = status ? status : store_slice_each(source->reader, 0, copy_slice, &copy);
+    status = status ? status : store_counter_each(source->reader, 0, copy_counter, &copy);
+    status = status ? status : store_step_each(source->reader, copy_step, &copy);
+    status = status ? status : store_step_aggregate_each(source->reader, copy_aggregate, &copy);
+    status = status ? status : store_stack_each(source->reader, 1, copy_stack, &copy);
+    status = status ? status : store_sample_each(source->reader, 0, copy_sample, &copy);
+    status = status ? status : count_others(merge, source);
+    if (status && status == store_reader_error(source->reader)->code)
         merge->why = *store_reader_error(source->reader);
-    else if (rc == TACHO_ECORRUPT)
-        tacho_fail(&merge->why, rc, NULL, "%s: damaged: a row names another one that is not there",
-                   source->path);
-    return rc;
+    else if (status == TACHO_ECORRUPT)
+        tacho_fail(&merge->why, status, NULL,
+                   "%s: damaged: a row names another one that is not there", source->path);
+    return status;
 }

@@ -12,10 +12,10 @@
 int merge_query(struct merge *merge, struct merge_source *source, const char *sql,
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
 {
-    int rc = store_query(source->reader, sql, NULL, row, ctx);
-    if (rc && rc == store_reader_error(source->reader)->code)
+    int status = store_query(source->reader, sql, NULL, row, ctx);
+    if (status && status == store_reader_error(source->reader)->code)
         merge->why = *store_reader_error(source->reader);
-    return rc;
+    return status;
 }
 
 /* Keeps the run keys that decide whether files belong together. */
@@ -94,19 +94,19 @@ int merge_source_open(struct merge *merge, struct merge_source *source, const ch
                                     .begun_wall = STORE_ABSENT,
                                     .anchor_wall = STORE_ABSENT,
                                     .lowest = INT64_MAX};
-    int rc = store_open(path, &source->reader, &merge->why);
-    if (rc == 0 && stat(path, &st) == 0) {
+    int status = store_open(path, &source->reader, &merge->why);
+    if (status == 0 && stat(path, &st) == 0) {
         source->device = (int64_t)st.st_dev;
         source->inode = (int64_t)st.st_ino;
     }
-    if (rc == 0 && (rc = store_run_each(source->reader, on_key, source)) != 0)
+    if (status == 0 && (status = store_run_each(source->reader, on_key, source)) != 0)
         merge->why = *store_reader_error(source->reader);
-    rc = rc ? rc : merge_query(merge, source, ranks, on_rank, source);
-    rc = rc ? rc : merge_query(merge, source, wall, on_wall, source);
-    if (rc == 0 && (rc = store_count(source->reader, "slice", &source->slices)) != 0)
+    status = status ? status : merge_query(merge, source, ranks, on_rank, source);
+    status = status ? status : merge_query(merge, source, wall, on_wall, source);
+    if (status == 0 && (status = store_count(source->reader, "slice", &source->slices)) != 0)
         merge->why = *store_reader_error(source->reader);
     merge->total += source->slices;
-    return rc;
+    return status;
 }
 
 void merge_source_close(struct merge_source *source)

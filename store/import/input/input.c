@@ -143,11 +143,11 @@ static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, s
         input->z.next_out = to + *got;
         input->z.avail_out = room > 1u << 30 ? 1u << 30 : (uInt)room;
         uInt before = input->z.avail_out;
-        int rc = inflate(&input->z, Z_NO_FLUSH);
+        int status = inflate(&input->z, Z_NO_FLUSH);
         *got += before - input->z.avail_out;
-        if (rc == Z_STREAM_END)
+        if (status == Z_STREAM_END)
             next_member(input);
-        else if (rc != Z_OK && rc != Z_BUF_ERROR)
+        else if (status != Z_OK && status != Z_BUF_ERROR)
             input->end = input->damaged = input->truncated = true;
     }
     return 0;

@@ -110,8 +110,8 @@ static enum kj_result single(struct job *job, struct kj_span text, size_t *count
 {
     static const char padding[KJ_PADDING];
     struct kineto_text copy = {0};
-    enum kj_result rc = KJ_SHAPE;
-    for (int repaired = 0; repaired < 2 && !*count && (rc == KJ_SHAPE || rc == KJ_TEXT);
+    enum kj_result status = KJ_SHAPE;
+    for (int repaired = 0; repaired < 2 && !*count && (status == KJ_SHAPE || status == KJ_TEXT);
          repaired++) {
         copy.bytes = 0;
         kineto_text_put(&copy, "[", 1);
@@ -122,10 +122,11 @@ static enum kj_result single(struct job *job, struct kj_span text, size_t *count
         kineto_text_put(&copy, "]", 1);
         size_t bytes = copy.bytes;
         kineto_text_put(&copy, padding, sizeof padding);
-        rc = copy.failed ? KJ_NOMEM : kj_events(job->json, copy.data, bytes, on_event, job, count);
+        status =
+            copy.failed ? KJ_NOMEM : kj_events(job->json, copy.data, bytes, on_event, job, count);
     }
     kineto_text_clear(&copy);
-    return rc;
+    return status;
 }
 
 /* What may be an event inside of a damaged text: 1 when it was. */
@@ -135,11 +136,11 @@ static int on_found(void *ctx, struct kj_span text)
     size_t count = 0;
     job->only_phases = true;
     job->found = false;
-    enum kj_result rc = single(job, text, &count);
+    enum kj_result status = single(job, text, &count);
     job->only_phases = false;
-    if (rc == KJ_NOMEM)
+    if (status == KJ_NOMEM)
         return kineto_no_memory(&job->kineto);
-    return rc == KJ_STOPPED ? job->kineto.code : job->found;
+    return status == KJ_STOPPED ? job->kineto.code : job->found;
 }
 
 /* Searches a damaged text for whole events. */
@@ -158,10 +159,10 @@ static int on_single(void *ctx, struct kj_span text)
         job->skip--;
         return 0;
     }
-    enum kj_result rc = single(job, text, &count);
-    if (rc == KJ_NOMEM)
+    enum kj_result status = single(job, text, &count);
+    if (status == KJ_NOMEM)
         return kineto_no_memory(&job->kineto);
-    if (rc == KJ_STOPPED)
+    if (status == KJ_STOPPED)
         return job->kineto.code;
     if (count)
         return 0;
@@ -202,14 +203,14 @@ static void *parse(void *ctx)
     const struct kineto_frame_sink sink = {
         .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = job};
     job->kineto.batch = batch_take(job);
-    int rc = job->kineto.batch ? kineto_frame_read(job->in, &sink, &job->frame, &job->error)
-                               : TACHO_ENOMEM;
-    if (!rc)
-        rc = kineto_events_done(&job->kineto);
+    int status = job->kineto.batch ? kineto_frame_read(job->in, &sink, &job->frame, &job->error)
+                                   : TACHO_ENOMEM;
+    if (!status)
+        status = kineto_events_done(&job->kineto);
     if (job->kineto.batch)
         batch_give(job, job->kineto.batch);
     pthread_mutex_lock(&job->lock);
-    job->code = rc;
+    job->code = status;
     job->done = true;
     pthread_cond_broadcast(&job->changed);
     pthread_mutex_unlock(&job->lock);
@@ -238,8 +239,8 @@ static int apply_string(struct job *job, const struct kineto_batch *batch,
                         const struct kineto_def *def)
 {
     int64_t id;
-    int rc = store_string(job->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
-    return rc ? rc : numbers_add(&job->string, id);
+    int status = store_string(job->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
+    return status ? status : numbers_add(&job->string, id);
 }
 
 /* Adds a detail to the store. */
@@ -253,8 +254,8 @@ static int apply_detail(struct job *job, const struct kineto_batch *batch,
                                   &detail.grid,   &detail.block,      &detail.payload};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = kineto_batch_at(batch, def->detail_text[i]);
-    int rc = store_detail_intern(job->run->db, &detail, &id);
-    return rc ? rc : numbers_add(&job->detail, id);
+    int status = store_detail_intern(job->run->db, &detail, &id);
+    return status ? status : numbers_add(&job->detail, id);
 }
 
 /* Adds a process to the store. */
@@ -266,8 +267,8 @@ static int process_add(struct job *job, int64_t pid)
                                     .start = STORE_ABSENT,
                                     .end = STORE_ABSENT,
                                     .exit_status = STORE_ABSENT};
-    int rc = store_process_add(job->run->db, &process);
-    return rc ? rc : numbers_add(&job->process, process.id);
+    int status = store_process_add(job->run->db, &process);
+    return status ? status : numbers_add(&job->process, process.id);
 }
 
 /* Adds a track to the store. */
@@ -280,8 +281,8 @@ static int apply_track(struct job *job, const struct kineto_batch *batch,
                                 .name = kineto_batch_at(batch, def->text),
                                 .device = def->device[0] ? def->device : NULL,
                                 .unit = def->unit};
-    int rc = store_track_add(job->run->db, &track);
-    return rc ? rc : numbers_add(&job->track, track.id);
+    int status = store_track_add(job->run->db, &track);
+    return status ? status : numbers_add(&job->track, track.id);
 }
 
 /* Adds what a batch defines: the parser's next number of a kind becomes an id. */
@@ -305,12 +306,12 @@ static int apply_def(struct job *job, const struct kineto_batch *batch,
 static int apply(struct job *job, const struct kineto_batch *batch)
 {
     store *db = job->run->db;
-    int rc = 0;
+    int status = 0;
     if (!job->process.count && batch->defs)
-        rc = process_add(job, STORE_ABSENT); /* the main process; its pid is known at the end */
-    for (size_t i = 0; !rc && i < batch->defs; i++)
-        rc = apply_def(job, batch, &batch->def[i]);
-    for (size_t i = 0; !rc && i < batch->slices; i++) {
+        status = process_add(job, STORE_ABSENT); /* the main process; its pid is known at the end */
+    for (size_t i = 0; !status && i < batch->defs; i++)
+        status = apply_def(job, batch, &batch->def[i]);
+    for (size_t i = 0; !status && i < batch->slices; i++) {
         const struct kineto_slice *slice = &batch->slice[i];
         struct store_slice row = {
             .track = job->track.id[slice->track],
@@ -320,15 +321,15 @@ static int apply(struct job *job, const struct kineto_batch *batch)
             .category = job->string.id[slice->category],
             .detail = slice->detail == KINETO_NONE ? STORE_ABSENT : job->detail.id[slice->detail],
             .correlation = slice->correlation};
-        rc = store_slice_add(db, &row);
+        status = store_slice_add(db, &row);
     }
-    for (size_t i = 0; !rc && i < batch->counters; i++) {
+    for (size_t i = 0; !status && i < batch->counters; i++) {
         const struct kineto_counter *counter = &batch->counter[i];
         struct store_counter row = {
             .track = job->track.id[counter->track], .time = counter->time, .value = counter->value};
-        rc = store_counter_add(db, &row);
+        status = store_counter_add(db, &row);
     }
-    return rc;
+    return status;
 }
 
 /* Reports the bytes that were read since the last call. */
@@ -342,7 +343,7 @@ static int progress(struct job *job)
 /* Takes batches until the parser is done. */
 static int insert(struct job *job)
 {
-    int rc = 0;
+    int status = 0;
     bool done = false;
     while (!done) {
         struct timespec until;
@@ -361,21 +362,21 @@ static int insert(struct job *job)
         }
         done = !batch && job->done;
         pthread_mutex_unlock(&job->lock);
-        if (batch && !rc && !job->run->salvage_only)
-            rc = apply(job, batch);
-        if (!rc)
-            rc = progress(job);
+        if (batch && !status && !job->run->salvage_only)
+            status = apply(job, batch);
+        if (!status)
+            status = progress(job);
         pthread_mutex_lock(&job->lock);
         if (batch) {
             batch->next = job->spare;
             job->spare = batch;
         }
-        if (rc)
+        if (status)
             __atomic_store_n(&job->stop, true, __ATOMIC_RELAXED);
         pthread_cond_broadcast(&job->changed);
         pthread_mutex_unlock(&job->lock);
     }
-    return rc;
+    return status;
 }
 
 /* ---- after the last row ------------------------------------------------------------------------------------------------------ */
@@ -383,8 +384,8 @@ static int insert(struct job *job)
 /* Writes what is known of processes and tracks only at the end: rank, host, names. */
 static int write_processes(struct job *job, int64_t rank)
 {
-    int rc = 0;
-    for (size_t i = 0; !rc && i < job->process.count; i++) {
+    int status = 0;
+    for (size_t i = 0; !status && i < job->process.count; i++) {
         struct store_process process = {.id = job->process.id[i],
                                         .rank = rank,
                                         .pid = job->kineto.process[i].pid,
@@ -394,14 +395,33 @@ static int write_processes(struct job *job, int64_t rank)
                                         .exit_status = STORE_ABSENT,
                                         .host = job->kineto.host,
                                         .program = kineto_process_name(&job->kineto, i)};
-        rc = store_process_update(job->run->db, &process);
+        status = store_process_update(job->run->db, &process);
     }
-    for (size_t i = 0; !rc && i < job->track.count; i++) {
+    for (size_t i = 0; !status && i < job->track.count; i++) {
         const char *name = kineto_track_name(&job->kineto, i);
         if (name)
-            rc = store_track_rename(job->run->db, job->track.id[i], name);
+            status = store_track_rename(job->run->db, job->track.id[i], name);
     }
-    return rc;
+    return status;
+}
+
+/* Writes a run key that lists the arguments of events that no rule knows. */
+static int write_unknown_args(struct job *job)
+{
+    const struct store_intern *unknown = &job->kineto.unknown_args;
+    struct kineto_text names = {0};
+    char key[64];
+    if (!unknown->count)
+        return 0;
+    for (size_t i = 0; i < unknown->count; i++) {
+        kineto_text_puts(&names, i ? ", " : "");
+        kineto_text_put(&names, unknown->arena + unknown->entry[i].offset, unknown->entry[i].bytes);
+    }
+    kineto_text_put(&names, "", 1);
+    snprintf(key, sizeof key, "source.args_not_kept.%lld", (long long)job->run->file_index);
+    int status = names.failed ? TACHO_ENOMEM : store_run_set(job->run->db, key, names.data);
+    kineto_text_clear(&names);
+    return status;
 }
 
 /* Writes the run keys: what the trace says of itself, and how its times were read. */
@@ -409,44 +429,31 @@ static int write_run(struct job *job)
 {
     store *db = job->run->db;
     char key[192];
-    int rc = 0;
-    for (size_t i = 0; !rc && i < job->kineto.runs; i++) {
+    int status = 0;
+    for (size_t i = 0; !status && i < job->kineto.runs; i++) {
         const struct kineto_run_key *run_key = &job->kineto.run[i];
         if (run_key->key[0] == '@')
             snprintf(key, sizeof key, "device.%lld.%s", (long long)job->process.id[0],
                      run_key->key + 1);
         else
             snprintf(key, sizeof key, "%s", run_key->key);
-        rc = store_run_set(db, key, run_key->value);
+        status = store_run_set(db, key, run_key->value);
     }
     snprintf(key, sizeof key, job->run->file_index ? "source.base_ns.%lld" : "source.base_ns",
              (long long)job->run->file_index);
-    if (!rc)
-        rc = store_run_set_int(db, key, job->kineto.base_final);
+    if (!status)
+        status = store_run_set_int(db, key, job->kineto.base_final);
     if (job->kineto.decimals > job->run->decimals || !job->run->file_index)
         job->run->decimals = job->kineto.decimals;
-    if (!rc)
-        rc = store_run_set_int(db, "source.decimals", job->run->decimals);
-    if (!rc && job->kineto.unit == 1)
-        rc = store_run_set(db, "source.time_unit", "ns");
-    if (!rc && job->kineto.rounded) {
+    if (!status)
+        status = store_run_set_int(db, "source.decimals", job->run->decimals);
+    if (!status && job->kineto.unit == 1)
+        status = store_run_set(db, "source.time_unit", "ns");
+    if (!status && job->kineto.rounded) {
         snprintf(key, sizeof key, "source.rounded.%lld", (long long)job->run->file_index);
-        rc = store_run_set_int(db, key, job->kineto.rounded);
+        status = store_run_set_int(db, key, job->kineto.rounded);
     }
-    if (!rc && job->kineto.unknown_args.count) {
-        struct kineto_text names = {0};
-        for (size_t i = 0; i < job->kineto.unknown_args.count; i++) {
-            const struct store_intern_entry *intern_entry = &job->kineto.unknown_args.entry[i];
-            kineto_text_puts(&names, i ? ", " : "");
-            kineto_text_put(&names, job->kineto.unknown_args.arena + intern_entry->offset,
-                            intern_entry->bytes);
-        }
-        kineto_text_put(&names, "", 1);
-        snprintf(key, sizeof key, "source.args_not_kept.%lld", (long long)job->run->file_index);
-        rc = names.failed ? TACHO_ENOMEM : store_run_set(db, key, names.data);
-        kineto_text_clear(&names);
-    }
-    return rc;
+    return status ? status : write_unknown_args(job);
 }
 
 /* Writes a loss row for each reason that was counted. */
@@ -463,11 +470,11 @@ static int write_losses(struct job *job)
     loss[KINETO_LOSS_BEHIND] = job->frame.more_behind;
     loss[KINETO_LOSS_ENDS] = job->frame.truncated && !job->frame.partial_event;
     loss[KINETO_LOSS_DAMAGED] = imp_input_damaged(job->in);
-    int rc = 0;
-    for (int i = 0; !rc && i < KINETO_LOSS_COUNT; i++)
+    int status = 0;
+    for (int i = 0; !status && i < KINETO_LOSS_COUNT; i++)
         if (loss[i])
-            rc = imp_loss(job->run, reasons[i], loss[i]);
-    return rc;
+            status = imp_loss(job->run, reasons[i], loss[i]);
+    return status;
 }
 
 /* A base that no time of the file can be added to is none. */
@@ -484,19 +491,19 @@ static void check_base(struct kineto *kineto)
 /* Writes all that is known only after the last event, and corrects the base of the times. */
 static int finish(struct job *job)
 {
-    int rc = 0;
+    int status = 0;
     check_base(&job->kineto);
     if (!job->run->salvage_only && job->process.count) {
-        rc = write_processes(job, imp_rank(job->run, job->kineto.rank));
-        if (!rc)
-            rc = write_run(job);
-        if (!rc && job->kineto.base_final != job->kineto.base)
-            rc = store_time_shift(job->run->db, job->track.count ? job->track.id[0] : INT64_MAX,
-                                  job->kineto.base_final - job->kineto.base);
+        status = write_processes(job, imp_rank(job->run, job->kineto.rank));
+        if (!status)
+            status = write_run(job);
+        if (!status && job->kineto.base_final != job->kineto.base)
+            status = store_time_shift(job->run->db, job->track.count ? job->track.id[0] : INT64_MAX,
+                                      job->kineto.base_final - job->kineto.base);
     }
-    if (!rc)
-        rc = write_losses(job);
-    return rc;
+    if (!status)
+        status = write_losses(job);
+    return status;
 }
 
 /* ---- the importer ------------------------------------------------------------------------------------------------------------ */
@@ -513,10 +520,10 @@ static void guess_base(struct job *job, const char *path)
     if (fd < 0)
         return;
     for (int end = 0; end < 2; end++) {
-        off_t at = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
-                       ? st.st_size - ((off_t)sizeof text - 1)
-                       : 0;
-        ssize_t bytes = pread(fd, text, sizeof text - 1, at);
+        off_t offset = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
+                           ? st.st_size - ((off_t)sizeof text - 1)
+                           : 0;
+        ssize_t bytes = pread(fd, text, sizeof text - 1, offset);
         text[bytes > 0 ? bytes : 0] = 0;
         const char *found = strstr(text, key);
         if (found && (found = strchr(found + sizeof key - 1, ':'))) {
@@ -575,9 +582,9 @@ static int run_threads(struct job *job)
     pthread_t thread;
     if (pthread_create(&thread, NULL, parse, job))
         return TACHO_ENOMEM;
-    int rc = insert(job);
+    int status = insert(job);
     pthread_join(thread, NULL);
-    return rc;
+    return status;
 }
 
 /* Reads one trace; this is the `read` of the importer. */
@@ -590,38 +597,38 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     job->ready_end = &job->ready;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->changed, NULL);
-    int rc = kineto_init(&job->kineto, path);
+    int status = kineto_init(&job->kineto, path);
     job->kineto.full = batch_full;
     job->kineto.ctx = job;
-    job->json = rc ? NULL : kj_new();
+    job->json = status ? NULL : kj_new();
     if (!job->json)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    if (!rc)
-        rc = imp_input_open(path, &job->in, err);
-    if (!rc) {
+        status = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    if (!status)
+        status = imp_input_open(path, &job->in, err);
+    if (!status) {
         if (!imp_input_is_gzip(job->in))
             guess_base(job, path);
-        rc = store_begin(run->db);
-        if (!rc)
-            rc = run_threads(job);
-        if (!rc && job->code)
-            rc =
+        status = store_begin(run->db);
+        if (!status)
+            status = run_threads(job);
+        if (!status && job->code)
+            status =
                 job->error.code
                     ? tacho_fail(err, job->code, job->error.hint, "%s", job->error.what)
                     : tacho_fail(err, job->code, NULL, "%s: %s", path, tacho_error_text(job->code));
         bool none = !job->kineto.events && !job->frame.too_large;
-        if (!rc && !none)
-            rc = finish(job);
-        if (!rc)
-            rc = store_commit(run->db);
-        if (!rc && none)
-            rc = no_event(job, path, err);
+        if (!status && !none)
+            status = finish(job);
+        if (!status)
+            status = store_commit(run->db);
+        if (!status && none)
+            status = no_event(job, path, err);
     }
     run->events += job->kineto.events;
     run->slices += job->kineto.slices;
     run->truncated |= job->frame.truncated;
     job_clear(job);
-    return rc;
+    return status;
 }
 
 /* Does the text begin with a brace or bracket, after white space and a byte order mark? */

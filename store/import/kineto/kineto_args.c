@@ -41,10 +41,10 @@ static uint32_t hash(const char *text, size_t bytes)
 static void fill(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint32_t at = hash(rows[i].text, rows[i].n);
-        while (slot[at])
-            at = (at + 1) & (SLOTS - 1);
-        slot[at] = (uint8_t)(i + 1);
+        uint32_t position = hash(rows[i].text, rows[i].n);
+        while (slot[position])
+            position = (position + 1) & (SLOTS - 1);
+        slot[position] = (uint8_t)(i + 1);
     }
 }
 
@@ -53,10 +53,11 @@ enum kineto_arg kineto_arg_find(const char *key, size_t bytes)
     pthread_once(&once, fill);
     if (!bytes)
         return KINETO_ARG_OTHER;
-    for (uint32_t at = hash(key, bytes); slot[at]; at = (at + 1) & (SLOTS - 1)) {
-        const struct row *row = &rows[slot[at] - 1];
+    for (uint32_t position = hash(key, bytes); slot[position];
+         position = (position + 1) & (SLOTS - 1)) {
+        const struct row *row = &rows[slot[position] - 1];
         if (row->n == bytes && !memcmp(row->text, key, bytes))
-            return (enum kineto_arg)(slot[at] - 1);
+            return (enum kineto_arg)(slot[position] - 1);
     }
     return KINETO_ARG_OTHER;
 }

@@ -71,38 +71,36 @@ static bool is_legacy_annotation(struct kj_span name)
 static const struct kineto_category_memo *category_of(struct kineto *kineto, struct kj_span cat)
 {
     cat = kineto_inside(cat);
-    size_t at = cat.text && cat.bytes ? (cat.bytes * 7 + (unsigned char)cat.text[0] +
-                                         3u * (unsigned char)cat.text[cat.bytes - 1]) %
-                                                63 +
-                                            1
-                                      : 0;
-    struct kineto_category_memo *category_memo = &kineto->category[at];
-    if (category_memo->bytes == (cat.text ? cat.bytes : 0) && category_memo->name != KINETO_NONE &&
-        (!category_memo->bytes || !memcmp(category_memo->text, cat.text, category_memo->bytes)))
-        return category_memo;
-    category_memo->class = kineto_category_find(cat);
-    const char *name = kineto_class_name(category_memo->class);
-    category_memo->bytes = SIZE_MAX;
+    size_t slot = 0, bytes = cat.text ? cat.bytes : 0;
+    if (bytes)
+        slot =
+            1 +
+            (bytes * 7 + (unsigned char)cat.text[0] + 3u * (unsigned char)cat.text[bytes - 1]) % 63;
+    struct kineto_category_memo *memo = &kineto->category[slot];
+    if (memo->bytes == bytes && memo->name != KINETO_NONE &&
+        (!bytes || !memcmp(memo->text, cat.text, bytes)))
+        return memo;
+    memo->class = kineto_category_find(cat);
+    const char *name = kineto_class_name(memo->class);
+    memo->bytes = SIZE_MAX;
     if (name) {
-        category_memo->name = kineto_string_number(kineto, name, strlen(name));
-    } else if (!cat.text || !cat.bytes || kineto_equals(cat, "Trace")) {
-        category_memo->name = kineto_string_number(kineto, "trace", 5);
+        memo->name = kineto_string_number(kineto, name, strlen(name));
+    } else if (!bytes || kineto_equals(cat, "Trace")) {
+        memo->name = kineto_string_number(kineto, "trace", 5);
     } else if (kineto_category_reserved(cat)) {
         kineto->scratch.bytes = 0;
         kineto_text_puts(&kineto->scratch, "kineto:");
         kineto_text_put(&kineto->scratch, cat.text, cat.bytes);
-        category_memo->name =
-            kineto_string_number(kineto, kineto->scratch.data, kineto->scratch.bytes);
+        memo->name = kineto_string_number(kineto, kineto->scratch.data, kineto->scratch.bytes);
     } else {
-        category_memo->name = kineto_string_number(kineto, cat.text, cat.bytes);
+        memo->name = kineto_string_number(kineto, cat.text, cat.bytes);
     }
-    if (!cat.text || !cat.bytes) {
-        category_memo->bytes = 0;
-    } else if (cat.bytes <= sizeof category_memo->text) {
-        memcpy(category_memo->text, cat.text, cat.bytes);
-        category_memo->bytes = cat.bytes;
+    if (bytes <= sizeof memo->text) {
+        if (bytes)
+            memcpy(memo->text, cat.text, bytes);
+        memo->bytes = bytes;
     }
-    return category_memo;
+    return memo;
 }
 
 /* The string of the category of a class. */
@@ -155,9 +153,9 @@ static int slice_put(struct kineto *kineto, const struct kineto_slice *slice)
 {
     if (kineto->batch->slices == KINETO_BATCH_ROWS) {
         kineto->batch_serial++;
-        int rc = kineto->full(kineto);
-        if (rc)
-            return rc;
+        int status = kineto->full(kineto);
+        if (status)
+            return status;
     }
     kineto->batch->slice[kineto->batch->slices++] = *slice;
     kineto->slices++;
@@ -182,16 +180,16 @@ static int complete(struct kineto *kineto, const struct kj_event *event)
     }
     if (slice_fill(kineto, event, &slice, &class))
         return kineto->code;
-    int rc = slice_put(kineto, &slice);
+    int status = slice_put(kineto, &slice);
     if (class == KINETO_RUNTIME || class == KINETO_DRIVER)
         kineto_launch_note(kineto, &slice);
-    if (!rc && class == KINETO_OP) {
+    if (!status && class == KINETO_OP) {
         struct kineto_track *track = &kineto->track[slice.track];
         track->last_start = slice.start;
         track->last_row = kineto->batch->slices - 1;
         track->last_batch = kineto->batch_serial;
     }
-    return rc;
+    return status;
 }
 
 /* ph B: the slice waits on its track until its end event. */
@@ -228,8 +226,8 @@ static int begin(struct kineto *kineto, const struct kj_event *event)
  * none. */
 static int end(struct kineto *kineto, const struct kj_event *event)
 {
-    int64_t at;
-    if (!start_of(kineto, event, &at)) {
+    int64_t start;
+    if (!start_of(kineto, event, &start)) {
         kineto->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
@@ -245,7 +243,7 @@ static int end(struct kineto *kineto, const struct kj_event *event)
     }
     struct kineto_slice slice = row_track->open[--row_track->open_count];
     kineto->open_total--;
-    if (__builtin_sub_overflow(at, slice.start, &slice.dur) || slice.dur < 0) {
+    if (__builtin_sub_overflow(start, slice.start, &slice.dur) || slice.dur < 0) {
         kineto->loss[KINETO_LOSS_DUR]++;
         slice.dur = STORE_ABSENT;
     }
@@ -264,9 +262,9 @@ static int counter_put(struct kineto *kineto, uint32_t track, int64_t time, doub
         return kineto->code;
     if (kineto->batch->counters == KINETO_BATCH_ROWS) {
         kineto->batch_serial++;
-        int rc = kineto->full(kineto);
-        if (rc)
-            return rc;
+        int status = kineto->full(kineto);
+        if (status)
+            return status;
     }
     kineto->batch->counter[kineto->batch->counters++] =
         (struct kineto_counter){.time = time, .value = value, .track = track};
@@ -294,8 +292,8 @@ static bool double_of(struct kj_span span, double *out)
 /* ph C: one track for each value. */
 static int counter(struct kineto *kineto, const struct kj_event *event)
 {
-    int64_t at;
-    if (!start_of(kineto, event, &at)) {
+    int64_t start;
+    if (!start_of(kineto, event, &start)) {
         kineto->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
@@ -316,15 +314,15 @@ static int counter(struct kineto *kineto, const struct kj_event *event)
         uint32_t track = kineto_track_counter(
             kineto, event->field[KJ_PID],
             (struct kj_span){kineto->payload.data, kineto->payload.bytes}, "", NULL);
-        int rc = counter_put(kineto, track, at, value);
-        if (rc)
-            return rc;
+        int status = counter_put(kineto, track, start, value);
+        if (status)
+            return status;
     }
     return 0;
 }
 
 /* Totals of the allocator, in [memory] events. */
-static int memory_totals(struct kineto *kineto, const struct kj_event *event, int64_t at)
+static int memory_totals(struct kineto *kineto, const struct kj_event *event, int64_t start)
 {
     static const struct {
         enum kineto_arg arg;
@@ -340,11 +338,11 @@ static int memory_totals(struct kineto *kineto, const struct kj_event *event, in
         if (bytes == STORE_ABSENT)
             continue;
         struct kj_span name = {totals[i].name, strlen(totals[i].name)};
-        int rc = counter_put(
-            kineto, kineto_track_counter(kineto, event->field[KJ_PID], name, device, "bytes"), at,
-            (double)bytes);
-        if (rc)
-            return rc;
+        int status = counter_put(
+            kineto, kineto_track_counter(kineto, event->field[KJ_PID], name, device, "bytes"),
+            start, (double)bytes);
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -366,10 +364,10 @@ static int instant(struct kineto *kineto, const struct kj_event *event)
         if (slice.detail == KINETO_NONE)
             slice.detail = kineto_detail(kineto, event, KINETO_INSTANT, slice.name, false);
     }
-    int rc = slice_put(kineto, &slice);
-    if (!rc && kineto_arg_of(event, KINETO_ARG_MEMORY_ALLOCATED))
-        rc = memory_totals(kineto, event, slice.start);
-    return rc ? rc : kineto->code;
+    int status = slice_put(kineto, &slice);
+    if (!status && kineto_arg_of(event, KINETO_ARG_MEMORY_ALLOCATED))
+        status = memory_totals(kineto, event, slice.start);
+    return status ? status : kineto->code;
 }
 
 /* ---- flow arrows --------------------------------------------------------------------------------------------------------- */
@@ -379,10 +377,10 @@ static int instant(struct kineto *kineto, const struct kj_event *event)
  * its forward thread; Kineto writes it right after the operator. */
 static int flow(struct kineto *kineto, const struct kj_event *event)
 {
-    int64_t at;
+    int64_t start;
     if (!kineto_equals(event->field[KJ_PH], "f") || !kineto_equals(event->field[KJ_CAT], "fwdbwd"))
         return 0;
-    if (!start_of(kineto, event, &at)) {
+    if (!start_of(kineto, event, &start)) {
         kineto->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
@@ -390,7 +388,7 @@ static int flow(struct kineto *kineto, const struct kj_event *event)
     if (kineto->code)
         return kineto->code;
     struct kineto_track *row_track = &kineto->track[track];
-    if (row_track->last_batch != kineto->batch_serial || row_track->last_start != at)
+    if (row_track->last_batch != kineto->batch_serial || row_track->last_start != start)
         return 0;
     struct kineto_slice *slice = &kineto->batch->slice[row_track->last_row];
     slice->detail = kineto_detail_backward(kineto, slice->detail, KINETO_OP);
@@ -437,9 +435,9 @@ int kineto_events_done(struct kineto *kineto)
     for (size_t i = 0; i < kineto->tracks; i++)
         for (size_t j = 0; j < kineto->track[i].open_count; j++) {
             kineto->loss[KINETO_LOSS_NO_END]++;
-            int rc = slice_put(kineto, &kineto->track[i].open[j]);
-            if (rc)
-                return rc;
+            int status = slice_put(kineto, &kineto->track[i].open[j]);
+            if (status)
+                return status;
         }
     return kineto->code;
 }

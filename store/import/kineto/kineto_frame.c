@@ -209,10 +209,10 @@ static int events_emit(struct frame *frame, struct events *events)
     char *text = frame->buffer + from - 1, before = *text, after = frame->buffer[to];
     *text = '[';
     frame->buffer[to] = ']';
-    int rc = frame->sink->events(frame->sink->ctx, text, to - from + 2);
+    int status = frame->sink->events(frame->sink->ctx, text, to - from + 2);
     frame->buffer[to] = after;
     *text = before;
-    return rc;
+    return status;
 }
 
 /* The depth came back to zero at `at`. */
@@ -281,12 +281,12 @@ static int events_end(struct frame *frame, struct events *events)
             frame->result->partial_event |= !is_space(frame->buffer[i]) && frame->buffer[i] != ',';
         frame->result->partial_event |= events->skipping;
     }
-    int rc = events->cut ? events_emit(frame, events) : 0;
-    if (!rc && !events->list_end && frame->sink->damaged && events->first < frame->end)
-        rc = frame->sink->damaged(frame->sink->ctx, frame->buffer + events->first,
-                                  frame->end - events->first);
+    int status = events->cut ? events_emit(frame, events) : 0;
+    if (!status && !events->list_end && frame->sink->damaged && events->first < frame->end)
+        status = frame->sink->damaged(frame->sink->ctx, frame->buffer + events->first,
+                                      frame->end - events->first);
     frame->at = events->list_end ? events->list_end + 1 : frame->end;
-    return rc;
+    return status;
 }
 
 /* f->at is behind the bracket that opens the list. */
@@ -294,8 +294,8 @@ static int events_read(struct frame *frame)
 {
     struct events events = {.first = frame->at, .next = frame->at};
     char spare[64];
-    int rc = 0;
-    while (!rc && !frame->code && !events.list_end) {
+    int status = 0;
+    while (!status && !frame->code && !events.list_end) {
         while (!events.list_end && events.next + 64 <= frame->end) {
             events_block(frame, &events, frame->buffer + events.next);
             events.next += 64;
@@ -303,10 +303,10 @@ static int events_read(struct frame *frame)
         if (events.list_end)
             break;
         if (events.cut && events.next - events.first >= KINETO_FRAME_WINDOW &&
-            (rc = events_emit(frame, &events)))
+            (status = events_emit(frame, &events)))
             break;
         if (!events.cut && events.next - events.first >= STORE_IMPORT_WINDOW &&
-            (rc = events_skip(frame, &events)))
+            (status = events_skip(frame, &events)))
             break;
         size_t keep = events.first, first = events.first;
         bool came = more(frame, &keep);
@@ -321,8 +321,8 @@ static int events_read(struct frame *frame)
             break;
         }
     }
-    if (rc || frame->code)
-        return rc ? rc : frame->code;
+    if (status || frame->code)
+        return status ? status : frame->code;
     return events_end(frame, &events);
 }
 
@@ -465,9 +465,9 @@ static int frame_read(struct frame *frame)
             frame->at++;
             return 0;
         }
-        int rc = pair_read(frame);
-        if (rc)
-            return rc;
+        int status = pair_read(frame);
+        if (status)
+            return status;
     }
 }
 
@@ -495,15 +495,15 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
     frame.buffer = calloc(1, frame.cap + 2 * KJ_PADDING);
     if (!frame.buffer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    int rc = frame_read(&frame);
-    if (!rc && !frame.code && frame_result->is_trace && !frame_result->truncated)
+    int status = frame_read(&frame);
+    if (!status && !frame.code && frame_result->is_trace && !frame_result->truncated)
         frame_result->more_behind = more_behind(&frame);
-    if (!rc && frame.code)
-        rc = frame.code;
+    if (!status && frame.code)
+        status = frame.code;
     free(frame.buffer);
     if (imp_input_truncated(in))
         frame_result->truncated = true;
-    return rc;
+    return status;
 }
 
 /* ---- one by one ---------------------------------------------------------------------------------------------------------- */
@@ -534,9 +534,9 @@ int kineto_frame_split(const char *text, size_t bytes, int (*event)(void *ctx, s
         }
         if (i > end)
             i = end;
-        int rc = event(ctx, (struct kj_span){text + from, i - from});
-        if (rc)
-            return rc;
+        int status = event(ctx, (struct kj_span){text + from, i - from});
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -589,11 +589,11 @@ int kineto_frame_search(const char *text, size_t bytes,
         i = (size_t)(brace - text);
         size_t left = bytes - i < SEARCH_BYTES ? bytes - i : SEARCH_BYTES;
         size_t end = may_begin(brace, left) ? object_end(brace, left) : 0;
-        int rc = end ? event(ctx, (struct kj_span){brace, end}) : 0;
-        if (rc < 0)
-            return rc;
-        misses += !rc && (end || may_begin(brace, left));
-        i += rc ? end : 1;
+        int status = end ? event(ctx, (struct kj_span){brace, end}) : 0;
+        if (status < 0)
+            return status;
+        misses += !status && (end || may_begin(brace, left));
+        i += status ? end : 1;
     }
     return 0;
 }

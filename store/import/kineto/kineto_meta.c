@@ -36,9 +36,9 @@ static int run_put_value(struct kineto *kineto, const char *key, struct kj_span 
         value.text[0] == '{')
         return 0;
     char *text = kineto_dup(kineto, value);
-    int rc = text ? kineto_run_put(kineto, key, text) : kineto->code;
+    int status = text ? kineto_run_put(kineto, key, text) : kineto->code;
     free(text);
-    return rc;
+    return status;
 }
 
 /* ---- deviceProperties ---------------------------------------------------------------------------------------------------- */
@@ -85,17 +85,17 @@ static int device_row(void *ctx, struct kj_span none, struct kj_span value)
         device.id < 0 || device.id >= 1 << 16)
         return 0;
     snprintf(key, sizeof key, "@gpu:%d.name", (int)device.id);
-    int rc = run_put_value(device.kineto, key, device.name);
-    for (size_t i = 0; !rc && i < sizeof device_keys / sizeof *device_keys; i++) {
+    int status = run_put_value(device.kineto, key, device.name);
+    for (size_t i = 0; !status && i < sizeof device_keys / sizeof *device_keys; i++) {
         snprintf(key, sizeof key, "@gpu:%d.%s", (int)device.id, device_keys[i].key);
-        rc = run_put_value(device.kineto, key, device.value[i]);
+        status = run_put_value(device.kineto, key, device.value[i]);
     }
-    if (!rc && device.major >= 0 && device.minor >= 0) {
+    if (!status && device.major >= 0 && device.minor >= 0) {
         snprintf(key, sizeof key, "@gpu:%d.compute_capability", (int)device.id);
         snprintf(text, sizeof text, "%d.%d", (int)device.major, (int)device.minor);
-        rc = kineto_run_put(device.kineto, key, text);
+        status = kineto_run_put(device.kineto, key, text);
     }
-    return rc;
+    return status;
 }
 
 /* ---- distributedInfo, and the rest ----------------------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static const char *const kept[] = {
 
 int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value)
 {
-    enum kj_result rc = KJ_OK;
+    enum kj_result status = KJ_OK;
     if (is(key, "baseTimeNanoseconds")) {
         int64_t base;
         if (kineto_int(value, &base) && base >= -BASE_MAX && base <= BASE_MAX) {
@@ -142,9 +142,9 @@ int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value)
             kineto->loss[KINETO_LOSS_META]++;
         }
     } else if (is(key, "deviceProperties") && value.bytes && value.text[0] == '[') {
-        rc = kj_each(value, device_row, kineto);
+        status = kj_each(value, device_row, kineto);
     } else if (is(key, "distributedInfo") && value.bytes && value.text[0] == '{') {
-        rc = kj_each(value, distributed_field, kineto);
+        status = kj_each(value, distributed_field, kineto);
     } else if ((is(key, "host_name") || is(key, "hostname")) && kineto_is_string(value)) {
         free(kineto->host);
         kineto->host = kineto_dup(kineto, value);
@@ -156,7 +156,7 @@ int kineto_meta(struct kineto *kineto, struct kj_span key, struct kj_span value)
                 run_put_value(kineto, name, value);
             }
     }
-    if (rc == KJ_SHAPE || rc == KJ_TEXT)
+    if (status == KJ_SHAPE || status == KJ_TEXT)
         kineto->loss[KINETO_LOSS_META]++;
     return kineto->code;
 }

@@ -259,13 +259,13 @@ static void put_utf8(struct kineto_text *out, uint32_t character)
 }
 
 /* Four hexadecimal digits at `at`. */
-static bool hex4(struct kj_span span, size_t at, uint32_t *out)
+static bool hex4(struct kj_span span, size_t offset, uint32_t *out)
 {
     int64_t value;
     char text[6] = "0x";
-    if (span.bytes < at + 4)
+    if (span.bytes < offset + 4)
         return false;
-    memcpy(text + 2, span.text + at, 4);
+    memcpy(text + 2, span.text + offset, 4);
     if (!hexadecimal((struct kj_span){text, 6}, &value))
         return false;
     *out = (uint32_t)value;
@@ -273,16 +273,16 @@ static bool hex4(struct kj_span span, size_t at, uint32_t *out)
 }
 
 /* \uXXXX at `at` (of the u), with a second half if it is one of a pair. Returns characters used. */
-static size_t put_unicode(struct kineto_text *out, struct kj_span span, size_t at)
+static size_t put_unicode(struct kineto_text *out, struct kj_span span, size_t offset)
 {
     uint32_t character, low;
-    if (!hex4(span, at + 1, &character)) {
+    if (!hex4(span, offset + 1, &character)) {
         put_utf8(out, 0xfffd);
         return 1;
     }
-    if (character >= 0xd800 && character < 0xdc00 && span.bytes > at + 6 &&
-        span.text[at + 5] == '\\' && span.text[at + 6] == 'u' && hex4(span, at + 7, &low) &&
-        low >= 0xdc00 && low < 0xe000) {
+    if (character >= 0xd800 && character < 0xdc00 && span.bytes > offset + 6 &&
+        span.text[offset + 5] == '\\' && span.text[offset + 6] == 'u' &&
+        hex4(span, offset + 7, &low) && low >= 0xdc00 && low < 0xe000) {
         put_utf8(out, 0x10000 + ((character - 0xd800) << 10) + (low - 0xdc00));
         return 11;
     }

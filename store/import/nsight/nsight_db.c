@@ -76,22 +76,22 @@ static int on_progress(void *ctx)
 }
 
 /* Says why the database at `path` cannot be read; returns the code. */
-static int fail(struct nsight *nsight, int rc, const char *path)
+static int fail(struct nsight *nsight, int status, const char *path)
 {
-    if (rc == SQLITE_NOMEM)
+    if (status == SQLITE_NOMEM)
         return tacho_fail(nsight->err, TACHO_ENOMEM, NULL, "%s: %s", path,
                           tacho_error_text(TACHO_ENOMEM));
-    if (rc == SQLITE_NOTADB)
+    if (status == SQLITE_NOTADB)
         return tacho_fail(nsight->err, TACHO_EFORMAT,
                           "export it again: nsys export --type sqlite FILE.nsys-rep",
                           "%s: begins like an SQLite database, but is none", path);
-    if (rc == SQLITE_CORRUPT)
+    if (status == SQLITE_CORRUPT)
         return tacho_fail(
             nsight->err, TACHO_ECORRUPT,
             "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
             "%s: damaged SQLite database", path);
     return tacho_fail(nsight->err, TACHO_EIO, NULL, "%s: %s", path,
-                      nsight->db ? sqlite3_errmsg(nsight->db) : sqlite3_errstr(rc));
+                      nsight->db ? sqlite3_errmsg(nsight->db) : sqlite3_errstr(status));
 }
 
 /* Opens the database, hardened against what a stranger may have written into it. */
@@ -99,10 +99,10 @@ static int try_open(struct nsight *nsight, const char *name, int flags)
 {
     sqlite3_close(nsight->db);
     nsight->db = NULL;
-    int rc = sqlite3_open_v2(name, &nsight->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags,
-                             NULL);
-    if (rc != SQLITE_OK)
-        return rc;
+    int status = sqlite3_open_v2(name, &nsight->db,
+                                 SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
+    if (status != SQLITE_OK)
+        return status;
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_limit(nsight->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
@@ -113,17 +113,17 @@ static int try_open(struct nsight *nsight, const char *name, int flags)
 
 int nsight_open(struct nsight *nsight, const char *path)
 {
-    int rc = try_open(nsight, path, 0);
+    int status = try_open(nsight, path, 0);
     /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
-    if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) {
+    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY) {
         char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
         if (uri && !strpbrk(path, "?#%"))
-            rc = try_open(nsight, uri, SQLITE_OPEN_URI);
+            status = try_open(nsight, uri, SQLITE_OPEN_URI);
         sqlite3_free(uri);
     }
-    if (rc == SQLITE_OK)
+    if (status == SQLITE_OK)
         return 0;
-    return nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, rc, path);
+    return nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, status, path);
 }
 
 /* ---- tables and columns ------------------------------------------------------------------------------------------------------- */
@@ -233,9 +233,9 @@ static int prepare(struct nsight *nsight, const struct nsight_table *table_spec,
     }
     sqlite3_str_appendf(sql, " FROM \"%w\"", table);
     char *text = sqlite3_str_finish(sql);
-    int rc = text ? sqlite3_prepare_v2(nsight->db, text, -1, st, NULL) : SQLITE_NOMEM;
+    int status = text ? sqlite3_prepare_v2(nsight->db, text, -1, st, NULL) : SQLITE_NOMEM;
     sqlite3_free(text);
-    return rc;
+    return status;
 }
 
 /* Counts one row for the progress bar. */
@@ -257,18 +257,18 @@ int nsight_read(struct nsight *nsight, const struct nsight_table *table_spec)
     sqlite3_stmt *st = NULL;
     if (!nsight_find(nsight, table_spec->name, table))
         return 0;
-    int rc = prepare(nsight, table_spec, table, &st), code = 0;
-    if (rc == SQLITE_OK)
-        while (!code && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    int status = prepare(nsight, table_spec, table, &st), code = 0;
+    if (status == SQLITE_OK)
+        while (!code && (status = sqlite3_step(st)) == SQLITE_ROW) {
             code = table_spec->row(nsight, st);
             if (!code)
                 code = step_progress(nsight);
         }
-    if (!code && rc != SQLITE_DONE) {
+    if (!code && status != SQLITE_DONE) {
         snprintf(reason, sizeof reason, "table %s damaged: the rest of it was not read", table);
         if (nsight->stopped)
             code = TACHO_EINTERRUPTED;
-        else if (rc == SQLITE_NOMEM)
+        else if (status == SQLITE_NOMEM)
             code = TACHO_ENOMEM;
         else
             code = imp_loss(nsight->run, reason, 1);

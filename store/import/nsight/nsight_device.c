@@ -69,12 +69,12 @@ static int end(struct nsight *nsight, struct store_slice *slice, const char *cat
 }
 
 /* ,"key":value unless it is absent */
-static size_t member(char *to, size_t size, size_t at, const char *key, int64_t value)
+static size_t member(char *to, size_t size, size_t used, const char *key, int64_t value)
 {
-    if (value == STORE_ABSENT || at >= size)
-        return at;
-    return at +
-           (size_t)snprintf(to + at, size - at, "%s\"%s\":%" PRId64, at > 1 ? "," : "", key, value);
+    if (value == STORE_ABSENT || used >= size)
+        return used;
+    return used + (size_t)snprintf(to + used, size - used, "%s\"%s\":%" PRId64, used > 1 ? "," : "",
+                                   key, value);
 }
 
 static const char *triple(char text[72], sqlite3_stmt *st, int column)
@@ -118,7 +118,7 @@ static int kernel(struct nsight *nsight, sqlite3_stmt *st)
     struct store_slice slice;
     struct store_detail detail = STORE_DETAIL_NONE;
     char grid[72], block[72], payload[400] = "{";
-    size_t process, at = 1;
+    size_t process, used = 1;
     bool ok = true;
     int code = begin(nsight, st, false, &slice, &process, &ok);
     if (code || !ok)
@@ -131,17 +131,17 @@ static int kernel(struct nsight *nsight, sqlite3_stmt *st)
         return code;
     detail.grid = triple(grid, st, KERNEL_GRID);
     detail.block = triple(block, st, KERNEL_BLOCK);
-    at = member(payload, sizeof payload - 1, at, "registers", nsight_int(st, KERNEL_REGISTERS));
-    at = member(payload, sizeof payload - 1, at, "shared_memory",
-                sum(nsight_int(st, KERNEL_STATIC), nsight_int(st, KERNEL_DYNAMIC)));
-    at = member(payload, sizeof payload - 1, at, "priority", nsight_int(st, KERNEL_PRIORITY));
+    used = member(payload, sizeof payload - 1, used, "registers", nsight_int(st, KERNEL_REGISTERS));
+    used = member(payload, sizeof payload - 1, used, "shared_memory",
+                  sum(nsight_int(st, KERNEL_STATIC), nsight_int(st, KERNEL_DYNAMIC)));
+    used = member(payload, sizeof payload - 1, used, "priority", nsight_int(st, KERNEL_PRIORITY));
     if (nsight_int(st, KERNEL_GRAPH) > 0)
-        at = member(payload, sizeof payload - 1, at, "graph", nsight_int(st, KERNEL_GRAPH));
+        used = member(payload, sizeof payload - 1, used, "graph", nsight_int(st, KERNEL_GRAPH));
     if (nsight_int(st, KERNEL_NODE) > 0)
-        at = member(payload, sizeof payload - 1, at, "graph_node", nsight_int(st, KERNEL_NODE));
-    strcpy(payload + at, "}");
+        used = member(payload, sizeof payload - 1, used, "graph_node", nsight_int(st, KERNEL_NODE));
+    strcpy(payload + used, "}");
     detail.schema = "gpu.kernel";
-    detail.payload = at > 1 ? payload : NULL;
+    detail.payload = used > 1 ? payload : NULL;
     return end(nsight, &slice, "kernel", &detail);
 }
 
@@ -226,17 +226,17 @@ static int copy(struct nsight *nsight, sqlite3_stmt *st)
         detail.kind = way->side == SIDE_SRC ? src->kind : dst->kind;
     detail.bytes = bytes < 0 ? STORE_ABSENT : bytes;
     detail.schema = "gpu.memcpy";
-    size_t at = 1;
+    size_t used = 1;
     strcpy(payload, "{");
     if (src->kind && dst->kind)
-        at = (size_t)snprintf(payload, sizeof payload, "{\"src\":\"%s\",\"dst\":\"%s\"", src->kind,
-                              dst->kind);
+        used = (size_t)snprintf(payload, sizeof payload, "{\"src\":\"%s\",\"dst\":\"%s\"",
+                                src->kind, dst->kind);
     if (nsight_int(st, COPY_GRAPH) > 0)
-        at = member(payload, sizeof payload - 1, at, "graph", nsight_int(st, COPY_GRAPH));
+        used = member(payload, sizeof payload - 1, used, "graph", nsight_int(st, COPY_GRAPH));
     if (nsight_int(st, COPY_NODE) > 0)
-        at = member(payload, sizeof payload - 1, at, "graph_node", nsight_int(st, COPY_NODE));
-    strcpy(payload + at, "}");
-    detail.payload = at > 1 ? payload : NULL;
+        used = member(payload, sizeof payload - 1, used, "graph_node", nsight_int(st, COPY_NODE));
+    strcpy(payload + used, "}");
+    detail.payload = used > 1 ? payload : NULL;
     /* the names that Kineto gives them */
     snprintf(name, sizeof name, "Memcpy %s (%s -> %s)", way->name, src->text, dst->text);
     code = nsight_intern(nsight, name, &slice.name);
@@ -300,18 +300,18 @@ static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
     int64_t type = nsight_int(st, COL_OWN), event = nsight_int(st, COL_OWN + 1),
             id = nsight_int(st, COL_OWN + 2), pid = nsight_int(st, COL_PID) >> 24;
     const char *kind = kinds[type > 0 && type < 5 ? type : 0];
-    size_t at = (size_t)snprintf(payload, sizeof payload, "{\"kind\":\"%s\"", kind);
+    size_t used = (size_t)snprintf(payload, sizeof payload, "{\"kind\":\"%s\"", kind);
     if (event != ID_NONE && event >= 0)
-        at = member(payload, sizeof payload - 1, at, "event", event);
+        used = member(payload, sizeof payload - 1, used, "event", event);
     /* An eventId is used many times; only eventSyncId says which record it was. */
     if (id != STORE_ABSENT && id) {
         const int64_t *record = nsight_map_find(&nsight->records, pid, id);
         const int64_t *stream = nsight_map_find(&nsight->record_streams, pid, id);
-        at = member(payload, sizeof payload - 1, at, "stream", stream ? *stream : STORE_ABSENT);
-        at = member(payload, sizeof payload - 1, at, "record_correlation",
-                    record ? *record : STORE_ABSENT);
+        used = member(payload, sizeof payload - 1, used, "stream", stream ? *stream : STORE_ABSENT);
+        used = member(payload, sizeof payload - 1, used, "record_correlation",
+                      record ? *record : STORE_ABSENT);
     }
-    strcpy(payload + at, "}");
+    strcpy(payload + used, "}");
     detail.schema = "gpu.sync";
     detail.payload = payload;
     code = nsight_intern(nsight, kind, &slice.name);

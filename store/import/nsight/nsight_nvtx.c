@@ -247,6 +247,27 @@ static bool is_definition(int64_t type)
            (type >= NVTX_NAME_FIRST && type <= NVTX_NAME_LAST);
 }
 
+/* Fills name, category and detail of a range: those of an operator, or what the row says itself. */
+static int name_range(struct nsight *nsight, sqlite3_stmt *st, bool global, size_t process,
+                      struct store_slice *slice)
+{
+    int64_t domain = nsight_int(st, COL_DOMAIN);
+    const char *text = text_of(nsight, st);
+    if (!text)
+        text = "";
+    size_t bytes = domain > 0 ? 0 : operator_name(text);
+    if (bytes)
+        return operator_slice(nsight, text, bytes, slice);
+    if (global)
+        slice->correlation = nsight_int(st, COL_RANGE);
+    int code = nsight_intern(nsight, text, &slice->name);
+    if (!code) {
+        bool nccl = nsight_domain_is_nccl(nsight, domain) || !strncmp(text, "nccl", 4);
+        code = nsight_payload(nsight, st, text, nccl, process, &slice->detail);
+    }
+    return code ? code : category_of(nsight, st, nsight_int(st, COL_TID) >> 24, &slice->category);
+}
+
 /* Reads a row that is a range or a mark. */
 static int range(struct nsight *nsight, sqlite3_stmt *st)
 {
@@ -274,26 +295,8 @@ static int range(struct nsight *nsight, sqlite3_stmt *st)
     if (!code)
         code = global ? nsight_range_track(nsight, process, &slice.track)
                       : nsight_thread(nsight, tid, &slice.track);
-    const char *text = text_of(nsight, st);
-    if (!text)
-        text = "";
-    size_t bytes = nsight_int(st, COL_DOMAIN) > 0 ? 0 : operator_name(text);
-    if (code)
-        return code;
-    if (bytes) {
-        code = operator_slice(nsight, text, bytes, &slice);
-        return code ? code : nsight_slice(nsight, &slice);
-    }
-    code = nsight_intern(nsight, text, &slice.name);
-    if (!code) {
-        bool nccl =
-            nsight_domain_is_nccl(nsight, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
-        code = nsight_payload(nsight, st, text, nccl, process, &slice.detail);
-    }
     if (!code)
-        code = category_of(nsight, st, tid >> 24, &slice.category);
-    if (global)
-        slice.correlation = nsight_int(st, COL_RANGE);
+        code = name_range(nsight, st, global, process, &slice);
     return code ? code : nsight_slice(nsight, &slice);
 }
 

@@ -155,28 +155,28 @@ static int text_room(struct nsight *nsight, size_t bytes)
 }
 
 /* "name":value behind what stands there already; *at counts. */
-static int text_member(struct nsight *nsight, size_t *at, const char *name,
+static int text_member(struct nsight *nsight, size_t *used, const char *name,
                        const struct value *value)
 {
-    int code = text_room(nsight, *at + 2 * strlen(name) + 64);
+    int code = text_room(nsight, *used + 2 * strlen(name) + 64);
     if (code || !value->kind || (value->kind == 'f' && !isfinite(value->number)))
         return code;
-    nsight->text[*at] = *at ? ',' : '{';
-    ++*at;
-    nsight->text[(*at)++] = '"';
+    nsight->text[*used] = *used ? ',' : '{';
+    ++*used;
+    nsight->text[(*used)++] = '"';
     for (; *name; name++)
         if ((unsigned char)*name >= 0x20) {
             if (*name == '"' || *name == '\\')
-                nsight->text[(*at)++] = '\\';
-            nsight->text[(*at)++] = *name;
+                nsight->text[(*used)++] = '\\';
+            nsight->text[(*used)++] = *name;
         }
-    char *to = nsight->text + *at;
+    char *to = nsight->text + *used;
     if (value->kind == 'u')
-        *at += (size_t)sprintf(to, "\":%" PRIu64, value->bits);
+        *used += (size_t)sprintf(to, "\":%" PRIu64, value->bits);
     else if (value->kind == 's')
-        *at += (size_t)sprintf(to, "\":%" PRId64, (int64_t)value->bits);
+        *used += (size_t)sprintf(to, "\":%" PRId64, (int64_t)value->bits);
     else
-        *at += (size_t)sprintf(to, "\":%.17g", value->number);
+        *used += (size_t)sprintf(to, "\":%.17g", value->number);
     return 0;
 }
 
@@ -230,7 +230,7 @@ static bool nccl_field(struct store_detail *detail, const char *name, const stru
 
 /* -1: it does not fit its schema. */
 static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes,
-                  struct store_detail *detail, size_t *at, int64_t *rank)
+                  struct store_detail *detail, size_t *used, int64_t *rank)
 {
     if (bytes < HEADER_BYTES)
         return -1;
@@ -251,7 +251,7 @@ static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes
                      (size_t)(size - (uint64_t)nsight_field->offset), nsight_field->type);
         if (value.kind && nccl_field(detail, nsight_field->name, &value, rank))
             continue;
-        int code = text_member(nsight, at, nsight_field->name, &value);
+        int code = text_member(nsight, used, nsight_field->name, &value);
         if (code)
             return code;
     }
@@ -282,7 +282,7 @@ static const char *collective_of(const char *name)
 }
 
 /* The number that an old-style payload holds. */
-static int plain(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
+static int plain(struct nsight *nsight, sqlite3_stmt *st, size_t *used)
 {
     for (int column = COL_UINT64; column <= COL_FLOAT; column++) {
         struct value value = {0};
@@ -295,7 +295,7 @@ static int plain(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
             value.number = sqlite3_column_double(st, column);
         }
         if (value.kind)
-            return text_member(nsight, at, "value", &value);
+            return text_member(nsight, used, "value", &value);
     }
     return 0;
 }
@@ -311,7 +311,7 @@ static void remember_rank(struct nsight *nsight, size_t process, int64_t rank, i
 }
 
 /* Takes a payload that is JSON already; its closing brace is left out. */
-static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
+static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *used)
 {
     const char *json = nsight_text(st, COL_JSON);
     if (!json)
@@ -323,7 +323,7 @@ static int json_payload(struct nsight *nsight, sqlite3_stmt *st, size_t *at)
     if (code)
         return code;
     memcpy(nsight->text, json, bytes - 1); /* the closing brace is added at the end */
-    *at = bytes - 1;
+    *used = bytes - 1;
     return 0;
 }
 
@@ -332,33 +332,33 @@ int nsight_payload(struct nsight *nsight, sqlite3_stmt *st, const char *name, bo
 {
     struct store_detail row = STORE_DETAIL_NONE;
     unsigned char bytes[BLOB_MAX];
-    size_t size = 0, at = 0;
+    size_t size = 0, used = 0;
     int64_t rank = STORE_ABSENT;
     int code = 0;
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
     if (has_binary && (blob(st, bytes, &size) ||
-                       (size && (code = decode(nsight, bytes, size, &row, &at, &rank)) == -1))) {
+                       (size && (code = decode(nsight, bytes, size, &row, &used, &rank)) == -1))) {
         nsight->lost[NSIGHT_LOSS_PAYLOAD]++;
         row = (struct store_detail)STORE_DETAIL_NONE;
-        at = 0;
+        used = 0;
         code = 0;
     }
-    if (!code && !at)
-        code = json_payload(nsight, st, &at);
-    if (!code && !at)
-        code = plain(nsight, st, &at);
+    if (!code && !used)
+        code = json_payload(nsight, st, &used);
+    if (!code && !used)
+        code = plain(nsight, st, &used);
     if (code)
         return code;
     if (nccl) {
         row.collective = collective_of(name);
         remember_rank(nsight, process, rank, row.ranks);
     }
-    if (at) {
-        nsight->text[at] = '}';
-        nsight->text[at + 1] = 0;
+    if (used) {
+        nsight->text[used] = '}';
+        nsight->text[used + 1] = 0;
         row.payload = nsight->text;
     }
-    if (!at && !row.collective && row.communicator == STORE_ABSENT && row.bytes == STORE_ABSENT &&
+    if (!used && !row.collective && row.communicator == STORE_ABSENT && row.bytes == STORE_ABSENT &&
         row.ranks == STORE_ABSENT)
         return 0;
     row.schema = nccl ? "nccl" : "nvtx";
