@@ -32,7 +32,7 @@
 #define POINTS_MAX    400 /* pairs of them are looked at */
 #define DRIFT_POINTS  16
 #define DRIFT_MOST    1e-3
-#define DRIFT_ASSUMED 2e-4 /* between two machines, where too few points tell */
+#define DRIFT_ASSUMED 2e-4 /* between two machines, if there are too few points */
 #define WAKE          50e3 /* ns by which a process that has to be woken may always leave late */
 #define CUTS          64   /* of an interval that is searched */
 /* Standard error of a median, in standard errors of a mean, of normal values. */
@@ -170,7 +170,7 @@ struct range {
     double low, high; /* low > high: nothing is left */
 };
 
-/* Adds a point right of the others; side 1: the hull that lies above, -1: below. */
+/* Adds a point right of the others; side 1: the hull from above, -1: from below. */
 static size_t add_corner(struct corner *hull, size_t count, struct corner corner, int side)
 {
     while (count > 1) {

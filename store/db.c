@@ -15,10 +15,10 @@
 
 /* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the
  * first time it is opened for writing; readers know all older versions. Version 1 is the first, so
- * nothing stands here yet. */
+ * the table is empty. */
 const struct store_migration store_migrations[] = {{0, NULL}};
 
-/* The errno behind a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could
+/* The errno of a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could
  * not be written: then errno is still that of the failed call (callers set it to 0 before). */
 static int system_errno(sqlite3 *db, int status)
 {
@@ -94,7 +94,7 @@ int store_db_fail(struct tacho_error *err, sqlite3 *db, int status, const char *
 static const char import_hint[] =
     "a trace of another tool: tacho import FILE -o RUN.tacho makes a run of it";
 
-/* The first bytes of files that people will try, and what to tell them. */
+/* Files that users may try by mistake, by their first bytes, and what they are told. */
 static const struct foreign {
     const char *magic;
     size_t bytes;
@@ -364,8 +364,8 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
     struct stat st;
     int status = SQLITE_OK;
     *out = NULL;
-    if (!stat(path, &st) &&
-        !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
+    /* SQLite would wait for a writer of a pipe. */
+    if (!stat(path, &st) && !S_ISREG(st.st_mode))
         return open_fail(path, NULL, SQLITE_CANTOPEN, err);
     /* Asked before SQLite opens anything: as root it gives a journal to the owner of the file. */
     bool safe = journal_is_safe(path);

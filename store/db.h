@@ -25,7 +25,7 @@ struct store_header {
 int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
                   struct store_header *header, struct tacho_error *err);
 
-/* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno behind an I/O error.
+/* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno of an I/O error.
  */
 int store_db_code(sqlite3 *db, int status);
 /* Fills *err with "PATH: DOING: words" and the hint that fits, returns the code. */

@@ -76,8 +76,8 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     if (!code)
         code = tables_check(reader, err);
     if (!code) {
-        /* scans read each page once, and looks by id few: more cache keeps what nobody asks for
-         * again */
+        /* Scans read each page once and look-ups by id are few, so a large cache would only keep
+         * pages that are not needed again. */
         int status = sqlite3_exec(reader->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
         code = status == SQLITE_OK ? 0
                                    : store_db_fail(err, reader->db, status, path, "cannot be read");

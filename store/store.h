@@ -4,11 +4,11 @@
  * through it, analyzers and the live reader read through it. docs/schema.md documents the tables
  * for people who use sqlite3, DuckDB or pandas.
  *
- * Units: times are CLOCK_MONOTONIC ns of the recording host, sizes are bytes. STORE_ABSENT stands
- * for "not measured" in every integer field (SQL NULL), NAN in every double field; 0 is always a
+ * Units: times are CLOCK_MONOTONIC ns of the recording host, sizes are bytes. STORE_ABSENT means
+ * "not measured" in every integer field (SQL NULL), NAN in every double field; 0 is always a
  * measured 0. Text fields are borrowed: writers copy them; readers hand them out valid until the
- * callback returns. NULL text = absent. Errors: 0 or a negative TACHO_E* code; store_error() has
- * the words of the last failure of a handle. Threads: a handle belongs to one thread at a time.
+ * callback returns. NULL text = absent. Errors: 0 or a negative TACHO_E* code; store_error()
+ * describes the last failure of a handle. Threads: a handle belongs to one thread at a time.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -30,8 +30,8 @@ struct store_process {
     int64_t rank, pid, parent_pid, start, end;
     int64_t exit_status; /* code, or 128 + signal; absent while it runs, or unknown */
     const char *host, *device, *program;
-    const char *ended; /* how it ended: "exit", "signal 9 (KILL)", "exec", "unknown: ..."; NULL
-                          while it runs */
+    /* How it ended: "exit", "signal 9 (KILL)", "exec", "unknown: ..."; NULL while it runs. */
+    const char *ended;
 };
 
 /* kind: thread, stream, comm, loader, counter, range (start/end ranges of a process: they may
@@ -50,8 +50,9 @@ struct store_slice {
     int64_t track, start, dur;
     int64_t name, category; /* string ids */
     int64_t detail;         /* detail id or absent */
-    int64_t correlation;    /* sequence number (tacho.comm), correlation id (CUDA), NVTX range id
-                               (start/end); else absent */
+    /* Sequence number (tacho.comm), correlation id (CUDA), NVTX range id (start/end); else absent.
+     */
+    int64_t correlation;
 };
 
 /* Interned: equal details share one row. Fields that do not apply are absent/NULL. */
@@ -123,9 +124,9 @@ typedef struct store store; /* a file open for writing */
 
 /* Creates PATH (must not exist) as a live store: WAL, schema, application_id. */
 int store_create(const char *path, store **out, struct tacho_error *err);
-/* The same for a file that nobody else opens before it is finished and that its maker removes when
- * anything fails (imports): no journal, so a transaction cannot be taken back; after a failure only
- * store_close is allowed. */
+/* The same for a file that no other process opens before it is finished and that its maker removes
+ * when anything fails (imports): no journal, so a transaction cannot be taken back; after a failure
+ * only store_close is allowed. */
 int store_create_private(const char *path, store **out, struct tacho_error *err);
 /* Opens a live store again after its writer died (tacho recover); interned strings and details are
  * loaded. */
@@ -141,26 +142,28 @@ const struct tacho_error *store_error(const store *writer);
 int store_begin(store *writer);
 int store_commit(store *writer);
 
-int store_run_set(store *writer, const char *key,
-                  const char *value); /* value NULL removes the key */
+/* A NULL value removes the key. */
+int store_run_set(store *writer, const char *key, const char *value);
 int store_run_set_int(store *writer, const char *key, int64_t value);
-int store_string(store *writer, const char *text, size_t bytes,
-                 int64_t *id); /* interns; text need not be terminated */
+/* Interns a text, which need not be terminated. */
+int store_string(store *writer, const char *text, size_t bytes, int64_t *id);
 int store_detail_intern(store *writer, const struct store_detail *detail, int64_t *id);
 int store_process_add(store *writer, struct store_process *process);
-int store_process_update(store *writer,
-                         const struct store_process *process); /* all columns of row p->id */
+/* Sets all columns of the row process->id. */
+int store_process_update(store *writer, const struct store_process *process);
 int store_track_add(store *writer, struct store_track *track);
 int store_track_rename(store *writer, int64_t track, const char *name);
-int store_slice_add(store *writer, struct store_slice *slice); /* sets x->id */
-int store_slice_end(store *writer, int64_t id, int64_t dur); /* ends a slice that was added open */
+/* Sets slice->id. */
+int store_slice_add(store *writer, struct store_slice *slice);
+/* Ends a slice that was added open. */
+int store_slice_end(store *writer, int64_t id, int64_t dur);
 int store_counter_add(store *writer, const struct store_counter *counter);
 /* Adds delta to the start of all slices and the time of all counter values on tracks from
- * `from_track` on: an importer learnt late what its times count from. The caller sees to it that
- * sums stay in 64 bits. */
+ * `from_track` on, for an importer that finds the base of its times late. The caller makes sure
+ * that sums fit 64 bits. */
 int store_time_shift(store *writer, int64_t from_track, int64_t delta);
-int store_stack(store *writer, int64_t parent, int64_t frame,
-                int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
+/* Interns a frame below its parent; parent STORE_ABSENT: the outermost. */
+int store_stack(store *writer, int64_t parent, int64_t frame, int64_t *id);
 int store_sample_add(store *writer, const struct store_sample *sample);
 int store_step_add(store *writer, const struct store_step *step);
 int store_step_aggregate_add(store *writer, const struct store_step_aggregate *step_aggregate);
@@ -180,8 +183,8 @@ int64_t store_bytes(const store *writer);
  * file. */
 int store_position_set(store *writer, const char *pool, int64_t segment, int64_t generation,
                        int64_t bytes);
-int store_position_clear(store *writer, const char *pool,
-                         int64_t segment); /* segment < 0: the whole pool */
+/* segment < 0: the whole pool. */
+int store_position_clear(store *writer, const char *pool, int64_t segment);
 int store_position_each(store *writer,
                         int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
                                    int64_t bytes),
@@ -198,13 +201,13 @@ int store_finish(store *writer, struct tacho_error *err);
 /* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across
  * filesystems, copy beside, sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
-/* A whole run at once, not while it is recorded: `fill` writes it under a hidden name beside PATH,
- * which then gets it (never over another file). When anything fails nothing of it is left. */
+/* Makes a whole run at once: `fill` writes it under a hidden name in the folder of PATH, and it
+ * gets its name when it is complete (never over another file). A failure leaves nothing. */
 struct store_making {
     const char *path;
     const char *tag;      /* of the hidden name: what makes it */
     const char *no_space; /* the hint on a full disk */
-    bool discard;         /* made, and removed again: only what happened is wanted */
+    bool discard;         /* removed again at the end: only the errors are of interest */
     int (*fill)(void *ctx, store *writer, struct tacho_error *why);
     void *ctx;
 };
@@ -245,7 +248,7 @@ int store_slice_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_slice *x), void *ctx);
 int store_counter_each(store_reader *reader, int64_t from_id,
                        int (*row)(void *ctx, const struct store_counter *counter), void *ctx);
-/* A stack stands behind its parent. */
+/* A stack comes after its parent. */
 int store_stack_each(store_reader *reader, int64_t from_id,
                      int (*row)(void *ctx, const struct store_stack *stack), void *ctx);
 int store_sample_each(store_reader *reader, int64_t from_id,

@@ -184,7 +184,7 @@ int store_writer_give_up(store *writer, int code, struct tacho_error *err)
     return code;
 }
 
-/* Creates a file with all tables. A failure leaves no file behind. */
+/* Creates a file with all tables. A failure leaves no file. */
 static int writer_create(const char *path, const char *pragmas, store **out,
                          struct tacho_error *err)
 {

@@ -99,7 +99,7 @@ static volatile sig_atomic_t remove_count;
 
 static void remove_all(void)
 {
-    for (int i = remove_count; i-- > 0;) /* what lies in a folder was added after it */
+    for (int i = remove_count; i-- > 0;) /* the files of a folder were added after it */
         if (unlink(to_remove[i]))
             rmdir(to_remove[i]);
 }

@@ -11,7 +11,7 @@
 struct cli_progress {
     const char *what;       /* borrowed: what is worked on */
     int64_t begun, shown;   /* ms */
-    bool terminal, visible; /* stderr is one; a bar stands on it */
+    bool terminal, visible; /* stderr is one; a bar is on it */
 };
 
 /* From here to cli_progress_end INT, TERM and HUP ask the work to stop (see cli_progress_step); a

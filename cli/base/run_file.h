@@ -12,10 +12,10 @@
 #include "profiler/collector/collector.h"
 #include "reports/report.h"
 
-/* Finds the run; a dead live one of the caller's is finished on the way, another user's is not: it
- * is said on stderr. A trace of another tool, or a folder of them, is imported
- * (cli/import_cache.h): `path` is what to open, `run` stays the user's file. 0 or an exit code,
- * after a message. */
+/* Finds the run. A run of the caller whose recorder was killed is finished, which a message on
+ * stderr says; another user's run is read as it is, with a warning. A trace of another tool, or a
+ * folder of them, is imported (cli/base/import_cache.h): `path` is what to open, `run` stays the
+ * user's file. Returns 0, or an exit code after a message. */
 int cli_run_find(const char *arg, struct col_found *found);
 /* Is it an import? Then nothing may be written into what is opened. */
 bool cli_run_is_import(const struct col_found *found);

@@ -39,8 +39,8 @@ const struct cli_spec cli_import_spec = {
     .words_missing = "the traces to import",
 };
 
-/* One of the inputs under another name? Then it is there, and the importer refuses; said here in
- * better words. */
+/* Checks that a new file was named. The importer would refuse an existing one too, in words that do
+ * not fit if it is one of the inputs. */
 static int check(const struct values *values)
 {
     struct stat st;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 static void next(FILE *out)
 {

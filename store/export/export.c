@@ -4,7 +4,7 @@
  */
 #include "store/export/export.h"
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 const struct store_export_format store_export_formats[] = {
     {"perfetto", "Chrome JSON for ui.perfetto.dev and chrome://tracing", ".json",

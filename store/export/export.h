@@ -12,7 +12,7 @@
 
 #include "store/store.h"
 
-/* One stretch of a critical path (analyzers/result/result.h, struct an_path_row), in order of
+/* One segment of a critical path (analyzers/result/result.h, struct an_path_row), in order of
  * window and time. */
 struct store_export_path {
     int64_t start, end, track;      /* track: id in the file; STORE_ABSENT: a gap */

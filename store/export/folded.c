@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 /* A distinct stack: its innermost frame and the stack around it. */
 struct node {

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 /* Does the segment overlap the window of the export? */
 static bool in_window(const struct exp_run *run, const struct store_export_path *export_path)

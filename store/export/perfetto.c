@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 #define MADE_UP_ID (1 << 29) /* process and thread numbers that no kernel hands out */
 
@@ -33,7 +33,7 @@ static const struct category {
     {"instant", "cpu_instant_event", false},
 };
 
-/* Where the slices of a track stand in the timeline. */
+/* The process and thread of the timeline that show the slices of a track. */
 struct place {
     int64_t pid, tid;
     bool device;     /* of an accelerator */
@@ -50,7 +50,7 @@ struct writer {
     int64_t *tid_of;       /* by slice: its lane's */
     int64_t lane_tid[513]; /* of the present track */
     size_t lanes;
-    bool any; /* an event stands before the next one */
+    bool any; /* there is one already: a comma comes before the next */
 };
 
 static const char *text_of(const char *text)

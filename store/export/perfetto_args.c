@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of an event: details and payloads in the words of Kineto's traces.
+ * Writes the arguments of an event: details and payloads, under the names that Kineto uses.
  */
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 #include "store/import/kineto/kineto_args.h"
 
 void exp_arg(struct exp_args *args, const char *name)
@@ -101,7 +101,7 @@ static void payload(struct exp_args *args, const struct store_detail *detail)
         exp_arg_text(args, "payload", member);
         return;
     }
-    if (!use) { /* somebody else's: as a whole, under its name */
+    if (!use) { /* of another program: as a whole, under its name */
         exp_arg(args, detail->schema ? detail->schema : "payload");
         fputs(member, args->out);
         return;

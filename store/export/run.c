@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run in memory: rows of the window in the order in which timelines and stacks want them.
+ * Reads a run into memory: the rows of the window, in the order that timelines and stacks need.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 /* Makes room for one more element. NULL: out of memory. */
 static void *room(void *array, size_t count, size_t *cap, size_t size)
@@ -27,7 +27,7 @@ static void *room(void *array, size_t count, size_t *cap, size_t size)
         (array) = room_p; \
     } while (0)
 
-/* NULL stays NULL; *code tells of missing memory. */
+/* A copy of a text; NULL stays NULL. Without memory *code is TACHO_ENOMEM. */
 static char *copy(const char *text, int *code)
 {
     char *copied = text ? strdup(text) : NULL;
@@ -320,8 +320,7 @@ const char *exp_run_value(const struct exp_run *run, const char *key)
 
 /* ---- lanes --------------------------------------------------------------------------------------------------------------- */
 
-#define LANES_MAX \
-    512 /* more rows than anybody looks at: what overlaps even then lies in the last one */
+#define LANES_MAX 512 /* rows of a timeline; what overlaps even then goes to the last one */
 
 int64_t exp_lane_put(struct exp_lanes *lanes, const struct exp_run *run, size_t i, size_t *parent)
 {

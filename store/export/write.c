@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 #include "tacho_utf8.h"
 
 static size_t sequence(const char *text) /* of a terminated text */
@@ -114,7 +114,7 @@ static const char *valid_number(const char *text)
     return text;
 }
 
-/* Behind the value at p, NULL: it is none. */
+/* The end of a valid value; NULL: it is not valid. */
 static const char *valid_value(const char *text, int depth)
 {
     static const char *const words[] = {"true", "false", "null"};

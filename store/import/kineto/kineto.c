@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "store/import/input/input.h"
-#include "store/import/kineto/kineto.h"
 #include "store/import/kineto/kineto_frame.h"
 #include "store/import/kineto/kineto_import.h"
+#include "store/import/kineto/kineto_private.h"
 
 #define BATCHES 6
 
@@ -150,7 +150,7 @@ static int on_damaged(void *ctx, const char *text, size_t bytes)
 }
 
 /* One element of a damaged window. Where a brace is missing it goes on to the end of the window,
- * with the events behind it. */
+ * and contains the events after it. */
 static int on_single(void *ctx, struct kj_span text)
 {
     struct job *job = ctx;
@@ -477,7 +477,7 @@ static int write_losses(struct job *job)
     return status;
 }
 
-/* A base that no time of the file can be added to is none. */
+/* Drops a base that overflows when a time of the file is added to it. */
 static void check_base(struct kineto *kineto)
 {
     int64_t sum;
@@ -508,9 +508,9 @@ static int finish(struct job *job)
 
 /* ---- the importer ------------------------------------------------------------------------------------------------------------ */
 
-/* The base of the times may stand behind the last event, and times are stored with it. The end of a
- * plain file can be looked at first; what is found there is only a guess, which the whole file
- * confirms or corrects. */
+/* Guesses the base of the times, which may come after the last event although times are stored with
+ * it. The beginning and the end of a plain file can be read first; the whole file confirms or
+ * corrects what they say. */
 static void guess_base(struct job *job, const char *path)
 {
     static const char key[] = "\"baseTimeNanoseconds\"";

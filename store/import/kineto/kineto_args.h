@@ -116,7 +116,7 @@ enum kineto_arg {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The argument of a key, KINETO_ARG_OTHER if it is none of the table. */
+/* The argument of a key; KINETO_ARG_OTHER: it is not in the table. */
 enum kineto_arg kineto_arg_find(const char *key, size_t bytes);
 /* Its row. */
 unsigned kineto_arg_use(enum kineto_arg arg);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "store/import/kineto/kineto.h"
+#include "store/import/kineto/kineto_private.h"
 
 static const struct {
     const char *text;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/kineto/kineto.h"
+#include "store/import/kineto/kineto_private.h"
 
 /* The groups of arguments that a detail of this class is made from. */
 static unsigned uses_of(enum kineto_class class)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/kineto/kineto.h"
+#include "store/import/kineto/kineto_private.h"
 
 #define BASE_TYPICAL INT64_C(1750000000000000000) /* the year 2025 */
 #define OPEN_MAX     (1u << 20)                   /* begin events that may wait for their end */

@@ -116,8 +116,8 @@ struct frame {
 
 #define MARGIN 64 /* free bytes at the front of the buffer */
 
-/* Reads more behind `end`; bytes before `keep` may go. Makes the buffer larger up to a window.
- * false: nothing more, or `code` is set. *keep moves with the bytes. */
+/* Reads more after `end`; bytes before `keep` may be dropped. Makes the buffer larger up to a
+ * window. false: nothing more, or `code` is set. *keep moves with the bytes. */
 static bool more(struct frame *frame, size_t *keep)
 {
     if (frame->code || frame->end_of_file)
@@ -289,7 +289,7 @@ static int events_end(struct frame *frame, struct events *events)
     return status;
 }
 
-/* f->at is behind the bracket that opens the list. */
+/* Reads the list of events; frame->at is after the bracket that opens it. */
 static int events_read(struct frame *frame)
 {
     struct events events = {.first = frame->at, .next = frame->at};
@@ -328,7 +328,7 @@ static int events_read(struct frame *frame)
 
 /* ---- other pairs of the object --------------------------------------------------------------------------------------------------- */
 
-/* End of the value at f->at: behind its last byte, or 0 when the file ends in it. A value larger
+/* End of the value at frame->at: after its last byte, or 0 when the file ends in it. A value larger
  * than a window is skipped. */
 static size_t value_end(struct frame *frame, bool *skipped)
 {
@@ -417,7 +417,7 @@ static int pair_read(struct frame *frame)
         key.bytes = sizeof name;
     memcpy(name, key.text, key.bytes);
     key.text = name;
-    frame->at = end > frame->at ? end : end + 1; /* a stray bracket: go on behind it */
+    frame->at = end > frame->at ? end : end + 1; /* a stray bracket: go on after it */
     int next = peek(frame, "");
     if (next != ':')
         return next < 0 ? file_ends(frame)
@@ -541,7 +541,7 @@ int kineto_frame_split(const char *text, size_t bytes, int (*event)(void *ctx, s
     return 0;
 }
 
-/* End of the object that begins at text[0]: behind its last brace; 0: it has none. */
+/* End of the object that begins at text[0]: after its last brace; 0: it does not end. */
 static size_t object_end(const char *text, size_t bytes)
 {
     bool inside = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/: the frame of a Kineto file. Cuts the stream into windows of whole
- * events, and hands out what stands beside the list of events, wherever it stands:
+ * events, and hands out the other pairs of the outer object, before or after the list of events:
  * {"schemaVersion":..., "traceEvents":[...], "baseTimeNanoseconds":...} or a bare list. Only
  * quotes, brackets and braces are looked at, so what is between them may be anything.
  */
@@ -34,9 +34,9 @@ struct kineto_frame_result {
     bool truncated;     /* the file ended inside of the trace */
     bool partial_event; /* ... inside of an event, which is lost */
     int64_t too_large;  /* events and values larger than a window: skipped */
-    bool more_behind; /* text other than white space stands behind the end of the trace: not read */
-    int64_t bytes;    /* of JSON */
-    bool is_trace;    /* it began as a trace does */
+    bool more_behind;   /* there is text after the end of the trace, which was not read */
+    int64_t bytes;      /* of JSON */
+    bool is_trace;      /* it began as a trace does */
 };
 
 /* Reads `in` to its end. Returns 0, the non-zero value of a callback, TACHO_EIO or TACHO_ENOMEM. */
@@ -49,8 +49,8 @@ int kineto_frame_split(const char *text, size_t bytes, int (*event)(void *ctx, s
                        void *ctx);
 
 /* Calls `event` with what may be an event in a damaged text: a balanced object that begins with a
- * key of an event. It says whether it was one (1), and the search goes on behind it, or not (0);
- * negative stops. Gives up after many that were none. */
+ * key of an event. It says whether it was one (1), and the search goes on after it, or not (0);
+ * negative stops. Gives up after many that were not. */
 int kineto_frame_search(const char *text, size_t bytes,
                         int (*event)(void *ctx, struct kj_span text), void *ctx);
 

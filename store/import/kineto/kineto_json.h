@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: JSON of Kineto traces, by simdjson, behind C. kineto_json.cpp is the
- * only C++ of tacho.
+ * Private to store/import/: JSON of Kineto traces, by simdjson, with a C interface. kineto_json.cpp
+ * is the only C++ of tacho.
  *
  * Values are handed out as spans of the text that was given, not converted: a time stamp keeps
  * every digit, a list is one span, NaN is a span too. A span of a string begins and ends with its

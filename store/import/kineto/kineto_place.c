@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/kineto/kineto.h"
+#include "store/import/kineto/kineto_private.h"
 
 #define LAUNCHES_MAX (1u << 20) /* launches of other than the main process that are remembered */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/kineto/kineto.h"
+#include "store/import/kineto/kineto_private.h"
 
 int kineto_no_memory(struct kineto *kineto)
 {

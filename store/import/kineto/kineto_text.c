@@ -409,8 +409,8 @@ static bool copy_string(struct copy *copy)
     return true;
 }
 
-/* Copies one JSON number; false: it is none. Exponents beyond 99 are refused: no number of a trace
- * is that large, and readers may overflow. */
+/* Copies one JSON number; false: it is not one. Exponents beyond 99 are refused: no number of a
+ * trace is that large, and readers may overflow. */
 static bool copy_number(struct copy *copy)
 {
     const char *from = copy->next, *end = copy->next;

@@ -23,7 +23,7 @@ void kineto_text_clear(struct kineto_text *text); /* frees */
 
 bool kineto_is_string(struct kj_span span);
 bool kineto_is_null(struct kj_span span); /* absent or null */
-/* What stands between the quotes, escapes as in the text; of anything else the span itself. */
+/* The text between the quotes, escapes as they are; of anything else the span itself. */
 struct kj_span kineto_inside(struct kj_span span);
 bool kineto_equals(struct kj_span span, const char *text); /* of what is inside */
 

@@ -41,7 +41,7 @@ static void named_value(struct nsight *nsight, const char *name, const char *key
 /* Times of an export count from the start of the target's clock or of the capture; ANALYSIS_DETAILS
  * says where the capture begins in them, TARGET_INFO_SESSION_START_TIME when that was. Files of
  * several nodes are put on one clock that way; of a single file the times stay as they are, and an
- * anchor tells the wall time. */
+ * anchor gives the wall time. */
 static int set_clock(struct nsight *nsight)
 {
     char shifted[16];

@@ -260,7 +260,7 @@ static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes
 
 /* ---- NCCL's calls ---------------------------------------------------------------------------------------------------------------- */
 
-/* The name of a collective by the call of NCCL; NULL: it is none. */
+/* The name of a collective by the call of NCCL; NULL: another call. */
 static const char *collective_of(const char *name)
 {
     static const char *const calls[][2] = {{"ncclAllReduce", "all_reduce"},

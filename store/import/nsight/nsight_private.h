@@ -41,7 +41,7 @@ void nsight_map_free(struct nsight_map *map);
 
 /* ---- state of one file ------------------------------------------------------------------------------------------------------ */
 
-/* Losses: key, reason as it stands in the table `loss` */
+/* Losses: key, reason as in the table `loss` */
 #define NSIGHT_LOSS_MAP(X) \
     X(TIME, "row without a usable time stamp") \
     X(END, "row that ends before it starts") \
@@ -136,7 +136,7 @@ bool nsight_next(sqlite3_stmt *st);
 /* The integer in the first row and column of a query; STORE_ABSENT: there is none. */
 int64_t nsight_select_int(struct nsight *nsight, const char *format, ...);
 /* Reads a table row by row; nothing to do if it does not exist. 0, TACHO_EINTERRUPTED, TACHO_ENOMEM
- * or what the store said; damage is a loss. */
+ * or the code of the store; damage is a loss. */
 int nsight_read(struct nsight *nsight, const struct nsight_table *table_spec);
 /* STORE_ABSENT unless it is an integer. */
 int64_t nsight_int(sqlite3_stmt *st, int column);

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "cli/base/options.h"
 #include "cli/base/message.h"
+#include "cli/base/options.h"
 
 struct values {
     bool flag, off;

@@ -5,7 +5,7 @@
  */
 #include "store_test.h"
 
-#include "store/export/exporter.h"
+#include "store/export/export_private.h"
 
 static struct tacho_error err;
 

@@ -3,8 +3,8 @@
  * Private to store/export/: a run in memory, as formats need it, and what they share. Memory grows
  * with the number of slices in the window (40 bytes each) and of distinct names and details.
  */
-#ifndef STORE_EXPORT_EXPORTER_H
-#define STORE_EXPORT_EXPORTER_H
+#ifndef STORE_EXPORT_EXPORT_PRIVATE_H
+#define STORE_EXPORT_EXPORT_PRIVATE_H
 
 #include "store/export/export.h"
 
@@ -42,7 +42,7 @@ struct exp_run {
     size_t key_count, key_cap;
 };
 
-/* Reads what lies in the window. 0, TACHO_ENOMEM or what the reader said. */
+/* Reads the rows of the window. 0, TACHO_ENOMEM or the code of the reader. */
 int exp_run_load(store_reader *reader, const struct store_export_options *options,
                  struct exp_run *run, struct tacho_error *err);
 void exp_run_free(struct exp_run *run);
@@ -64,7 +64,7 @@ struct exp_lanes {
     size_t count, cap;
 };
 /* Puts slice `i` on the first lane where it nests, makes a new one if needed; slices of a track
- * come in the order of run->slice. *parent: the slice it lies in, SIZE_MAX: none. The lane's
+ * come in the order of run->slice. *parent: the slice that contains it, SIZE_MAX: none. The lane's
  * number, or a negative code. */
 int64_t exp_lane_put(struct exp_lanes *lanes, const struct exp_run *run, size_t i, size_t *parent);
 void exp_lanes_reset(struct exp_lanes *lanes); /* for the next track */
@@ -72,7 +72,7 @@ void exp_lanes_free(struct exp_lanes *lanes);
 
 /* A JSON string with its quotes; what is no UTF-8 becomes U+FFFD. */
 void exp_json_string(FILE *out, const char *text);
-/* Is it one JSON value, nothing behind it, at most 64 levels deep? */
+/* Is it one JSON value and nothing else, at most 64 levels deep? */
 bool exp_json_valid(const char *text);
 /* Members of a JSON object, one after another, by their raw text. Starts with *at = the object's
  * text. 1: one was found, 0: the end, -1: not an object as we write them. */
@@ -82,7 +82,7 @@ int exp_json_member(const char **position, const char **key, size_t *key_bytes, 
 /* Members of a JSON object, written one after another. */
 struct exp_args {
     FILE *out;
-    bool any; /* one stands before the next */
+    bool any; /* there is one already: a comma comes before the next */
 };
 void exp_arg(struct exp_args *args, const char *name); /* "name": */
 void exp_arg_int(struct exp_args *args, const char *name,

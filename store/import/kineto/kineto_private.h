@@ -2,11 +2,11 @@
  *
  * Private to store/import/: the state of the Kineto importer's parser thread, shared by
  * kineto_event.c (an event becomes rows), kineto_place.c (processes, tracks, their names),
- * kineto_detail.c (its arguments become a detail) and kineto_meta.c (what stands beside the
- * events).
+ * kineto_detail.c (its arguments become a detail) and kineto_meta.c (what is not an
+ * event).
  */
-#ifndef STORE_IMPORT_KINETO_H
-#define STORE_IMPORT_KINETO_H
+#ifndef STORE_IMPORT_KINETO_KINETO_PRIVATE_H
+#define STORE_IMPORT_KINETO_KINETO_PRIVATE_H
 
 #include "store/import/kineto/kineto_rows.h"
 #include "store/intern.h"
@@ -28,7 +28,7 @@ enum kineto_class {
     KINETO_GPU_ANNOTATION,
 };
 
-/* Losses: key, reason as it stands in the table `loss` */
+/* Losses: key, reason as in the table `loss` */
 #define KINETO_LOSS_MAP(X) \
     X(EVENT, "event is not valid JSON") \
     X(TIME, "event has no usable time stamp") \
@@ -71,7 +71,7 @@ struct kineto_track {
     uint64_t last_batch; /* in this batch */
 };
 
-/* thread_name and process_name events, by pid and tid as they stand in the trace */
+/* thread_name and process_name events, by the pid and tid of the trace */
 struct kineto_name {
     int64_t pid, tid;
     bool thread;
@@ -99,7 +99,7 @@ struct kineto_run_key {
 struct kineto {
     const char *path;
     struct kineto_batch *batch;    /* being filled */
-    int (*full)(struct kineto *k); /* hands it over and sets a new one; non-zero stops */
+    int (*full)(struct kineto *k); /* hands it to the inserter and sets a new one; non-zero stops */
     void *ctx;
     int code; /* TACHO_ENOMEM ... : stops */
 
