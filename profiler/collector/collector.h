@@ -182,7 +182,7 @@ enum col_status {
     COL_STATUS_MAP(COL_STATUS_ENUM)
 #undef COL_STATUS_ENUM
 };
-const char *col_status_text(enum col_status s);
+const char *col_status_text(enum col_status status);
 
 struct col_probe {
     const char *group; /* "agent", "clock", "storage", "counters", "system", "peak", "gpu" */

@@ -93,7 +93,7 @@ static int folder_refuses(const char *folder)
 static void probe_storage(struct sink *sink, const char *folder)
 {
     char text[256];
-    struct statvfs v;
+    struct statvfs filesystem;
     int local = store_is_local(folder), refused = folder_refuses(folder);
     if (refused)
         tell(sink, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
@@ -108,8 +108,8 @@ static void probe_storage(struct sink *sink, const char *folder)
              "with -o");
     else
         tell(sink, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
-    if (statvfs(folder, &v) == 0) {
-        double room = (double)v.f_bavail * (double)v.f_frsize;
+    if (statvfs(folder, &filesystem) == 0) {
+        double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
         snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
         tell(sink, "storage", "room",
              room < (double)COL_DEFAULT_MAX_BYTES ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
@@ -117,13 +117,13 @@ static void probe_storage(struct sink *sink, const char *folder)
                  ? "less than the default of --max-size: make room or give a smaller one"
                  : "");
     }
-    if (statvfs("/dev/shm", &v) != 0 || access("/dev/shm", W_OK) != 0) {
+    if (statvfs("/dev/shm", &filesystem) != 0 || access("/dev/shm", W_OK) != 0) {
         tell(sink, "storage", "tmpfs", COL_STATUS_WARNING, errno,
              "/dev/shm cannot be written: events pass through the disk",
              "mount a tmpfs there (containers: --shm-size 1g)");
         return;
     }
-    double room = (double)v.f_bavail * (double)v.f_frsize;
+    double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
     snprintf(text, sizeof text, "/dev/shm: %.0f MiB free", room / (1 << 20));
     bool small = room < (double)COL_TMPFS_ROOM;
     tell(sink, "storage", "tmpfs", small ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
@@ -136,12 +136,13 @@ static void probe_system(struct sink *sink)
                                        "/proc/meminfo", "/proc/diskstats"};
     char text[16384];
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
-        long n = col_proc_read(path[i], text, sizeof text);
+        long length = col_proc_read(path[i], text, sizeof text);
         struct col_proc_disk disk;
-        if (n <= 0)
+        if (length <= 0)
             tell(sink, "system", path[i],
-                 n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED,
-                 (int)-n, n < 0 ? strerror((int)-n) : "empty",
+                 length == -EACCES || length == -EPERM ? COL_STATUS_DENIED
+                                                       : COL_STATUS_NOT_SUPPORTED,
+                 (int)-length, length < 0 ? strerror((int)-length) : "empty",
                  "mount /proc (containers, chroots): mount -t proc proc /proc");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
             tell(sink, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
@@ -175,20 +176,18 @@ static void probe_counters(struct sink *sink)
     }
     burn(10000000);
     for (unsigned i = 0; i < col_perf_count(perf); i++) {
-        struct col_perf_reading perf_reading;
+        struct col_perf_reading reading;
         char text[160];
-        col_perf_read(perf, i, &perf_reading);
-        if (perf_reading.status == COL_STATUS_MULTIPLEXED)
-            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", perf_reading.value,
-                     perf_reading.unit, 100 * perf_reading.ratio);
-        else if (!isnan(perf_reading.value))
-            snprintf(text, sizeof text, "%.0f %s in 10 ms", perf_reading.value, perf_reading.unit);
+        col_perf_read(perf, i, &reading);
+        if (reading.status == COL_STATUS_MULTIPLEXED)
+            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", reading.value,
+                     reading.unit, 100 * reading.ratio);
+        else if (!isnan(reading.value))
+            snprintf(text, sizeof text, "%.0f %s in 10 ms", reading.value, reading.unit);
         else
-            snprintf(text, sizeof text, "%s%s%s", col_status_text(perf_reading.status),
-                     perf_reading.error ? ": " : "",
-                     perf_reading.error ? strerror(perf_reading.error) : "");
-        tell(sink, "counters", perf_reading.name, perf_reading.status, perf_reading.error, text,
-             perf_reading.fix);
+            snprintf(text, sizeof text, "%s%s%s", col_status_text(reading.status),
+                     reading.error ? ": " : "", reading.error ? strerror(reading.error) : "");
+        tell(sink, "counters", reading.name, reading.status, reading.error, text, reading.fix);
     }
     col_perf_close(perf);
 }

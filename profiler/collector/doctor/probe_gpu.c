@@ -37,28 +37,28 @@ static void tell(struct sink *sink, const char *name, enum col_status status, co
 /* Runs `look` in a child; what it wrote is in `text`. False: it died or took too long. */
 static bool in_child(void (*look)(char *text, size_t size), char *text, size_t size)
 {
-    int fd[2];
+    int pipe_fd[2];
     text[0] = 0;
-    if (pipe(fd))
+    if (pipe(pipe_fd))
         return false;
     pid_t pid = fork();
     if (pid == 0) {
         char mine[512] = "";
-        close(fd[0]);
+        close(pipe_fd[0]);
         look(mine, sizeof mine);
-        ssize_t n = write(fd[1], mine, strlen(mine) + 1);
-        _exit(n > 0 ? 0 : 1);
+        ssize_t got = write(pipe_fd[1], mine, strlen(mine) + 1);
+        _exit(got > 0 ? 0 : 1);
     }
-    close(fd[1]);
+    close(pipe_fd[1]);
     size_t used = 0;
-    struct pollfd pollfd = {.fd = fd[0], .events = POLLIN};
+    struct pollfd pollfd = {.fd = pipe_fd[0], .events = POLLIN};
     while (pid > 0 && used < size && poll(&pollfd, 1, CHILD_MS) > 0) {
-        ssize_t n = read(fd[0], text + used, size - used);
+        ssize_t n = read(pipe_fd[0], text + used, size - used);
         if (n <= 0)
             break;
         used += (size_t)n;
     }
-    close(fd[0]);
+    close(pipe_fd[0]);
     if (pid <= 0)
         return false;
     kill(pid, SIGKILL);
@@ -72,63 +72,65 @@ static void look_at_driver(char *text, size_t size)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     int (*init)(unsigned) = cuda ? (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit") : NULL;
-    int (*version)(int *) =
+    int (*get_version)(int *) =
         cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion") : NULL;
-    int (*devices)(int *) =
+    int (*get_count)(int *) =
         cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
-    int v = 0, n = 0;
+    int version_number = 0, device_count = 0;
     unsetenv("CUDA_INJECTION64_PATH");
-    if (!init || !version || !devices) {
+    if (!init || !get_version || !get_count) {
         snprintf(text, size, "-libcuda.so.1 was not found");
         return;
     }
     int rc = init(0);
-    if (rc || version(&v) || devices(&n))
+    if (rc || get_version(&version_number) || get_count(&device_count))
         snprintf(text, size, "!cuInit answers %d", rc);
     else
-        snprintf(text, size, "+CUDA %d.%d, %d device%s", v / 1000, v % 1000 / 10, n,
-                 n == 1 ? "" : "s");
+        snprintf(text, size, "+CUDA %d.%d, %d device%s", version_number / 1000,
+                 version_number % 1000 / 10, device_count, device_count == 1 ? "" : "s");
 }
 
 static void *open_pattern(const char *format, const char *prefix)
 {
     char pattern[512];
-    glob_t g;
-    void *h = NULL;
+    glob_t matches;
+    void *library = NULL;
     if (!prefix || !*prefix ||
         snprintf(pattern, sizeof pattern, format, prefix) >= (int)sizeof pattern)
         return NULL;
-    if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = g.gl_pathc; i-- > 0 && !h;)
-            h = dlopen(g.gl_pathv[i], RTLD_NOW);
-    globfree(&g);
-    return h;
+    if (glob(pattern, 0, NULL, &matches) == 0)
+        for (size_t i = matches.gl_pathc; i-- > 0 && !library;)
+            library = dlopen(matches.gl_pathv[i], RTLD_NOW);
+    globfree(&matches);
+    return library;
 }
 
 /* The library by its name, in the environments of Python, in the places of toolkits. */
 static void *find_library(const char *const *names, const char *wheel, const char *base)
 {
     char in_wheel[256], in_toolkit[2][256];
-    void *h = NULL;
-    for (; *names && !h; names++)
-        h = dlopen(*names, RTLD_NOW);
+    void *library = NULL;
+    for (; *names && !library; names++)
+        library = dlopen(*names, RTLD_NOW);
     snprintf(in_wheel, sizeof in_wheel, "%%s/lib/python3*/site-packages/nvidia/%s/lib/%s.so.*",
              wheel, base);
     snprintf(in_toolkit[0], sizeof *in_toolkit, "%%s/extras/CUPTI/lib64/%s.so.*", base);
     snprintf(in_toolkit[1], sizeof *in_toolkit, "%%s/lib64/%s.so.*", base);
     const char *prefix[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), getenv("CUDA_HOME"),
                             "/usr/local/cuda"};
-    for (size_t i = 0; i < sizeof prefix / sizeof *prefix && !h; i++) {
-        h = i < 2 ? open_pattern(in_wheel, prefix[i]) : open_pattern(in_toolkit[0], prefix[i]);
-        if (!h && i >= 2)
-            h = open_pattern(in_toolkit[1], prefix[i]);
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix && !library; i++) {
+        library =
+            i < 2 ? open_pattern(in_wheel, prefix[i]) : open_pattern(in_toolkit[0], prefix[i]);
+        if (!library && i >= 2)
+            library = open_pattern(in_toolkit[1], prefix[i]);
     }
-    return h;
+    return library;
 }
 
-static void look_at_library(char *text, size_t size, void *h, const char *symbol)
+static void look_at_library(char *text, size_t size, void *library, const char *symbol)
 {
-    int (*get)(uint32_t *) = h ? (int (*)(uint32_t *))(uintptr_t)dlsym(h, symbol) : NULL;
+    int (*get)(uint32_t *) =
+        library ? (int (*)(uint32_t *))(uintptr_t)dlsym(library, symbol) : NULL;
     uint32_t version = 0;
     Dl_info where = {0};
     if (!get || get(&version)) {
@@ -142,10 +144,10 @@ static void look_at_library(char *text, size_t size, void *h, const char *symbol
 static void look_at_cupti(char *text, size_t size)
 {
     static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
-    void *h = find_library(names, "cu13", "libcupti");
-    if (!h)
-        h = find_library(names, "cuda_cupti", "libcupti");
-    look_at_library(text, size, h, "cuptiGetVersion");
+    void *library = find_library(names, "cu13", "libcupti");
+    if (!library)
+        library = find_library(names, "cuda_cupti", "libcupti");
+    look_at_library(text, size, library, "cuptiGetVersion");
 }
 
 static void look_at_nccl(char *text, size_t size)
@@ -206,15 +208,15 @@ static void probe_libraries(struct sink *sink)
 static void probe_permission(struct sink *sink)
 {
     char text[8192] = "";
-    long n = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
-    const char *at = n > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
-    if (!at) {
+    long length = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
+    const char *line = length > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
+    if (!line) {
         tell(sink, "counters", COL_STATUS_NOT_SUPPORTED,
              "the driver does not say who may read its counters",
              "try it: tacho run --counters sampled; a loss row says whether they were refused");
         return;
     }
-    bool admin = strtol(at + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
+    bool admin = strtol(line + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
     if (!admin || geteuid() == 0)
         tell(sink, "counters", COL_STATUS_OK,
              admin ? "for administrators, which this is" : "for everybody", "");
@@ -236,33 +238,33 @@ struct nvml_text {
 static void nvml_row(void *ctx, int device, const char *name, const char *metric,
                      enum col_status status, double value, const char *unit)
 {
-    struct nvml_text *nvml_text = ctx;
+    struct nvml_text *found = ctx;
     (void)name;
     if (device > 0)
         return; /* the first stands for all */
-    char *to = status == COL_STATUS_OK ? nvml_text->found : nvml_text->missing;
-    size_t n = strlen(to);
+    char *list = status == COL_STATUS_OK ? found->found : found->missing;
+    size_t used = strlen(list);
     if (status == COL_STATUS_OK && value == value)
-        snprintf(to + n, sizeof nvml_text->found - n, "%s%s %.4g %s", n ? ", " : "", metric + 4,
-                 value, unit);
+        snprintf(list + used, sizeof found->found - used, "%s%s %.4g %s", used ? ", " : "",
+                 metric + 4, value, unit);
     else if (status != COL_STATUS_OK)
-        snprintf(to + n, sizeof nvml_text->missing - n, "%s%s", n ? ", " : "", metric + 4);
-    nvml_text->ok += status == COL_STATUS_OK;
-    nvml_text->absent += status != COL_STATUS_OK;
-    nvml_text->denied |= status == COL_STATUS_DENIED;
+        snprintf(list + used, sizeof found->missing - used, "%s%s", used ? ", " : "", metric + 4);
+    found->ok += status == COL_STATUS_OK;
+    found->absent += status != COL_STATUS_OK;
+    found->denied |= status == COL_STATUS_DENIED;
 }
 
 static void look_at_nvml(char *text, size_t size)
 {
-    struct nvml_text nvml_text = {0};
+    struct nvml_text found = {0};
     const char *why;
-    int n = col_nvml_look(nvml_row, &nvml_text, &why);
-    if (n < 0)
+    int devices = col_nvml_look(nvml_row, &found, &why);
+    if (devices < 0)
         snprintf(text, size, "-%s", why);
     else
-        snprintf(text, size, "%c%d GPU%s: %s%s%s", nvml_text.denied ? '!' : '+', n,
-                 n == 1 ? "" : "s", nvml_text.found, nvml_text.missing[0] ? "; not told: " : "",
-                 nvml_text.missing);
+        snprintf(text, size, "%c%d GPU%s: %s%s%s", found.denied ? '!' : '+', devices,
+                 devices == 1 ? "" : "s", found.found, found.missing[0] ? "; not told: " : "",
+                 found.missing);
 }
 
 static void probe_nvml(struct sink *sink)

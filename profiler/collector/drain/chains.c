@@ -1,47 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The chains of segments in which threads record: finding the next segment of each, reading it,
- * giving it back.
+ * The chains of segments in which threads record: finding the next segment of each thread, reading
+ * it, and giving it back after the commit. The agent fills a segment and goes on in a free one,
+ * which has the next number of the thread's chain; the reader follows these numbers.
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include "profiler/collector/drain/drain.h"
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
 
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
-int col_drain_thread(struct col_drain *drain, struct col_pool *pool, uint32_t ordinal,
-                     struct col_thread **out)
-{
-    if (ordinal >= pool->thread_cap) {
-        uint32_t cap = pool->thread_cap ? pool->thread_cap : 16;
-        while (cap <= ordinal)
-            cap *= 2;
-        struct col_thread **list = realloc(pool->thread, cap * sizeof *list);
-        if (!list)
-            return TACHO_ENOMEM;
-        memset(list + pool->thread_cap, 0, (cap - pool->thread_cap) * sizeof *list);
-        pool->thread = list;
-        pool->thread_cap = cap;
-    }
-    struct col_thread *thread = calloc(1, sizeof *thread);
-    if (!thread)
-        return TACHO_ENOMEM;
-    thread->ordinal = ordinal;
-    thread->segment = -1;
-    pool->thread[ordinal] = thread;
-    *out = thread;
-    (void)drain;
-    return 0;
-}
-
+/* Adds a thread that began to record, with its track. Its device calls may have made one already.
+ */
 static int thread_new(struct col_drain *drain, struct col_pool *pool,
                       const struct wire_segment *line, struct col_thread **out)
 {
-    if (line->thread > (1u << 22)) /* more threads than a process can have had: a damaged line */
+    if (line->thread > (1u << 22)) /* more threads than a process can have: a damaged line */
         return 0;
-    int rc = col_drain_thread(drain, pool, line->thread, out);
+    int rc = col_add_thread(pool, line->thread, out);
     if (rc)
         return rc;
     struct col_thread *thread = *out;
@@ -51,8 +27,7 @@ static int thread_new(struct col_drain *drain, struct col_pool *pool,
                                 .tid = line->tid,
                                 .kind = "thread",
                                 .name = main_thread ? "main" : NULL};
-    thread->track = col_gpu_thread_track(
-        pool, line->tid); /* calls of CUDA may have come before its first range */
+    thread->track = col_gpu_thread_track(pool, line->tid);
     if (!thread->track)
         rc = store_track_add(drain->db, &track);
     thread->track = thread->track ? thread->track : track.id;
@@ -61,6 +36,7 @@ static int thread_new(struct col_drain *drain, struct col_pool *pool,
     return rc;
 }
 
+/* Marks a segment as read; the commit of these records returns it to the agent. */
 static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t segment)
 {
     if (drain->release_count == drain->release_cap) {
@@ -102,8 +78,7 @@ int col_chains_note(struct col_drain *drain, struct col_pool *pool)
         int rc = 0;
         if (segment->state == WIRE_FULL && segment->position == segment->committed &&
             (!thread || line->chain_seq < thread->chain))
-            rc = give_back(drain, pool,
-                           i); /* read by a collector that died between its COMMIT and this */
+            rc = give_back(drain, pool, i); /* read by a collector that died after its COMMIT */
         else if (!thread && (rc = thread_new(drain, pool, line, &thread)) == 0 && !thread)
             continue;
         if (rc)
@@ -114,6 +89,7 @@ int col_chains_note(struct col_drain *drain, struct col_pool *pool)
     return 0;
 }
 
+/* The segment in which a thread's chain continues, -1: not there yet. */
 static int32_t segment_of(const struct col_pool *pool, const struct col_thread *thread)
 {
     for (uint32_t i = 0; i < pool->peak; i++) {
@@ -139,7 +115,7 @@ static int thread_end(struct col_drain *drain, struct col_pool *pool, struct col
     return rc;
 }
 
-/* Reads a thread's chain up to what was noted. */
+/* Reads a thread's chain up to what was noted, or until the transaction is full. */
 static int read_chain(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread)
 {
     while (thread->segment >= 0) {
@@ -188,9 +164,8 @@ int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_st
     return 0;
 }
 
-/* A chain whose next segment never came into being: the process died in between. Goes on behind the
- * hole if there is anything.
- */
+/* Continues a chain whose next segment is missing, because the process died before it was linked,
+ * with the next one that exists. *found: there is one. */
 static int skip_hole(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                      bool *found)
 {
@@ -208,8 +183,7 @@ static int skip_hole(struct col_drain *drain, struct col_pool *pool, struct col_
     *found = true;
     thread->chain = best;
     thread->segment = segment_of(pool, thread);
-    return col_drain_loss(drain, "collector", "segment of a thread missing", STORE_ABSENT,
-                          STORE_ABSENT, STORE_ABSENT);
+    return col_drain_loss_uncounted(drain, "collector", "segment of a thread missing");
 }
 
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool)

@@ -1,108 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records to rows. One stack a thread holds the open ranges of all its NVTX domains; a POP names
- * domain and depth, so a range whose POP was dropped is recognised when something at its depth or
- * above it happens next.
+ * Turns the records of a thread into rows. A stack for each thread holds the open ranges of all its
+ * NVTX domains. A POP names domain and depth, so a range whose POP was dropped is recognised when
+ * something happens at its depth or above it.
  */
-#include "profiler/collector/drain/decode.h"
+#include "profiler/collector/drain/decode_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time)
-{
-    return pool->map.head->clock == WIRE_CLOCK_TSC ? col_clock_ns(&drain->clock, time)
-                                                   : (int64_t)time;
-}
-
-/* ---- volume -------------------------------------------------------------------------------------------------------------- */
-
-void col_count_cut(struct col_drain *drain, enum col_cut why, int64_t time)
-{
-    if (!drain->cut[why].count || time < drain->cut[why].first)
-        drain->cut[why].first = time;
-    if (!drain->cut[why].count || time > drain->cut[why].last)
-        drain->cut[why].last = time;
-    drain->cut[why].count++;
-    drain->stats.cut += why == COL_CUT_WINDOW || why == COL_CUT_SIZE;
-    drain->stats.lost += why == COL_CUT_SPACE; /* nobody asked for that */
-}
-
-bool col_decode_keeps(const struct col_drain *drain, int64_t step, enum col_cut *why)
-{
-    const struct col_volume *volume = &drain->volume;
-    if (volume->no_space) {
-        *why = COL_CUT_SPACE;
-        return false;
-    }
-    if (volume->full) {
-        *why = COL_CUT_SIZE;
-        return false;
-    }
-    if (step == STORE_ABSENT || (volume->from < 0 && volume->every <= 1))
-        return true;
-    *why = COL_CUT_WINDOW;
-    int64_t from = volume->from < 0 ? 0 : volume->from;
-    if (step < from || (volume->from >= 0 && step > volume->to))
-        return false;
-    return volume->every <= 1 || (step - from) % volume->every == 0;
-}
-
-int col_add_slice(struct col_drain *drain, int64_t track, const struct col_range *range,
-                  int64_t dur, int64_t *id)
-{
-    struct store_slice slice = {.track = track,
-                                .start = range->start,
-                                .dur = dur,
-                                .name = range->name,
-                                .category = range->category,
-                                .detail = range->detail,
-                                .correlation = range->correlation};
-    int rc = store_slice_add(drain->db, &slice);
-    if (id)
-        *id = slice.id;
-    drain->stats.slices++;
-    return rc;
-}
-
-int col_end_range(struct col_drain *drain, struct col_pool *pool, int64_t track,
-                  const struct col_range *range, int64_t end)
-{
-    int64_t dur = end > range->start ? end - range->start : 0;
-    int64_t self = dur > range->child ? dur - range->child : 0;
-    struct col_step *step = col_steps_find(&pool->steps, end);
-    struct col_total key = {
-        .track = track, .name = range->name, .category = range->category, .detail = range->detail};
-    int rc = col_steps_add(&pool->steps, step, &key, dur, self);
-    if (rc > 0)
-        rc = col_steps_write(&pool->steps, drain->db, pool->process->id, 0);
-    if (rc)
-        return rc;
-    if (range->slice)
-        return store_slice_end(drain->db, range->slice, dur);
-    enum col_cut why = COL_CUT_WINDOW;
-    /* the ranges of steps themselves are few and always kept, as long as the disk has room */
-    if (!col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why) &&
-        (range->step == STORE_ABSENT || why == COL_CUT_SPACE)) {
-        col_count_cut(drain, why, range->start);
-        return 0;
-    }
-    return col_add_slice(drain, track, range, dur, NULL);
-}
-
-int col_lose_end(struct col_drain *drain, struct col_pool *pool, int64_t track,
-                 const struct col_range *range, int64_t now)
-{
-    drain->stats.ranges_without_end++;
-    if (range->step != STORE_ABSENT)
-        col_steps_close(&pool->steps, range->step, now, false, drain->round);
-    enum col_cut why;
-    struct col_step *step = col_steps_find(&pool->steps, range->start);
-    if (range->slice || !col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why))
-        return 0;
-    return col_add_slice(drain, track, range, STORE_ABSENT, NULL);
-}
 
 /* ---- push and pop -------------------------------------------------------------------------------------------------------- */
 
@@ -114,8 +20,7 @@ static void stack_remove(struct col_thread *thread, uint32_t i)
                 (thread->depth - i) * sizeof *thread->stack);
 }
 
-/* Takes out what is open in this domain at `depth` or deeper (deeper only, for a POP): the POPs of
- * these were lost. */
+/* Removes the open ranges of a domain at `depth` or deeper: their POPs were lost. */
 static int heal(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                 uint8_t domain, unsigned depth, int64_t now)
 {
@@ -140,36 +45,38 @@ static int innermost_depth(const struct col_thread *thread, uint8_t domain)
     return -1;
 }
 
+/* Opens a range on the thread's stack. A range that is still open at the same depth of the domain
+ * has lost its POP. A range that is a step opens it in the table of steps too. */
 static int on_push(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                    const struct col_event *event)
 {
     const struct wire_record *record = event->record;
     int rc = 0;
-    /* 255 stands for every deeper level too, so there the depth does not tell */
+    /* Depth 255 means that or deeper, so nothing follows from it. */
     if (record->depth < 255 && innermost_depth(thread, record->domain) >= (int)record->depth &&
         (rc = heal(drain, pool, thread, record->domain, record->depth, event->time)) != 0)
         return rc;
     if (thread->depth == thread->cap) {
         uint32_t cap = thread->cap ? thread->cap * 2 : 32;
-        struct col_range *s = realloc(thread->stack, cap * sizeof *s);
-        if (!s)
+        struct col_range *stack = realloc(thread->stack, cap * sizeof *stack);
+        if (!stack)
             return TACHO_ENOMEM;
-        thread->stack = s;
+        thread->stack = stack;
         thread->cap = cap;
     }
     struct col_extra extra;
     if ((rc = col_event_extra(drain, pool, event, &extra)) != 0)
         return rc;
-    struct col_range *o = &thread->stack[thread->depth];
-    *o = (struct col_range){.start = event->time,
-                            .end = STORE_ABSENT,
-                            .detail = extra.detail,
-                            .correlation = extra.correlation,
-                            .step = extra.index,
-                            .domain = record->domain,
-                            .depth = record->depth};
-    o->name = col_pool_string(drain, pool, record->name, &rc);
-    o->category = col_event_category(drain, pool, event, &rc);
+    struct col_range *range = &thread->stack[thread->depth];
+    *range = (struct col_range){.start = event->time,
+                                .end = STORE_ABSENT,
+                                .detail = extra.detail,
+                                .correlation = extra.correlation,
+                                .step = extra.index,
+                                .domain = record->domain,
+                                .depth = record->depth};
+    range->name = col_pool_string(drain, pool, record->name, &rc);
+    range->category = col_event_category(drain, pool, event, &rc);
     if (rc)
         return rc;
     thread->depth++;
@@ -181,6 +88,8 @@ static int on_push(struct col_drain *drain, struct col_pool *pool, struct col_th
     return rc;
 }
 
+/* Closes the range that a POP names. Where it is not on the stack, its PUSH was lost, and so were
+ * the POPs of everything deeper. */
 static int on_pop(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                   const struct col_event *event)
 {
@@ -231,19 +140,20 @@ static int on_mark(struct col_drain *drain, struct col_pool *pool, struct col_th
 
 /* ---- counters, names ------------------------------------------------------------------------------------------------------- */
 
-/* The agent's own counters say two things more: "name TAB domain TAB schema TAB device TAB unit".
- */
+/* Device and unit of the agent's own counters, whose text is "name TAB domain TAB schema TAB device
+ * TAB unit". Others have fewer parts. */
 static void own_counter(char *text, char **device, char **unit)
 {
-    char *at = text;
-    for (int i = 0; at && i < 3; i++)
-        at = strchr(at, '\t') ? strchr(at, '\t') + 1 : NULL;
-    if (!at || !(*unit = strchr(at, '\t')))
+    char *field = text;
+    for (int i = 0; field && i < 3; i++)
+        field = strchr(field, '\t') ? strchr(field, '\t') + 1 : NULL;
+    if (!field || !(*unit = strchr(field, '\t')))
         return;
     *(*unit)++ = 0;
-    *device = at;
+    *device = field;
 }
 
+/* The track of a counter, which the pool names by its entry in the arena. */
 static int counter_track(struct col_drain *drain, struct col_pool *pool, uint32_t arena,
                          int64_t *track)
 {
@@ -261,22 +171,15 @@ static int counter_track(struct col_drain *drain, struct col_pool *pool, uint32_
     char own[WIRE_STRING_MAX + 1], *device = NULL, *unit = NULL;
     snprintf(own, sizeof own, "%.*s", text ? (int)bytes : 0, text ? text : "");
     own_counter(own, &device, &unit);
-    struct store_track t = {.process = pool->process->id,
-                            .tid = STORE_ABSENT,
-                            .kind = "counter",
-                            .name = name,
-                            .device = device,
-                            .unit = unit};
-    int rc = store_track_add(drain->db, &t);
+    int rc = col_counter_track(drain, pool->process->id, name, unit, device, track);
     if (rc)
         return rc;
     struct col_counter *list = realloc(pool->counter, (pool->counter_count + 1) * sizeof *list);
     if (!list)
         return TACHO_ENOMEM;
     pool->counter = list;
-    pool->counter[pool->counter_count++] = (struct col_counter){.arena = arena, .track = t.id};
+    pool->counter[pool->counter_count++] = (struct col_counter){.arena = arena, .track = *track};
     pool->dirty = true;
-    *track = t.id;
     return 0;
 }
 
@@ -284,24 +187,17 @@ static int on_counter(struct col_drain *drain, struct col_pool *pool, const stru
 {
     int64_t track = 0;
     int rc = counter_track(drain, pool, event->record->name, &track);
-    if (rc)
+    if (rc || !col_has_room(drain, event->time))
         return rc;
-    enum col_cut why;
-    if (!col_decode_keeps(drain, STORE_ABSENT, &why)) {
-        col_count_cut(drain, why, event->time);
-        return 0;
-    }
-    struct store_counter counter = {
-        .track = track, .time = event->time, .value = __builtin_nan("")};
+    double value = __builtin_nan("");
     int64_t integer;
     if (event->value && event->record->depth == WIRE_VALUE_F64) {
-        memcpy(&counter.value, event->value, sizeof counter.value);
+        memcpy(&value, event->value, sizeof value);
     } else if (event->value && event->record->depth == WIRE_VALUE_I64) {
         memcpy(&integer, event->value, sizeof integer);
-        counter.value = (double)integer;
+        value = (double)integer;
     }
-    drain->stats.counters++;
-    return store_counter_add(drain->db, &counter);
+    return col_add_counter(drain, track, event->time, value);
 }
 
 static int on_thread_name(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
@@ -318,43 +214,44 @@ static int on_thread_name(struct col_drain *drain, struct col_pool *pool, struct
 
 /* ---- records --------------------------------------------------------------------------------------------------------------- */
 
-/* Takes a record apart; false if it is not one. */
-static bool take_apart(const uint8_t *at, const uint8_t *to, struct col_event *event)
+/* Takes a record apart: a header of fixed size, then the optional parts that its kind announces.
+ * False where a part does not fit into the record, or the kind is unknown. */
+static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event *event)
 {
-    const struct wire_record *record = (const struct wire_record *)at;
-    size_t left = (size_t)(to - at);
+    const struct wire_record *record = (const struct wire_record *)from;
+    size_t left = (size_t)(to - from);
     if (left < sizeof *record || record->words < 2 || (size_t)record->words * 8 > left)
         return false;
-    const uint8_t *p = at + sizeof *record, *end = at + (size_t)record->words * 8;
+    const uint8_t *part = from + sizeof *record, *end = from + (size_t)record->words * 8;
     *event = (struct col_event){.record = record};
     if (record->kind & WIRE_CATEGORY) {
-        if (end - p < 8)
+        if (end - part < 8)
             return false;
-        event->category = (const uint32_t *)p;
-        p += 8;
+        event->category = (const uint32_t *)part;
+        part += 8;
     }
     if (record->kind & WIRE_PAYLOAD) {
-        if (end - p < 8)
+        if (end - part < 8)
             return false;
-        memcpy(&event->schema, p, 4);
-        memcpy(&event->bytes, p + 4, 4);
-        p += 8;
-        if (event->bytes > WIRE_PAYLOAD_MAX || (size_t)(end - p) < event->bytes)
+        memcpy(&event->schema, part, 4);
+        memcpy(&event->bytes, part + 4, 4);
+        part += 8;
+        if (event->bytes > WIRE_PAYLOAD_MAX || (size_t)(end - part) < event->bytes)
             return false;
-        event->payload = p;
-        p += (event->bytes + 7) & ~7u;
+        event->payload = part;
+        part += (event->bytes + 7) & ~7u;
     }
     if (record->kind & WIRE_VALUE) {
-        if (end - p < 8)
+        if (end - part < 8)
             return false;
-        event->value = p;
-        p += 8;
+        event->value = part;
+        part += 8;
     }
     unsigned kind = record->kind & WIRE_KIND_MASK;
     if (kind == WIRE_START || kind == WIRE_END) {
-        if (end - p < 8)
+        if (end - part < 8)
             return false;
-        memcpy(&event->range, p, 8);
+        memcpy(&event->range, part, 8);
     }
     return kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
@@ -390,9 +287,9 @@ int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread
         struct col_event event;
         if (!take_apart(from, to, &event)) {
             thread->damaged = true;
-            return col_drain_loss(drain, "collector",
-                                  "damaged record: the rest of its thread's recording was not read",
-                                  STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            return col_drain_loss_uncounted(
+                drain, "collector",
+                "damaged record: the rest of its thread's recording was not read");
         }
         event.time = col_pool_time(drain, pool, event.record->time);
         int rc = on_event(drain, pool, thread, &event);
@@ -413,12 +310,11 @@ int col_decode_materialise(struct col_drain *drain, struct col_pool *pool,
 {
     for (uint32_t i = 0; i < thread->depth; i++) {
         struct col_range *range = &thread->stack[i];
-        enum col_cut why = COL_CUT_WINDOW;
+        enum col_cut why;
         if (range->slice)
             continue;
         struct col_step *step = col_steps_find(&pool->steps, range->start);
-        if (!col_decode_keeps(drain, step ? step->index : STORE_ABSENT, &why) &&
-            (range->step == STORE_ABSENT || why == COL_CUT_SPACE))
+        if (!col_keeps_range(drain, step, range, &why))
             continue; /* counted when it ends */
         int rc = col_add_slice(drain, thread->track, range, STORE_ABSENT, &range->slice);
         if (rc)

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rounds and commits of the drain. A round notes how far everything is written before it reads
+ * any of it, so that records of different threads and processes are decoded up to the same moment:
+ * that is what lets a range be counted to the step it ends in.
+ */
 #include "profiler/collector/drain/drain.h"
 
 #include <dirent.h>
@@ -10,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
 #include "profiler/collector/os/proc.h"
 
 int col_drain_open(struct col_drain *drain, store *db, int folder, struct tacho_error *err)
@@ -33,33 +38,6 @@ int col_drain_open(struct col_drain *drain, store *db, int folder, struct tacho_
     return 0;
 }
 
-void col_thread_free(struct col_thread *thread)
-{
-    if (thread)
-        free(thread->stack);
-    free(thread);
-}
-
-void col_pool_free(struct col_pool *pool)
-{
-    for (uint32_t i = 0; i < pool->thread_cap; i++)
-        col_thread_free(pool->thread[i]);
-    for (uint32_t i = 0; i < pool->schema_count; i++)
-        free(pool->schema[i]);
-    free(pool->thread);
-    free(pool->schema);
-    free(pool->schema_arena);
-    free(pool->segment);
-    free(pool->touched);
-    free(pool->string);
-    free(pool->counter);
-    free(pool->range);
-    col_steps_free(&pool->steps);
-    col_gpu_free(pool->gpu);
-    col_map_close(&pool->map);
-    free(pool);
-}
-
 void col_drain_close(struct col_drain *drain)
 {
     for (uint32_t i = 0; i < drain->pool_count; i++)
@@ -77,26 +55,9 @@ void col_drain_close(struct col_drain *drain)
     drain->folder = -1;
 }
 
-int col_drain_begin(struct col_drain *drain)
-{
-    if (drain->in_transaction)
-        return 0;
-    int rc = store_begin(drain->db);
-    drain->in_transaction = rc == 0;
-    return rc;
-}
-
-int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
-                   int64_t t0, int64_t t1)
-{
-    struct store_loss loss = {
-        .source = source, .reason = reason, .count = count, .t0 = t0, .t1 = t1};
-    int rc = col_drain_begin(drain);
-    return rc ? rc : store_loss_add(drain->db, &loss);
-}
-
 /* ---- losses ---------------------------------------------------------------------------------------------------------------- */
 
+/* The agent's losses: text of the row, and whether what was lost is an event. */
 static const char *const loss_text[] = {
 #define LOSS_TEXT(name, event_lost, text) text,
     WIRE_LOSS_MAP(LOSS_TEXT)
@@ -109,6 +70,7 @@ static const bool event_lost[] = {
 #undef LOSS_EVENT
 };
 
+/* Writes what the agent's loss counts of a pool have grown by since the last round. */
 static int read_losses(struct col_drain *drain, struct col_pool *pool)
 {
     for (unsigned i = 0; i < WIRE_LOSS_COUNT; i++) {
@@ -153,6 +115,9 @@ static int write_cuts(struct col_drain *drain)
 
 /* ---- rounds and commits ---------------------------------------------------------------------------------------------------- */
 
+/* Saves the live state of a pool: positions of the segments that were read, threads, open ranges,
+ * steps, device work. Open ranges get their rows now, so that a file that is read meanwhile, or
+ * after a crash, shows them. */
 static int save_pool(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;
@@ -179,6 +144,7 @@ static int save_pool(struct col_drain *drain, struct col_pool *pool)
     return rc ? rc : col_gpu_save(drain, pool);
 }
 
+/* Saves everything that changed since the last commit. */
 static int save_all(struct col_drain *drain)
 {
     int rc = 0;
@@ -186,9 +152,7 @@ static int save_all(struct col_drain *drain)
         struct col_pool *pool = drain->pool[i];
         if (pool->drained && pool->saved_drained && !pool->dirty && !pool->touched_count)
             continue;
-        rc = save_pool(
-            drain,
-            pool); /* of one that was read to its end, too: what it held back has been written */
+        rc = save_pool(drain, pool);
         pool->saved_drained = pool->drained && rc == 0;
     }
     for (uint32_t i = 0; i < drain->process_count && rc == 0; i++) {
@@ -212,7 +176,7 @@ int col_drain_commit(struct col_drain *drain)
     if (!drain->in_transaction)
         return 0;
     int rc = save_all(drain);
-    int committed = store_commit(drain->db); /* after a failure it takes everything back */
+    int committed = store_commit(drain->db); /* after a failure it rolls back */
     drain->in_transaction = false;
     if (rc || committed)
         return rc ? rc : committed;
@@ -232,33 +196,35 @@ int col_drain_commit(struct col_drain *drain)
     return 0;
 }
 
+/* Reads the clocks, and stores the anchor if the last one is a second old. At the very start it
+ * takes two, because nothing can be converted with fewer. */
 static int take_anchor(struct col_drain *drain)
 {
     if (drain->other_boot)
         return 0;
-    struct col_anchor a = col_clock_anchor();
-    /* at the very start there must be a second one before anything can be converted */
+    struct col_anchor anchor = col_clock_anchor();
     while (drain->clock.count < 2) {
-        if (!col_clock_add(&drain->clock, &a))
+        if (!col_clock_add(&drain->clock, &anchor))
             usleep(500);
-        a = col_clock_anchor();
+        anchor = col_clock_anchor();
     }
-    col_clock_add(&drain->clock, &a);
-    if (drain->last_anchor && a.monotonic - drain->last_anchor < 1000000000)
+    col_clock_add(&drain->clock, &anchor);
+    if (drain->last_anchor && anchor.monotonic - drain->last_anchor < 1000000000)
         return 0;
-    drain->last_anchor = a.monotonic;
-    struct store_anchor s = {.tsc = a.tsc ? (int64_t)a.tsc : STORE_ABSENT,
-                             .monotonic = a.monotonic,
-                             .realtime = a.realtime};
+    drain->last_anchor = anchor.monotonic;
+    struct store_anchor row = {.tsc = anchor.tsc ? (int64_t)anchor.tsc : STORE_ABSENT,
+                               .monotonic = anchor.monotonic,
+                               .realtime = anchor.realtime};
     drain->stored[0] = drain->stored[1];
-    drain->stored[1] = a;
+    drain->stored[1] = anchor;
     int rc = col_drain_begin(drain);
     if (rc == 0)
-        rc = store_anchor_add(drain->db, &s);
+        rc = store_anchor_add(drain->db, &row);
     return rc ? rc : col_save_anchors(drain);
 }
 
-/* What is there to read: new pools, how far their segments are written. */
+/* Notes what there is to read: new pools, and how far their segments are written. The anchor comes
+ * last, so that every noted record lies before it. */
 static int note_all(struct col_drain *drain)
 {
     drain->round++;
@@ -279,7 +245,8 @@ static int note_all(struct col_drain *drain)
     return rc ? rc : take_anchor(drain);
 }
 
-/* All that was noted has been read. */
+/* Ends a round whose records have all been read: losses, expired ranges, steps that can be written,
+ * and pools whose process has ended. */
 static int conclude(struct col_drain *drain)
 {
     int rc = 0;
@@ -294,10 +261,10 @@ static int conclude(struct col_drain *drain)
             rc = col_range_expire(drain, pool);
         if (rc == 0 && pool->gone)
             rc = col_gpu_finish(drain, pool);
-        if (rc == 0)
-            rc = pool->gone
-                     ? col_chains_finish(drain, pool)
-                     : col_steps_write(&pool->steps, drain->db, pool->process->id, drain->round);
+        if (rc == 0 && pool->gone)
+            rc = col_chains_finish(drain, pool);
+        else if (rc == 0)
+            rc = col_steps_write(&pool->steps, drain->db, pool->process->id, drain->round);
     }
     return rc;
 }
@@ -311,7 +278,7 @@ int col_drain_round(struct col_drain *drain, bool *more)
     drain->unfinished = false;
     if (rc == 0)
         rc = col_drain_begin(drain);
-    /* threads with steps first: the others' ranges are counted to the step they end in */
+    /* Threads with steps come first: ranges of the others are counted to the step they end in. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < drain->pool_count && rc == 0 && !drain->unfinished; i++)
             if (!drain->pool[i]->drained)
@@ -325,8 +292,8 @@ int col_drain_round(struct col_drain *drain, bool *more)
     return rc;
 }
 
-/* Processes that never got a pool leave an empty file that says how many events that cost. The row
- * is set, not added to: a collector that takes over finds the same files again. */
+/* Counts the events of processes that got no pool: each leaves an empty file whose name has the
+ * number. The row is set, not added to: a collector that takes over finds the same files again. */
 static int count_processes_without_pool(struct col_drain *drain)
 {
     int64_t processes = 0, events = 0;
@@ -347,7 +314,7 @@ static int count_processes_without_pool(struct col_drain *drain)
                          : 0;
         processes += fields >= 1;
         events += fields == 2 ? lost : 0;
-        known &= fields != 1; /* it died before it could say */
+        known &= fields != 1; /* it died before it could write the number */
     }
     closedir(dir);
     if (!processes)
@@ -384,8 +351,7 @@ int col_drain_reap(struct col_drain *drain)
             drain->pool[kept++] = pool;
             continue;
         }
-        /* first the file, then the state: a collector that dies in between finds nothing to read
-         * twice */
+        /* The file goes before the state: a collector that dies in between reads nothing twice. */
         if (drain->folder >= 0)
             unlinkat(drain->folder, pool->name, 0);
         rc = col_drain_begin(drain);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: reads the pools of all processes of a run into the store, in rounds.
+ * Reads the pools of all processes of a run into the store, in rounds. The public header of
+ * drain/.
  *
  * A round, in transactions of about 6 MiB of records: look for new pools; note how far every
  * segment is written; take a clock anchor; decode up to there; COMMIT; only then give fully read
@@ -8,11 +9,12 @@
  * that are not written yet) goes into the same transaction as the rows, so nothing is read twice
  * and nothing is skipped.
  *
- * drain.c rounds, losses, commit · processes.c processes and their pools · chains.c threads and
- * their segments · decode.c records to rows (decode.h) · restore.c saving and loading the live
- * state
+ * drain.c rounds and commits · chains.c threads and their segments · decode.c, ranges.c, names.c
+ * records to rows (decode_private.h) · gpu*.c device work (gpu_private.h) · restore.c saving and
+ * loading the live state · processes.c processes and their pools · rows.c rows of the store, used
+ * by all of these and by samplers/ and stacks/
  *
- * A store that fails (a full disk) leaves this object out of step with the file: throw it away
+ * A store that fails (a full disk) leaves this object inconsistent with the file: discard it
  * (col_drain_close), roll back by closing the store, and load what was committed last
  * (col_drain_load).
  */
@@ -49,7 +51,7 @@ struct col_process {
     int32_t pid;
     bool dirty, gone; /* gone: it has ended */
     bool has_pool;
-    bool awaited; /* another tacho waits for it and will say how it ended */
+    bool awaited; /* another tacho waits for it and will report how it ended */
     char program[128];
     char ended[96];
 };
@@ -61,7 +63,7 @@ struct col_range {
     int64_t child; /* time covered by ranges nested in it */
     int64_t slice; /* row, 0 = not written yet */
     int64_t name, category, detail, correlation;
-    int64_t step;   /* index of the step it is, absent if it is none */
+    int64_t step;   /* its index if it is a step, else absent */
     uint64_t id;    /* NVTX id of a start/end range */
     uint64_t round; /* in which its END was read */
     uint8_t domain, depth;
@@ -127,7 +129,7 @@ struct col_pool {
     uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
     int64_t last_event;                 /* time of the newest record read, 0 = none */
     bool dirty, gone, drained, present; /* present: the file is (still) there */
-    bool saved_drained; /* its state in the file is that of a pool read to its end */
+    bool saved_drained;                 /* the file has its state as read to its end */
 };
 
 struct col_stats {
@@ -167,17 +169,16 @@ struct col_drain {
     struct col_buffer scratch;
     uint64_t round;
     uint64_t bytes_since_commit;
-    bool unfinished; /* the last round stopped at COL_COMMIT_BYTES: the next one goes on where it
-                        stopped */
+    bool unfinished; /* the last round stopped at COL_COMMIT_BYTES and the next one continues it */
     int64_t last_commit, last_anchor; /* monotonic */
     struct {
         int64_t count, first, last; /* since the last commit */
     } cut[COL_CUT_COUNT];
     char host[128];
     bool in_transaction;
-    bool taken_over; /* from a collector that died: when a process ended, its last record tells best
-                      */
-    bool other_boot; /* the clocks of the recording are not those of now: no anchors can be taken */
+    /* Taken over from a collector that died: a process ended at about its last record. */
+    bool taken_over;
+    bool other_boot; /* recorded before the last boot: no clock anchors can be taken */
     struct {
         struct col_pool *pool;
         uint32_t segment;
@@ -188,13 +189,10 @@ struct col_drain {
 /* ---- drain.c ----------------------------------------------------------------------------------------------------------- */
 
 /* Starts on an open store. `folder` is a descriptor of the folder of the pools, which stays the
- * caller's, or -1 if there is none any more. Times of the anchors of an earlier collector are
- * loaded by col_drain_load. */
+ * caller's, or -1 if it no longer exists. */
 int col_drain_open(struct col_drain *drain, store *db, int folder, struct tacho_error *err);
 void col_drain_close(struct col_drain *drain);
 
-/* Opens a transaction if none is open. */
-int col_drain_begin(struct col_drain *drain);
 /* One round, or the next part of one that is too long for one transaction. *more: another one
  * should follow at once, after a commit. */
 int col_drain_round(struct col_drain *drain, bool *more);
@@ -208,10 +206,13 @@ int col_drain_reap(struct col_drain *drain);
 /* Is any process with a pool alive? */
 int col_drain_alive(const struct col_drain *drain);
 
-/* Adopts a pool by name, and a thread of a pool: for this room's own use. */
+/* ---- processes.c: processes and their pools ------------------------------------------------------------------------------- */
+
+/* Opens a pool by name, and adds a thread to a pool. */
 int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **out);
-int col_drain_thread(struct col_drain *drain, struct col_pool *pool, uint32_t ordinal,
-                     struct col_thread **out);
+int col_add_thread(struct col_pool *pool, uint32_t ordinal, struct col_thread **out);
+void col_pool_free(struct col_pool *pool);
+void col_thread_free(struct col_thread *thread);
 
 /* Adds a process that has no pool yet to the store. start: no later than its first instruction.
  * program may be NULL. */
@@ -220,21 +221,17 @@ int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const
 /* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
 void col_process_ended(struct col_process *process, int64_t end, int64_t exit_status,
                        const char *ended);
-int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
-                   int64_t t0, int64_t t1);
-
-/* ---- processes.c, chains.c: for the rounds -------------------------------------------------------------------------------- */
-
 void col_process_row(const struct col_drain *drain, const struct col_process *process,
                      struct store_process *row);
-/* Adopts the pools that have appeared, lower numbers of a pid first (a later one means exec). */
+/* Opens the pools that have appeared, lower numbers of a pid first (a later one means exec). */
 int col_pools_scan(struct col_drain *drain);
 /* Has the process of this pool ended? Asked before its segments are looked at, so that nothing can
  * be recorded after the answer. */
 void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool);
-void col_pool_free(struct col_pool *pool);
-void col_thread_free(struct col_thread *thread);
-/* Notes how far each segment of a pool is written, and which thread goes on in it. */
+
+/* ---- chains.c: threads and their segments --------------------------------------------------------------------------------- */
+
+/* Notes how far each segment of a pool is written, and which thread continues in it. */
 int col_chains_note(struct col_drain *drain, struct col_pool *pool);
 /* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES
  * are read. */
@@ -245,8 +242,6 @@ int col_chains_finish(struct col_drain *drain, struct col_pool *pool);
 /* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
 
 int col_decode_open(struct col_drain *drain); /* allocates the cache of payloads */
-/* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut. */
-bool col_decode_keeps(const struct col_drain *drain, int64_t step, enum col_cut *why);
 /* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0
  * or a store error. */
 int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
@@ -255,18 +250,30 @@ int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread
 int col_decode_materialise(struct col_drain *drain, struct col_pool *pool,
                            struct col_thread *thread);
 int col_decode_materialise_ranges(struct col_drain *drain, struct col_pool *pool);
-/* The table of open start/end ranges: adds one; forgets the saved state of one. */
+/* The table of open start/end ranges: adds one; removes the saved state of one. */
 int col_range_put(struct col_pool *pool, const struct col_range *range);
 int col_range_forget(struct col_drain *drain, struct col_pool *pool, uint64_t id);
 /* Drops ENDs that have waited for their START for more than two rounds: it was lost. */
 int col_range_expire(struct col_drain *drain, struct col_pool *pool);
+
+/* ---- rows.c -------------------------------------------------------------------------------------------------------------- */
+
+/* Opens a transaction if none is open. */
+int col_drain_begin(struct col_drain *drain);
+/* Adds a loss row: what was lost, how many of it and between which times. Each number may be
+ * STORE_ABSENT; col_drain_loss_uncounted is for losses of which all three are. */
+int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
+                   int64_t first, int64_t last);
+int col_drain_loss_uncounted(struct col_drain *drain, const char *source, const char *reason);
+/* Adds a counter track unless *track has one (0: not yet). process and device may be absent. */
+int col_counter_track(struct col_drain *drain, int64_t process, const char *name, const char *unit,
+                      const char *device, int64_t *track);
+int col_add_counter(struct col_drain *drain, int64_t track, int64_t time, double value);
+/* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut; may be NULL.
+ */
+bool col_keeps_detail(const struct col_drain *drain, int64_t step, enum col_cut *why);
 /* Time of a pool's clock in ns. */
 int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time);
-/* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or
- * TACHO_ENOMEM. */
-int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index);
-/* The string id of an arena entry; 0 on failure with *rc set. */
-int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc);
 
 /* ---- restore.c --------------------------------------------------------------------------------------------------------- */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of device buffers that an agent keeps beside its pool. What decides where to read is
- * copied out of it once and checked, as with pools.
+ * The file of device buffers that an agent keeps beside its pool: opened and checked, its buffers
+ * read in the order in which CUPTI filled them, and what the agent reports about its own start, its
+ * hardware counters and the times when another profiler held the device. What decides where to read
+ * is copied out of the file once and checked, as with pools.
  */
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLACK \
-    (64u << 10) /* zeroed behind the last record of a buffer: CUPTI does not say that it leaves \
-                   nothing there */
+/* Zeroed after the last record of a buffer: CUPTI may have written a little more. */
+#define SLACK (64u << 10)
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
@@ -26,17 +27,18 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, out of a header that its process may be scribbling over: each word is
- * read once. */
+/* What decides where to read, copied from a header that its process may be overwriting: each word
+ * is read once. */
 struct layout {
     uint32_t version, buffer_bytes, buffer_cap, name_cap;
     uint64_t directory_offset, names_offset, buffers_offset;
 };
 
-static struct layout layout_of(const volatile struct wire_gpu *h)
+static struct layout layout_of(const volatile struct wire_gpu *head)
 {
-    return (struct layout){h->version,          h->buffer_bytes, h->buffer_cap,    h->name_cap,
-                           h->directory_offset, h->names_offset, h->buffers_offset};
+    return (struct layout){head->version,       head->buffer_bytes,     head->buffer_cap,
+                           head->name_cap,      head->directory_offset, head->names_offset,
+                           head->buffers_offset};
 }
 
 static bool layout_ok(const struct layout *layout, uint64_t bytes)
@@ -72,31 +74,48 @@ void col_gpu_free(struct col_gpu *gpu)
     free(gpu);
 }
 
-/* 0 with p->gpu set; TACHO_ENOTFOUND: there is none. */
+/* Points into the mapped file and allocates what is kept for each buffer. */
+static int gpu_init(struct col_gpu *gpu, const struct layout *layout)
+{
+    uint8_t *memory = (uint8_t *)gpu->head;
+    gpu->buffer_bytes = layout->buffer_bytes;
+    gpu->buffer_cap = layout->buffer_cap;
+    gpu->name_cap = layout->name_cap;
+    gpu->directory = (struct wire_buffer *)(memory + layout->directory_offset);
+    gpu->names = (const struct wire_gpu_name *)(memory + layout->names_offset);
+    gpu->buffers = memory + layout->buffers_offset;
+    gpu->read = calloc(gpu->buffer_cap, sizeof *gpu->read);
+    gpu->todo = calloc(gpu->buffer_cap, sizeof *gpu->todo);
+    gpu->release = calloc(gpu->buffer_cap, sizeof *gpu->release);
+    return gpu->read && gpu->todo && gpu->release ? 0 : TACHO_ENOMEM;
+}
+
+/* Maps and checks the file of device buffers that belongs to a pool. 0 with pool->gpu set;
+ * TACHO_ENOTFOUND: there is none. */
 static int gpu_open(struct col_drain *drain, struct col_pool *pool)
 {
     char name[COL_POOL_NAME];
-    struct stat st;
+    struct stat stat;
     struct layout layout = {0};
     snprintf(name, sizeof name, WIRE_GPU_PREFIX "%.*s", (int)(sizeof name - sizeof WIRE_GPU_PREFIX),
              pool->name + strlen(WIRE_PREFIX));
-    bool is_ours = drain->folder >= 0 && col_pool_is_own(drain->folder, name);
-    int fd = is_ours ? openat(drain->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    bool is_own = drain->folder >= 0 && col_pool_is_own(drain->folder, name);
+    int fd = is_own ? openat(drain->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0)
         return TACHO_ENOTFOUND;
     struct col_gpu *gpu = calloc(1, sizeof *gpu);
     int rc = gpu ? 0 : TACHO_ENOMEM;
-    if (rc == 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-                    (uint64_t)st.st_size < sizeof(struct wire_gpu)))
+    if (rc == 0 && (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) ||
+                    (uint64_t)stat.st_size < sizeof(struct wire_gpu)))
         rc = TACHO_EFORMAT;
-    void *at =
-        rc ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = rc ? MAP_FAILED
+                      : mmap(NULL, (size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (rc == 0 && at == MAP_FAILED)
+    if (rc == 0 && memory == MAP_FAILED)
         rc = TACHO_EIO;
     if (rc == 0) {
-        gpu->head = at;
-        gpu->file_bytes = (uint64_t)st.st_size;
+        gpu->head = memory;
+        gpu->file_bytes = (uint64_t)stat.st_size;
         bool whole = __atomic_load_n(&gpu->head->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC;
         layout = layout_of(gpu->head);
         if (!whole || !layout_ok(&layout, gpu->file_bytes))
@@ -104,16 +123,7 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
     }
     if (rc == 0) {
         memcpy(gpu->name, name, sizeof name);
-        gpu->buffer_bytes = layout.buffer_bytes;
-        gpu->buffer_cap = layout.buffer_cap;
-        gpu->name_cap = layout.name_cap;
-        gpu->directory = (struct wire_buffer *)((uint8_t *)at + layout.directory_offset);
-        gpu->names = (const struct wire_gpu_name *)((uint8_t *)at + layout.names_offset);
-        gpu->buffers = (uint8_t *)at + layout.buffers_offset;
-        gpu->read = calloc(gpu->buffer_cap, sizeof *gpu->read);
-        gpu->todo = calloc(gpu->buffer_cap, sizeof *gpu->todo);
-        gpu->release = calloc(gpu->buffer_cap, sizeof *gpu->release);
-        rc = gpu->read && gpu->todo && gpu->release ? 0 : TACHO_ENOMEM;
+        rc = gpu_init(gpu, &layout);
     }
     if (rc)
         col_gpu_free(gpu);
@@ -124,11 +134,11 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
 
 static uint32_t backed(const struct col_gpu *gpu)
 {
-    uint32_t n = atomic_load_explicit(&gpu->head->buffers_backed, memory_order_acquire);
-    return n < gpu->buffer_cap ? n : gpu->buffer_cap;
+    uint32_t buffers = atomic_load_explicit(&gpu->head->buffers_backed, memory_order_acquire);
+    return buffers < gpu->buffer_cap ? buffers : gpu->buffer_cap;
 }
 
-/* ---- what the agent says about itself ---------------------------------------------------------------------------------------- */
+/* ---- what the agent reports about itself -------------------------------------------------------------------------------------- */
 
 static const char *const stage_text[] = {
 #define STAGE_TEXT(name, text) text,
@@ -158,24 +168,26 @@ static const char *error_text(uint32_t error)
     }
 }
 
-static int tell_failure(struct col_drain *drain, const struct wire_gpu *gpu)
+/* Writes why device work is not recorded at all. */
+static int report_failure(struct col_drain *drain, const struct wire_gpu *gpu)
 {
-    char reason[320], holder[sizeof gpu->holder + 1], by[96] = "";
+    char reason[320], holder[sizeof gpu->holder + 1], tool[96] = "";
     uint32_t stage = atomic_load_explicit(&gpu->stage, memory_order_relaxed);
     uint32_t error = atomic_load_explicit(&gpu->error, memory_order_relaxed);
     snprintf(holder, sizeof holder, "%.*s", (int)sizeof gpu->holder, gpu->holder);
     if (holder[0])
-        snprintf(by, sizeof by, " (%s)", holder);
+        snprintf(tool, sizeof tool, " (%s)", holder);
     const char *what = stage < sizeof stage_text / sizeof *stage_text ? stage_text[stage] : "";
     if (error)
         snprintf(reason, sizeof reason, "device work not recorded: %s%s: CUPTI error %u: %s", what,
-                 by, error, error_text(error));
+                 tool, error, error_text(error));
     else
         snprintf(reason, sizeof reason, "device work not recorded: %s", what);
-    return col_drain_loss(drain, "cupti", reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+    return col_drain_loss_uncounted(drain, "cupti", reason);
 }
 
-static int tell_versions(struct col_drain *drain, const struct wire_gpu *gpu)
+/* Writes the versions of CUPTI and driver, and the kinds of activity that could not be enabled. */
+static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
 {
     char text[sizeof gpu->library + 1];
     int rc = store_run_set_int(drain->db, "cupti.version", gpu->cupti_version);
@@ -196,84 +208,91 @@ static int tell_versions(struct col_drain *drain, const struct wire_gpu *gpu)
             continue;
         snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind,
                  error, error_text(error));
-        rc = col_drain_loss(drain, "cupti", reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        rc = col_drain_loss_uncounted(drain, "cupti", reason);
     }
     return rc;
 }
 
-/* How the start went: once it is known. */
-static int tell_state(struct col_drain *drain, struct col_gpu *gpu)
+/* Reports how the start of recording went, once that is known. */
+static int report_state(struct col_drain *drain, struct col_gpu *gpu)
 {
     uint32_t state = atomic_load_explicit(&gpu->head->state, memory_order_acquire);
-    if (gpu->told_state || state == WIRE_GPU_STARTING)
+    if (gpu->state_reported || state == WIRE_GPU_STARTING)
         return 0;
-    gpu->told_state = gpu->dirty = true;
-    int rc = tell_versions(drain, gpu->head);
-    return rc || state != WIRE_GPU_FAILED ? rc : tell_failure(drain, gpu->head);
+    gpu->state_reported = gpu->dirty = true;
+    int rc = report_versions(drain, gpu->head);
+    return rc || state != WIRE_GPU_FAILED ? rc : report_failure(drain, gpu->head);
 }
 
-/* What became of the hardware counters that were asked for: once, at the end. */
-static int tell_counters(struct col_drain *drain, const struct wire_gpu *gpu)
+/* Describes what became of hardware counter `which` in a line. */
+static void counters_text(const struct wire_gpu_counters *counters, int which, uint32_t state,
+                          char *text, size_t size)
 {
-    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled",
-                                       [WIRE_COUNTERS_RANGE] = "counters.roofline",
-                                       [WIRE_COUNTERS_PARTS] = "counters.ranges"};
     static const char *const units[] = {"samples", "times", "ranges"};
     static const char *const stages[] = {
 #define STAGE_TEXT(name, text) text,
         WIRE_COUNTERS_STAGE_MAP(STAGE_TEXT)
 #undef STAGE_TEXT
     };
+    uint32_t stage = counters->stage, error = counters->error;
+    const char *failed = stage < sizeof stages / sizeof *stages ? stages[stage] : "";
+    if (state == WIRE_COUNTERS_ON)
+        snprintf(text, size, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof counters->chip,
+                 counters->chip, counters->metrics, counters->passes,
+                 counters->passes == 1 ? "pass" : "passes", (unsigned long long)counters->values,
+                 units[which]);
+    else if (state == WIRE_COUNTERS_WAITING)
+        snprintf(text, size, "nothing counted: %s",
+                 which == WIRE_COUNTERS_PM ? "the process made no context"
+                                           : "too few steps (tacho.step) with a context");
+    else if (error)
+        snprintf(text, size, "failed: %s: CUPTI error %u: %s", failed, error, error_text(error));
+    else
+        snprintf(text, size, "failed: %s", failed);
+}
+
+/* Reports what became of the hardware counters that were asked for, once, at the end. */
+static int report_counters(struct col_drain *drain, const struct wire_gpu *gpu)
+{
+    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled",
+                                       [WIRE_COUNTERS_RANGE] = "counters.roofline",
+                                       [WIRE_COUNTERS_PARTS] = "counters.ranges"};
     int rc = 0;
     for (int i = 0; i < WIRE_COUNTERS && rc == 0; i++) {
         const struct wire_gpu_counters *counters = &gpu->counters[i];
-        uint32_t state = atomic_load_explicit(&counters->state, memory_order_acquire),
-                 stage = counters->stage, error = counters->error;
+        uint32_t state = atomic_load_explicit(&counters->state, memory_order_acquire);
         char text[320];
         if (state == WIRE_COUNTERS_OFF)
             continue;
-        if (state == WIRE_COUNTERS_ON)
-            snprintf(text, sizeof text, "%.*s: %u metrics, %u %s, %llu %s",
-                     (int)sizeof counters->chip, counters->chip, counters->metrics,
-                     counters->passes, counters->passes == 1 ? "pass" : "passes",
-                     (unsigned long long)counters->values, units[i]);
-        else if (state == WIRE_COUNTERS_WAITING)
-            snprintf(text, sizeof text, "nothing counted: %s",
-                     i == WIRE_COUNTERS_PM ? "the process made no context"
-                                           : "too few steps (tacho.step) with a context");
-        else if (error)
-            snprintf(text, sizeof text, "failed: %s: CUPTI error %u: %s",
-                     stage < sizeof stages / sizeof *stages ? stages[stage] : "", error,
-                     error_text(error));
-        else
-            snprintf(text, sizeof text, "failed: %s",
-                     stage < sizeof stages / sizeof *stages ? stages[stage] : "");
+        counters_text(counters, i, state, text, sizeof text);
         rc = store_run_set(drain->db, keys[i], text);
         if (rc == 0 && state != WIRE_COUNTERS_ON)
-            rc = col_drain_loss(drain, keys[i], text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            rc = col_drain_loss_uncounted(drain, keys[i], text);
         if (rc == 0 && counters->overflows)
-            rc = col_drain_loss(drain, keys[i], "samples overwritten before they were read",
-                                STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            rc = col_drain_loss_uncounted(drain, keys[i],
+                                          "samples overwritten before they were read");
     }
     return rc;
 }
 
-static int tell_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
+/* Writes the times in which another profiler of the process held the device. A gap that lasts is
+ * left for later, unless `now` says that nothing more will come. */
+static int report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
 {
     uint32_t gaps = atomic_load_explicit(&gpu->head->gaps, memory_order_acquire);
     int rc = 0;
-    if (gaps > gpu->gaps_told + WIRE_GPU_GAPS)
-        gpu->gaps_told = gaps - WIRE_GPU_GAPS;
-    while (gpu->gaps_told < gaps && rc == 0) {
-        const struct wire_gpu_gap *gap = &gpu->head->gap[gpu->gaps_told % WIRE_GPU_GAPS];
-        int64_t t1 = atomic_load_explicit(&gap->t1, memory_order_acquire);
-        if (!t1 && now == STORE_ABSENT)
-            break; /* it lasts */
+    if (gaps > gpu->gaps_reported + WIRE_GPU_GAPS)
+        gpu->gaps_reported = gaps - WIRE_GPU_GAPS;
+    while (gpu->gaps_reported < gaps && rc == 0) {
+        const struct wire_gpu_gap *gap = &gpu->head->gap[gpu->gaps_reported % WIRE_GPU_GAPS];
+        int64_t end = atomic_load_explicit(&gap->t1, memory_order_acquire);
+        if (!end && now == STORE_ABSENT)
+            break;
         rc = col_drain_loss(
             drain, "cupti",
             "device work not recorded: another profiler of the process (torch.profiler) had it",
-            STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), t1 ? t1 : now);
-        gpu->gaps_told++;
+            STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), end ? end : now);
+        gpu->gaps_reported++;
         gpu->dirty = true;
     }
     return rc;
@@ -281,14 +300,14 @@ static int tell_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
 
 /* ---- rounds -------------------------------------------------------------------------------------------------------------------- */
 
-static int order_todo(const void *a, const void *b)
+static int order_todo(const void *left, const void *right)
 {
-    const uint64_t x = *(const uint64_t *)((const char *)a + 8),
-                   y = *(const uint64_t *)((const char *)b + 8);
-    return (x > y) - (x < y);
+    const uint64_t left_sequence = *(const uint64_t *)((const char *)left + 8),
+                   right_sequence = *(const uint64_t *)((const char *)right + 8);
+    return (left_sequence > right_sequence) - (left_sequence < right_sequence);
 }
 
-/* The sizes that the agent saw, over those of the table. */
+/* Sizes of records: those of the table of versions, replaced by those that the agent saw. */
 static void read_sizes(struct col_gpu *gpu)
 {
     col_cupti_bytes(gpu->head->cupti_version, gpu->bytes);
@@ -304,7 +323,7 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
     if (!pool->gpu) {
         int rc = gpu_open(drain, pool);
         if (rc == TACHO_ENOTFOUND || rc == TACHO_EFORMAT)
-            return 0; /* it is being made, or damaged: told at the end */
+            return 0; /* it is being made, or damaged: reported at the end */
         if (rc)
             return rc;
     }
@@ -317,8 +336,8 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
         if (atomic_load_explicit(&buffer->state, memory_order_acquire) != WIRE_BUFFER_DONE)
             continue;
         if (buffer->generation == gpu->read[i]) {
-            gpu->release[gpu->release_count++] =
-                i; /* read by a collector that died between its COMMIT and this */
+            /* read by a collector that died after its COMMIT */
+            gpu->release[gpu->release_count++] = i;
             gpu->read[i] = 0;
             continue;
         }
@@ -326,30 +345,33 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
         gpu->todo[gpu->todo_count++].sequence = buffer->sequence;
     }
     qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
-    int rc = tell_state(drain, gpu);
-    return rc ? rc : tell_gaps(drain, gpu, STORE_ABSENT);
+    int rc = report_state(drain, gpu);
+    return rc ? rc : report_gaps(drain, gpu, STORE_ABSENT);
 }
 
-static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t i, uint32_t valid,
-                       bool salvaged)
+/* Reads the records of a buffer up to `valid` bytes. `salvaged`: the process ended before CUPTI
+ * gave the buffer back, so the rest of it is not a loss. */
+static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t index,
+                       uint32_t valid, bool salvaged)
 {
     struct col_gpu *gpu = pool->gpu;
-    const uint8_t *buffer = gpu->buffers + (uint64_t)i * gpu->buffer_bytes;
+    const uint8_t *buffer = gpu->buffers + (uint64_t)index * gpu->buffer_bytes;
     struct col_cupti_record record;
-    size_t at = 0;
+    size_t offset = 0;
     int rc = 0, more = 0;
     if (valid > gpu->buffer_bytes)
         valid = gpu->buffer_bytes;
-    while (rc == 0 && at < valid &&
-           (more = col_cupti_next(gpu->bytes, buffer, valid, &at, &record)) > 0)
+    while (rc == 0 && offset < valid &&
+           (more = col_cupti_next(gpu->bytes, buffer, valid, &offset, &record)) > 0)
         rc = col_gpu_row(drain, pool, &record, salvaged);
-    drain->bytes_since_commit += at;
-    if (rc == 0 && !salvaged && (more < 0 || at < valid))
-        rc = col_drain_loss(drain, "cupti", "rest of a buffer not read: a record of unknown size",
-                            STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
-    gpu->read[i] = gpu->directory[i].generation;
+    drain->bytes_since_commit += offset;
+    if (rc == 0 && !salvaged && (more < 0 || offset < valid))
+        rc = col_drain_loss_uncounted(drain, "cupti",
+                                      "rest of a buffer not read: a record of unknown size");
+    gpu->read[index] = gpu->directory[index].generation;
     gpu->dirty = true;
-    return rc ? rc : store_position_set(drain->db, gpu->name, i, (int64_t)gpu->read[i], valid);
+    return rc ? rc
+              : store_position_set(drain->db, gpu->name, index, (int64_t)gpu->read[index], valid);
 }
 
 int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
@@ -372,11 +394,11 @@ int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
 void col_gpu_release(struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
-    for (uint32_t k = 0; gpu && k < gpu->release_count; k++) {
-        uint32_t i = gpu->release[k];
-        struct wire_buffer *buffer = &gpu->directory[i];
+    for (uint32_t next = 0; gpu && next < gpu->release_count; next++) {
+        uint32_t index = gpu->release[next];
+        struct wire_buffer *buffer = &gpu->directory[index];
         uint64_t used = ((uint64_t)buffer->valid + SLACK + 4095) & ~(uint64_t)4095;
-        memset(gpu->buffers + (uint64_t)i * gpu->buffer_bytes, 0,
+        memset(gpu->buffers + (uint64_t)index * gpu->buffer_bytes, 0,
                used < gpu->buffer_bytes ? used : gpu->buffer_bytes);
         atomic_store_explicit(&buffer->state, WIRE_BUFFER_FREE, memory_order_release);
     }
@@ -387,7 +409,9 @@ void col_gpu_release(struct col_pool *pool)
 int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
-    return gpu ? tell_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now()) : 0;
+    if (!gpu)
+        return 0;
+    return report_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now());
 }
 
 int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
@@ -404,13 +428,12 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
             rc = read_buffer(drain, pool, i, gpu->buffer_bytes, true);
     gpu->salvaged = gpu->dirty = true;
     uint32_t state = atomic_load_explicit(&gpu->head->state, memory_order_acquire);
-    if (rc == 0 && state == WIRE_GPU_STARTING && !gpu->told_state)
-        rc = col_drain_loss(
+    if (rc == 0 && state == WIRE_GPU_STARTING && !gpu->state_reported)
+        rc = col_drain_loss_uncounted(
             drain, "cupti",
-            "device work not recorded: the process ended while recording was being started",
-            STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            "device work not recorded: the process ended while recording was being started");
     if (rc == 0)
-        rc = tell_counters(drain, gpu->head);
+        rc = report_counters(drain, gpu->head);
     return rc ? rc : col_gpu_stop(drain, pool);
 }
 
@@ -418,8 +441,8 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 
 struct saved_gpu {
     int64_t memory_track, memory;
-    uint32_t streams, threads, contexts, priorities, gaps_told;
-    bool told_state, salvaged;
+    uint32_t streams, threads, contexts, priorities, gaps_reported;
+    bool state_reported, salvaged;
 };
 
 int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
@@ -428,21 +451,21 @@ int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
     char key[COL_POOL_NAME + 32];
     if (!gpu || !gpu->dirty)
         return 0;
-    struct saved_gpu saved_gpu = {.memory_track = gpu->memory_track,
-                                  .memory = gpu->memory,
-                                  .streams = gpu->stream_count,
-                                  .threads = gpu->thread_count,
-                                  .contexts = gpu->context_count,
-                                  .priorities = gpu->priority_count,
-                                  .gaps_told = gpu->gaps_told,
-                                  .told_state = gpu->told_state,
-                                  .salvaged = gpu->salvaged};
+    struct saved_gpu saved = {.memory_track = gpu->memory_track,
+                              .memory = gpu->memory,
+                              .streams = gpu->stream_count,
+                              .threads = gpu->thread_count,
+                              .contexts = gpu->context_count,
+                              .priorities = gpu->priority_count,
+                              .gaps_reported = gpu->gaps_reported,
+                              .state_reported = gpu->state_reported,
+                              .salvaged = gpu->salvaged};
     drain->scratch.used = 0;
-    col_buffer_put(&drain->scratch, &saved_gpu, sizeof saved_gpu);
-    col_buffer_put(&drain->scratch, gpu->stream, saved_gpu.streams * sizeof *gpu->stream);
-    col_buffer_put(&drain->scratch, gpu->thread, saved_gpu.threads * sizeof *gpu->thread);
-    col_buffer_put(&drain->scratch, gpu->context, saved_gpu.contexts * sizeof *gpu->context);
-    col_buffer_put(&drain->scratch, gpu->priority, saved_gpu.priorities * sizeof *gpu->priority);
+    col_buffer_put(&drain->scratch, &saved, sizeof saved);
+    col_buffer_put(&drain->scratch, gpu->stream, saved.streams * sizeof *gpu->stream);
+    col_buffer_put(&drain->scratch, gpu->thread, saved.threads * sizeof *gpu->thread);
+    col_buffer_put(&drain->scratch, gpu->context, saved.contexts * sizeof *gpu->context);
+    col_buffer_put(&drain->scratch, gpu->priority, saved.priorities * sizeof *gpu->priority);
     gpu->dirty = false;
     snprintf(key, sizeof key, "g:%s:", pool->name);
     return drain->scratch.failed
@@ -450,7 +473,7 @@ int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
                : store_live_set(drain->db, key, drain->scratch.bytes, drain->scratch.used);
 }
 
-/* Lists grow at powers of two (gpu_rows.c): what is loaded gets room likewise. */
+/* Loads a list with room for a power of two, as the lists of gpu_rows.c expect. */
 static void *load_list(struct col_cursor *cursor, uint32_t count, size_t size)
 {
     size_t room = 1;
@@ -465,30 +488,30 @@ static void *load_list(struct col_cursor *cursor, uint32_t count, size_t size)
 int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *value, size_t bytes)
 {
     struct col_cursor cursor = {.at = value, .end = (const uint8_t *)value + bytes};
-    struct saved_gpu saved_gpu;
-    col_cursor_get(&cursor, &saved_gpu, sizeof saved_gpu);
+    struct saved_gpu saved;
+    col_cursor_get(&cursor, &saved, sizeof saved);
     if (cursor.bad)
         return TACHO_EVERSION;
     int rc = pool->gpu ? 0 : gpu_open(drain, pool);
     if (rc)
         return rc == TACHO_ENOMEM ? rc : 0;
     struct col_gpu *gpu = pool->gpu;
-    gpu->memory_track = saved_gpu.memory_track;
-    gpu->memory = saved_gpu.memory;
-    gpu->gaps_told = saved_gpu.gaps_told;
-    gpu->told_state = saved_gpu.told_state;
-    gpu->salvaged = saved_gpu.salvaged;
-    gpu->stream = load_list(&cursor, saved_gpu.streams, sizeof *gpu->stream);
-    gpu->thread = load_list(&cursor, saved_gpu.threads, sizeof *gpu->thread);
-    gpu->context = load_list(&cursor, saved_gpu.contexts, sizeof *gpu->context);
-    gpu->priority = load_list(&cursor, saved_gpu.priorities, sizeof *gpu->priority);
-    if ((saved_gpu.streams && !gpu->stream) || (saved_gpu.threads && !gpu->thread) ||
-        (saved_gpu.contexts && !gpu->context) || (saved_gpu.priorities && !gpu->priority))
+    gpu->memory_track = saved.memory_track;
+    gpu->memory = saved.memory;
+    gpu->gaps_reported = saved.gaps_reported;
+    gpu->state_reported = saved.state_reported;
+    gpu->salvaged = saved.salvaged;
+    gpu->stream = load_list(&cursor, saved.streams, sizeof *gpu->stream);
+    gpu->thread = load_list(&cursor, saved.threads, sizeof *gpu->thread);
+    gpu->context = load_list(&cursor, saved.contexts, sizeof *gpu->context);
+    gpu->priority = load_list(&cursor, saved.priorities, sizeof *gpu->priority);
+    if ((saved.streams && !gpu->stream) || (saved.threads && !gpu->thread) ||
+        (saved.contexts && !gpu->context) || (saved.priorities && !gpu->priority))
         return TACHO_ENOMEM;
-    gpu->stream_count = saved_gpu.streams;
-    gpu->thread_count = saved_gpu.threads;
-    gpu->context_count = saved_gpu.contexts;
-    gpu->priority_count = saved_gpu.priorities;
+    gpu->stream_count = saved.streams;
+    gpu->thread_count = saved.threads;
+    gpu->context_count = saved.contexts;
+    gpu->priority_count = saved.priorities;
     return cursor.bad ? TACHO_EVERSION : 0;
 }
 

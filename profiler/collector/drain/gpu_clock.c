@@ -1,34 +1,42 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Within an era the
+ * rate of CUPTI's clock is constant; an anchor whose slope departs from that of its era begins a
+ * new one.
+ */
 #include <string.h>
 
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
 
 __extension__ typedef __int128 wide;
 
-#define SLACK_NS \
-    5000000000ll /* a record may be this much older or newer than the anchors of its era */
+/* A record may be this much older or newer than the anchors of its era. */
+#define SLACK_NS 5000000000ll
 
+/* Ticks of CUPTI's clock a nanosecond after an anchor; 0 where no time passed. */
 static double rate(const struct col_gpu_clock *clock, uint32_t i)
 {
-    int64_t ns = clock->monotonic[i + 1] - clock->monotonic[i];
-    return ns > 0 ? (double)(clock->cupti[i + 1] - clock->cupti[i]) / (double)ns : 0;
+    int64_t elapsed = clock->monotonic[i + 1] - clock->monotonic[i];
+    return elapsed > 0 ? (double)(clock->cupti[i + 1] - clock->cupti[i]) / (double)elapsed : 0;
 }
 
-/* Does the newest anchor break with its era? */
+/* Does the newest anchor begin a new era? Its slope must be plausible (0.1 to 10 ticks a ns) and
+ * within 1 % of the slope before it. */
 static bool breaks(const struct col_gpu_clock *clock)
 {
-    uint32_t n = clock->count, first = clock->era[clock->eras - 1];
-    if (n < 2 || n - 1 == first)
+    uint32_t count = clock->count, first = clock->era[clock->eras - 1];
+    if (count < 2 || count - 1 == first)
         return false;
-    double r = rate(clock, n - 2);
-    if (r < 0.1 || r > 10)
+    double newest = rate(clock, count - 2);
+    if (newest < 0.1 || newest > 10)
         return true;
-    if (n - 2 == first)
+    if (count - 2 == first)
         return false;
-    double before = rate(clock, n - 3);
-    return r < before * 0.99 || r > before * 1.01;
+    double before = rate(clock, count - 3);
+    return newest < before * 0.99 || newest > before * 1.01;
 }
 
+/* Drops the older half of the anchors, and the eras that lie in it. */
 static void forget_oldest(struct col_gpu_clock *clock)
 {
     uint32_t drop = clock->count / 2, kept = 0;
@@ -48,7 +56,7 @@ void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monot
 {
     if (clock->count && monotonic - clock->monotonic[clock->count - 1] < 1000000 &&
         cupti >= clock->cupti[clock->count - 1])
-        return; /* too near for a slope */
+        return; /* too close for a slope */
     if (clock->count == WIRE_GPU_ANCHORS)
         forget_oldest(clock);
     clock->cupti[clock->count] = cupti;
@@ -70,23 +78,23 @@ void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu)
     if (taken - clock->seen > WIRE_GPU_ANCHORS - 8)
         clock->seen = taken - (WIRE_GPU_ANCHORS - 8);
     for (; clock->seen != taken; clock->seen++) {
-        const struct wire_gpu_anchor *gpu_anchor = &gpu->anchor[clock->seen % WIRE_GPU_ANCHORS];
-        if (gpu_anchor->cupti <= INT64_MAX)
-            col_gpu_clock_add(clock, (int64_t)gpu_anchor->cupti, gpu_anchor->monotonic);
+        const struct wire_gpu_anchor *anchor = &gpu->anchor[clock->seen % WIRE_GPU_ANCHORS];
+        if (anchor->cupti <= INT64_MAX)
+            col_gpu_clock_add(clock, (int64_t)anchor->cupti, anchor->monotonic);
     }
 }
 
-static uint32_t era_end(const struct col_gpu_clock *clock, uint32_t e)
+static uint32_t era_end(const struct col_gpu_clock *clock, uint32_t era)
 {
-    return e + 1 < clock->eras ? clock->era[e + 1] : clock->count;
+    return era + 1 < clock->eras ? clock->era[era + 1] : clock->count;
 }
 
-static uint32_t era_of(const struct col_gpu_clock *clock, int64_t t)
+static uint32_t era_of(const struct col_gpu_clock *clock, int64_t time)
 {
-    for (uint32_t e = clock->eras; e-- > 0;) {
-        uint32_t first = clock->era[e], end = era_end(clock, e);
-        if (t >= clock->cupti[first] - SLACK_NS && t <= clock->cupti[end - 1] + SLACK_NS)
-            return e;
+    for (uint32_t era = clock->eras; era-- > 0;) {
+        uint32_t first = clock->era[era], end = era_end(clock, era);
+        if (time >= clock->cupti[first] - SLACK_NS && time <= clock->cupti[end - 1] + SLACK_NS)
+            return era;
     }
     return clock->eras - 1;
 }
@@ -95,21 +103,22 @@ int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time)
 {
     if (!clock->count || time > INT64_MAX)
         return STORE_ABSENT;
-    int64_t t = (int64_t)time;
-    uint32_t e = era_of(clock, t), low = clock->era[e], high = era_end(clock, e) - 1;
+    int64_t ticks_at = (int64_t)time;
+    uint32_t era = era_of(clock, ticks_at), low = clock->era[era], high = era_end(clock, era) - 1;
     if (high == low)
-        return clock->monotonic[low] + (t - clock->cupti[low]);
+        return clock->monotonic[low] + (ticks_at - clock->cupti[low]);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (clock->cupti[middle] <= t)
+        if (clock->cupti[middle] <= ticks_at)
             low = middle;
         else
             high = middle;
     }
-    int64_t dx = clock->cupti[high] - clock->cupti[low],
-            dy = clock->monotonic[high] - clock->monotonic[low];
-    if (dx <= 0)
-        return clock->monotonic[low] + (t - clock->cupti[low]);
-    /* the product needs more than 64 bits, and more than a double has */
-    return clock->monotonic[low] + (int64_t)((wide)(t - clock->cupti[low]) * dy / dx);
+    int64_t ticks = clock->cupti[high] - clock->cupti[low],
+            elapsed = clock->monotonic[high] - clock->monotonic[low];
+    if (ticks <= 0)
+        return clock->monotonic[low] + (ticks_at - clock->cupti[low]);
+    /* The product needs more than 64 bits, and more digits than a double has. */
+    return clock->monotonic[low] +
+           (int64_t)((wide)(ticks_at - clock->cupti[low]) * elapsed / ticks);
 }

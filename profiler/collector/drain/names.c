@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names and payloads of events, each looked up in the store once and remembered: the file's ids by
- * the pool's.
+ * Names and payloads of events, each stored once and remembered: the ids of the file by those of
+ * the pool, and the details of payloads by their bytes, because most events repeat a payload.
  */
-#include "profiler/collector/drain/decode.h"
+#include "profiler/collector/drain/decode_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +46,14 @@ int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index)
     return 0;
 }
 
+int64_t col_string(struct col_drain *drain, const char *text, size_t bytes, int *rc)
+{
+    int64_t id = 0;
+    if (*rc == 0)
+        *rc = store_string(drain->db, text, bytes, &id);
+    return *rc ? 0 : id;
+}
+
 int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc)
 {
     if (arena < pool->string_cap && pool->string[arena])
@@ -57,14 +65,16 @@ int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t
         return 0;
     }
     uint32_t bytes = 0;
-    const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes) : "";
-    int64_t id = 0;
-    int r = store_string(drain->db, text ? text : "", text ? bytes : 0, &id);
-    if (r) {
-        *rc = r;
-        return 0;
-    }
-    return pool->string[arena] = id;
+    const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
+    return pool->string[arena] = col_string(drain, text ? text : "", bytes, rc);
+}
+
+const char *col_domain_text(const struct col_pool *pool, uint8_t domain, uint32_t *bytes)
+{
+    uint32_t arena =
+        atomic_load_explicit(&pool->map.head->domain_name[domain], memory_order_acquire);
+    const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, bytes) : NULL;
+    return text && *bytes ? text : NULL;
 }
 
 static int64_t domain_category(struct col_drain *drain, struct col_pool *pool, uint8_t domain,
@@ -72,24 +82,16 @@ static int64_t domain_category(struct col_drain *drain, struct col_pool *pool, u
 {
     if (pool->domain[domain])
         return pool->domain[domain];
-    uint32_t bytes = 0;
-    uint32_t arena =
-        atomic_load_explicit(&pool->map.head->domain_name[domain], memory_order_acquire);
-    const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
-    if (!text || bytes == 0) {
+    uint32_t bytes;
+    const char *text = col_domain_text(pool, domain, &bytes);
+    if (!text) {
         text = domain == 0 ? "nvtx" : "(unnamed domain)";
         bytes = (uint32_t)strlen(text);
     }
-    int64_t id = 0;
-    int r = store_string(drain->db, text, bytes, &id);
-    if (r) {
-        *rc = r;
-        return 0;
-    }
-    return pool->domain[domain] = id;
+    return pool->domain[domain] = col_string(drain, text, bytes, rc);
 }
 
-/* "domain:category", remembered: a program has few of them. */
+/* The category "domain:category", remembered: a program has few of them. */
 int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
                            const struct col_event *event, int *rc)
 {
@@ -102,31 +104,25 @@ int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
     if (pool->category[slot].key == key)
         return pool->category[slot].category;
     char text[2 * WIRE_STRING_MAX + 32];
-    uint32_t domain_bytes = 0, name_bytes = 0;
-    uint32_t arena = atomic_load_explicit(&pool->map.head->domain_name[event->record->domain],
-                                          memory_order_acquire);
-    const char *domain =
-        arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &domain_bytes) : NULL;
+    uint32_t domain_bytes, name_bytes;
+    const char *domain = col_domain_text(pool, event->record->domain, &domain_bytes);
     const char *label = name ? col_map_text(&pool->map, name, WIRE_TEXT_NAME, &name_bytes) : NULL;
-    if (!domain || !domain_bytes) {
+    if (!domain) {
         domain = "nvtx";
         domain_bytes = 4;
     }
-    int n;
+    int length;
     if (label)
-        n = snprintf(text, sizeof text, "%.*s:%.*s", (int)domain_bytes, domain, (int)name_bytes,
-                     label);
+        length = snprintf(text, sizeof text, "%.*s:%.*s", (int)domain_bytes, domain,
+                          (int)name_bytes, label);
     else
-        n = snprintf(text, sizeof text, "%.*s:%u", (int)domain_bytes, domain, category);
-    int64_t id = 0;
-    int r =
-        store_string(drain->db, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, &id);
-    if (r) {
-        *rc = r;
-        return 0;
+        length = snprintf(text, sizeof text, "%.*s:%u", (int)domain_bytes, domain, category);
+    size_t bytes = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    int64_t id = col_string(drain, text, bytes, rc);
+    if (id) {
+        pool->category[slot].key = key;
+        pool->category[slot].category = id;
     }
-    pool->category[slot].key = key;
-    pool->category[slot].category = id;
     return id;
 }
 
@@ -161,14 +157,17 @@ static const struct col_schema *pool_schema(struct col_pool *pool, uint32_t aren
     return schema;
 }
 
+/* The detail of a payload. Its bytes are looked up in a two-way cache first: most payloads repeat,
+ * and decoding and storing one costs far more than hashing it. `decoded` is the payload if it has
+ * been decoded already, else NULL. */
 static int cached_detail(struct col_drain *drain, const struct col_pool *pool, uint64_t key,
                          const uint64_t *data, uint32_t words, const struct col_schema *schema,
                          struct col_payload *decoded, uint32_t bytes, int64_t *detail)
 {
-    uint64_t h = key * 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)pool;
+    uint64_t hash = key * 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)pool;
     for (uint32_t i = 0; i < words; i++)
-        h = (h ^ data[i]) * 0xbf58476d1ce4e5b9ull, h ^= h >> 32;
-    struct cache_entry *set = drain->cache->entry[(h >> 20) % CACHE_SETS];
+        hash = (hash ^ data[i]) * 0xbf58476d1ce4e5b9ull, hash ^= hash >> 32;
+    struct cache_entry *set = drain->cache->entry[(hash >> 20) % CACHE_SETS];
     for (int i = 0; i < 2; i++)
         if (set[i].key == key && set[i].pool == pool && memcmp(set[i].data, data, words * 8) == 0) {
             *detail = set[i].detail;
@@ -196,6 +195,8 @@ static int cached_detail(struct col_drain *drain, const struct col_pool *pool, u
     return 0;
 }
 
+/* Reads the payload of an event. A bare 64-bit value becomes a detail of its own. What differs in
+ * every event (step index, sequence number) is taken out before the detail is looked up. */
 int col_event_extra(struct col_drain *drain, struct col_pool *pool, const struct col_event *event,
                     struct col_extra *extra)
 {

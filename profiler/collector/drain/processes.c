@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes of a run and their pools: which row a pool belongs to, and when a process has ended.
+ * Processes of a run and their pools: which row a pool belongs to, when a process has ended, and
+ * the life of the objects for pools and their threads.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiler/collector/drain/drain.h"
+#include "profiler/collector/drain/gpu_private.h"
 #include "profiler/collector/os/proc.h"
 
 /* ---- processes ----------------------------------------------------------------------------------------------------------- */
@@ -28,6 +29,7 @@ void col_process_row(const struct col_drain *drain, const struct col_process *pr
                                   .ended = process->ended[0] ? process->ended : NULL};
 }
 
+/* Adds a process to the list and to the table `process`. */
 static int process_add(struct col_drain *drain, const struct col_process *from,
                        struct col_process **out)
 {
@@ -54,16 +56,16 @@ static int process_add(struct col_drain *drain, const struct col_process *from,
 int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const char *program,
                       struct col_process **out)
 {
-    struct col_proc_stat st;
+    struct col_proc_stat stat;
     struct col_process process = {.rank = STORE_ABSENT,
                                   .parent_pid = STORE_ABSENT,
                                   .start = start,
                                   .end = STORE_ABSENT,
                                   .exit_status = STORE_ABSENT,
                                   .pid = pid};
-    if (col_proc_read_stat(pid, &st) == 0) {
-        process.start_ticks = st.start_ticks;
-        process.parent_pid = st.parent;
+    if (col_proc_read_stat(pid, &stat) == 0) {
+        process.start_ticks = stat.start_ticks;
+        process.parent_pid = stat.parent;
     }
     if (program)
         snprintf(process.program, sizeof process.program, "%s", program);
@@ -80,12 +82,12 @@ void col_process_ended(struct col_process *process, int64_t end, int64_t exit_st
     process->gone = process->dirty = true;
 }
 
-static void read_header_text(char *to, size_t size, const char *from, size_t from_size)
+static void read_header_text(char *text, size_t room, const char *field, size_t size)
 {
-    snprintf(to, size, "%.*s", (int)from_size, from);
+    snprintf(text, room, "%.*s", (int)size, field);
 }
 
-/* The row of the program that a process runs now, or ran last. */
+/* The latest row of a process: of the program that it runs now, or ran last. */
 static struct col_process *latest_of(const struct col_drain *drain, int32_t pid,
                                      uint64_t start_ticks)
 {
@@ -97,25 +99,25 @@ static struct col_process *latest_of(const struct col_drain *drain, int32_t pid,
     return NULL;
 }
 
-/* The row that a new pool belongs to: of the direct child that was noted at its start, or a new
- * one. A second pool of a process means that it replaced its program (exec): what is known about
- * the end of the process belongs to the later one. */
-static int pool_process(struct col_drain *drain, struct col_pool *p)
+/* Finds the row that a new pool belongs to: that of the direct child, noted when it was started, or
+ * a new one. A second pool of a process means that it replaced its program (exec): the row of the
+ * old program ends, and what is known about the end of the process moves to the new row. */
+static int pool_process(struct col_drain *drain, struct col_pool *pool)
 {
-    const struct wire_pool *h = p->map.head;
-    int64_t created = col_pool_time(drain, p, h->created);
-    char rank[sizeof h->rank + 1];
-    read_header_text(rank, sizeof rank, h->rank, sizeof h->rank);
-    struct col_process *before = latest_of(drain, (int32_t)h->pid, h->start_ticks);
+    const struct wire_pool *head = pool->map.head;
+    int64_t created = col_pool_time(drain, pool, head->created);
+    char rank[sizeof head->rank + 1];
+    read_header_text(rank, sizeof rank, head->rank, sizeof head->rank);
+    struct col_process *before = latest_of(drain, (int32_t)head->pid, head->start_ticks);
     if (before && !before->has_pool) {
-        p->process = before;
+        pool->process = before;
     } else {
         struct col_process new = {.rank = STORE_ABSENT,
-                                  .parent_pid = h->parent_pid,
+                                  .parent_pid = head->parent_pid,
                                   .start = created,
                                   .end = STORE_ABSENT,
                                   .exit_status = STORE_ABSENT,
-                                  .pid = (int32_t)h->pid};
+                                  .pid = (int32_t)head->pid};
         if (before) {
             new.end = before->end;
             new.exit_status = before->exit_status;
@@ -127,17 +129,18 @@ static int pool_process(struct col_drain *drain, struct col_pool *p)
             before->end = STORE_ABSENT;
             col_process_ended(before, created, STORE_ABSENT, "exec");
         }
-        int rc = process_add(drain, &new, &p->process);
+        int rc = process_add(drain, &new, &pool->process);
         if (rc)
             return rc;
     }
-    struct col_process *process = p->process;
+    struct col_process *process = pool->process;
     char *end;
     long long number = strtoll(rank, &end, 10);
     if (rank[0] && !*end)
         process->rank = number;
-    process->start_ticks = h->start_ticks;
-    read_header_text(process->program, sizeof process->program, h->program, sizeof h->program);
+    process->start_ticks = head->start_ticks;
+    read_header_text(process->program, sizeof process->program, head->program,
+                     sizeof head->program);
     process->has_pool = process->dirty = true;
     return 0;
 }
@@ -180,11 +183,63 @@ int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **
     return 0;
 }
 
-static int order_names(const void *a, const void *b)
+void col_thread_free(struct col_thread *thread)
 {
-    return strverscmp(*(char *const *)a, *(char *const *)b);
+    if (thread)
+        free(thread->stack);
+    free(thread);
 }
 
+void col_pool_free(struct col_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->thread_cap; i++)
+        col_thread_free(pool->thread[i]);
+    for (uint32_t i = 0; i < pool->schema_count; i++)
+        free(pool->schema[i]);
+    free(pool->thread);
+    free(pool->schema);
+    free(pool->schema_arena);
+    free(pool->segment);
+    free(pool->touched);
+    free(pool->string);
+    free(pool->counter);
+    free(pool->range);
+    col_steps_free(&pool->steps);
+    col_gpu_free(pool->gpu);
+    col_map_close(&pool->map);
+    free(pool);
+}
+
+int col_add_thread(struct col_pool *pool, uint32_t ordinal, struct col_thread **out)
+{
+    if (ordinal >= pool->thread_cap) {
+        uint32_t cap = pool->thread_cap ? pool->thread_cap : 16;
+        while (cap <= ordinal)
+            cap *= 2;
+        struct col_thread **list = realloc(pool->thread, cap * sizeof *list);
+        if (!list)
+            return TACHO_ENOMEM;
+        memset(list + pool->thread_cap, 0, (cap - pool->thread_cap) * sizeof *list);
+        pool->thread = list;
+        pool->thread_cap = cap;
+    }
+    struct col_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return TACHO_ENOMEM;
+    thread->ordinal = ordinal;
+    thread->segment = -1;
+    pool->thread[ordinal] = thread;
+    *out = thread;
+    return 0;
+}
+
+static int order_names(const void *left, const void *right)
+{
+    return strverscmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Reads the folder of the pools for new names, sorts them and opens each pool. A pool that cannot
+ * be read is removed, or it would be reported again in each round. */
 int col_pools_scan(struct col_drain *drain)
 {
     if (drain->folder < 0)
@@ -223,11 +278,10 @@ int col_pools_scan(struct col_drain *drain)
         if (rc == 0) {
             rc = pool_process(drain, pool);
         } else if (rc != TACHO_ENOMEM) {
-            rc =
-                col_drain_loss(drain, "collector",
-                               "pool of a process not read: damaged or of another version of tacho",
-                               STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
-            unlinkat(drain->folder, name[i], 0); /* else it would be counted again in each round */
+            rc = col_drain_loss_uncounted(
+                drain, "collector",
+                "pool of a process not read: damaged or of another version of tacho");
+            unlinkat(drain->folder, name[i], 0);
         }
     }
     for (size_t i = 0; i < count; i++)
@@ -239,18 +293,18 @@ int col_pools_scan(struct col_drain *drain)
 void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_process *process = pool->process;
-    struct col_proc_stat st = {0};
+    struct col_proc_stat stat = {0};
     if (pool->gone)
         return;
     if (!process->gone &&
-        (col_proc_read_stat(process->pid, &st) != 0 || st.start_ticks != process->start_ticks ||
-         st.state == 'Z' || st.state == 'X')) {
+        (col_proc_read_stat(process->pid, &stat) != 0 || stat.start_ticks != process->start_ticks ||
+         stat.state == 'Z' || stat.state == 'X')) {
         bool finished = atomic_load_explicit(&pool->map.head->finished, memory_order_acquire) != 0;
         if (process->end == STORE_ABSENT && !(drain->taken_over && drain->round <= 1))
             process->end = col_clock_now();
         process->gone = process->dirty = true;
-        /* a child of ours gets its status when it is reaped, which may be later */
-        if (!process->ended[0] && !process->awaited && st.parent != getpid())
+        /* A child of this collector gets its status when it is reaped, which may be later. */
+        if (!process->ended[0] && !process->awaited && stat.parent != getpid())
             col_process_ended(process, process->end, STORE_ABSENT,
                               finished ? "exit" : "unknown: reaped by its parent");
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start/end ranges. The two ends may come from two threads and be read in either order; open ones
- * are hashed by their NVTX id.
+ * Start/end ranges. The two ends may come from two threads and be read in either order. Open ranges
+ * are kept in a hash table by their NVTX id, with linear probing; an END that is read first waits
+ * there for its START.
  */
-#include "profiler/collector/drain/decode.h"
+#include "profiler/collector/drain/decode_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +45,10 @@ static int range_grow(struct col_pool *pool)
     pool->range_slots = slots;
     for (uint32_t i = 0; i < old_slots; i++)
         if (range_used(&old[i])) {
-            uint32_t at = range_home(pool, old[i].id);
-            while (range_used(&table[at]))
-                at = (at + 1) & (slots - 1);
-            table[at] = old[i];
+            uint32_t slot = range_home(pool, old[i].id);
+            while (range_used(&table[slot]))
+                slot = (slot + 1) & (slots - 1);
+            table[slot] = old[i];
         }
     free(old);
     return 0;
@@ -60,15 +61,16 @@ int col_range_put(struct col_pool *pool, const struct col_range *range)
         if (rc)
             return rc;
     }
-    uint32_t at = range_home(pool, range->id);
-    while (range_used(&pool->range[at]))
-        at = (at + 1) & (pool->range_slots - 1);
-    pool->range[at] = *range;
+    uint32_t slot = range_home(pool, range->id);
+    while (range_used(&pool->range[slot]))
+        slot = (slot + 1) & (pool->range_slots - 1);
+    pool->range[slot] = *range;
     pool->range_count++;
     return 0;
 }
 
-/* Linear probing: what follows the hole moves up if its home allows it. */
+/* Removes an entry. Entries after the hole move into it unless they would leave their probe
+ * sequence. */
 static void range_remove(struct col_pool *pool, struct col_range *range)
 {
     uint32_t mask = pool->range_slots - 1, hole = (uint32_t)(range - pool->range);
@@ -83,13 +85,12 @@ static void range_remove(struct col_pool *pool, struct col_range *range)
     pool->range_count--;
 }
 
-/* Collectives that NCCL's profiler interface told of are ranges of this domain (agent/nccl.c). */
+/* Is it the domain of the collectives that NCCL's profiler interface reports (agent/gpu/nccl.c)? */
 static bool domain_is_nccl(const struct col_pool *pool, uint8_t domain)
 {
     static const char name[] = "NCCL profiler";
-    uint32_t bytes = 0, arena = atomic_load_explicit(&pool->map.head->domain_name[domain],
-                                                     memory_order_acquire);
-    const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
+    uint32_t bytes;
+    const char *text = col_domain_text(pool, domain, &bytes);
     return text && bytes == sizeof name - 1 && memcmp(text, name, bytes) == 0;
 }
 
@@ -103,12 +104,12 @@ static int range_track(struct col_drain *drain, struct col_pool *pool, bool comm
     int64_t *track = comm ? &pool->comm_track : &pool->range_track;
     if (*track)
         return 0;
-    struct store_track t = {.process = pool->process->id,
-                            .tid = STORE_ABSENT,
-                            .kind = comm ? "comm" : "range",
-                            .name = comm ? "NCCL" : "start/end ranges"};
-    int rc = store_track_add(drain->db, &t);
-    *track = t.id;
+    struct store_track added = {.process = pool->process->id,
+                                .tid = STORE_ABSENT,
+                                .kind = comm ? "comm" : "range",
+                                .name = comm ? "NCCL" : "start/end ranges"};
+    int rc = store_track_add(drain->db, &added);
+    *track = added.id;
     pool->dirty = true;
     return rc;
 }
@@ -146,7 +147,7 @@ int col_on_start(struct col_drain *drain, struct col_pool *pool, const struct co
     struct col_range *other = range_find(pool, event->range);
     if (!other)
         return col_range_put(pool, &range);
-    if (other->start != STORE_ABSENT) /* the id was used again: its END was lost */
+    if (other->start != STORE_ABSENT) /* the id is reused: the END of the first use was lost */
         rc = col_lose_end(drain, pool, track_of(pool, other), other, event->time);
     else
         rc = col_end_range(drain, pool, track_of(pool, &range), &range, other->end);
@@ -189,9 +190,8 @@ int col_decode_materialise_ranges(struct col_drain *drain, struct col_pool *pool
 {
     for (uint32_t i = 0; i < pool->range_slots; i++) {
         struct col_range *range = &pool->range[i];
-        enum col_cut why;
         if (range->start == STORE_ABSENT || range->slice || !range->dirty ||
-            !col_decode_keeps(drain, STORE_ABSENT, &why))
+            !col_keeps_detail(drain, STORE_ABSENT, NULL))
             continue;
         int rc = col_add_slice(drain, track_of(pool, range), range, STORE_ABSENT, &range->slice);
         if (rc)
@@ -211,7 +211,7 @@ int col_range_expire(struct col_drain *drain, struct col_pool *pool)
         if (rc)
             return rc;
         range_remove(pool, range);
-        i--; /* something else may have moved here */
+        i--; /* another entry may have moved here */
     }
     return 0;
 }

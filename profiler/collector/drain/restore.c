@@ -7,7 +7,7 @@
  *   p:POOL       a pool: its process, tracks, losses counted, steps that are not written yet
  *   t:POOL:N     thread N of a pool: its chain and its open push/pop ranges
  *   r:POOL:ID    an open start/end range
- *   g:POOL:      device work of a pool: its tracks, what has been told about it
+ *   g:POOL:      device work of a pool: its tracks, and what has been reported about it
  * Values are structs of this program; a program of another build recognises them by size and
  * refuses them.
  */
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "profiler/collector/drain/drain.h"
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
 
 struct saved_thread {
     uint64_t chain;
@@ -37,6 +37,7 @@ struct saved_drain {
     int64_t last_commit;
 };
 
+/* Stores what was collected in the scratch buffer. */
 static int put(struct col_drain *drain, const char *key)
 {
     if (drain->scratch.failed)
@@ -51,16 +52,16 @@ int col_save_thread(struct col_drain *drain, struct col_pool *pool, struct col_t
     snprintf(key, sizeof key, "t:%s:%" PRIu32, pool->name, thread->ordinal);
     if (ended)
         return thread->saved ? store_live_set(drain->db, key, NULL, 0) : 0;
-    struct saved_thread saved_thread = {.chain = thread->chain,
-                                        .track = thread->track,
-                                        .ordinal = thread->ordinal,
-                                        .tid = thread->tid,
-                                        .depth = thread->depth,
-                                        .bytes_of_range = sizeof *thread->stack,
-                                        .damaged = thread->damaged,
-                                        .has_step = thread->has_step};
+    struct saved_thread saved = {.chain = thread->chain,
+                                 .track = thread->track,
+                                 .ordinal = thread->ordinal,
+                                 .tid = thread->tid,
+                                 .depth = thread->depth,
+                                 .bytes_of_range = sizeof *thread->stack,
+                                 .damaged = thread->damaged,
+                                 .has_step = thread->has_step};
     drain->scratch.used = 0;
-    col_buffer_put(&drain->scratch, &saved_thread, sizeof saved_thread);
+    col_buffer_put(&drain->scratch, &saved, sizeof saved);
     col_buffer_put(&drain->scratch, thread->stack, thread->depth * sizeof *thread->stack);
     thread->saved = true;
     return put(drain, key);
@@ -70,15 +71,15 @@ int col_save_pool(struct col_drain *drain, struct col_pool *pool)
 {
     char key[COL_POOL_NAME + 32];
     snprintf(key, sizeof key, "p:%s", pool->name);
-    struct saved_pool saved_pool = {.process = pool->process->id,
-                                    .range_track = pool->range_track,
-                                    .comm_track = pool->comm_track,
-                                    .last_event = pool->last_event,
-                                    .counters = pool->counter_count,
-                                    .bytes_of_step = sizeof(struct col_step)};
-    memcpy(saved_pool.loss, pool->loss, sizeof saved_pool.loss);
+    struct saved_pool saved = {.process = pool->process->id,
+                               .range_track = pool->range_track,
+                               .comm_track = pool->comm_track,
+                               .last_event = pool->last_event,
+                               .counters = pool->counter_count,
+                               .bytes_of_step = sizeof(struct col_step)};
+    memcpy(saved.loss, pool->loss, sizeof saved.loss);
     drain->scratch.used = 0;
-    col_buffer_put(&drain->scratch, &saved_pool, sizeof saved_pool);
+    col_buffer_put(&drain->scratch, &saved, sizeof saved);
     col_buffer_put(&drain->scratch, pool->counter, pool->counter_count * sizeof *pool->counter);
     col_steps_save(&pool->steps, &drain->scratch);
     pool->dirty = pool->steps.dirty = false;
@@ -111,8 +112,8 @@ int col_save_process(struct col_drain *drain, struct col_process *process)
 
 int col_save_totals(struct col_drain *drain)
 {
-    struct saved_drain saved_drain = {.stats = drain->stats, .last_commit = col_clock_now()};
-    return store_live_set(drain->db, "d", &saved_drain, sizeof saved_drain);
+    struct saved_drain saved = {.stats = drain->stats, .last_commit = col_clock_now()};
+    return store_live_set(drain->db, "d", &saved, sizeof saved);
 }
 
 int col_save_anchors(struct col_drain *drain)
@@ -154,27 +155,27 @@ static int collect(void *ctx, const char *key, const void *value, size_t bytes)
     if (!list)
         return TACHO_ENOMEM;
     loading->item = list;
-    struct item *i = &loading->item[loading->count];
-    i->key = strdup(key);
-    i->value = malloc(bytes ? bytes : 1);
-    i->bytes = bytes;
+    struct item *item = &loading->item[loading->count];
+    item->key = strdup(key);
+    item->value = malloc(bytes ? bytes : 1);
+    item->bytes = bytes;
     loading->count++;
-    if (!i->key || !i->value)
+    if (!item->key || !item->value)
         return TACHO_ENOMEM;
-    memcpy(i->value, value, bytes);
+    memcpy(item->value, value, bytes);
     return 0;
 }
 
-static int load_process(struct col_drain *drain, const struct item *i)
+static int load_process(struct col_drain *drain, const struct item *item)
 {
     struct col_process **list = realloc(drain->process, (drain->process_count + 1) * sizeof *list);
     if (list)
         drain->process = list;
     struct col_process *process =
-        list && i->bytes == sizeof *process ? malloc(sizeof *process) : NULL;
+        list && item->bytes == sizeof *process ? malloc(sizeof *process) : NULL;
     if (!process)
         return list ? TACHO_EVERSION : TACHO_ENOMEM;
-    memcpy(process, i->value, sizeof *process);
+    memcpy(process, item->value, sizeof *process);
     drain->process[drain->process_count++] = process;
     return 0;
 }
@@ -187,8 +188,9 @@ static struct col_process *process_of(const struct col_drain *drain, int64_t row
     return NULL;
 }
 
-/* A pool that cannot be read: its file is gone (the machine was started again, or the last
- * collector had read it to its end), or its process wrote over the header. */
+/* Settles a pool that cannot be read: its file is gone (the machine was restarted, or the last
+ * collector had read it to its end), or its process overwrote the header. The steps that were saved
+ * for it are written, and its process counts as ended. */
 static int settle_missing_pool(struct col_drain *drain, const char *name,
                                struct col_process *process, struct col_cursor *cursor, bool damaged)
 {
@@ -200,8 +202,8 @@ static int settle_missing_pool(struct col_drain *drain, const char *name,
     drain->stats.steps += pool.steps.rows;
     if (rc == 0)
         rc = col_forget_pool(drain, &pool);
-    if (rc == 0 && !damaged &&
-        !process->gone) /* of a damaged one the next scan of the folder says it */
+    /* The next scan of the folder reports a damaged one. */
+    if (rc == 0 && !damaged && !process->gone)
         rc = col_drain_loss(drain, "collector",
                             "recording in memory lost: the machine was started again", STORE_ABSENT,
                             drain->last_commit, STORE_ABSENT);
@@ -213,20 +215,20 @@ static int settle_missing_pool(struct col_drain *drain, const char *name,
     return rc;
 }
 
-static int load_pool(struct col_drain *drain, const struct item *i)
+/* Opens a pool again and restores its tracks, counters, counted losses and unwritten steps. */
+static int load_pool(struct col_drain *drain, const struct item *item)
 {
-    const char *name = i->key + 2;
-    struct col_cursor cursor = {.at = i->value, .end = i->value + i->bytes};
-    struct saved_pool saved_pool;
-    col_cursor_get(&cursor, &saved_pool, sizeof saved_pool);
-    struct col_process *process = process_of(drain, saved_pool.process);
-    if (cursor.bad || saved_pool.bytes_of_step != sizeof(struct col_step) || !process)
+    const char *name = item->key + 2;
+    struct col_cursor cursor = {.at = item->value, .end = item->value + item->bytes};
+    struct saved_pool saved;
+    col_cursor_get(&cursor, &saved, sizeof saved);
+    struct col_process *process = process_of(drain, saved.process);
+    if (cursor.bad || saved.bytes_of_step != sizeof(struct col_step) || !process)
         return TACHO_EVERSION;
-    struct col_counter *counter =
-        saved_pool.counters ? calloc(saved_pool.counters, sizeof *counter) : NULL;
-    if (saved_pool.counters && !counter)
+    struct col_counter *counter = saved.counters ? calloc(saved.counters, sizeof *counter) : NULL;
+    if (saved.counters && !counter)
         return TACHO_ENOMEM;
-    col_cursor_get(&cursor, counter, saved_pool.counters * sizeof *counter);
+    col_cursor_get(&cursor, counter, saved.counters * sizeof *counter);
     struct col_pool *pool = NULL;
     if (cursor.bad) {
         free(counter);
@@ -242,16 +244,16 @@ static int load_pool(struct col_drain *drain, const struct item *i)
     }
     pool->process = process;
     pool->counter = counter;
-    pool->counter_count = saved_pool.counters;
-    pool->range_track = saved_pool.range_track;
-    pool->comm_track = saved_pool.comm_track;
-    pool->last_event = saved_pool.last_event;
+    pool->counter_count = saved.counters;
+    pool->range_track = saved.range_track;
+    pool->comm_track = saved.comm_track;
+    pool->last_event = saved.last_event;
     pool->dirty = false;
-    memcpy(pool->loss, saved_pool.loss, sizeof pool->loss);
+    memcpy(pool->loss, saved.loss, sizeof pool->loss);
     return col_steps_load(&pool->steps, &cursor);
 }
 
-/* The pool that a key "?:POOL:REST" is about; NULL if its file is gone. */
+/* The pool of a key "?:POOL:REST"; NULL if its file is gone. */
 static struct col_pool *pool_of(const struct col_drain *drain, const char *key)
 {
     const char *name = key + 2, *end = strrchr(name, ':');
@@ -262,74 +264,75 @@ static struct col_pool *pool_of(const struct col_drain *drain, const char *key)
     return NULL;
 }
 
-static int load_thread(struct col_drain *drain, const struct item *i)
+/* Restores a thread of a pool: its place in the chain, and its open ranges. */
+static int load_thread(struct col_drain *drain, const struct item *item)
 {
-    struct col_pool *pool = pool_of(drain, i->key);
+    struct col_pool *pool = pool_of(drain, item->key);
     if (!pool)
-        return store_live_set(drain->db, i->key, NULL, 0);
-    struct col_cursor cursor = {.at = i->value, .end = i->value + i->bytes};
-    struct saved_thread saved_thread;
-    col_cursor_get(&cursor, &saved_thread, sizeof saved_thread);
-    if (cursor.bad || saved_thread.bytes_of_range != sizeof(struct col_range) ||
-        (size_t)(cursor.end - cursor.at) != saved_thread.depth * sizeof(struct col_range))
+        return store_live_set(drain->db, item->key, NULL, 0);
+    struct col_cursor cursor = {.at = item->value, .end = item->value + item->bytes};
+    struct saved_thread saved;
+    col_cursor_get(&cursor, &saved, sizeof saved);
+    if (cursor.bad || saved.bytes_of_range != sizeof(struct col_range) ||
+        (size_t)(cursor.end - cursor.at) != saved.depth * sizeof(struct col_range))
         return TACHO_EVERSION;
     struct col_thread *thread = NULL;
-    int rc = col_drain_thread(drain, pool, saved_thread.ordinal, &thread);
+    int rc = col_add_thread(pool, saved.ordinal, &thread);
     if (rc)
         return rc;
-    thread->tid = saved_thread.tid;
-    thread->track = saved_thread.track;
-    thread->chain = saved_thread.chain;
-    thread->damaged = saved_thread.damaged;
-    thread->has_step = saved_thread.has_step;
+    thread->tid = saved.tid;
+    thread->track = saved.track;
+    thread->chain = saved.chain;
+    thread->damaged = saved.damaged;
+    thread->has_step = saved.has_step;
     thread->saved = true;
-    if (saved_thread.depth && !(thread->stack = malloc(saved_thread.depth * sizeof *thread->stack)))
+    if (saved.depth && !(thread->stack = malloc(saved.depth * sizeof *thread->stack)))
         return TACHO_ENOMEM;
-    thread->depth = thread->cap = saved_thread.depth;
-    col_cursor_get(&cursor, thread->stack, saved_thread.depth * sizeof *thread->stack);
+    thread->depth = thread->cap = saved.depth;
+    col_cursor_get(&cursor, thread->stack, saved.depth * sizeof *thread->stack);
     return 0;
 }
 
-static int load_range(struct col_drain *drain, const struct item *i)
+static int load_range(struct col_drain *drain, const struct item *item)
 {
-    struct col_pool *pool = pool_of(drain, i->key);
+    struct col_pool *pool = pool_of(drain, item->key);
     struct col_range range;
     if (!pool)
-        return store_live_set(drain->db, i->key, NULL, 0);
-    if (i->bytes != sizeof range)
+        return store_live_set(drain->db, item->key, NULL, 0);
+    if (item->bytes != sizeof range)
         return TACHO_EVERSION;
-    memcpy(&range, i->value, sizeof range);
+    memcpy(&range, item->value, sizeof range);
     range.round = 0;
     range.saved = true;
     return col_range_put(pool, &range);
 }
 
-static int load_gpu(struct col_drain *drain, const struct item *i)
+static int load_gpu(struct col_drain *drain, const struct item *item)
 {
-    struct col_pool *pool = pool_of(drain, i->key);
-    return pool ? col_gpu_load(drain, pool, i->value, i->bytes)
-                : store_live_set(drain->db, i->key, NULL, 0);
+    struct col_pool *pool = pool_of(drain, item->key);
+    return pool ? col_gpu_load(drain, pool, item->value, item->bytes)
+                : store_live_set(drain->db, item->key, NULL, 0);
 }
 
-static int load_totals(struct col_drain *drain, const struct item *i)
+static int load_totals(struct col_drain *drain, const struct item *item)
 {
-    struct saved_drain saved_drain;
-    if (i->bytes != sizeof saved_drain)
+    struct saved_drain saved;
+    if (item->bytes != sizeof saved)
         return TACHO_EVERSION;
-    memcpy(&saved_drain, i->value, sizeof saved_drain);
-    drain->stats = saved_drain.stats;
-    drain->last_commit = saved_drain.last_commit;
+    memcpy(&saved, item->value, sizeof saved);
+    drain->stats = saved.stats;
+    drain->last_commit = saved.last_commit;
     return 0;
 }
 
-static int load_anchors(struct col_drain *drain, const struct item *i)
+static int load_anchors(struct col_drain *drain, const struct item *item)
 {
-    if (i->bytes != sizeof drain->stored)
+    if (item->bytes != sizeof drain->stored)
         return TACHO_EVERSION;
-    memcpy(drain->stored, i->value, sizeof drain->stored);
-    for (int k = 0; k < 2; k++)
-        if (drain->stored[k].monotonic)
-            col_clock_add(&drain->clock, &drain->stored[k]);
+    memcpy(drain->stored, item->value, sizeof drain->stored);
+    for (int which = 0; which < 2; which++)
+        if (drain->stored[which].monotonic)
+            col_clock_add(&drain->clock, &drain->stored[which]);
     drain->last_anchor = drain->stored[1].monotonic;
     return 0;
 }
@@ -341,12 +344,12 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
     if (col_gpu_load_position(drain, pool, segment, generation))
         return 0;
     for (uint32_t i = 0; i < drain->pool_count; i++) {
-        struct col_pool *p = drain->pool[i];
-        if (strcmp(p->name, pool) != 0 || segment < 0 || segment >= p->map.segment_cap ||
-            bytes < 0 || bytes > p->map.segment_bytes)
+        struct col_pool *found = drain->pool[i];
+        if (strcmp(found->name, pool) != 0 || segment < 0 || segment >= found->map.segment_cap ||
+            bytes < 0 || bytes > found->map.segment_bytes)
             continue;
-        p->segment[segment].generation = (uint64_t)generation;
-        p->segment[segment].position = p->segment[segment].saved = (uint32_t)bytes;
+        found->segment[segment].generation = (uint64_t)generation;
+        found->segment[segment].position = found->segment[segment].saved = (uint32_t)bytes;
     }
     return 0;
 }
@@ -364,10 +367,10 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     int rc = store_live_each(drain->db, collect, &loading);
     if (rc == 0)
         rc = col_drain_begin(drain);
-    for (size_t k = 0; k < sizeof passes / sizeof *passes; k++)
+    for (size_t pass = 0; pass < sizeof passes / sizeof *passes; pass++)
         for (size_t i = 0; i < loading.count && rc == 0; i++)
-            if (strncmp(loading.item[i].key, passes[k].prefix, strlen(passes[k].prefix)) == 0)
-                rc = passes[k].load(drain, &loading.item[i]);
+            if (strncmp(loading.item[i].key, passes[pass].prefix, strlen(passes[pass].prefix)) == 0)
+                rc = passes[pass].load(drain, &loading.item[i]);
     if (rc == 0)
         rc = store_position_each(drain->db, load_position, drain);
     for (size_t i = 0; i < loading.count; i++) {

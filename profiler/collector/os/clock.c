@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts the time stamp counter of the pools to CLOCK_MONOTONIC, piecewise linear between
+ * anchors. The slope of a piece is a 32.32 fixed-point number and products are taken in 128 bits,
+ * so that a conversion loses less than a nanosecond whatever the uptime.
+ */
 #include "profiler/collector/os/clock.h"
 
 #include <stdio.h>
@@ -11,10 +16,10 @@
 
 __extension__ typedef unsigned __int128 col_u128;
 
-static int64_t read_clock(clockid_t id)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec time;
-    clock_gettime(id, &time);
+    clock_gettime(clock, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
@@ -40,27 +45,27 @@ static uint64_t read_tsc(void)
 bool col_clock_invariant(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
-    unsigned a, b, c, d;
-    return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & (1u << 8));
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) && (edx & (1u << 8));
 #else
     return false;
 #endif
 }
 
+/* Reads the three clocks a few times and keeps the shortest bracket: it was not interrupted. */
 struct col_anchor col_clock_anchor(void)
 {
     struct col_anchor best = {0};
     uint64_t best_span = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
-        uint64_t t0 = read_tsc();
+        uint64_t before = read_tsc();
         int64_t monotonic = read_clock(CLOCK_MONOTONIC);
-        uint64_t t1 = read_tsc();
+        uint64_t after = read_tsc();
         int64_t realtime = read_clock(CLOCK_REALTIME);
-        /* the shortest bracket is the one that was not interrupted */
-        if (t1 - t0 < best_span) {
-            best_span = t1 - t0;
+        if (after - before < best_span) {
+            best_span = after - before;
             best = (struct col_anchor){
-                .tsc = t0 + (t1 - t0) / 2, .monotonic = monotonic, .realtime = realtime};
+                .tsc = before + (after - before) / 2, .monotonic = monotonic, .realtime = realtime};
         }
     }
     return best;
@@ -71,17 +76,19 @@ void col_clock_init(struct col_clock *clock)
     memset(clock, 0, sizeof *clock);
 }
 
+/* The anchors in order of time: 0 is the oldest that is kept. */
 static const struct col_anchor *anchor_at(const struct col_clock *clock, unsigned i)
 {
     return &clock->ring[(clock->first + i) % COL_CLOCK_RING];
 }
 
-static uint64_t slope_between(const struct col_anchor *a, const struct col_anchor *b)
+/* Nanoseconds a tick between two anchors, as 32.32 fixed point; 0 where the counter stood still. */
+static uint64_t slope_between(const struct col_anchor *earlier, const struct col_anchor *later)
 {
-    if (b->tsc <= a->tsc || b->monotonic < a->monotonic)
+    if (later->tsc <= earlier->tsc || later->monotonic < earlier->monotonic)
         return 0;
-    return (uint64_t)(((col_u128)(uint64_t)(b->monotonic - a->monotonic) << 32) /
-                      (b->tsc - a->tsc));
+    return (uint64_t)(((col_u128)(uint64_t)(later->monotonic - earlier->monotonic) << 32) /
+                      (later->tsc - earlier->tsc));
 }
 
 bool col_clock_add(struct col_clock *clock, const struct col_anchor *anchor)
@@ -96,14 +103,14 @@ bool col_clock_add(struct col_clock *clock, const struct col_anchor *anchor)
         clock->slope = slope_between(last, anchor);
     }
     if (clock->count == COL_CLOCK_RING) {
-        /* half of the old ones go: every second of the older half, so that far back the pieces get
-         * longer, not missing */
+        /* Every second anchor of the older half is dropped: long ago the pieces become longer, but
+         * none is missing. */
         unsigned kept = 0;
-        struct col_anchor tmp[COL_CLOCK_RING];
+        struct col_anchor thinned[COL_CLOCK_RING];
         for (unsigned i = 0; i < clock->count; i++)
             if (i >= COL_CLOCK_RING / 2 || i % 2 == 0)
-                tmp[kept++] = *anchor_at(clock, i);
-        memcpy(clock->ring, tmp, kept * sizeof *tmp);
+                thinned[kept++] = *anchor_at(clock, i);
+        memcpy(clock->ring, thinned, kept * sizeof *thinned);
         clock->first = 0;
         clock->count = kept;
     }
@@ -122,7 +129,7 @@ int64_t col_clock_ns(const struct col_clock *clock, uint64_t tsc)
 {
     if (tsc >= clock->tsc0 || clock->count <= 2)
         return convert(tsc, clock->tsc0, clock->ns0, clock->slope);
-    /* the last anchor at or before tsc, but never the newest: a piece has two ends */
+    /* Finds the last anchor at or before tsc, but never the newest: a piece has two ends. */
     unsigned low = 0, high = clock->count - 2;
     while (low < high) {
         unsigned mid = (low + high + 1) / 2;

@@ -32,8 +32,7 @@ struct col_clock {
 
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
-/* Does this CPU have a counter that ticks at one rate in all states, and does the kernel trust it?
- */
+/* Does this CPU have a counter that ticks at one rate in all power states? */
 bool col_clock_invariant(void);
 
 /* Reads the clocks back to back: the best of some tries. */

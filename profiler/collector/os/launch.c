@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts the target and passes signals on to it. The child waits on a pipe until the parent has
+ * opened its counters on it, and reports a failed exec over a second pipe: so the caller learns the
+ * errno, and no counter misses the first instruction.
+ */
 #include "profiler/collector/os/launch.h"
 
 #include <errno.h>
@@ -20,17 +25,16 @@ int col_signals_begin(struct col_signals *signals, struct tacho_error *err)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
         sigaddset(&set, passed_on[i]);
-    for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
-        sigaddset(&set, n);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+        sigaddset(&set, number);
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
         return tacho_fail(err, TACHO_EINTERNAL, NULL, "signalfd: %s", strerror(errno));
     sigprocmask(SIG_BLOCK, &set, &signals->old);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
     sigaction(SIGPIPE, &ignore, &signals->old_pipe);
-    sigaction(
-        SIGCHLD, &normal,
-        &signals->old_child); /* inherited as ignored it would reap children behind our back */
+    /* An inherited SIG_IGN would let the kernel reap children before their status is read. */
+    sigaction(SIGCHLD, &normal, &signals->old_child);
     signals->active = true;
     return 0;
 }
@@ -43,8 +47,8 @@ void col_signals_end(struct col_signals *signals)
     signals->fd = -1;
     sigaction(SIGPIPE, &signals->old_pipe, NULL);
     sigaction(SIGCHLD, &signals->old_child, NULL);
-    /* what arrived for us and was not read has no taker any more; delivering it now would kill us
-     * after the file is finished */
+    /* Pending signals are discarded: delivered now, they would kill tacho after the file is
+     * finished. */
     struct timespec none = {0, 0};
     sigset_t pending;
     sigemptyset(&pending);
@@ -58,28 +62,31 @@ void col_signals_end(struct col_signals *signals)
 
 bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info)
 {
-    ssize_t n;
+    ssize_t got;
     do
-        n = read(signals->fd, info, sizeof *info);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof *info;
+        got = read(signals->fd, info, sizeof *info);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof *info;
 }
 
 bool col_signal_by_process(const struct signalfd_siginfo *info)
 {
-    return info->ssi_code <=
-           0; /* SI_USER, SI_QUEUE, SI_TKILL ...; what the kernel sends is positive */
+    /* SI_USER, SI_QUEUE, SI_TKILL and so on; codes of the kernel are positive */
+    return info->ssi_code <= 0;
 }
 
+/* What the child does between fork and exec: it waits for the parent's go, restores the signals
+ * that tacho changed for itself, applies the environment and becomes the target. It does not
+ * return. */
 static void child_main(char *const *argv, const struct col_env *env, size_t env_count,
-                       const struct col_signals *signals, int go, int report)
+                       const struct col_signals *signals, int go_fd, int report_fd)
 {
     char byte;
-    ssize_t n;
+    ssize_t got;
     do
-        n = read(go, &byte, 1);
-    while (n < 0 && errno == EINTR);
-    if (n != 1)
+        got = read(go_fd, &byte, 1);
+    while (got < 0 && errno == EINTR);
+    if (got != 1)
         _exit(125); /* the parent is gone */
     for (size_t i = 0; i < env_count; i++)
         if (env[i].value)
@@ -91,22 +98,28 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
     sigprocmask(SIG_SETMASK, &signals->old, NULL);
     execvp(argv[0], argv);
     int error = errno;
-    n = write(report, &error, sizeof error);
+    got = write(report_fd, &error, sizeof error);
     _exit(error == ENOENT ? 127 : 126);
 }
 
-/* Why a program that is there could not be started, and what to do. */
+/* What to do about a program that could not be started; NULL where there is nothing to say. */
 static const char *hint_for(const char *program, int error)
 {
     if (error == ENOENT && strchr(program, '/') && access(program, F_OK) == 0)
         return "the file is there, but not the interpreter of its first line, or the loader that "
                "it was linked for";
-    return error == ENOENT   ? "is it spelled right, and in PATH?"
-           : error == EACCES ? "is it a program, and may you execute it?"
-           : error == ENOEXEC
-               ? "is it a program for this machine? A script needs a first line like #!/bin/sh"
-           : error == E2BIG ? "its arguments and the environment together are too long"
-                            : NULL;
+    switch (error) {
+    case ENOENT:
+        return "is it spelled right, and in PATH?";
+    case EACCES:
+        return "is it a program, and may you execute it?";
+    case ENOEXEC:
+        return "is it a program for this machine? A script needs a first line like #!/bin/sh";
+    case E2BIG:
+        return "its arguments and the environment together are too long";
+    default:
+        return NULL;
+    }
 }
 
 int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
@@ -134,11 +147,11 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
     go[0] = report[1] = -1;
     if (prepare)
         prepare(ctx, *pid);
-    ssize_t n = write(go[1], "g", 1);
+    ssize_t got = write(go[1], "g", 1);
     do
-        n = read(report[0], error, sizeof *error);
-    while (n < 0 && errno == EINTR);
-    if (n == (ssize_t)sizeof *error) {
+        got = read(report[0], error, sizeof *error);
+    while (got < 0 && errno == EINTR);
+    if (got == (ssize_t)sizeof *error) {
         while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
             continue;
         rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED,

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parsers of /proc: stat of a process, the machine's CPU time, disks, children of a process. They
+ * take text and read each file once, because a process may end between two reads.
+ */
 #include "profiler/collector/os/proc.h"
 
 #include <dirent.h>
@@ -20,14 +24,14 @@ long col_proc_read(const char *path, char *text, size_t size)
     size_t used = 0;
     long rc = 0;
     while (used + 1 < size) {
-        ssize_t n = read(fd, text + used, size - 1 - used);
-        if (n < 0 && errno == EINTR)
+        ssize_t got = read(fd, text + used, size - 1 - used);
+        if (got < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (got < 0)
             rc = -errno;
-        if (n <= 0)
+        if (got <= 0)
             break;
-        used += (size_t)n;
+        used += (size_t)got;
     }
     close(fd);
     text[used] = 0;
@@ -42,31 +46,31 @@ int col_proc_parse_stat(const char *text, struct col_proc_stat *out)
         return TACHO_EFORMAT;
     out->pid = (int32_t)strtol(text, NULL, 10);
     snprintf(out->comm, sizeof out->comm, "%.*s", (int)(close - open - 1), open + 1);
-    unsigned long long f[22] = {0}; /* fields 4.. of proc(5) */
-    const char *p = close + 1;
+    unsigned long long field[22] = {0}; /* fields 4.. of proc(5) */
+    const char *cursor = close + 1;
     char state = 0;
     int used = 0;
-    if (sscanf(p, " %c%n", &state, &used) != 1)
+    if (sscanf(cursor, " %c%n", &state, &used) != 1)
         return TACHO_EFORMAT;
-    p += used;
+    cursor += used;
     for (int i = 0; i < 21; i++) {
         char *end;
-        f[i] = strtoull(p, &end, 10);
-        if (end == p)
+        field[i] = strtoull(cursor, &end, 10);
+        if (end == cursor)
             return TACHO_EFORMAT;
-        p = end;
+        cursor = end;
     }
     out->state = state;
-    out->parent = (int32_t)f[0];
-    out->group = (int32_t)f[1];
-    out->session = (int32_t)f[2];
-    out->minor_faults = f[6];
-    out->major_faults = f[8];
-    out->user_ticks = f[10];
-    out->system_ticks = f[11];
-    out->threads = f[16];
-    out->start_ticks = f[18];
-    out->rss_pages = (int64_t)f[20];
+    out->parent = (int32_t)field[0];
+    out->group = (int32_t)field[1];
+    out->session = (int32_t)field[2];
+    out->minor_faults = field[6];
+    out->major_faults = field[8];
+    out->user_ticks = field[10];
+    out->system_ticks = field[11];
+    out->threads = field[16];
+    out->start_ticks = field[18];
+    out->rss_pages = (int64_t)field[20];
     return 0;
 }
 
@@ -74,9 +78,9 @@ int col_proc_read_stat(int32_t pid, struct col_proc_stat *out)
 {
     char path[48], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    long n = col_proc_read(path, text, sizeof text);
-    if (n <= 0)
-        return n < 0 ? (int)n : -ESRCH;
+    long length = col_proc_read(path, text, sizeof text);
+    if (length <= 0)
+        return length < 0 ? (int)length : -ESRCH;
     return col_proc_parse_stat(text, out) ? -EIO : 0;
 }
 
@@ -88,31 +92,31 @@ int64_t col_proc_value(const char *text, const char *name)
         if (strncmp(line, name, length) != 0 || (line[length] != ':' && line[length] != ' '))
             continue;
         char *end;
-        long long v = strtoll(line + length + 1, &end, 10);
-        return end == line + length + 1 ? -1 : v;
+        long long value = strtoll(line + length + 1, &end, 10);
+        return end == line + length + 1 ? -1 : value;
     }
     return -1;
 }
 
 int col_proc_parse_cpu(const char *text, struct col_proc_cpu *out)
 {
-    unsigned long long v[8] = {0};
-    int n = sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
-                   &v[4], &v[5], &v[6], &v[7]);
-    if (n < 4)
+    unsigned long long ticks[8] = {0};
+    int fields = sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1],
+                        &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]);
+    if (fields < 4)
         return TACHO_EFORMAT;
-    out->idle = v[3] + v[4];
-    out->busy = v[0] + v[1] + v[2] + v[5] + v[6] + v[7];
+    out->idle = ticks[3] + ticks[4];
+    out->busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7];
     return 0;
 }
 
-static bool is_digits(const char *s)
+static bool is_digits(const char *text)
 {
-    return *s && s[strspn(s, "0123456789")] == 0;
+    return *text && text[strspn(text, "0123456789")] == 0;
 }
 
-/* sda but not sda1, nvme0n1 but not nvme0n1p2, vda but not vda3; no dm-, loop, ram, zram, md, sr.
- */
+/* Whole devices only: sda but not sda1, nvme0n1 but not nvme0n1p2; no dm-, loop, ram, zram, md, sr.
+ * The bytes of partitions and of layered devices are already in those of the disks below. */
 static bool is_whole_disk(const char *name)
 {
     static const char *const disk[] = {"sd", "vd", "hd", "xvd"};
@@ -139,8 +143,8 @@ int col_proc_parse_disks(const char *text, struct col_proc_disk *out)
             continue;
         if (!is_whole_disk(name))
             continue;
-        out->read_bytes +=
-            read_sectors * 512; /* a sector is 512 bytes here whatever the device's own size */
+        /* a sector of diskstats is 512 bytes, whatever the device's own size */
+        out->read_bytes += read_sectors * 512;
         out->written_bytes += written_sectors * 512;
         disks++;
     }
@@ -160,8 +164,8 @@ void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void
         snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
         if (col_proc_read(path, text, sizeof text) <= 0)
             continue;
-        char *p = text, *end;
-        for (long child; (child = strtol(p, &end, 10)) > 0 && end != p; p = end)
+        char *number = text, *end;
+        for (long child; (child = strtol(number, &end, 10)) > 0 && end != number; number = end)
             each(ctx, (int32_t)child);
     }
     closedir(tasks);

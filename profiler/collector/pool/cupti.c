@@ -38,49 +38,49 @@ void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS])
 
 /* ---- fields ------------------------------------------------------------------------------------------------------------------ */
 
-static uint64_t u64(const struct col_cupti_record *record, uint32_t at)
+static uint64_t u64(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint64_t x = 0;
-    if (at + sizeof x <= record->bytes)
-        memcpy(&x, record->raw + at, sizeof x);
-    return x;
+    uint64_t value = 0;
+    if (offset + sizeof value <= record->bytes)
+        memcpy(&value, record->raw + offset, sizeof value);
+    return value;
 }
 
-static uint32_t u32(const struct col_cupti_record *record, uint32_t at)
+static uint32_t u32(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint32_t x = 0;
-    if (at + sizeof x <= record->bytes)
-        memcpy(&x, record->raw + at, sizeof x);
-    return x;
+    uint32_t value = 0;
+    if (offset + sizeof value <= record->bytes)
+        memcpy(&value, record->raw + offset, sizeof value);
+    return value;
 }
 
-static uint32_t u16(const struct col_cupti_record *record, uint32_t at)
+static uint32_t u16(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint16_t x = 0;
-    if (at + sizeof x <= record->bytes)
-        memcpy(&x, record->raw + at, sizeof x);
-    return x;
+    uint16_t value = 0;
+    if (offset + sizeof value <= record->bytes)
+        memcpy(&value, record->raw + offset, sizeof value);
+    return value;
 }
 
 /* Absent where the record ends before it, and where CUPTI says 0 or "invalid" for "none". */
-static int64_t some64(const struct col_cupti_record *record, uint32_t at)
+static int64_t some64(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint64_t x = u64(record, at);
-    return x && x <= INT64_MAX ? (int64_t)x : STORE_ABSENT;
+    uint64_t value = u64(record, offset);
+    return value && value <= INT64_MAX ? (int64_t)value : STORE_ABSENT;
 }
 
-static int64_t some32(const struct col_cupti_record *record, uint32_t at)
+static int64_t some32(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint32_t x = u32(record, at);
-    return x && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
+    uint32_t value = u32(record, offset);
+    return value && value != UINT32_MAX ? (int64_t)value : STORE_ABSENT;
 }
 
 /* A context or stream, which CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) says there is none of.
  */
-static int64_t id32(const struct col_cupti_record *record, uint32_t at)
+static int64_t id32(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint32_t x = u32(record, at);
-    return at + 4 <= record->bytes && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
+    uint32_t value = u32(record, offset);
+    return offset + 4 <= record->bytes && value != UINT32_MAX ? (int64_t)value : STORE_ABSENT;
 }
 
 static void read_kernel(struct col_cupti_record *record)
@@ -230,7 +230,7 @@ static void read_stream(struct col_cupti_record *record)
 }
 
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
-                   size_t *at, struct col_cupti_record *record)
+                   size_t *offset, struct col_cupti_record *record)
 {
     static void (*const read[COL_CUPTI_KINDS])(struct col_cupti_record *) = {
         [COL_CUPTI_MEMCPY] = read_copy,       [COL_CUPTI_MEMSET] = read_set,
@@ -242,17 +242,17 @@ int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer,
         [COL_CUPTI_SYNC] = read_sync,         [COL_CUPTI_MEMORY2] = read_memory,
         [COL_CUPTI_GRAPH] = read_graph};
     uint32_t kind;
-    if (valid - *at < sizeof kind)
+    if (valid - *offset < sizeof kind)
         return 0;
-    memcpy(&kind, buffer + *at, sizeof kind);
+    memcpy(&kind, buffer + *offset, sizeof kind);
     if (kind == 0 || kind >= COL_CUPTI_KINDS || bytes[kind] < 16)
         return -1;
-    if (valid - *at < bytes[kind])
+    if (valid - *offset < bytes[kind])
         return 0;
     const int64_t none = STORE_ABSENT;
     *record = (struct col_cupti_record){.kind = kind,
                                         .bytes = bytes[kind],
-                                        .raw = buffer + *at,
+                                        .raw = buffer + *offset,
                                         .device = none,
                                         .context = none,
                                         .stream = none,
@@ -264,9 +264,9 @@ int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer,
                                         .size = none,
                                         .event = none,
                                         .event_record = none};
-    *at += (bytes[kind] + 7u) & ~7u;
-    if (*at > valid)
-        *at = valid;
+    *offset += (bytes[kind] + 7u) & ~7u;
+    if (*offset > valid)
+        *offset = valid;
     if (read[kind])
         read[kind](record);
     return 1;

@@ -78,6 +78,6 @@ void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS]);
  * or a record that is not whole); -1: not a record, or of a kind whose size is not known: nothing
  * after it can be read. */
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
-                   size_t *at, struct col_cupti_record *record);
+                   size_t *offset, struct col_cupti_record *record);
 
 #endif

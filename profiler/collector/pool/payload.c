@@ -90,25 +90,25 @@ static const char *enum_text(const char *const *table, size_t count, int64_t val
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------------- */
 
-static void copy_name(char *to, const char *from, size_t bytes)
+static void copy_name(char *name, const char *text, size_t bytes)
 {
     if (bytes >= COL_SCHEMA_NAME)
         bytes = COL_SCHEMA_NAME - 1;
-    memcpy(to, from, bytes);
-    to[bytes] = 0;
+    memcpy(name, text, bytes);
+    name[bytes] = 0;
 }
 
 /* Cuts one decimal number that ends at `end` or at a tab. */
-static const char *cut_number(const char *p, const char *end, uint32_t *out)
+static const char *cut_number(const char *text, const char *end, uint32_t *out)
 {
-    uint64_t v = 0;
-    const char *start = p;
-    while (p < end && *p >= '0' && *p <= '9' && v <= UINT32_MAX)
-        v = v * 10 + (uint64_t)(*p++ - '0');
-    if (p == start || v > UINT32_MAX || (p < end && *p != '\t'))
+    uint64_t value = 0;
+    const char *start = text;
+    while (text < end && *text >= '0' && *text <= '9' && value <= UINT32_MAX)
+        value = value * 10 + (uint64_t)(*text++ - '0');
+    if (text == start || value > UINT32_MAX || (text < end && *text != '\t'))
         return NULL;
-    *out = (uint32_t)v;
-    return p < end ? p + 1 : p;
+    *out = (uint32_t)value;
+    return text < end ? text + 1 : text;
 }
 
 static int field_target(enum col_schema_kind kind, const char *name)
@@ -145,8 +145,8 @@ int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
         /* a field name may be anything but a tab or a newline; type and offset are the last two
          * columns */
         tab = memchr(line, '\t', (size_t)(stop - line));
-        const char *p = tab ? cut_number(tab + 1, stop, &field->type) : NULL;
-        if (!p || !cut_number(p, stop, &field->offset))
+        const char *number = tab ? cut_number(tab + 1, stop, &field->type) : NULL;
+        if (!number || !cut_number(number, stop, &field->offset))
             return TACHO_EFORMAT;
         copy_name(field->name, line, (size_t)(tab - line));
         field->target = field_target(out->kind, field->name);
@@ -216,35 +216,35 @@ static enum shape type_shape(uint32_t type, unsigned *size)
 
 struct scalar {
     enum shape shape;
-    int64_t i;
-    uint64_t u;
-    double f;
+    int64_t integer;
+    uint64_t raw;
+    double real;
 };
 
 static bool read_scalar(const struct col_field *field, const uint8_t *data, size_t size,
                         struct scalar *scalar)
 {
-    unsigned n;
-    scalar->shape = type_shape(field->type, &n);
-    if (scalar->shape == SHAPE_NONE || field->offset > size || n > size - field->offset)
+    unsigned bytes;
+    scalar->shape = type_shape(field->type, &bytes);
+    if (scalar->shape == SHAPE_NONE || field->offset > size || bytes > size - field->offset)
         return false;
     uint64_t raw = 0;
-    memcpy(&raw, data + field->offset, n);
+    memcpy(&raw, data + field->offset, bytes);
     if (scalar->shape == SHAPE_FLOAT) {
         float narrow;
         memcpy(&narrow, &raw, sizeof narrow);
-        if (n == 4)
-            scalar->f = (double)narrow;
+        if (bytes == 4)
+            scalar->real = (double)narrow;
         else
-            memcpy(&scalar->f, &raw, sizeof scalar->f);
-        scalar->i = fabs(scalar->f) < 9e18 ? (int64_t)scalar->f : 0;
+            memcpy(&scalar->real, &raw, sizeof scalar->real);
+        scalar->integer = fabs(scalar->real) < 9e18 ? (int64_t)scalar->real : 0;
         return true;
     }
-    scalar->u = raw;
-    unsigned unused = 64 - 8 * n;
-    scalar->i = (int64_t)(raw << unused) >> unused;
+    scalar->raw = raw;
+    unsigned unused = 64 - 8 * bytes;
+    scalar->integer = (int64_t)(raw << unused) >> unused;
     if (scalar->shape != SHAPE_SIGNED)
-        scalar->i = raw <= INT64_MAX ? (int64_t)raw : INT64_MAX;
+        scalar->integer = raw <= INT64_MAX ? (int64_t)raw : INT64_MAX;
     return true;
 }
 
@@ -255,43 +255,43 @@ void col_detail_clear(struct store_detail *detail)
 }
 
 /* Appends formatted text; what does not fit is cut. */
-__attribute__((format(printf, 4, 5))) static void put(char *buffer, size_t size, size_t *at,
+__attribute__((format(printf, 4, 5))) static void put(char *buffer, size_t size, size_t *used,
                                                       const char *format, ...)
 {
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(buffer + *at, size - *at, format, ap);
-    va_end(ap);
-    if (n > 0)
-        *at = *at + (size_t)n < size ? *at + (size_t)n : size - 1;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(buffer + *used, size - *used, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        *used = *used + (size_t)length < size ? *used + (size_t)length : size - 1;
 }
 
-static void put_json_text(char *buffer, size_t size, size_t *at, const char *text)
+static void put_json_text(char *buffer, size_t size, size_t *used, const char *text)
 {
-    put(buffer, size, at, "\"");
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            put(buffer, size, at, "\\%c", *p);
-        else if (*p < 0x20)
-            put(buffer, size, at, "\\u%04x", *p);
+    put(buffer, size, used, "\"");
+    for (const unsigned char *letter = (const unsigned char *)text; *letter; letter++) {
+        if (*letter == '"' || *letter == '\\')
+            put(buffer, size, used, "\\%c", *letter);
+        else if (*letter < 0x20)
+            put(buffer, size, used, "\\u%04x", *letter);
         else
-            put(buffer, size, at, "%c", *p);
+            put(buffer, size, used, "%c", *letter);
     }
-    put(buffer, size, at, "\"");
+    put(buffer, size, used, "\"");
 }
 
-static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct scalar *scalar)
+static void put_json_scalar(char *buffer, size_t size, size_t *used, const struct scalar *scalar)
 {
     if (scalar->shape == SHAPE_SIGNED)
-        put(buffer, size, at, "%lld", (long long)scalar->i);
-    else if (scalar->shape == SHAPE_FLOAT && isfinite(scalar->f))
-        put(buffer, size, at, "%.17g", scalar->f);
+        put(buffer, size, used, "%lld", (long long)scalar->integer);
+    else if (scalar->shape == SHAPE_FLOAT && isfinite(scalar->real))
+        put(buffer, size, used, "%.17g", scalar->real);
     else if (scalar->shape == SHAPE_FLOAT)
-        put(buffer, size, at, "null");
+        put(buffer, size, used, "null");
     else if (scalar->shape == SHAPE_CHAR)
-        put_json_text(buffer, size, at, (char[2]){(char)scalar->u, 0});
+        put_json_text(buffer, size, used, (char[2]){(char)scalar->raw, 0});
     else
-        put(buffer, size, at, "%llu", (unsigned long long)scalar->u);
+        put(buffer, size, used, "%llu", (unsigned long long)scalar->raw);
 }
 
 /* The fields that fill no column. A member is written whole or not at all, so the text is JSON
@@ -299,30 +299,30 @@ static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct 
 static void foreign_json(const struct col_schema *schema, const uint8_t *data, size_t size,
                          char *json, size_t json_size)
 {
-    size_t at = 0;
+    size_t used = 0;
     unsigned members = 0;
-    put(json, json_size, &at, "{");
+    put(json, json_size, &used, "{");
     for (unsigned i = 0; i < schema->count; i++) {
         struct scalar scalar;
         if (schema->field[i].target >= 0 || !read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         char member[7 * COL_SCHEMA_NAME];
-        size_t n = 0;
-        put(member, sizeof member, &n, members ? "," : "");
-        put_json_text(member, sizeof member, &n, schema->field[i].name);
-        put(member, sizeof member, &n, ":");
-        put_json_scalar(member, sizeof member, &n, &scalar);
-        if (at + n + 2 > json_size)
+        size_t length = 0;
+        put(member, sizeof member, &length, members ? "," : "");
+        put_json_text(member, sizeof member, &length, schema->field[i].name);
+        put(member, sizeof member, &length, ":");
+        put_json_scalar(member, sizeof member, &length, &scalar);
+        if (used + length + 2 > json_size)
             break;
-        put(json, json_size, &at, "%s", member);
+        put(json, json_size, &used, "%s", member);
         members++;
     }
-    put(json, json_size, &at, "}");
+    put(json, json_size, &used, "}");
 }
 
-static int64_t absent_if_zero(int64_t v)
+static int64_t absent_if_zero(int64_t value)
 {
-    return v ? v : STORE_ABSENT;
+    return value ? value : STORE_ABSENT;
 }
 
 static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target,
@@ -331,59 +331,60 @@ static void set_target(struct col_payload *out, enum col_schema_kind kind, enum 
     struct store_detail *detail = &out->detail;
     switch (target) {
     case TARGET_FLOPS:
-        detail->flops = scalar->i;
+        detail->flops = scalar->integer;
         break;
     case TARGET_BYTES_READ:
-        detail->bytes_read = scalar->i;
+        detail->bytes_read = scalar->integer;
         break;
     case TARGET_BYTES_WRITTEN:
-        detail->bytes_written = scalar->i;
+        detail->bytes_written = scalar->integer;
         break;
     case TARGET_MODEL_FLOPS:
-        detail->model_flops = scalar->i;
+        detail->model_flops = scalar->integer;
         break;
     case TARGET_PALM_FLOPS:
-        detail->palm_flops = scalar->i;
+        detail->palm_flops = scalar->integer;
         break;
     case TARGET_DTYPE:
-        detail->dtype = enum_text(dtype_text, LENGTH(dtype_text), scalar->i);
+        detail->dtype = enum_text(dtype_text, LENGTH(dtype_text), scalar->integer);
         break;
     case TARGET_PASS:
-        detail->pass = enum_text(pass_text, LENGTH(pass_text), scalar->i);
+        detail->pass = enum_text(pass_text, LENGTH(pass_text), scalar->integer);
         break;
     case TARGET_WORK_KIND:
-        detail->kind = enum_text(work_text, LENGTH(work_text), scalar->i);
+        detail->kind = enum_text(work_text, LENGTH(work_text), scalar->integer);
         break;
     case TARGET_INDEX:
-        out->index = scalar->i;
+        out->index = scalar->integer;
         break;
     case TARGET_TOKENS:
-        out->tokens = scalar->i;
+        out->tokens = scalar->integer;
         break;
     case TARGET_SAMPLES:
         if (kind == COL_SCHEMA_STEP)
-            out->samples = scalar->i;
+            out->samples = scalar->integer;
         else
             detail->samples =
-                absent_if_zero(scalar->i); /* tacho.range: 0 where it makes no sense */
+                absent_if_zero(scalar->integer); /* tacho.range: 0 where it makes no sense */
         break;
     case TARGET_BYTES:
-        detail->bytes = kind == COL_SCHEMA_RANGE ? absent_if_zero(scalar->i) : scalar->i;
+        detail->bytes =
+            kind == COL_SCHEMA_RANGE ? absent_if_zero(scalar->integer) : scalar->integer;
         break;
     case TARGET_COMMUNICATOR:
-        detail->communicator = (int64_t)scalar->u; /* an identifier: all 64 bits count */
+        detail->communicator = (int64_t)scalar->raw; /* an identifier: all 64 bits count */
         break;
     case TARGET_SEQUENCE:
-        out->correlation = scalar->i;
+        out->correlation = scalar->integer;
         break;
     case TARGET_OP:
-        detail->collective = enum_text(comm_text, LENGTH(comm_text), scalar->i);
+        detail->collective = enum_text(comm_text, LENGTH(comm_text), scalar->integer);
         break;
     case TARGET_RANKS:
-        detail->ranks = scalar->i;
+        detail->ranks = scalar->integer;
         break;
     case TARGET_RANGE_KIND:
-        detail->kind = enum_text(range_text, LENGTH(range_text), scalar->i);
+        detail->kind = enum_text(range_text, LENGTH(range_text), scalar->integer);
         break;
     case TARGET_COUNT:
         break;
@@ -425,9 +426,9 @@ static void nccl_columns(const struct col_schema *schema, const uint8_t *data, s
             !read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         if (bytes)
-            detail->bytes = scalar.i;
-        else if (scalar.u) /* 0: a call without communicator, which NCCL refuses */
-            detail->communicator = (int64_t)scalar.u;
+            detail->bytes = scalar.integer;
+        else if (scalar.raw) /* 0: a call without communicator, which NCCL refuses */
+            detail->communicator = (int64_t)scalar.raw;
     }
 }
 
@@ -436,11 +437,11 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
 {
     payload_clear(out);
     if (!schema) {
-        size_t at = 0;
-        put(out->json, sizeof out->json, &at, "\"");
+        size_t used = 0;
+        put(out->json, sizeof out->json, &used, "\"");
         for (size_t i = 0; i < size && i < 256; i++)
-            put(out->json, sizeof out->json, &at, "%02x", ((const uint8_t *)data)[i]);
-        put(out->json, sizeof out->json, &at, "\"");
+            put(out->json, sizeof out->json, &used, "%02x", ((const uint8_t *)data)[i]);
+        put(out->json, sizeof out->json, &used, "\"");
         out->detail.schema = "unknown";
         out->detail.payload = out->json;
         return;
@@ -482,9 +483,9 @@ void col_payload_normalize(const struct col_schema *schema, void *data, size_t s
     for (unsigned i = 0; i < schema->count; i++) {
         const struct col_field *field = &schema->field[i];
         bool varies = schema->kind == COL_SCHEMA_STEP || field->target == TARGET_SEQUENCE;
-        unsigned n;
-        if (varies && type_shape(field->type, &n) != SHAPE_NONE && field->offset <= size &&
-            n <= size - field->offset)
-            memset((uint8_t *)data + field->offset, 0, n);
+        unsigned bytes;
+        if (varies && type_shape(field->type, &bytes) != SHAPE_NONE && field->offset <= size &&
+            bytes <= size - field->offset)
+            memset((uint8_t *)data + field->offset, 0, bytes);
     }
 }

@@ -21,10 +21,10 @@ struct layout {
     uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
 };
 
-static struct layout layout_of(const volatile struct wire_pool *h)
+static struct layout layout_of(const volatile struct wire_pool *head)
 {
-    return (struct layout){h->segment_bytes, h->segment_cap, h->directory_offset,
-                           h->arena_offset,  h->arena_cap,   h->segments_offset};
+    return (struct layout){head->segment_bytes, head->segment_cap, head->directory_offset,
+                           head->arena_offset,  head->arena_cap,   head->segments_offset};
 }
 
 static bool layout_ok(const struct layout *layout, uint64_t bytes)
@@ -69,9 +69,9 @@ bool col_pool_is_name(const char *name)
     return is_mark || strcmp(name, WIRE_CONTROL) == 0;
 }
 
-static bool is_own(const struct stat *st)
+static bool is_own(const struct stat *stat)
 {
-    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+    return S_ISREG(stat->st_mode) && stat->st_uid == geteuid() && stat->st_nlink == 1;
 }
 
 bool col_pool_is_own(int dirfd, const char *name)
@@ -88,19 +88,19 @@ int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name,
                           strerror(errno));
     int rc = 0;
-    void *at = MAP_FAILED;
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !is_own(&st) || (uint64_t)st.st_size < WIRE_HEADER_BYTES) {
+    void *memory = MAP_FAILED;
+    struct stat stat;
+    if (fstat(fd, &stat) != 0 || !is_own(&stat) || (uint64_t)stat.st_size < WIRE_HEADER_BYTES) {
         rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
         goto out;
     }
-    map->bytes = (uint64_t)st.st_size;
-    at = mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
+    map->bytes = (uint64_t)stat.st_size;
+    memory = mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
         rc = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot map it: %s", name, strerror(errno));
         goto out;
     }
-    struct wire_pool *pool = at;
+    struct wire_pool *pool = memory;
     if (__atomic_load_n(&pool->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC) {
         rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
         goto out;
@@ -119,13 +119,13 @@ int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_
     map->segment_bytes = layout.segment_bytes;
     map->segment_cap = layout.segment_cap;
     map->arena_cap = layout.arena_cap;
-    map->directory = (struct wire_segment *)((uint8_t *)at + layout.directory_offset);
-    map->arena = (uint8_t *)at + layout.arena_offset;
-    map->segments = (uint8_t *)at + layout.segments_offset;
+    map->directory = (struct wire_segment *)((uint8_t *)memory + layout.directory_offset);
+    map->arena = (uint8_t *)memory + layout.arena_offset;
+    map->segments = (uint8_t *)memory + layout.segments_offset;
 out:
     close(fd);
-    if (rc && at != MAP_FAILED)
-        munmap(at, map->bytes);
+    if (rc && memory != MAP_FAILED)
+        munmap(memory, map->bytes);
     if (rc)
         memset(map, 0, sizeof *map);
     return rc;

@@ -7,17 +7,17 @@
 
 static uint64_t key_hash(const struct col_total *total)
 {
-    uint64_t h = (uint64_t)total->track * 0x9e3779b97f4a7c15ull;
-    h = (h ^ (uint64_t)total->name) * 0xbf58476d1ce4e5b9ull;
-    h = (h ^ (h >> 29) ^ (uint64_t)total->category) * 0x94d049bb133111ebull;
-    h = (h ^ (h >> 32) ^ (uint64_t)total->detail) * 0x9e3779b97f4a7c15ull;
-    return h ^ (h >> 31);
+    uint64_t hash = (uint64_t)total->track * 0x9e3779b97f4a7c15ull;
+    hash = (hash ^ (uint64_t)total->name) * 0xbf58476d1ce4e5b9ull;
+    hash = (hash ^ (hash >> 29) ^ (uint64_t)total->category) * 0x94d049bb133111ebull;
+    hash = (hash ^ (hash >> 32) ^ (uint64_t)total->detail) * 0x9e3779b97f4a7c15ull;
+    return hash ^ (hash >> 31);
 }
 
-static bool key_equal(const struct col_total *a, const struct col_total *b)
+static bool key_equal(const struct col_total *left, const struct col_total *right)
 {
-    return a->name == b->name && a->detail == b->detail && a->track == b->track &&
-           a->category == b->category;
+    return left->name == right->name && left->detail == right->detail &&
+           left->track == right->track && left->category == right->category;
 }
 
 static void totals_free(struct col_totals *totals)
@@ -46,10 +46,10 @@ static int totals_grow(struct col_totals *totals)
     if (!slot)
         return TACHO_ENOMEM;
     for (uint32_t i = 0; i < totals->count; i++) {
-        uint64_t h = key_hash(&totals->row[i]);
-        while (slot[h & (slots - 1)])
-            h++;
-        slot[h & (slots - 1)] = i + 1;
+        uint64_t hash = key_hash(&totals->row[i]);
+        while (slot[hash & (slots - 1)])
+            hash++;
+        slot[hash & (slots - 1)] = i + 1;
     }
     free(totals->slot);
     totals->slot = slot;
@@ -62,19 +62,19 @@ static int totals_add(struct col_totals *totals, const struct col_total *key, in
 {
     if (totals->count * 2 >= totals->slots && totals_grow(totals) != 0)
         return TACHO_ENOMEM;
-    uint64_t h = key_hash(key);
+    uint64_t hash = key_hash(key);
     uint32_t mask = totals->slots - 1;
     struct col_total *row;
-    for (;; h++) {
-        uint32_t at = totals->slot[h & mask];
-        if (!at) {
-            totals->slot[h & mask] = totals->count + 1;
+    for (;; hash++) {
+        uint32_t taken = totals->slot[hash & mask];
+        if (!taken) {
+            totals->slot[hash & mask] = totals->count + 1;
             row = &totals->row[totals->count++];
             *row = *key;
             row->count = row->total = row->self = 0;
             break;
         }
-        row = &totals->row[at - 1];
+        row = &totals->row[taken - 1];
         if (key_equal(row, key))
             break;
     }
@@ -88,16 +88,16 @@ static int totals_write(struct col_totals *totals, store *db, int64_t process, i
 {
     for (uint32_t i = 0; i < totals->count; i++) {
         const struct col_total *total = &totals->row[i];
-        struct store_step_aggregate step_aggregate = {.process = process,
-                                                      .step = step,
-                                                      .track = total->track,
-                                                      .name = total->name,
-                                                      .category = total->category,
-                                                      .detail = total->detail,
-                                                      .count = total->count,
-                                                      .total = total->total,
-                                                      .self = total->self};
-        int rc = store_step_aggregate_add(db, &step_aggregate);
+        struct store_step_aggregate row = {.process = process,
+                                           .step = step,
+                                           .track = total->track,
+                                           .name = total->name,
+                                           .category = total->category,
+                                           .detail = total->detail,
+                                           .count = total->count,
+                                           .total = total->total,
+                                           .self = total->self};
+        int rc = store_step_aggregate_add(db, &row);
         if (rc)
             return rc;
     }
@@ -176,11 +176,11 @@ struct col_step *col_steps_find(struct col_steps *steps, int64_t time)
     return low == 0 && steps->count && steps->rows ? &steps->step[0] : NULL;
 }
 
-int col_steps_add(struct col_steps *steps, struct col_step *in, const struct col_total *key,
+int col_steps_add(struct col_steps *steps, struct col_step *step, const struct col_total *key,
                   int64_t duration, int64_t self)
 {
     steps->dirty = true;
-    return totals_add(in ? &in->totals : &steps->outside, key, duration, self);
+    return totals_add(step ? &step->totals : &steps->outside, key, duration, self);
 }
 
 static int step_write(struct col_steps *steps, struct col_step *step, store *db, int64_t process)
@@ -284,11 +284,11 @@ int col_steps_load(struct col_steps *steps, struct col_cursor *cursor)
         if (cursor->bad || col_steps_open(steps, step.index, step.start, step.tokens, step.samples,
                                           step.paused) != 0)
             return TACHO_ECORRUPT;
-        struct col_step *to = &steps->step[steps->count - 1];
-        to->end = step.end;
-        to->end_known = step.end_known;
-        to->closed_round = 0;
-        if (totals_load(&to->totals, cursor) != 0)
+        struct col_step *loaded = &steps->step[steps->count - 1];
+        loaded->end = step.end;
+        loaded->end_known = step.end_known;
+        loaded->closed_round = 0;
+        if (totals_load(&loaded->totals, cursor) != 0)
             return TACHO_ECORRUPT;
     }
     if (totals_load(&steps->outside, cursor) != 0)

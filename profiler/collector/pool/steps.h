@@ -57,7 +57,7 @@ void col_steps_close(struct col_steps *steps, int64_t index, int64_t end, bool e
 struct col_step *col_steps_find(struct col_steps *steps, int64_t time);
 /* Adds one range to the totals of the step it ended in. Returns 0, a TACHO_ENOMEM, or 1: the table
  * is full, write it. */
-int col_steps_add(struct col_steps *steps, struct col_step *in, const struct col_total *key,
+int col_steps_add(struct col_steps *steps, struct col_step *step, const struct col_total *key,
                   int64_t duration, int64_t self);
 /* Writes the steps closed before `round` (UINT64_MAX: all, open ones too) and the tables that are
  * full. */

@@ -13,29 +13,11 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/machine.h"
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/run/redact.h"
 
 extern char **environ;
-
-void col_read_boot_id(char *to, size_t size)
-{
-    if (col_proc_read("/proc/sys/kernel/random/boot_id", to, size) < 0)
-        to[0] = 0;
-    to[strcspn(to, "\n")] = 0;
-}
-
-void col_cpu_model(char *to, size_t size)
-{
-    char text[8192];
-    to[0] = 0;
-    if (col_proc_read("/proc/cpuinfo", text, sizeof text) <= 0)
-        return;
-    const char *p = strstr(text, "model name");
-    p = p ? strchr(p, ':') : NULL;
-    if (p)
-        snprintf(to, size, "%.*s", (int)strcspn(p + 2, "\n"), p + 2);
-}
 
 static int resolve(const char *path, char out[COL_PATH_MAX])
 {

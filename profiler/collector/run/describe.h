@@ -6,8 +6,6 @@
 #ifndef COL_DESCRIBE_H
 #define COL_DESCRIBE_H
 
-#include <stddef.h>
-
 #include "profiler/collector/collector.h"
 #include "store/store.h"
 #include "tacho_error.h"
@@ -19,8 +17,5 @@ int col_describe(store *db, const struct col_options *options);
 /* Absolute path of libtacho.so: `given`, $TACHO_LIBRARY, beside this program, ../lib of it.
  * TACHO_ENOTFOUND with a hint. */
 int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_error *err);
-
-void col_read_boot_id(char *to, size_t size);
-void col_cpu_model(char *to, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiler/collector/os/machine.h"
 #include "profiler/collector/run/describe.h"
 
 #define RETRY_NS  1000000000

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiler/collector/run/describe.h"
+#include "profiler/collector/os/machine.h"
 #include "tacho_folder.h"
 
 #define SCHEMA "tacho-calibration/1"
@@ -41,36 +41,36 @@ void col_calibration_clear(struct col_calibration *calibration)
 
 /* "calibration-amd-epyc-2-cores-23-gib-": the part that does not depend on libraries. Memory to the
  * GiB: a kernel keeps some pages more or less back at each boot. */
-static void file_prefix(const struct col_calibration *calibration, char *to, size_t size)
+static void file_prefix(const struct col_calibration *calibration, char *prefix, size_t size)
 {
     char model[64] = "";
-    size_t n = 0;
-    for (const char *p = calibration->cpu; *p && n + 1 < sizeof model; p++) {
-        bool word = isalnum((unsigned char)*p) != 0;
-        if (word || (n && model[n - 1] != '-'))
-            model[n++] = word ? (char)tolower((unsigned char)*p) : '-';
+    size_t length = 0;
+    for (const char *letter = calibration->cpu; *letter && length + 1 < sizeof model; letter++) {
+        bool word = isalnum((unsigned char)*letter) != 0;
+        if (word || (length && model[length - 1] != '-'))
+            model[length++] = word ? (char)tolower((unsigned char)*letter) : '-';
     }
-    while (n && model[n - 1] == '-')
-        n--;
-    model[n] = 0;
-    snprintf(to, size, PREFIX "%s-%d-cores-%.0f-gib-", n ? model : "cpu", calibration->cores,
-             rint((double)calibration->memory_bytes / (1 << 30)));
+    while (length && model[length - 1] == '-')
+        length--;
+    model[length] = 0;
+    snprintf(prefix, size, PREFIX "%s-%d-cores-%.0f-gib-", length ? model : "cpu",
+             calibration->cores, rint((double)calibration->memory_bytes / (1 << 30)));
 }
 
-static bool same_machine(const struct col_calibration *a, const struct col_calibration *b)
+static bool same_machine(const struct col_calibration *left, const struct col_calibration *right)
 {
-    char x[192], y[192];
-    file_prefix(a, x, sizeof x);
-    file_prefix(b, y, sizeof y);
-    return !strcmp(a->cpu, b->cpu) && !strcmp(x, y);
+    char left_prefix[192], right_prefix[192];
+    file_prefix(left, left_prefix, sizeof left_prefix);
+    file_prefix(right, right_prefix, sizeof right_prefix);
+    return !strcmp(left->cpu, right->cpu) && !strcmp(left_prefix, right_prefix);
 }
 
 static unsigned hash_of(const char *text)
 {
-    unsigned h = 2166136261u; /* FNV-1a */
+    unsigned hash = 2166136261u; /* FNV-1a */
     for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    return h;
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
@@ -86,23 +86,23 @@ static struct col_ceiling *add(struct col_calibration *calibration)
 }
 
 /* A text that must be there, printable, and fit. */
-static bool take(const json_t *from, const char *key, char *to, size_t size)
+static bool take(const json_t *from, const char *key, char *text, size_t size)
 {
-    const char *text = json_string_value(json_object_get(from, key));
-    if (!text || strlen(text) >= size)
+    const char *value = json_string_value(json_object_get(from, key));
+    if (!value || strlen(value) >= size)
         return false;
-    for (const char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20)
+    for (const char *letter = value; *letter; letter++)
+        if ((unsigned char)*letter < 0x20)
             return false;
-    memcpy(to, text, strlen(text) + 1);
+    memcpy(text, value, strlen(value) + 1);
     return true;
 }
 
-static bool take_number(const json_t *from, const char *key, double *to)
+static bool take_number(const json_t *from, const char *key, double *number)
 {
     const json_t *json = json_object_get(from, key);
-    *to = json_is_number(json) ? json_number_value(json) : NAN;
-    return isfinite(*to) && *to > 0;
+    *number = json_is_number(json) ? json_number_value(json) : NAN;
+    return isfinite(*number) && *number > 0;
 }
 
 static bool take_row(const json_t *from, struct col_ceiling *ceiling)
@@ -277,9 +277,9 @@ static int load_newest(struct col_calibration *calibration, const char *folder, 
     while (dir && (entry = readdir(dir)) != NULL && rc == 0) {
         char name[COL_PATH_MAX];
         struct col_calibration one;
-        size_t n = strlen(entry->d_name);
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || n < 6 ||
-            strcmp(entry->d_name + n - 5, SUFFIX) != 0 ||
+        size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || length < 6 ||
+            strcmp(entry->d_name + length - 5, SUFFIX) != 0 ||
             snprintf(name, sizeof name, "%s/%s", folder, entry->d_name) >= (int)sizeof name)
             continue;
         int one_rc = load(&one, name, err);
@@ -322,21 +322,21 @@ int col_calibration_find(struct col_calibration *calibration, const char *librar
 int col_calibration_save(const struct col_calibration *calibration, const char *path,
                          struct tacho_error *err)
 {
-    char tmp[COL_PATH_MAX + 16];
-    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
+    char temporary[COL_PATH_MAX + 16];
+    snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
     json_t *all = col_calibration_json(calibration);
     if (!all)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int file = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = file >= 0 && json_dumpfd(all, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER) == 0 &&
-              fsync(file) == 0;
+    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool written = file >= 0 && json_dumpfd(all, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER) == 0 &&
+                   fsync(file) == 0;
     int error = errno;
     json_decref(all);
     if (file >= 0)
-        ok = close(file) == 0 && ok;
-    if (ok && rename(tmp, path) == 0)
+        written = close(file) == 0 && written;
+    if (written && rename(temporary, path) == 0)
         return 0;
-    unlink(tmp);
+    unlink(temporary);
     return tacho_fail(err, error == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO,
                       "set XDG_CACHE_HOME to a folder that can be written", "%s: %s", path,
                       strerror(error));
@@ -345,25 +345,26 @@ int col_calibration_save(const struct col_calibration *calibration, const char *
 /* ---- the table `ceiling` ------------------------------------------------------------------------------------------------------ */
 
 /* when: "" or where and when the row was measured, with a blank before it. */
-static int write_row(store *db, const struct col_ceiling *r, const char *when)
+static int write_row(store *db, const struct col_ceiling *ceiling, const char *when)
 {
     char source[400];
     /* sizes are what the system tells, all else was measured */
-    snprintf(source, sizeof source, "%s%s%s", strcmp(r->unit, "bytes") ? "measured: " : "", r->how,
-             when);
-    struct store_ceiling c = {.device = "cpu",
-                              .resource = r->resource,
-                              .dtype = r->dtype,
-                              .source = source,
-                              .value = r->value};
-    return store_ceiling_add(db, &c);
+    snprintf(source, sizeof source, "%s%s%s", strcmp(ceiling->unit, "bytes") ? "measured: " : "",
+             ceiling->how, when);
+    struct store_ceiling row = {.device = "cpu",
+                                .resource = ceiling->resource,
+                                .dtype = ceiling->dtype,
+                                .source = source,
+                                .value = ceiling->value};
+    return store_ceiling_add(db, &row);
 }
 
 /* Is there a row of the same thing in `other` that is at least as high? */
-static bool beaten(const struct col_calibration *other, const struct col_ceiling *r, bool ties)
+static bool beaten(const struct col_calibration *other, const struct col_ceiling *ceiling,
+                   bool ties)
 {
-    const struct col_ceiling *x = col_calibration_get(other, r->resource, r->dtype);
-    return x && (x->value > r->value || (ties && x->value == r->value));
+    const struct col_ceiling *rival = col_calibration_get(other, ceiling->resource, ceiling->dtype);
+    return rival && (rival->value > ceiling->value || (ties && rival->value == ceiling->value));
 }
 
 int col_ceilings_write(store *db, const struct col_calibration *calibration,
@@ -371,11 +372,11 @@ int col_ceilings_write(store *db, const struct col_calibration *calibration,
 {
     struct col_calibration now = {0};
     char when[128];
-    int n = snprintf(when, sizeof when, " (tacho calibrate, %s", calibration->measured_at);
+    int length = snprintf(when, sizeof when, " (tacho calibrate, %s", calibration->measured_at);
     if (calibration->busy_cores > 0.1)
-        n += snprintf(when + n, sizeof when - (size_t)n, ", while other programs used %.1f cores",
-                      calibration->busy_cores);
-    snprintf(when + n, sizeof when - (size_t)n, ")");
+        length += snprintf(when + length, sizeof when - (size_t)length,
+                           ", while other programs used %.1f cores", calibration->busy_cores);
+    snprintf(when + length, sizeof when - (size_t)length, ")");
     int rc = peak->fp32 > 0 ? col_calibration_add_peak(&now, peak, NULL) : 0;
     for (size_t i = 0; i < now.rows && rc == 0; i++)
         if (!isnan(now.row[i].value) && !beaten(calibration, &now.row[i], true))

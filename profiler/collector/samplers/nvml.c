@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "profiler/collector/drain/decode.h"
 #include "profiler/collector/os/clock.h"
 
 #define DEVICES     64
@@ -154,9 +153,9 @@ static bool library_load(struct col_nvml *nvml)
 
 static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
 {
-    struct gpm_support gpm_support = {.version = 1};
-    for (int m = 0; m < COL_NVML_METRICS; m++)
-        gpu->result[m] = gpu->told[m] = -1;
+    struct gpm_support support = {.version = 1};
+    for (int metric = 0; metric < COL_NVML_METRICS; metric++)
+        gpu->result[metric] = gpu->told[metric] = -1;
     if (!nvml->name || nvml->name(gpu->handle, gpu->name, sizeof gpu->name))
         gpu->name[0] = 0;
     if (!nvml->uuid || nvml->uuid(gpu->handle, gpu->uuid, sizeof gpu->uuid))
@@ -166,7 +165,7 @@ static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
     if (!nvml->max_clock || nvml->max_clock(gpu->handle, 1, &gpu->max_sm_mhz))
         gpu->max_sm_mhz = 0;
     gpu->gpm = nvml->gpm_support && nvml->gpm_alloc && nvml->gpm_get && nvml->gpm_metrics &&
-               nvml->gpm_support(gpu->handle, &gpm_support) == NVML_OK && gpm_support.supported &&
+               nvml->gpm_support(gpu->handle, &support) == NVML_OK && support.supported &&
                nvml->gpm_alloc(&gpu->gpm_sample[0]) == NVML_OK &&
                nvml->gpm_alloc(&gpu->gpm_sample[1]) == NVML_OK;
 }
@@ -185,127 +184,130 @@ static bool library_start(struct col_nvml *nvml)
 
 /* ---- readings ------------------------------------------------------------------------------------------------------------------- */
 
-static double field_value(const struct nvml_field *nvml_field)
+static double field_value(const struct nvml_field *field)
 {
-    switch (nvml_field->type) {
+    switch (field->type) {
     case 0:
-        return nvml_field->value.f64;
+        return field->value.f64;
     case 1:
-        return nvml_field->value.u32;
+        return field->value.u32;
     case 2:
-        return (double)nvml_field->value.u;
+        return (double)field->value.u;
     case 3:
-        return (double)nvml_field->value.u64;
+        return (double)field->value.u64;
     case 4:
-        return (double)nvml_field->value.i64;
+        return (double)field->value.i64;
     case 5:
-        return nvml_field->value.i32;
+        return field->value.i32;
     default:
         return NAN;
     }
 }
 
-static int read_field(struct col_nvml *nvml, device_t d, unsigned id, unsigned scope, double *value)
+static int read_field(struct col_nvml *nvml, device_t device, unsigned id, unsigned scope,
+                      double *value)
 {
-    struct nvml_field nvml_field = {.id = id, .scope = scope};
+    struct nvml_field field = {.id = id, .scope = scope};
     if (!nvml->fields)
         return NVML_FUNCTION_NOT_FOUND;
-    int rc = nvml->fields(d, 1, &nvml_field);
-    *value = field_value(&nvml_field);
-    return rc ? rc : nvml_field.result;
+    int rc = nvml->fields(device, 1, &field);
+    *value = field_value(&field);
+    return rc ? rc : field.result;
 }
 
-static int read_u32(int (*f)(device_t, unsigned *), device_t d, double *value)
+static int read_u32(int (*query)(device_t, unsigned *), device_t device, double *value)
 {
-    unsigned x = 0;
-    int rc = f ? f(d, &x) : NVML_FUNCTION_NOT_FOUND;
-    *value = x;
+    unsigned answer = 0;
+    int rc = query ? query(device, &answer) : NVML_FUNCTION_NOT_FOUND;
+    *value = answer;
     return rc;
 }
 
-static int read_u32_of(int (*f)(device_t, int, unsigned *), device_t d, int which, double *value)
+static int read_u32_of(int (*query)(device_t, int, unsigned *), device_t device, int which,
+                       double *value)
 {
-    unsigned x = 0;
-    int rc = f ? f(d, which, &x) : NVML_FUNCTION_NOT_FOUND;
-    *value = x;
+    unsigned answer = 0;
+    int rc = query ? query(device, which, &answer) : NVML_FUNCTION_NOT_FOUND;
+    *value = answer;
     return rc;
 }
 
-static int read_u64(int (*f)(device_t, unsigned long long *), device_t d, double *value)
+static int read_u64(int (*query)(device_t, unsigned long long *), device_t device, double *value)
 {
-    unsigned long long x = 0;
-    int rc = f ? f(d, &x) : NVML_FUNCTION_NOT_FOUND;
-    *value = (double)x;
+    unsigned long long answer = 0;
+    int rc = query ? query(device, &answer) : NVML_FUNCTION_NOT_FOUND;
+    *value = (double)answer;
     return rc;
 }
 
-static int read_utilization(struct col_nvml *nvml, device_t d, bool memory, double *value)
+static int read_utilization(struct col_nvml *nvml, device_t device, bool memory, double *value)
 {
-    struct nvml_utilization nvml_utilization = {0};
-    int rc = nvml->utilization ? nvml->utilization(d, &nvml_utilization) : NVML_FUNCTION_NOT_FOUND;
-    *value = memory ? nvml_utilization.memory : nvml_utilization.gpu;
+    struct nvml_utilization share = {0};
+    int rc = nvml->utilization ? nvml->utilization(device, &share) : NVML_FUNCTION_NOT_FOUND;
+    *value = memory ? share.memory : share.gpu;
     return rc;
 }
 
-static int read_memory(struct col_nvml *nvml, device_t d, double *value)
+static int read_memory(struct col_nvml *nvml, device_t device, double *value)
 {
-    struct nvml_memory nvml_memory = {0};
-    int rc = nvml->memory ? nvml->memory(d, &nvml_memory) : NVML_FUNCTION_NOT_FOUND;
-    *value = (double)nvml_memory.used;
+    struct nvml_memory bytes = {0};
+    int rc = nvml->memory ? nvml->memory(device, &bytes) : NVML_FUNCTION_NOT_FOUND;
+    *value = (double)bytes.used;
     return rc;
 }
 
 /* All but GPM. NVML's return code. */
-static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nvml_metric m,
+static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nvml_metric metric,
                        double *value)
 {
     const unsigned all_links = 0xffffffffu;
-    device_t d = gpu->handle;
-    switch (m) {
+    device_t device = gpu->handle;
+    switch (metric) {
     case COL_NVML_POWER:
-        return read_u32(nvml->power, d, value);
+        return read_u32(nvml->power, device, value);
     case COL_NVML_ENERGY:
-        return read_u64(nvml->energy, d, value);
+        return read_u64(nvml->energy, device, value);
     case COL_NVML_CLOCK_SM:
-        return read_u32_of(nvml->clock, d, 1, value);
+        return read_u32_of(nvml->clock, device, 1, value);
     case COL_NVML_CLOCK_MEMORY:
-        return read_u32_of(nvml->clock, d, 2, value);
+        return read_u32_of(nvml->clock, device, 2, value);
     case COL_NVML_THROTTLE:
-        return read_u64(nvml->reasons, d, value);
+        return read_u64(nvml->reasons, device, value);
     case COL_NVML_TEMPERATURE:
-        return read_u32_of(nvml->temperature, d, 0, value);
+        return read_u32_of(nvml->temperature, device, 0, value);
     case COL_NVML_TEMPERATURE_MEMORY:
-        return read_field(nvml, d, FIELD_MEMORY_TEMPERATURE, 0, value);
+        return read_field(nvml, device, FIELD_MEMORY_TEMPERATURE, 0, value);
     case COL_NVML_MEMORY:
-        return read_memory(nvml, d, value);
+        return read_memory(nvml, device, value);
     case COL_NVML_UTILIZATION:
-        return read_utilization(nvml, d, false, value);
+        return read_utilization(nvml, device, false, value);
     case COL_NVML_UTILIZATION_MEMORY:
-        return read_utilization(nvml, d, true, value);
+        return read_utilization(nvml, device, true, value);
     case COL_NVML_PCIE_TX:
-        return read_u32_of(nvml->pcie, d, 0, value);
+        return read_u32_of(nvml->pcie, device, 0, value);
     case COL_NVML_PCIE_RX:
-        return read_u32_of(nvml->pcie, d, 1, value);
+        return read_u32_of(nvml->pcie, device, 1, value);
     case COL_NVML_NVLINK_TX:
-        return read_field(nvml, d, FIELD_NVLINK_TX, all_links, value);
+        return read_field(nvml, device, FIELD_NVLINK_TX, all_links, value);
     case COL_NVML_NVLINK_RX:
-        return read_field(nvml, d, FIELD_NVLINK_RX, all_links, value);
+        return read_field(nvml, device, FIELD_NVLINK_RX, all_links, value);
     default:
         return NVML_NOT_SUPPORTED;
     }
 }
 
-static void put(struct col_nvml *nvml, unsigned device, enum col_nvml_metric m, int result,
+static void put(struct col_nvml *nvml, unsigned device, enum col_nvml_metric metric, int result,
                 double value)
 {
     pthread_mutex_lock(&nvml->lock);
-    nvml->gpu[device].result[m] = result;
+    nvml->gpu[device].result[metric] = result;
     if (result == NVML_OK && !isnan(value)) {
         if (nvml->queued < QUEUE)
-            nvml->queue[nvml->queued++] = (struct reading){.time = col_clock_now(),
-                                                           .value = value * metric_table[m].factor,
-                                                           .device = (uint16_t)device,
-                                                           .metric = (uint16_t)m};
+            nvml->queue[nvml->queued++] =
+                (struct reading){.time = col_clock_now(),
+                                 .value = value * metric_table[metric].factor,
+                                 .device = (uint16_t)device,
+                                 .metric = (uint16_t)metric};
         else
             nvml->dropped++;
     }
@@ -351,14 +353,15 @@ static void look_gpm(struct col_nvml *nvml, unsigned device)
 static void look(struct col_nvml *nvml)
 {
     for (unsigned i = 0; i < nvml->gpus; i++) {
-        for (int m = 0; m < COL_NVML_SM_ACTIVE; m++) {
+        for (int metric = 0; metric < COL_NVML_SM_ACTIVE; metric++) {
             double value = NAN;
             /* what was refused once is asked again now and then: a driver may have been busy */
-            unsigned every = metric_table[m].every * (nvml->gpu[i].result[m] > 0 ? 100 : 1);
+            unsigned every =
+                metric_table[metric].every * (nvml->gpu[i].result[metric] > 0 ? 100 : 1);
             if (nvml->looks % every)
                 continue;
-            int rc = read_metric(nvml, &nvml->gpu[i], (enum col_nvml_metric)m, &value);
-            put(nvml, i, (enum col_nvml_metric)m, rc, value);
+            int rc = read_metric(nvml, &nvml->gpu[i], (enum col_nvml_metric)metric, &value);
+            put(nvml, i, (enum col_nvml_metric)metric, rc, value);
         }
         if (nvml->looks % metric_table[COL_NVML_SM_ACTIVE].every == 0)
             look_gpm(nvml, i);
@@ -460,13 +463,13 @@ static int tell_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i)
         rc = rc ? rc : store_run_set(drain->db, key, gpu->max_sm_mhz ? text : NULL);
         gpu->named = rc == 0;
     }
-    for (int m = 0; m < COL_NVML_METRICS && rc == 0; m++) {
-        int result = gpu->result[m];
-        if (result < 0 || result == gpu->told[m])
+    for (int metric = 0; metric < COL_NVML_METRICS && rc == 0; metric++) {
+        int result = gpu->result[metric];
+        if (result < 0 || result == gpu->told[metric])
             continue;
-        snprintf(key, sizeof key, "nvml.%u.%s", i, metric_table[m].name);
+        snprintf(key, sizeof key, "nvml.%u.%s", i, metric_table[metric].name);
         rc = store_run_set(drain->db, key, col_status_text(status_of(result)));
-        gpu->told[m] = result;
+        gpu->told[metric] = result;
     }
     return rc;
 }
@@ -476,7 +479,7 @@ static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct 
     struct gpu *gpu = &nvml->gpu[reading->device];
     enum col_cut why;
     char device[24];
-    if (!col_decode_keeps(drain, STORE_ABSENT, &why))
+    if (!col_keeps_detail(drain, STORE_ABSENT, &why))
         return 0;
     if (!gpu->track[reading->metric]) {
         snprintf(device, sizeof device, "gpu:%u", (unsigned)reading->device);
@@ -552,13 +555,13 @@ int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const cha
         look(nvml);
     }
     for (int i = 0; i < count; i++)
-        for (int m = 0; m < COL_NVML_METRICS; m++) {
+        for (int metric = 0; metric < COL_NVML_METRICS; metric++) {
             double value = NAN;
-            for (unsigned k = 0; k < nvml->queued; k++)
-                if (nvml->queue[k].device == i && nvml->queue[k].metric == m)
-                    value = nvml->queue[k].value;
-            row(ctx, i, nvml->gpu[i].name, metric_table[m].name, status_of(nvml->gpu[i].result[m]),
-                value, metric_table[m].unit);
+            for (unsigned queued = 0; queued < nvml->queued; queued++)
+                if (nvml->queue[queued].device == i && nvml->queue[queued].metric == metric)
+                    value = nvml->queue[queued].value;
+            row(ctx, i, nvml->gpu[i].name, metric_table[metric].name,
+                status_of(nvml->gpu[i].result[metric]), value, metric_table[metric].unit);
         }
     col_nvml_close(nvml);
     return count;

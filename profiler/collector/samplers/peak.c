@@ -21,9 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "profiler/collector/collector.h"
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/machine.h"
 #include "profiler/collector/os/proc.h"
-#include "profiler/collector/run/describe.h"
 #include "tacho_folder.h"
 
 #define RUN_NS      15000000
@@ -108,7 +109,7 @@ struct tile_config {
  * configuration is a whole memory operand: compilers that are told of its first bytes only drop the
  * stores of the rest. */
 #define TILE(n) "tdpbf16ps %%tmm7,%%tmm6,%%tmm" #n "\n"
-static void amx_bf16(uint64_t n)
+static void amx_bf16(uint64_t rounds)
 {
     struct tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
@@ -119,7 +120,7 @@ static void amx_bf16(uint64_t n)
         "ldtilecfg %1\n tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"
         "tilezero %%tmm4\n tilezero %%tmm5\n tilezero %%tmm6\n tilezero %%tmm7\n"
         "1:\n" TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) "dec %0\n jnz 1b\n tilerelease\n"
-        : "+r"(n)
+        : "+r"(rounds)
         : "m"(config)
         : "cc");
 }
@@ -165,12 +166,13 @@ static bool tiles_allowed(void)
  * Compilers of some years ago have no names for them. */
 static const struct isa_bf16 *choose_bf16(const struct isa *isa)
 {
-    unsigned a, b, c, d;
-    if (isa != &isa_avx512 || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+    unsigned eax, ebx, ecx, edx;
+    if (isa != &isa_avx512 || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
         return NULL;
-    if ((d >> 22 & 1) && (d >> 24 & 1) && tiles_allowed())
+    if ((edx >> 22 & 1) && (edx >> 24 & 1) && tiles_allowed())
         return &isa_amx;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) ? &isa_avx512_bf16 : NULL;
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 5 & 1) ? &isa_avx512_bf16
+                                                                             : NULL;
 }
 
 /* Threads and the one that waits for them step through the runs together. */
@@ -218,10 +220,10 @@ static void *work(void *ctx)
     return NULL;
 }
 
-static int by_rate(const void *x, const void *y)
+static int by_rate(const void *left, const void *right)
 {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
+    double left_rate = *(const double *)left, right_rate = *(const double *)right;
+    return (left_rate > right_rate) - (left_rate < right_rate);
 }
 
 /* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started.
@@ -268,13 +270,13 @@ static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const 
     if (tacho_cache_folder("tacho", folder, sizeof folder))
         return false;
     col_cpu_model(model, sizeof model);
-    size_t at = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
-    for (int i = 0; i < cpus && at + 8 < sizeof key; i++)
-        at += (size_t)snprintf(key + at, sizeof key - at, "|%d", cpu[i]);
-    uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
-    for (const char *p = key; *p; p++)
-        h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
-    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)h) < (int)size;
+    size_t length = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
+    for (int i = 0; i < cpus && length + 8 < sizeof key; i++)
+        length += (size_t)snprintf(key + length, sizeof key - length, "|%d", cpu[i]);
+    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
+    for (const char *letter = key; *letter; letter++)
+        hash = (hash ^ (unsigned char)*letter) * 0x100000001b3ull;
+    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)hash) < (int)size;
 }
 
 static bool cache_read(const char *path, struct col_peak *peak)
@@ -288,15 +290,15 @@ static bool cache_read(const char *path, struct col_peak *peak)
 /* Written beside and renamed: two runs may measure at once. */
 static void cache_write(const char *path, const struct col_peak *peak)
 {
-    char tmp[COL_PATH_MAX + 64];
-    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
-    FILE *file = fopen(tmp, "we");
+    char temporary[COL_PATH_MAX + 64];
+    snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
+    FILE *file = fopen(temporary, "we");
     if (!file)
         return;
-    bool ok = fprintf(file, "%.6e %.6e %.6e\n", peak->fp32, peak->fp64, peak->bf16) > 0;
-    ok = fclose(file) == 0 && ok;
-    if (!ok || rename(tmp, path) != 0)
-        unlink(tmp);
+    bool written = fprintf(file, "%.6e %.6e %.6e\n", peak->fp32, peak->fp64, peak->bf16) > 0;
+    written = fclose(file) == 0 && written;
+    if (!written || rename(temporary, path) != 0)
+        unlink(temporary);
 }
 
 static bool usable_cpus(struct col_peak *peak, int cpu[CPUS_MAX])
@@ -327,7 +329,7 @@ static bool measure_all(struct col_peak *peak, const int *cpu, const struct isa 
 {
     const struct isa_bf16 *bf16 = choose_bf16(isa);
     const struct {
-        void (*loop)(uint64_t n);
+        void (*loop)(uint64_t type_runs);
         double flops, *value;
         int runs;
     } type[] = {
@@ -339,14 +341,15 @@ static bool measure_all(struct col_peak *peak, const int *cpu, const struct isa 
     peak->isa = isa->name;
     peak->bf16_isa = bf16 ? bf16->name : NULL;
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
-        int n = type[i].runs;
-        double best = type[i].loop
-                          ? measure(cpu, peak->cpus, type[i].loop, run_ns, n, rates) * type[i].flops
-                          : 0;
+        int type_runs = type[i].runs;
+        double best =
+            type[i].loop
+                ? measure(cpu, peak->cpus, type[i].loop, run_ns, type_runs, rates) * type[i].flops
+                : 0;
         better |= raise_to(type[i].value, best);
         if (best > 0 && spread)
-            spread[i] =
-                (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
+            spread[i] = (struct col_peak_spread){rates[type_runs / 2] * type[i].flops,
+                                                 rates[0] * type[i].flops, type_runs};
     }
     if (peak->fp32 <= 0)
         snprintf(peak->reason, sizeof peak->reason,
@@ -354,53 +357,53 @@ static bool measure_all(struct col_peak *peak, const int *cpu, const struct isa 
     return better;
 }
 
-bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+bool col_peak_measure_anew(struct col_peak *peak, double seconds, struct col_peak_spread spread[3])
 {
     int cpu[CPUS_MAX], runs = (int)(seconds * 1e9 / RUN_NS);
-    memset(p, 0, sizeof *p);
+    memset(peak, 0, sizeof *peak);
     memset(spread, 0, 3 * sizeof *spread);
-    if (!usable_cpus(p, cpu))
+    if (!usable_cpus(peak, cpu))
         return false;
-    measure_all(p, cpu, choose_isa(), RUN_NS,
+    measure_all(peak, cpu, choose_isa(), RUN_NS,
                 runs < RUNS       ? RUNS
                 : runs > RUNS_MAX ? RUNS_MAX
                                   : runs,
                 spread);
-    return p->fp32 > 0;
+    return peak->fp32 > 0;
 }
 
-bool col_peak_measure(struct col_peak *p)
+bool col_peak_measure(struct col_peak *peak)
 {
     int cpu[CPUS_MAX];
     char path[COL_PATH_MAX + 32];
-    memset(p, 0, sizeof *p);
-    if (!usable_cpus(p, cpu))
+    memset(peak, 0, sizeof *peak);
+    if (!usable_cpus(peak, cpu))
         return false;
     const struct isa *isa = choose_isa();
-    bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
-    p->cached = has_path && cache_read(path, p);
-    bool better = measure_all(p, cpu, isa, p->cached ? GLANCE_NS : RUN_NS,
-                              p->cached ? GLANCE_RUNS : RUNS, NULL);
-    if (p->fp32 > 0 && has_path && better)
-        cache_write(path, p);
-    return p->fp32 > 0;
+    bool has_path = cache_path(path, sizeof path, cpu, peak->cpus, isa->name);
+    peak->cached = has_path && cache_read(path, peak);
+    bool better = measure_all(peak, cpu, isa, peak->cached ? GLANCE_NS : RUN_NS,
+                              peak->cached ? GLANCE_RUNS : RUNS, NULL);
+    if (peak->fp32 > 0 && has_path && better)
+        cache_write(path, peak);
+    return peak->fp32 > 0;
 }
 
 #else
 
-bool col_peak_measure(struct col_peak *p)
+bool col_peak_measure(struct col_peak *peak)
 {
-    memset(p, 0, sizeof *p);
-    snprintf(p->reason, sizeof p->reason,
+    memset(peak, 0, sizeof *peak);
+    snprintf(peak->reason, sizeof peak->reason,
              "instruction peak not measured: no loop for this CPU architecture yet");
     return false;
 }
 
-bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+bool col_peak_measure_anew(struct col_peak *peak, double seconds, struct col_peak_spread spread[3])
 {
     (void)seconds;
     memset(spread, 0, 3 * sizeof *spread);
-    return col_peak_measure(p);
+    return col_peak_measure(peak);
 }
 
 #endif

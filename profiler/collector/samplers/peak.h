@@ -27,9 +27,9 @@ struct col_peak_spread {
 };
 
 /* Returns true when measured. Takes some tenths of a second the first time. */
-bool col_peak_measure(struct col_peak *p);
+bool col_peak_measure(struct col_peak *peak);
 /* The same, but nothing kept is looked at, and it is measured longer: `seconds` a type. spread: of
  * fp32, fp64, bf16. */
-bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3]);
+bool col_peak_measure_anew(struct col_peak *peak, double seconds, struct col_peak_spread spread[3]);
 
 #endif

@@ -73,16 +73,15 @@ static const char *const status_text[] = {
 #undef STATUS_TEXT
 };
 
-const char *col_status_text(enum col_status s)
+const char *col_status_text(enum col_status status)
 {
-    return (size_t)s < sizeof status_text / sizeof *status_text ? status_text[s] : "?";
+    return (size_t)status < sizeof status_text / sizeof *status_text ? status_text[status] : "?";
 }
 
 /* The kernel names the core it programs. From Broadwell on Intel's big cores have
  * FP_ARITH_INST_RETIRED as event 0xc7 with a bit a width, also those that libpfm4 does not know yet
  * (SDM vol. 3B, performance monitoring events). */
-static bool encode_known_core(const struct counter_kind *counter_kind,
-                              struct perf_event_attr *perf_event_attr)
+static bool encode_known_core(const struct counter_kind *kind, struct perf_event_attr *attr)
 {
     static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids",
                                         "granite_rapids"};
@@ -94,39 +93,40 @@ static bool encode_known_core(const struct counter_kind *counter_kind,
                   {":256B_PACKED_DOUBLE", 0x10}, {":256B_PACKED_SINGLE", 0x20},
                   {":512B_PACKED_DOUBLE", 0x40}, {":512B_PACKED_SINGLE", 0x80}};
     char core[64];
-    if (strncmp(counter_kind->event, "FP_ARITH", 8) != 0 ||
+    if (strncmp(kind->event, "FP_ARITH", 8) != 0 ||
         col_proc_read("/sys/bus/event_source/devices/cpu/caps/pmu_name", core, sizeof core) <= 0)
         return false;
     core[strcspn(core, "\n")] = 0;
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        for (size_t w = 0; strcmp(core, cores[i]) == 0 && w < sizeof widths / sizeof *widths; w++)
-            if (strstr(counter_kind->event, widths[w].width)) {
-                perf_event_attr->type = PERF_TYPE_RAW;
-                perf_event_attr->config = widths[w].mask << 8 | 0xc7;
+        for (size_t width = 0;
+             strcmp(core, cores[i]) == 0 && width < sizeof widths / sizeof *widths; width++)
+            if (strstr(kind->event, widths[width].width)) {
+                attr->type = PERF_TYPE_RAW;
+                attr->config = widths[width].mask << 8 | 0xc7;
                 return true;
             }
     return false;
 }
 
-static bool encode(const struct counter_kind *counter_kind, struct perf_event_attr *perf_event_attr,
+static bool encode(const struct counter_kind *kind, struct perf_event_attr *attr,
                    const char **missing)
 {
-    memset(perf_event_attr, 0, sizeof *perf_event_attr);
-    perf_event_attr->size = sizeof *perf_event_attr;
-    perf_event_attr->type = counter_kind->type;
-    perf_event_attr->config = counter_kind->config;
-    if (!counter_kind->event)
+    memset(attr, 0, sizeof *attr);
+    attr->size = sizeof *attr;
+    attr->type = kind->type;
+    attr->config = kind->config;
+    if (!kind->event)
         return true;
-    if (encode_known_core(counter_kind, perf_event_attr))
+    if (encode_known_core(kind, attr))
         return true;
 #ifdef HAVE_PFM
     static bool ready, tried;
     if (!tried)
         ready = pfm_initialize() == PFM_SUCCESS;
     tried = true;
-    pfm_perf_encode_arg_t arg = {.attr = perf_event_attr, .size = sizeof arg};
-    if (ready && pfm_get_os_event_encoding(counter_kind->event, PFM_PLM3, PFM_OS_PERF_EVENT,
-                                           &arg) == PFM_SUCCESS)
+    pfm_perf_encode_arg_t arg = {.attr = attr, .size = sizeof arg};
+    if (ready &&
+        pfm_get_os_event_encoding(kind->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
         return true;
     *missing = "libpfm4 knows no such event of this CPU";
 #else
@@ -135,15 +135,15 @@ static bool encode(const struct counter_kind *counter_kind, struct perf_event_at
     return false;
 }
 
-static int open_counter(struct perf_event_attr *perf_event_attr, pid_t pid)
+static int open_counter(struct perf_event_attr *attr, pid_t pid)
 {
-    perf_event_attr->size = sizeof *perf_event_attr;
-    perf_event_attr->disabled = pid != 0;
-    perf_event_attr->enable_on_exec = pid != 0;
-    perf_event_attr->inherit = 1;
-    perf_event_attr->exclude_hv = 1;
-    perf_event_attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    return (int)syscall(SYS_perf_event_open, perf_event_attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    attr->size = sizeof *attr;
+    attr->disabled = pid != 0;
+    attr->enable_on_exec = pid != 0;
+    attr->inherit = 1;
+    attr->exclude_hv = 1;
+    attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    return (int)syscall(SYS_perf_event_open, attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static bool is_vendor(const char *vendor)
@@ -162,17 +162,17 @@ struct col_perf *col_perf_open(pid_t pid)
         if (!is_vendor(kinds[i].vendor))
             continue;
         struct counter *counter = &perf->counter[perf->count++];
-        struct perf_event_attr perf_event_attr;
+        struct perf_event_attr attr;
         *counter = (struct counter){.kind = &kinds[i], .fd = -1};
-        if (!encode(&kinds[i], &perf_event_attr, &counter->missing))
+        if (!encode(&kinds[i], &attr, &counter->missing))
             continue;
         /* hardware events: user mode only, which is also all that perf_event_paranoid 2 allows */
-        perf_event_attr.exclude_kernel = perf_event_attr.type != PERF_TYPE_SOFTWARE;
-        counter->fd = open_counter(&perf_event_attr, pid);
+        attr.exclude_kernel = attr.type != PERF_TYPE_SOFTWARE;
+        counter->fd = open_counter(&attr, pid);
         if (counter->fd < 0 && (errno == EACCES || errno == EPERM) &&
-            perf_event_attr.type == PERF_TYPE_SOFTWARE && !kinds[i].needs_kernel) {
-            perf_event_attr.exclude_kernel = 1;
-            counter->fd = open_counter(&perf_event_attr, pid);
+            attr.type == PERF_TYPE_SOFTWARE && !kinds[i].needs_kernel) {
+            attr.exclude_kernel = 1;
+            counter->fd = open_counter(&attr, pid);
         }
         counter->error = counter->fd < 0 ? errno : 0;
     }
@@ -247,42 +247,42 @@ static void read_one(struct col_perf *perf, unsigned i, struct col_perf_reading 
     }
     struct {
         uint64_t value, enabled, running;
-    } r;
-    ssize_t n = read(counter->fd, &r, sizeof r);
-    if (n != (ssize_t)sizeof r) {
+    } count;
+    ssize_t bytes = read(counter->fd, &count, sizeof count);
+    if (bytes != (ssize_t)sizeof count) {
         out->status = COL_STATUS_NOT_COUNTED;
-        out->error = n < 0 ? errno : 0;
+        out->error = bytes < 0 ? errno : 0;
         return;
     }
-    if (r.running == 0) {
+    if (count.running == 0) {
         out->status = COL_STATUS_NOT_COUNTED;
-        out->fix = r.enabled ? "another profiler may hold the counters" : "";
-        *idle = r.enabled == 0;
+        out->fix = count.enabled ? "another profiler may hold the counters" : "";
+        *idle = count.enabled == 0;
         return;
     }
-    out->ratio = r.enabled ? (double)r.running / (double)r.enabled : 1;
-    out->status = r.running < r.enabled ? COL_STATUS_MULTIPLEXED : COL_STATUS_OK;
-    out->value = r.running < r.enabled ? (double)r.value / out->ratio : (double)r.value;
+    out->ratio = count.enabled ? (double)count.running / (double)count.enabled : 1;
+    out->status = count.running < count.enabled ? COL_STATUS_MULTIPLEXED : COL_STATUS_OK;
+    out->value =
+        count.running < count.enabled ? (double)count.value / out->ratio : (double)count.value;
 }
 
 /* The sum over the processes. One that did not get to its exec yet adds nothing. */
-void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
+void col_perf_read(struct col_perf *perf, unsigned i, struct col_perf_reading *out)
 {
     bool idle;
-    read_one(p, i, out, &idle);
-    for (struct col_perf *q = p->more; q; q = q->more) {
-        struct col_perf_reading perf_reading, sum = *out;
+    read_one(perf, i, out, &idle);
+    for (struct col_perf *process = perf->more; process; process = process->more) {
+        struct col_perf_reading reading, sum = *out;
         bool none = idle;
-        read_one(q, i, &perf_reading, &idle);
+        read_one(process, i, &reading, &idle);
         if (idle && !none)
             idle = false;
-        else if (none || isnan(perf_reading.value))
-            *out = perf_reading;
+        else if (none || isnan(reading.value))
+            *out = reading;
         else if (!isnan(sum.value)) {
-            *out = perf_reading.status == COL_STATUS_MULTIPLEXED && perf_reading.ratio < sum.ratio
-                       ? perf_reading
-                       : sum;
-            out->value = sum.value + perf_reading.value;
+            *out = reading.status == COL_STATUS_MULTIPLEXED && reading.ratio < sum.ratio ? reading
+                                                                                         : sum;
+            out->value = sum.value + reading.value;
         }
     }
 }
@@ -290,26 +290,26 @@ void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
 int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
 {
     for (unsigned i = 0; i < perf->count; i++) {
-        struct col_perf_reading perf_reading;
-        col_perf_read(perf, i, &perf_reading);
-        if (isnan(perf_reading.value))
+        struct col_perf_reading reading;
+        col_perf_read(perf, i, &reading);
+        if (isnan(reading.value))
             continue;
         struct counter *counter = &perf->counter[i];
         if (!counter->track) {
             char name[64];
-            snprintf(name, sizeof name, "perf.%s", perf_reading.name);
+            snprintf(name, sizeof name, "perf.%s", reading.name);
             struct store_track track = {.process = STORE_ABSENT,
                                         .tid = STORE_ABSENT,
                                         .kind = "counter",
                                         .name = name,
-                                        .unit = perf_reading.unit};
+                                        .unit = reading.unit};
             int rc = store_track_add(drain->db, &track);
             if (rc)
                 return rc;
             counter->track = track.id;
         }
         struct store_counter row = {
-            .track = counter->track, .time = col_clock_now(), .value = perf_reading.value};
+            .track = counter->track, .time = col_clock_now(), .value = reading.value};
         int rc = store_counter_add(drain->db, &row);
         if (rc)
             return rc;
@@ -321,29 +321,29 @@ int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
 int col_perf_finish(struct col_perf *perf, struct col_drain *drain)
 {
     for (unsigned i = 0; i < perf->count; i++) {
-        struct col_perf_reading perf_reading;
+        struct col_perf_reading reading;
         char name[64], text[256];
-        col_perf_read(perf, i, &perf_reading);
-        size_t at = (size_t)snprintf(text, sizeof text, "%s", col_status_text(perf_reading.status));
+        col_perf_read(perf, i, &reading);
+        size_t length = (size_t)snprintf(text, sizeof text, "%s", col_status_text(reading.status));
         if (perf->counter[i].missing)
-            snprintf(text + at, sizeof text - at, ": %s", perf->counter[i].missing);
-        else if (perf_reading.error)
-            snprintf(text + at, sizeof text - at, ": %s", strerror(perf_reading.error));
-        else if (perf_reading.status == COL_STATUS_MULTIPLEXED)
-            snprintf(text + at, sizeof text - at, ": counted %.1f %% of the time, scaled",
-                     100 * perf_reading.ratio);
-        snprintf(name, sizeof name, "counter.%s", perf_reading.name);
+            snprintf(text + length, sizeof text - length, ": %s", perf->counter[i].missing);
+        else if (reading.error)
+            snprintf(text + length, sizeof text - length, ": %s", strerror(reading.error));
+        else if (reading.status == COL_STATUS_MULTIPLEXED)
+            snprintf(text + length, sizeof text - length, ": counted %.1f %% of the time, scaled",
+                     100 * reading.ratio);
+        snprintf(name, sizeof name, "counter.%s", reading.name);
         int rc = store_run_set(drain->db, name, text);
-        snprintf(name, sizeof name, "perf.%s", perf_reading.name);
+        snprintf(name, sizeof name, "perf.%s", reading.name);
         struct store_metric metric = {.name = name,
-                                      .unit = perf_reading.unit,
-                                      .value = perf_reading.value,
-                                      .reason = isnan(perf_reading.value) ? text : NULL};
+                                      .unit = reading.unit,
+                                      .value = reading.value,
+                                      .reason = isnan(reading.value) ? text : NULL};
         if (rc == 0)
             rc = store_metric_set(drain->db, &metric);
-        if (rc == 0 && isnan(perf_reading.value)) {
+        if (rc == 0 && isnan(reading.value)) {
             char source[80];
-            snprintf(source, sizeof source, "counter %s", perf_reading.name);
+            snprintf(source, sizeof source, "counter %s", reading.name);
             rc = col_drain_loss(drain, source, text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
         }
         if (rc)

@@ -31,7 +31,7 @@ struct col_perf *col_perf_open(pid_t pid);
  * counted there makes the sum absent. */
 void col_perf_add(struct col_perf *perf, pid_t pid);
 unsigned col_perf_count(const struct col_perf *perf);
-void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out);
+void col_perf_read(struct col_perf *perf, unsigned i, struct col_perf_reading *out);
 /* Adds a sample of every counter that counts to its track. */
 int col_perf_sample(struct col_perf *perf, struct col_drain *drain);
 /* Totals as metrics "perf.NAME", status as run keys "counter.NAME", and a loss row for each that is

@@ -126,19 +126,19 @@ static int put(struct col_drain *drain, int64_t process, const struct track_text
                int64_t *track, double value)
 {
     if (!*track) {
-        struct store_track t = {.process = process,
-                                .tid = STORE_ABSENT,
-                                .kind = "counter",
-                                .name = text->name,
-                                .unit = text->unit};
-        int rc = store_track_add(drain->db, &t);
+        struct store_track added = {.process = process,
+                                    .tid = STORE_ABSENT,
+                                    .kind = "counter",
+                                    .name = text->name,
+                                    .unit = text->unit};
+        int rc = store_track_add(drain->db, &added);
         if (rc)
             return rc;
-        *track = t.id;
+        *track = added.id;
     }
     struct store_counter counter = {.track = *track, .time = col_clock_now(), .value = value};
     enum col_cut why;
-    if (!col_decode_keeps(drain, STORE_ABSENT, &why))
+    if (!col_keeps_detail(drain, STORE_ABSENT, &why))
         return 0;
     drain->stats.counters++;
     return store_counter_add(drain->db, &counter);
@@ -148,13 +148,13 @@ static int put(struct col_drain *drain, int64_t process, const struct track_text
 
 /* The CPU clock of a whole process: ns where /proc/PID/stat has ticks of 10 ms. */
 static int64_t process_cpu(const struct col_system *system, int32_t pid,
-                           const struct col_proc_stat *st)
+                           const struct col_proc_stat *stat)
 {
     clockid_t clock;
     struct timespec time;
     if (clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &time) == 0)
         return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-    return (int64_t)(st->user_ticks + st->system_ticks) * system->tick_ns;
+    return (int64_t)(stat->user_ticks + stat->system_ticks) * system->tick_ns;
 }
 
 /* Time that the first thread spent ready without a core; "0 0 0" where the kernel keeps no account
@@ -164,12 +164,12 @@ static int sample_wait(struct col_system *system, struct col_drain *drain, struc
     char path[48], text[128];
     unsigned long long run, wait, turns;
     snprintf(path, sizeof path, "/proc/%d/schedstat", (int)sampled->pid);
-    long n = col_proc_read(path, text, sizeof text);
-    if (n == -ENOENT || n == -ESRCH || n == 0)
+    long length = col_proc_read(path, text, sizeof text);
+    if (length == -ENOENT || length == -ESRCH || length == 0)
         return 0; /* it has just ended, or the kernel has no such file */
-    if (n < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
+    if (length < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
         return refuse(system, drain, SOURCE_WAIT, "time on a run queue",
-                      n < 0 ? strerror((int)-n) : "the kernel does not account it");
+                      length < 0 ? strerror((int)-length) : "the kernel does not account it");
     return put(drain, sampled->row, &process_text[TRACK_CPU_WAIT], &sampled->track[TRACK_CPU_WAIT],
                (double)wait);
 }
@@ -178,11 +178,11 @@ static int sample_io(struct col_system *system, struct col_drain *drain, struct 
 {
     char path[48], text[1024];
     snprintf(path, sizeof path, "/proc/%d/io", (int)sampled->pid);
-    long n = col_proc_read(path, text, sizeof text);
-    if (n == -ENOENT || n == -ESRCH || n == 0)
+    long length = col_proc_read(path, text, sizeof text);
+    if (length == -ENOENT || length == -ESRCH || length == 0)
         return 0; /* it has just ended */
-    if (n < 0)
-        return refuse(system, drain, SOURCE_IO, "/proc/PID/io", strerror((int)-n));
+    if (length < 0)
+        return refuse(system, drain, SOURCE_IO, "/proc/PID/io", strerror((int)-length));
     int64_t read = col_proc_value(text, "read_bytes"),
             written = col_proc_value(text, "write_bytes");
     int rc = read < 0 ? 0
@@ -253,19 +253,19 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
 static int sample_process(struct col_system *system, struct col_drain *drain,
                           struct sampled *sampled)
 {
-    struct col_proc_stat st;
-    if (col_proc_read_stat(sampled->pid, &st) != 0 ||
-        (sampled->start_ticks && st.start_ticks != sampled->start_ticks) || st.state == 'Z')
+    struct col_proc_stat stat;
+    if (col_proc_read_stat(sampled->pid, &stat) != 0 ||
+        (sampled->start_ticks && stat.start_ticks != sampled->start_ticks) || stat.state == 'Z')
         return 0;
     const struct {
         enum process_track track;
         double value;
     } value[] = {
-        {TRACK_CPU_TIME, (double)process_cpu(system, sampled->pid, &st)},
-        {TRACK_RSS, (double)st.rss_pages * (double)system->page_bytes},
-        {TRACK_MINOR, (double)st.minor_faults},
-        {TRACK_MAJOR, (double)st.major_faults},
-        {TRACK_THREADS, (double)st.threads},
+        {TRACK_CPU_TIME, (double)process_cpu(system, sampled->pid, &stat)},
+        {TRACK_RSS, (double)stat.rss_pages * (double)system->page_bytes},
+        {TRACK_MINOR, (double)stat.minor_faults},
+        {TRACK_MAJOR, (double)stat.major_faults},
+        {TRACK_THREADS, (double)stat.threads},
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof value / sizeof *value && rc == 0; i++)
@@ -342,15 +342,15 @@ static int sample_others(struct col_system *system, struct col_drain *drain)
         if (drain->process[i]->awaited && !drain->process[i]->gone)
             add_to_tree(&tree, drain->process[i]->pid);
     for (unsigned i = 0; i < tree.count; i++) {
-        struct col_proc_stat st;
+        struct col_proc_stat stat;
         bool own_track = false;
         col_proc_children(tree.pid[i], add_to_tree, &tree);
         for (unsigned k = 0; k < system->process_count; k++)
             own_track |= system->process[k]->pid == tree.pid[i];
-        if (own_track || col_proc_read_stat(tree.pid[i], &st) != 0)
+        if (own_track || col_proc_read_stat(tree.pid[i], &stat) != 0)
             continue;
-        cpu += process_cpu(system, tree.pid[i], &st);
-        rss += st.rss_pages * system->page_bytes;
+        cpu += process_cpu(system, tree.pid[i], &stat);
+        rss += stat.rss_pages * system->page_bytes;
         others++;
     }
     if (!others)
@@ -368,10 +368,10 @@ static int sample_cpu(struct col_system *system, struct col_drain *drain)
 {
     char text[512];
     struct col_proc_cpu now;
-    long n = col_proc_read("/proc/stat", text, sizeof text);
-    if (n <= 0 || col_proc_parse_cpu(text, &now) != 0)
+    long length = col_proc_read("/proc/stat", text, sizeof text);
+    if (length <= 0 || col_proc_parse_cpu(text, &now) != 0)
         return refuse(system, drain, SOURCE_CPU, "/proc/stat",
-                      n < 0 ? strerror((int)-n) : "not understood");
+                      length < 0 ? strerror((int)-length) : "not understood");
     uint64_t busy = now.busy - system->cpu.busy, idle = now.idle - system->cpu.idle;
     bool first = !system->has_cpu;
     system->cpu = now;
@@ -388,21 +388,21 @@ static int sample_machine(struct col_system *system, struct col_drain *drain)
     int rc = sample_cpu(system, drain);
     if (rc)
         return rc;
-    long n = col_proc_read("/proc/meminfo", text, 1024);
-    int64_t available = n > 0 ? col_proc_value(text, "MemAvailable") : -1;
+    long length = col_proc_read("/proc/meminfo", text, 1024);
+    int64_t available = length > 0 ? col_proc_value(text, "MemAvailable") : -1;
     if (available < 0)
         rc = refuse(system, drain, SOURCE_MEMORY, "/proc/meminfo",
-                    n < 0 ? strerror((int)-n) : "no MemAvailable");
+                    length < 0 ? strerror((int)-length) : "no MemAvailable");
     else
         rc = put(drain, STORE_ABSENT, &machine_text[TRACK_MEMORY], &system->machine[TRACK_MEMORY],
                  (double)available * 1024);
     if (rc)
         return rc;
     struct col_proc_disk disk;
-    n = col_proc_read("/proc/diskstats", text, sizeof text);
-    if (n <= 0 || col_proc_parse_disks(text, &disk) != 0)
+    length = col_proc_read("/proc/diskstats", text, sizeof text);
+    if (length <= 0 || col_proc_parse_disks(text, &disk) != 0)
         return refuse(system, drain, SOURCE_DISKS, "/proc/diskstats",
-                      n < 0 ? strerror((int)-n) : "no disk in it");
+                      length < 0 ? strerror((int)-length) : "no disk in it");
     rc = put(drain, STORE_ABSENT, &machine_text[TRACK_DISK_READ], &system->machine[TRACK_DISK_READ],
              (double)disk.read_bytes);
     return rc ? rc

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps, for each sampled process, the sorted list of its code mappings. The kernel's mmap, fork,
+ * exec and exit records change it as they arrive; a process that was there before the recording
+ * began is read once from /proc/PID/maps. Stacks and symbols ask which file lies at an address.
+ */
 #include "profiler/collector/stacks/mappings.h"
 
 #include <elf.h>
@@ -12,65 +17,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VDSO_MOST (1u << 20) /* bytes: more is no such image */
+#include "profiler/collector/os/list.h"
+
+#define VDSO_MOST (1u << 20) /* bytes of the vdso image that are believed */
 
 /* How many processes have a lower pid. */
 static size_t place_of(const struct col_mappings *mappings, int32_t pid)
 {
-    size_t lo = 0, hi = mappings->count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
+    size_t low = 0, high = mappings->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
         if (mappings->space[mid].pid < pid)
-            lo = mid + 1;
+            low = mid + 1;
         else
-            hi = mid;
+            high = mid;
     }
-    return lo;
+    return low;
 }
 
 static struct col_address_space *space_of(const struct col_mappings *mappings, int32_t pid)
 {
-    size_t at = place_of(mappings, pid);
-    return at < mappings->count && mappings->space[at].pid == pid ? &mappings->space[at] : NULL;
+    size_t place = place_of(mappings, pid);
+    return place < mappings->count && mappings->space[place].pid == pid ? &mappings->space[place]
+                                                                        : NULL;
 }
 
-/* Room for one more in a list that doubles. NULL: out of memory, the list is as it was. */
-static void *one_more(void *list, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return list;
-    size_t n = *room ? 2 * *room : 16;
-    void *p = realloc(list, n * size);
-    if (p)
-        *room = n;
-    return p;
-}
-
-/* The process, which changes now. */
+/* The address space of a process that is about to change, made if it is new. Every change gets a
+ * new generation, by which remembered look-ups become invalid. */
 static struct col_address_space *space_add(struct col_mappings *mappings, int32_t pid)
 {
-    size_t at = place_of(mappings, pid);
-    if (at == mappings->count || mappings->space[at].pid != pid) {
+    size_t place = place_of(mappings, pid);
+    if (place == mappings->count || mappings->space[place].pid != pid) {
         struct col_address_space *list =
-            one_more(mappings->space, &mappings->room, mappings->count, sizeof *list);
+            col_list_room(mappings->space, &mappings->room, mappings->count + 1, sizeof *list);
         if (!list)
             return NULL;
         mappings->space = list;
-        memmove(list + at + 1, list + at, (mappings->count - at) * sizeof *list);
-        list[at] = (struct col_address_space){.pid = pid};
+        memmove(list + place + 1, list + place, (mappings->count - place) * sizeof *list);
+        list[place] = (struct col_address_space){.pid = pid};
         mappings->count++;
     }
-    mappings->space[at].generation = ++mappings->generation;
-    return &mappings->space[at];
+    mappings->space[place].generation = ++mappings->generation;
+    return &mappings->space[place];
 }
 
+/* The one copy of a file's path: mappings of the same file have the same pointer. */
 static const char *path_of(struct col_mappings *mappings, const char *text, uint64_t inode)
 {
     for (size_t i = mappings->paths; i-- > 0;)
         if (mappings->path[i].inode == inode && strcmp(mappings->path[i].text, text) == 0)
             return mappings->path[i].text;
     struct col_mapping_path *list =
-        one_more(mappings->path, &mappings->path_room, mappings->paths, sizeof *list);
+        col_list_room(mappings->path, &mappings->path_room, mappings->paths + 1, sizeof *list);
     if (!list)
         return NULL;
     mappings->path = list;
@@ -78,63 +76,52 @@ static const char *path_of(struct col_mappings *mappings, const char *text, uint
     return list[mappings->paths].text ? list[mappings->paths++].text : NULL;
 }
 
-/* First mapping that ends behind `address`. */
+/* Index of the first mapping that ends after `address`. */
 static size_t seek(const struct col_address_space *space, uint64_t address)
 {
-    size_t lo = 0, hi = space->count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (space->at[mid].end <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return space->count ? col_rows_until(&space->at->end, space->count, sizeof *space->at, address)
+                        : 0;
 }
 
 static bool room_for(struct col_address_space *space, size_t more)
 {
-    if (space->count + more <= space->room)
-        return true;
-    size_t room = 2 * (space->count + more);
-    struct col_mapping *list = realloc(space->at, room * sizeof *list);
-    if (!list)
-        return false;
-    space->at = list;
-    space->room = room;
-    return true;
+    struct col_mapping *list =
+        col_list_room(space->at, &space->room, space->count + more, sizeof *list);
+    if (list)
+        space->at = list;
+    return list != NULL;
 }
 
-/* A new mapping takes the place of what lies there: ends of older ones stay. */
+/* Inserts a mapping in place of whatever lay there. Of an older mapping that it covers in part, the
+ * uncovered beginning and end stay, as mmap(MAP_FIXED) leaves them. */
 static void put(struct col_address_space *space, const struct col_mapping *new)
 {
     if (new->end <= new->start || !room_for(space, 2))
         return;
-    size_t at = seek(space, new->start);
-    if (at < space->count &&
-        space->at[at].start <
-            new->start) { /* its beginning stays, and its end if it goes on behind */
-        struct col_mapping old = space->at[at];
-        space->at[at].end = new->start;
-        at++;
+    size_t place = seek(space, new->start);
+    if (place < space->count && space->at[place].start < new->start) {
+        struct col_mapping old = space->at[place];
+        space->at[place].end = new->start;
+        place++;
         if (old.end > new->end) {
-            memmove(&space->at[at + 1], &space->at[at], (space->count - at) * sizeof *space->at);
-            space->at[at] = old;
-            space->at[at].offset += new->end - old.start;
-            space->at[at].start = new->end;
+            memmove(&space->at[place + 1], &space->at[place],
+                    (space->count - place) * sizeof *space->at);
+            space->at[place] = old;
+            space->at[place].offset += new->end - old.start;
+            space->at[place].start = new->end;
             space->count++;
         }
     }
-    size_t last = at;
+    size_t last = place;
     while (last < space->count && space->at[last].end <= new->end)
         last++;
     if (last < space->count && space->at[last].start < new->end) {
         space->at[last].offset += new->end - space->at[last].start;
         space->at[last].start = new->end;
     }
-    memmove(&space->at[at + 1], &space->at[last], (space->count - last) * sizeof *space->at);
-    space->count = space->count - (last - at) + 1;
-    space->at[at] = *new;
+    memmove(&space->at[place + 1], &space->at[last], (space->count - last) * sizeof *space->at);
+    space->count = space->count - (last - place) + 1;
+    space->at[place] = *new;
 }
 
 void col_mappings_add(struct col_mappings *mappings, const uint8_t *body, size_t bytes)
@@ -145,21 +132,23 @@ void col_mappings_add(struct col_mappings *mappings, const uint8_t *body, size_t
         uint32_t major, minor;
         uint64_t inode, inode_generation;
         uint32_t protection, flags;
-    } r;
-    if (bytes <= sizeof r || memchr(body + sizeof r, 0, bytes - sizeof r) == NULL)
+    } record;
+    if (bytes <= sizeof record || memchr(body + sizeof record, 0, bytes - sizeof record) == NULL)
         return;
-    memcpy(&r, body, sizeof r);
-    if (!(r.protection & PROT_EXEC) || r.address + r.length < r.address)
+    memcpy(&record, body, sizeof record);
+    if (!(record.protection & PROT_EXEC) || record.address + record.length < record.address)
         return;
-    struct col_address_space *space = space_add(mappings, r.pid);
-    const char *path = path_of(mappings, (const char *)body + sizeof r, r.inode);
+    struct col_address_space *space = space_add(mappings, record.pid);
+    const char *path = path_of(mappings, (const char *)body + sizeof record, record.inode);
     if (space && path)
-        put(space, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode,
-                                         UINT32_MAX, UINT32_MAX});
+        put(space,
+            &(struct col_mapping){record.address, record.address + record.length, record.offset,
+                                  path, record.inode, UINT32_MAX, UINT32_MAX});
 }
 
-/* The number was given again, or is said to end twice. */
-static void lives(struct col_mappings *mappings, int32_t pid)
+/* Takes a pid out of the ring of ended processes: the number was reused, or its end was reported
+ * twice. */
+static void remove_from_ended(struct col_mappings *mappings, int32_t pid)
 {
     for (size_t i = 0; i < COL_MAPPINGS_ENDED; i++)
         if (mappings->ended[i] == pid)
@@ -171,7 +160,7 @@ void col_mappings_fork(struct col_mappings *mappings, int32_t pid, int32_t paren
     struct col_address_space *space = space_add(mappings, pid);
     if (!space)
         return;
-    lives(mappings, pid);
+    remove_from_ended(mappings, pid);
     const struct col_address_space *from = space_of(mappings, parent);
     space->parent = parent;
     space->count = 0;
@@ -188,7 +177,7 @@ void col_mappings_drop(struct col_mappings *mappings, int32_t pid)
     if (!space)
         return;
     space->count = 0;
-    space->learnt = true; /* its records tell all that comes */
+    space->learnt = true; /* from here on its records say everything */
 }
 
 void col_mappings_learn(struct col_mappings *mappings, int32_t pid)
@@ -203,13 +192,14 @@ void col_mappings_learn(struct col_mappings *mappings, int32_t pid)
     while (file && fgets(line, sizeof line, file)) {
         uint64_t start, end, offset, inode;
         char rights[5];
-        int at = 0;
+        int path_start = 0;
         line[strcspn(line, "\n")] = 0;
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end,
-                   rights, &offset, &inode, &at) != 5 ||
-            !at || rights[2] != 'x')
+                   rights, &offset, &inode, &path_start) != 5 ||
+            !path_start || rights[2] != 'x')
             continue;
-        const char *path = path_of(mappings, line[at] ? line + at : "//anon", inode);
+        const char *path =
+            path_of(mappings, line[path_start] ? line + path_start : "//anon", inode);
         if (path)
             put(space,
                 &(struct col_mapping){start, end, offset, path, inode, UINT32_MAX, UINT32_MAX});
@@ -220,7 +210,7 @@ void col_mappings_learn(struct col_mappings *mappings, int32_t pid)
 
 int32_t col_mappings_end(struct col_mappings *mappings, int32_t pid)
 {
-    lives(mappings, pid);
+    remove_from_ended(mappings, pid);
     int32_t *slot = &mappings->ended[mappings->ends++ % COL_MAPPINGS_ENDED], old = *slot;
     *slot = pid;
     struct col_address_space *space = old ? space_of(mappings, old) : NULL;
@@ -236,8 +226,9 @@ struct col_mapping *col_mappings_find(const struct col_mappings *mappings, int32
                                       uint64_t address)
 {
     const struct col_address_space *space = space_of(mappings, pid);
-    size_t at = space ? seek(space, address) : 0;
-    return space && at < space->count && space->at[at].start <= address ? &space->at[at] : NULL;
+    size_t place = space ? seek(space, address) : 0;
+    return space && place < space->count && space->at[place].start <= address ? &space->at[place]
+                                                                              : NULL;
 }
 
 uint64_t col_mappings_generation(const struct col_mappings *mappings, int32_t pid)
@@ -257,20 +248,22 @@ int32_t col_mappings_parent(const struct col_mappings *mappings, int32_t pid)
 bool col_mapping_is_file(const struct col_mapping *mapping)
 {
     return (mapping->path[0] == '/' && mapping->path[1] != '/') ||
-           strcmp(mapping->path, COL_MAPPING_VDSO) == 0; /* "//anon" is none */
+           strcmp(mapping->path, COL_MAPPING_VDSO) == 0; /* "//anon" is not a file */
 }
 
-/* The image is the same in all processes, ours too; it ends with its section headers. */
+/* The vdso is the same in all processes, so tacho's own is copied into a file in memory. The image
+ * ends with its section headers. */
 static int open_vdso(void)
 {
     union {
         unsigned long address;
         const Elf64_Ehdr *header;
-    } u = {getauxval(AT_SYSINFO_EHDR)};
-    size_t bytes =
-        u.address ? u.header->e_shoff + (size_t)u.header->e_shnum * u.header->e_shentsize : 0;
+    } image = {getauxval(AT_SYSINFO_EHDR)};
+    size_t bytes = image.address ? image.header->e_shoff +
+                                       (size_t)image.header->e_shnum * image.header->e_shentsize
+                                 : 0;
     int fd = bytes && bytes <= VDSO_MOST ? memfd_create("vdso", MFD_CLOEXEC) : -1;
-    if (fd >= 0 && write(fd, u.header, bytes) != (ssize_t)bytes) {
+    if (fd >= 0 && write(fd, image.header, bytes) != (ssize_t)bytes) {
         close(fd);
         fd = -1;
     }
@@ -280,14 +273,15 @@ static int open_vdso(void)
 int col_mapping_open(const char *path, int32_t pid)
 {
     char inside[4096 + 32];
-    struct stat st;
+    struct stat stat;
     if (strcmp(path, COL_MAPPING_VDSO) == 0)
         return open_vdso();
     snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
     int fd = open(inside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) { /* a device must not be read */
+    if (fd >= 0 &&
+        (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode))) { /* a device must not be read */
         close(fd);
         fd = -1;
     }

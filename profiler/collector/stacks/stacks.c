@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Turns the kernel's records into rows. A sample becomes a chain of addresses (unwound, or followed
+ * by frame pointers), and each frame of it one row of the table stack that points to its caller.
+ * Frames that were stored before are remembered by address and caller, because almost every sample
+ * repeats most of an earlier stack. The other records keep the mappings and names of processes up
+ * to date.
+ */
 #include "profiler/collector/stacks/stacks.h"
 
 #include <errno.h>
@@ -15,7 +22,7 @@
 #include "profiler/collector/stacks/symbols.h"
 #include "profiler/collector/stacks/unwind.h"
 
-#define LATE_NS    1000000    /* records of another CPU that are older than this have arrived */
+#define LATE_NS    1000000    /* older records of all CPUs have arrived */
 #define FRAMES_MAX 512u       /* of one stack */
 #define KNOWN_MOST (1u << 20) /* frames whose stacks are remembered */
 
@@ -25,8 +32,8 @@ struct thread {
     char name[16];
 };
 
-/* The stack that a frame at this address makes of its caller's stack. Spares the look-ups of its
- * name and of the row. */
+/* The stack row that a frame at this address adds to its caller's. Saves looking up the name and
+ * the row again. */
 struct known {
     uint64_t generation, address; /* of the process, col_mappings_generation; 0: a free place */
     int64_t parent, stack;
@@ -61,8 +68,8 @@ struct col_stacks *col_stacks_open(pid_t pid, int hz, bool frame_pointers)
     stacks->rings = (struct col_rings){
         .hz = hz, .stack_bytes = stacks->unwind ? COL_UNWIND_STACK : 0, .kernel = true};
     stacks->error = col_rings_open(&stacks->rings, pid);
-    if (stacks->error == EACCES ||
-        stacks->error == EPERM) { /* kernel.perf_event_paranoid 2: user code only */
+    /* kernel.perf_event_paranoid 2 allows user code only */
+    if (stacks->error == EACCES || stacks->error == EPERM) {
         stacks->rings.kernel = false;
         stacks->error = col_rings_open(&stacks->rings, pid);
     }
@@ -100,21 +107,22 @@ bool col_stacks_sees_kernel(const struct col_stacks *stacks)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t mixed(uint64_t a, uint64_t b)
+/* Mixes two numbers into a hash (the multiplier of Fibonacci hashing, a step of MurmurHash3). */
+static uint64_t mixed(uint64_t left, uint64_t right)
 {
-    uint64_t h = (a ^ b * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
-    return h ^ h >> 32;
+    uint64_t hash = (left ^ right * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+    return hash ^ hash >> 32;
 }
 
 static struct thread *place_of(struct thread *list, size_t room, int32_t pid, int32_t tid)
 {
-    size_t at = (size_t)mixed((uint64_t)(uint32_t)tid, (uint64_t)(uint32_t)pid) & (room - 1);
-    while (list[at].tid && (list[at].tid != tid || list[at].pid != pid))
-        at = (at + 1) & (room - 1);
-    return &list[at];
+    size_t place = (size_t)mixed((uint64_t)(uint32_t)tid, (uint64_t)(uint32_t)pid) & (room - 1);
+    while (list[place].tid && (list[place].tid != tid || list[place].pid != pid))
+        place = (place + 1) & (room - 1);
+    return &list[place];
 }
 
-/* NULL: out of memory. It lives until the next call. */
+/* The entry of a thread, made if it is new. NULL: out of memory. Valid until the next call. */
 static struct thread *thread_of(struct col_stacks *stacks, int32_t pid, int32_t tid)
 {
     if (2 * stacks->threads >= stacks->thread_room) {
@@ -146,7 +154,7 @@ static struct col_process *process_of(struct col_drain *drain, int32_t pid)
     return NULL;
 }
 
-/* A track of kind `samples` for each thread that was seen on a CPU. */
+/* The thread's track of kind `samples`, added when the thread is first seen on a CPU. */
 static int track_of(struct col_drain *drain, struct thread *thread, int64_t time, int64_t *track)
 {
     struct col_process *process = process_of(drain, thread->pid);
@@ -159,33 +167,36 @@ static int track_of(struct col_drain *drain, struct thread *thread, int64_t time
                                &process);
     if (rc)
         return rc;
-    struct store_track t = {.process = process->id,
-                            .kind = "samples",
-                            .name = thread->name[0] ? thread->name : process->program,
-                            .tid = thread->tid};
-    rc = store_track_add(drain->db, &t);
+    struct store_track added = {.process = process->id,
+                                .kind = "samples",
+                                .name = thread->name[0] ? thread->name : process->program,
+                                .tid = thread->tid};
+    rc = store_track_add(drain->db, &added);
     if (rc == 0)
-        *track = thread->track = t.id;
+        *track = thread->track = added.id;
     return rc;
 }
 
-/* A frame's name as a row of string; what it is kept with spares the look-up next time. */
+/* Stores the name of a frame as a row of the table string. *slot keeps the id for the next time. */
 static int frame_text(struct col_drain *drain, int64_t *slot, int64_t *id, const char *format,
                       const char *name)
 {
     char text[2048];
-    int n = snprintf(text, sizeof text, format, name);
-    size_t bytes = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+    *id = *slot;
+    if (*id)
+        return 0;
+    int length = snprintf(text, sizeof text, format, name);
+    size_t bytes = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
     int rc = store_string(drain->db, text, bytes, id);
     if (rc == 0)
         *slot = *id;
     return rc;
 }
 
-/* The name of what runs at this address. *lasting: it will not get another one. *nameless: only its
- * file is known. */
-static int frame(struct col_stacks *stacks, struct col_drain *drain, int32_t pid, uint64_t address,
-                 int64_t *id, bool *lasting, bool *nameless)
+/* Finds the name of the function at an address: its symbol, the entry of a perf map, or its file in
+ * brackets. *lasting: the name cannot change any more. *nameless: only the file is known. */
+static int frame_name(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
+                      uint64_t address, int64_t *id, bool *lasting, bool *nameless)
 {
     struct col_mapping *mapping = col_mappings_find(&stacks->maps, pid, address);
     struct col_symbol symbol = {NULL, NULL};
@@ -193,46 +204,43 @@ static int frame(struct col_stacks *stacks, struct col_drain *drain, int32_t pid
     if (file && mapping->file == UINT32_MAX)
         mapping->file = col_symbols_file(stacks->symbols, pid, mapping->path, mapping->inode);
     file = file && mapping->file != UINT32_MAX;
-    symbol = file ? col_symbols_at(stacks->symbols, mapping->file,
-                                   address - mapping->start + mapping->offset)
-                  : col_symbols_in_map(stacks->symbols, pid,
-                                       col_mappings_parent(&stacks->maps, pid), address);
+    if (file)
+        symbol = col_symbols_at(stacks->symbols, mapping->file,
+                                address - mapping->start + mapping->offset);
+    else
+        symbol = col_symbols_in_map(stacks->symbols, pid, col_mappings_parent(&stacks->maps, pid),
+                                    address);
     *lasting = file || symbol.name;
     *nameless = file && !symbol.name;
-    if (symbol.name && *symbol.slot) {
-        *id = *symbol.slot;
-        return 0;
-    }
     if (symbol.name)
         return frame_text(drain, symbol.slot, id, "%s", symbol.name);
-    int64_t *slot = file ? col_symbols_file_slot(stacks->symbols, mapping->file) : &stacks->unknown;
-    *id = *slot;
-    if (*id)
-        return 0;
-    return file ? frame_text(drain, slot, id, "[%s]",
-                             col_symbols_file_name(stacks->symbols, mapping->file))
-                : frame_text(drain, slot, id, "%s", "[unknown]");
+    if (file)
+        return frame_text(drain, col_symbols_file_slot(stacks->symbols, mapping->file), id, "[%s]",
+                          col_symbols_file_name(stacks->symbols, mapping->file));
+    return frame_text(drain, &stacks->unknown, id, "%s", "[unknown]");
 }
 
+/* The entry of a frame in the table, or the free place where it belongs. */
 static struct known *known_place(struct known *list, size_t room, const struct known *known)
 {
-    size_t at = (size_t)mixed(mixed(known->generation, known->address), (uint64_t)known->parent) &
-                (room - 1);
-    while (list[at].generation &&
-           (list[at].address != known->address || list[at].parent != known->parent ||
-            list[at].generation != known->generation))
-        at = (at + 1) & (room - 1);
-    return &list[at];
+    size_t place =
+        (size_t)mixed(mixed(known->generation, known->address), (uint64_t)known->parent) &
+        (room - 1);
+    while (list[place].generation &&
+           (list[place].address != known->address || list[place].parent != known->parent ||
+            list[place].generation != known->generation))
+        place = (place + 1) & (room - 1);
+    return &list[place];
 }
 
-/* Out of memory: it is not remembered. When there are too many, all are forgotten: most are of code
- * that is gone. */
+/* Remembers the stack row of a frame. The table doubles up to KNOWN_MOST frames; beyond that it is
+ * emptied, because most of its frames are of code that is gone. Out of memory: not remembered. */
 static void remember(struct col_stacks *stacks, const struct known *known)
 {
     if (2 * stacks->knowns >= stacks->known_room) {
-        size_t room = !stacks->known_room                   ? 1024
-                      : stacks->known_room < 2 * KNOWN_MOST ? 2 * stacks->known_room
-                                                            : stacks->known_room;
+        size_t room = stacks->known_room ? stacks->known_room : 512;
+        if (room < 2 * KNOWN_MOST)
+            room *= 2;
         struct known *list = calloc(room, sizeof *list);
         if (!list)
             return;
@@ -249,72 +257,73 @@ static void remember(struct col_stacks *stacks, const struct known *known)
     stacks->knowns++;
 }
 
-/* Neighbours in a file without symbols are one frame: *nameless is that of the caller, then of this
- * one. */
-static int one_more(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
-                    uint64_t address, int64_t *stack, int64_t *nameless)
+/* Adds one frame on top of *stack. Neighbouring frames in a file without symbols become one: on
+ * entry *nameless is the caller's name if only its file is known, on return that of this frame. */
+static int push_frame(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
+                      uint64_t address, int64_t *stack, int64_t *nameless)
 {
-    struct known x = {.generation = col_mappings_generation(&stacks->maps, pid),
-                      .address = address,
-                      .parent = *stack};
-    const struct known *k = stacks->known_room && x.generation
-                                ? known_place(stacks->known, stacks->known_room, &x)
-                                : NULL;
+    struct known wanted = {.generation = col_mappings_generation(&stacks->maps, pid),
+                           .address = address,
+                           .parent = *stack};
+    const struct known *found = stacks->known_room && wanted.generation
+                                    ? known_place(stacks->known, stacks->known_room, &wanted)
+                                    : NULL;
     bool lasting, no_name;
     int64_t id;
-    if (k && k->generation) {
-        *stack = k->stack;
-        *nameless = k->nameless;
+    if (found && found->generation) {
+        *stack = found->stack;
+        *nameless = found->nameless;
         return 0;
     }
-    int rc = frame(stacks, drain, pid, address, &id, &lasting, &no_name);
+    int rc = frame_name(stacks, drain, pid, address, &id, &lasting, &no_name);
     if (rc == 0 && (!no_name || *nameless != id))
         rc = store_stack(drain->db, *stack, id, stack);
-    x.stack = *stack;
-    x.nameless = *nameless = rc == 0 && no_name ? id : 0;
-    if (rc == 0 && lasting && x.generation)
-        remember(stacks, &x);
+    wanted.stack = *stack;
+    wanted.nameless = *nameless = rc == 0 && no_name ? id : 0;
+    if (rc == 0 && lasting && wanted.generation)
+        remember(stacks, &wanted);
     return rc;
 }
 
-/* A frame that stands for something else than a function. */
-static int mark(struct col_drain *drain, int64_t *slot, const char *name, int64_t *stack)
+/* Adds a frame that is not a function, such as "[kernel]". */
+static int push_mark(struct col_drain *drain, int64_t *slot, const char *name, int64_t *stack)
 {
-    int64_t id = *slot;
-    int rc = id ? 0 : frame_text(drain, slot, &id, "%s", name);
+    int64_t id;
+    int rc = frame_text(drain, slot, &id, "%s", name);
     return rc ? rc : store_stack(drain->db, *stack, id, stack);
 }
 
-/* Frames from the innermost to the outermost, by one address in each. */
+/* The frames of a sample from the innermost to the outermost, one address in each. */
 struct chain {
     uint64_t ip[FRAMES_MAX];
     size_t count;
     bool cut;
 };
 
-static int stack_of(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
-                    const struct chain *chain, bool in_kernel, int64_t *stack)
+/* Stores the stack of a sample, outermost frame first. */
+static int store_chain(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
+                       const struct chain *chain, bool in_kernel, int64_t *stack)
 {
     int64_t nameless = 0;
     *stack = STORE_ABSENT;
-    int rc = chain->cut ? mark(drain, &stacks->cut_frame, "[truncated]", stack) : 0;
+    int rc = chain->cut ? push_mark(drain, &stacks->cut_frame, "[truncated]", stack) : 0;
     for (size_t i = chain->count; i-- > 0 && rc == 0;)
-        rc = one_more(stacks, drain, pid, chain->ip[i], stack, &nameless);
+        rc = push_frame(stacks, drain, pid, chain->ip[i], stack, &nameless);
     if (rc == 0 && in_kernel)
-        rc = mark(drain, &stacks->kernel_frame, "[kernel]", stack);
+        rc = push_mark(drain, &stacks->kernel_frame, "[kernel]", stack);
     return rc;
 }
 
-/* The chain of frame pointers, as the kernel followed it: contexts are not frames, and return
- * addresses point behind the call. It ends where it leaves code: there the frame pointer was used
- * for something else. */
-static void follow(const struct col_stacks *stacks, int32_t pid, const uint8_t *at, uint64_t n,
-                   struct chain *chain)
+/* Reads the chain of frame pointers as the kernel followed it. Context markers are skipped, and a
+ * return address is moved back into its call instruction. The chain ends where it leaves mapped
+ * code: there the frame pointer register held something else. */
+static void follow(const struct col_stacks *stacks, int32_t pid, const uint8_t *chain_bytes,
+                   uint64_t length, struct chain *chain)
 {
     chain->count = 0;
-    for (uint64_t i = 0; i < n && chain->count < FRAMES_MAX; i++) {
+    for (uint64_t i = 0; i < length && chain->count < FRAMES_MAX; i++) {
         uint64_t ip;
-        memcpy(&ip, at + 8 * i, sizeof ip);
+        memcpy(&ip, chain_bytes + 8 * i, sizeof ip);
         if (ip >= PERF_CONTEXT_MAX || !ip)
             continue;
         if (chain->count && !col_mappings_find(&stacks->maps, pid, ip - 1))
@@ -325,13 +334,14 @@ static void follow(const struct col_stacks *stacks, int32_t pid, const uint8_t *
     chain->cut = chain->count >= COL_STACKS_CHAIN;
 }
 
-/* What follows the frame pointers' chain in a sample: abi, registers, size, bytes of the stack, how
- * many of them are its own. c has the chain; a longer one takes its place, and a whole one. Where
- * the bytes end too early, the chain may go on. */
-static void unwind(struct col_stacks *stacks, int32_t pid, const uint8_t *at, size_t bytes,
+/* Unwinds a sample by tables. `dump` is the part of the record after the chain of frame pointers:
+ * abi, registers, size, bytes of the stack, how many of them are valid. The result replaces `chain`
+ * if it is complete or not shorter. Where the copied bytes end too early, the rest of the chain of
+ * frame pointers is appended. */
+static void unwind(struct col_stacks *stacks, int32_t pid, const uint8_t *dump, size_t bytes,
                    struct chain *chain)
 {
-    /* where PERF_REG_X86_* (ax bx cx dx si di bp sp ip, r8 ...) stand in the order of DWARF */
+    /* the DWARF number of each PERF_REG_X86_* (ax bx cx dx si di bp sp ip, r8 ...) */
     static const uint8_t place[COL_UNWIND_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
                                                         8, 9, 10, 11, 12, 13, 14, 15};
     uint64_t head[1 + COL_UNWIND_REGISTERS + 1], reg[COL_UNWIND_REGISTERS], own;
@@ -339,54 +349,56 @@ static void unwind(struct col_stacks *stacks, int32_t pid, const uint8_t *at, si
     enum col_unwind_end end;
     if (bytes < sizeof head)
         return;
-    memcpy(head, at, sizeof head);
+    memcpy(head, dump, sizeof head);
     uint64_t size = head[1 + COL_UNWIND_REGISTERS];
     if (head[0] != PERF_SAMPLE_REGS_ABI_64 || !size || size > bytes - sizeof head ||
         bytes - sizeof head - size < sizeof own)
         return;
-    memcpy(&own, at + sizeof head + size, sizeof own);
+    memcpy(&own, dump + sizeof head + size, sizeof own);
     own = own < size ? own : size;
     for (int i = 0; i < COL_UNWIND_REGISTERS; i++)
         reg[place[i]] = head[1 + i];
-    found.count = col_unwind(stacks->unwind, pid, reg, at + sizeof head, own, own == size, found.ip,
-                             FRAMES_MAX, &end);
+    found.count = col_unwind(stacks->unwind, pid, reg, dump + sizeof head, own, own == size,
+                             found.ip, FRAMES_MAX, &end);
     found.cut = end == COL_UNWIND_CUT;
     stacks->stuck += end == COL_UNWIND_STUCK;
     for (size_t i = 0; found.cut && i < chain->count && found.count < FRAMES_MAX; i++)
         if (chain->ip[i] == found.ip[found.count - 1]) {
-            for (size_t k = i + 1; k < chain->count && found.count < FRAMES_MAX; k++)
-                found.ip[found.count++] = chain->ip[k];
+            for (size_t next = i + 1; next < chain->count && found.count < FRAMES_MAX; next++)
+                found.ip[found.count++] = chain->ip[next];
             found.cut = i + 1 == chain->count || chain->cut || found.count == FRAMES_MAX;
         }
     if (end == COL_UNWIND_WHOLE || found.count >= chain->count)
         *chain = found;
 }
 
+/* A sample: pid, tid, time, length and addresses of the chain of frame pointers, then registers and
+ * stack. Becomes one row of the table sample on the track of its thread. */
 static int on_sample(struct col_stacks *stacks, struct col_drain *drain,
                      const struct perf_event_header *header, const uint8_t *body, size_t bytes,
                      uint64_t time)
 {
-    int32_t id[2];
-    uint64_t n;
+    int32_t ids[2];
+    uint64_t length;
     int64_t track, stack;
     struct chain chain;
     if (bytes < 24)
         return 0;
-    memcpy(id, body, sizeof id);
-    memcpy(&n, body + 16, sizeof n);
-    if (n > (bytes - 24) / 8)
+    memcpy(ids, body, sizeof ids);
+    memcpy(&length, body + 16, sizeof length);
+    if (length > (bytes - 24) / 8)
         return 0;
-    struct thread *thread = thread_of(stacks, id[0], id[1]);
+    struct thread *thread = thread_of(stacks, ids[0], ids[1]);
     if (!thread)
         return TACHO_ENOMEM;
-    col_mappings_learn(&stacks->maps, id[0]);
-    follow(stacks, id[0], body + 24, n, &chain);
+    col_mappings_learn(&stacks->maps, ids[0]);
+    follow(stacks, ids[0], body + 24, length, &chain);
     if (stacks->unwind)
-        unwind(stacks, id[0], body + 24 + 8 * n, bytes - 24 - 8 * n, &chain);
+        unwind(stacks, ids[0], body + 24 + 8 * length, bytes - 24 - 8 * length, &chain);
     bool in_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
     int rc = track_of(drain, thread, (int64_t)time, &track);
     if (rc == 0)
-        rc = stack_of(stacks, drain, id[0], &chain, in_kernel, &stack);
+        rc = store_chain(stacks, drain, ids[0], &chain, in_kernel, &stack);
     if (rc == 0)
         rc = store_sample_add(
             drain->db,
@@ -396,8 +408,9 @@ static int on_sample(struct col_stacks *stacks, struct col_drain *drain,
     return rc;
 }
 
-/* Was it written because we asked for it (target.c)? By its first function: Python's and oneDNN's
- * names. Other compilers write maps because their user wants them. */
+/* Was the perf map written because tacho asked for it (target.c)? Decided by the name of its first
+ * function: Python and oneDNN write maps on request; other compilers only if their user wants it.
+ */
 static bool is_asked_for(const char *path)
 {
     char line[512] = "";
@@ -410,38 +423,38 @@ static bool is_asked_for(const char *path)
     return name && (strncmp(name + 1, "py::", 4) == 0 || strncmp(name + 1, "jit_", 4) == 0);
 }
 
-/* Such maps go with the run. */
+/* Removes the perf map of a process if it exists only because of this run. */
 static void remove_map(const struct col_stacks *stacks, int32_t pid)
 {
     char path[64];
-    struct stat st;
+    struct stat stat;
     if (!pid || getenv("PYTHONPERFSUPPORT") || getenv("ONEDNN_JIT_PROFILE"))
         return;
     snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        st.st_ctim.tv_sec >= stacks->begun && is_asked_for(path))
+    if (lstat(path, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_uid == geteuid() &&
+        stat.st_ctim.tv_sec >= stacks->begun && is_asked_for(path))
         unlink(path);
 }
 
 /* ---- records ------------------------------------------------------------------------------------------------------------------ */
 
-/* pid, tid, then its name, ended by NUL and padded. */
+/* The body has pid, tid and the new name, terminated and padded. */
 static void on_comm(struct col_stacks *stacks, const struct perf_event_header *header,
                     const uint8_t *body, size_t bytes)
 {
-    int32_t id[2];
+    int32_t ids[2];
     if (bytes < 9)
         return;
-    memcpy(id, body, sizeof id);
+    memcpy(ids, body, sizeof ids);
     if (header->misc & PERF_RECORD_MISC_COMM_EXEC)
-        col_mappings_drop(&stacks->maps, id[0]);
-    struct thread *thread = thread_of(stacks, id[0], id[1]);
+        col_mappings_drop(&stacks->maps, ids[0]);
+    struct thread *thread = thread_of(stacks, ids[0], ids[1]);
     if (thread)
         snprintf(thread->name, sizeof thread->name, "%.*s", (int)(bytes - 8),
                  (const char *)body + 8);
 }
 
-/* A child, or a new thread: it is called like who made it, until it says something else. */
+/* A new process or thread has the name of the one that made it until it sets another. */
 static void on_fork(struct col_stacks *stacks, const int32_t task[4])
 {
     struct thread from = {0}, *thread;
@@ -453,6 +466,8 @@ static void on_fork(struct col_stacks *stacks, const int32_t task[4])
         memcpy(thread->name, from.name, sizeof thread->name);
 }
 
+/* Takes one record of the rings: writes samples and losses, and updates the mappings of processes
+ * and the names of threads. */
 static int on_record(struct col_stacks *stacks, struct col_drain *drain, const uint8_t *record,
                      uint64_t time)
 {
@@ -517,22 +532,21 @@ int col_stacks_finish(struct col_stacks *stacks, struct col_drain *drain)
     if (refused) {
         snprintf(text, sizeof text, "not sampled: %s%s%s", refused, fix[0] ? "; " : "", fix);
         rc = store_run_set(drain->db, "stacks", text);
-        return rc ? rc
-                  : col_drain_loss(drain, "stacks", text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        return rc ? rc : col_drain_loss_uncounted(drain, "stacks", text);
     }
+    const char *method =
+        stacks->unwind ? "sampled: cpu-clock, unwind tables" : "sampled: cpu-clock, frame pointers";
+    const char *kernel = stacks->rings.kernel
+                             ? "sampled"
+                             : "not sampled: kernel.perf_event_paranoid allows user code only";
     rc = col_stacks_drain(stacks, drain, true);
-    rc = rc ? rc
-            : store_run_set(drain->db, "stacks",
-                            stacks->unwind ? "sampled: cpu-clock, unwind tables"
-                                           : "sampled: cpu-clock, frame pointers");
-    rc = rc ? rc : store_run_set_int(drain->db, "stacks.hz", stacks->rings.hz);
-    rc = rc ? rc : store_run_set_int(drain->db, "stacks.period_ns", 1000000000 / stacks->rings.hz);
-    return rc ? rc
-              : store_run_set(
-                    drain->db, "stacks.kernel",
-                    stacks->rings.kernel
-                        ? "sampled"
-                        : "not sampled: kernel.perf_event_paranoid allows user code only");
+    if (rc == 0)
+        rc = store_run_set(drain->db, "stacks", method);
+    if (rc == 0)
+        rc = store_run_set_int(drain->db, "stacks.hz", stacks->rings.hz);
+    if (rc == 0)
+        rc = store_run_set_int(drain->db, "stacks.period_ns", 1000000000 / stacks->rings.hz);
+    return rc ? rc : store_run_set(drain->db, "stacks.kernel", kernel);
 }
 
 void col_stacks_reset(struct col_stacks *stacks)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the kernel's samples of a process and all its descendants, and what it says of their
- * programs (perf_event_open(2)): an event and a ring for each CPU, read as one stream in the order
- * of time.
- *
- * Records are read where they lie; one that goes around the end of its ring is put together first.
+ * The kernel's samples of a process and all its descendants, and its records of what they map and
+ * start (perf_event_open(2)): an event and a ring for each CPU, read as one stream in the order of
+ * time.
  */
 #ifndef COL_STACKS_RING_H
 #define COL_STACKS_RING_H
@@ -15,17 +13,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define COL_STACKS_CHAIN \
-    127u /* frames that the kernel follows by frame pointers: its own limit \
-          */
+/* Frames that the kernel follows by frame pointers: its own limit. */
+#define COL_STACKS_CHAIN 127u
 
 struct ring {
     int fd, cpu;
     struct perf_event_mmap_page *page;
     const uint8_t *data;
     uint64_t bytes;
-    uint64_t head, tail; /* of this turn; time is of the record at tail */
-    uint64_t time;
+    uint64_t head, tail; /* of this turn */
+    uint64_t time;       /* of the record at the tail; UINT64_MAX: the ring is empty */
 };
 
 struct col_rings {
@@ -50,9 +47,9 @@ int col_rings_open(struct col_rings *rings, pid_t pid);
 void col_rings_add(struct col_rings *rings, pid_t pid);
 void col_rings_close(struct col_rings *rings);
 
-/* Looks at what has been written up to now. */
+/* Notes how far each ring has been written. */
 void col_rings_look(struct col_rings *rings);
-/* The oldest record that is older than `before`; NULL: none. It stays until col_rings_taken. */
+/* The oldest record that is older than `before`; NULL: none. Valid until col_rings_taken. */
 const uint8_t *col_rings_next(struct col_rings *rings, uint64_t before, uint64_t *time);
 void col_rings_taken(struct col_rings *rings);
 

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Function names from ELF files and perf maps. Symbols of a file are read at its first question and
+ * sorted by address; their names stay in the file and are read one at a time, because those of a
+ * large library would take tens of megabytes. Perf maps grow while the program runs, so they are
+ * read from where the last reading ended.
+ */
 #include "profiler/collector/stacks/symbols.h"
 
 #include <elf.h>
@@ -11,31 +17,29 @@
 #include <unistd.h>
 
 #include "profiler/collector/collector.h"
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/os/demangle.h"
+#include "profiler/collector/os/list.h"
 #include "profiler/collector/stacks/mappings.h"
 
 #define NAME_MAX_BYTES 4096
 #define TABLE_MAX      (256u << 20) /* bytes of a symbol table that are believed */
-#define MAP_MAX \
-    (64u << 20) /* bytes of a map that are read: what goes on behind them has no names */
-#define MAP_LINE_MAX  (64u << 10) /* a map without a line's end for so long is none */
-#define MAP_NAMES_MAX (1u << 20)
-#define MAP_OVERLAP \
-    32 /* rows that are looked at where code was made anew at the places of older one */
-#define SEGMENTS_MAX 64u
-#define FILES_MAX    512u /* that are held open for their names */
+#define MAP_MAX        (64u << 20)  /* bytes of a map that are read; later code has no names */
+#define MAP_LINE_MAX   (64u << 10)  /* bytes without a line break that end the reading of a map */
+#define MAP_NAMES_MAX  (1u << 20)
+#define MAP_OVERLAP    32 /* rows searched for an address: newer code may overlap older code */
+#define SEGMENTS_MAX   64u
+#define FILES_MAX      512u /* that are held open for their names */
 
 struct symbol {
-    uint64_t start;      /* first: behind() looks at it */
+    uint64_t start;      /* first: col_rows_until reads it */
     uint32_t size, name; /* name: offset in the table of names */
-    uint8_t source;      /* which file of struct names */
-    bool open;           /* it has no size of its own: another at the same place has the name */
-    uint8_t rank; /* of several at one place the highest gives the name: 2 global, 1 weak, 0 of the
-                     file alone */
+    uint8_t source;      /* index in names of struct file */
+    bool open;           /* has no size of its own: a sized symbol at the same place is preferred */
+    uint8_t rank;        /* of several at one place the highest: 2 global, 1 weak, 0 local */
     int64_t slot;
 };
 
-/* Where names are read from, one at a time: those of a large library would be tens of megabytes. */
+/* The open file and the part of it that holds the names. */
 struct names {
     int fd;
     uint64_t offset, bytes;
@@ -93,9 +97,9 @@ struct col_symbols *col_symbols_new(void)
 void col_symbols_free(struct col_symbols *symbols)
 {
     for (size_t i = 0; symbols && i < symbols->files; i++) {
-        for (int k = 0; k < 2; k++)
-            if (symbols->file[i]->names[k].fd >= 0)
-                close(symbols->file[i]->names[k].fd);
+        for (int source = 0; source < 2; source++)
+            if (symbols->file[i]->names[source].fd >= 0)
+                close(symbols->file[i]->names[source].fd);
         free(symbols->file[i]->symbol);
         free(symbols->file[i]->path);
         free(symbols->file[i]);
@@ -112,29 +116,16 @@ void col_symbols_free(struct col_symbols *symbols)
     free(symbols);
 }
 
-static bool grow(void **list, size_t *room, size_t need, size_t size)
-{
-    if (need <= *room)
-        return true;
-    size_t n = *room ? 2 * *room : 64;
-    void *p = n >= need ? realloc(*list, n * size) : NULL;
-    if (!p)
-        return false;
-    *list = p;
-    *room = n;
-    return true;
-}
-
 uint32_t col_symbols_file(struct col_symbols *symbols, int32_t pid, const char *path,
                           uint64_t inode)
 {
     for (size_t i = 0; i < symbols->files; i++)
         if (symbols->file[i]->inode == inode && strcmp(symbols->file[i]->path, path) == 0)
             return (uint32_t)i;
-    struct file *file = grow((void **)&symbols->file, &symbols->file_room, symbols->files + 1,
-                             sizeof *symbols->file)
-                            ? calloc(1, sizeof *file)
-                            : NULL;
+    struct file **list =
+        col_list_room(symbols->file, &symbols->file_room, symbols->files + 1, sizeof *list);
+    symbols->file = list ? list : symbols->file;
+    struct file *file = list ? calloc(1, sizeof *file) : NULL;
     if (!file || !(file->path = strdup(path))) {
         free(file);
         return UINT32_MAX;
@@ -146,23 +137,6 @@ uint32_t col_symbols_file(struct col_symbols *symbols, int32_t pid, const char *
     return (uint32_t)symbols->files++;
 }
 
-/* How many of the rows, which begin with their start and are in its order, start at or before
- * `address`. */
-static size_t behind(const void *rows, size_t count, size_t size, uint64_t address)
-{
-    size_t lo = 0, hi = count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        uint64_t start;
-        memcpy(&start, (const char *)rows + mid * size, sizeof start);
-        if (start <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* ---- ELF ------------------------------------------------------------------------------------------------------------------- */
 
 static bool read_at(int fd, uint64_t offset, void *to, size_t bytes)
@@ -172,62 +146,70 @@ static bool read_at(int fd, uint64_t offset, void *to, size_t bytes)
 
 static void *read_block(int fd, uint64_t offset, uint64_t bytes)
 {
-    void *p = bytes && bytes <= TABLE_MAX ? malloc(bytes) : NULL;
-    if (p && !read_at(fd, offset, p, bytes)) {
-        free(p);
-        p = NULL;
+    void *block = bytes && bytes <= TABLE_MAX ? malloc(bytes) : NULL;
+    if (block && !read_at(fd, offset, block, bytes)) {
+        free(block);
+        block = NULL;
     }
-    return p;
+    return block;
 }
 
-static bool is_function(const Elf64_Sym *x)
+static bool is_function(const Elf64_Sym *entry)
 {
-    unsigned type = ELF64_ST_TYPE(x->st_info);
-    return (type == STT_FUNC || type == STT_GNU_IFUNC) && x->st_shndx != SHN_UNDEF && x->st_value &&
-           x->st_name;
+    unsigned type = ELF64_ST_TYPE(entry->st_info);
+    return (type == STT_FUNC || type == STT_GNU_IFUNC) && entry->st_shndx != SHN_UNDEF &&
+           entry->st_value && entry->st_name;
 }
 
-static uint8_t rank_of(const Elf64_Sym *x)
+static uint8_t rank_of(const Elf64_Sym *entry)
 {
-    unsigned binding = ELF64_ST_BIND(x->st_info);
-    return binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
+    unsigned binding = ELF64_ST_BIND(entry->st_info);
+    if (binding == STB_GLOBAL)
+        return 2;
+    return binding == STB_WEAK;
 }
 
-/* Written in assembler it may have none: it ends with its section at the latest (behind _init comes
- * .plt, which is not it). */
-static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *header, const Elf64_Shdr *section)
+/* The size of a function. Functions written in assembler may have none: they end with their section
+ * at the latest (.plt, which follows _init, is not part of it). */
+static uint32_t size_of(const Elf64_Sym *entry, const Elf64_Ehdr *header, const Elf64_Shdr *section)
 {
-    uint64_t size = x->st_size;
-    if (!size && x->st_shndx < header->e_shnum) {
-        const Elf64_Shdr *in = &section[x->st_shndx];
-        if (x->st_value >= in->sh_addr && x->st_value - in->sh_addr < in->sh_size)
-            size = in->sh_size - (x->st_value - in->sh_addr);
+    uint64_t size = entry->st_size;
+    if (!size && entry->st_shndx < header->e_shnum) {
+        const Elf64_Shdr *own = &section[entry->st_shndx];
+        if (entry->st_value >= own->sh_addr && entry->st_value - own->sh_addr < own->sh_size)
+            size = own->sh_size - (entry->st_value - own->sh_addr);
     }
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
-/* Functions of one table; its names stay in the file. */
+/* Adds the functions of one symbol table. Their names stay in the file. */
 static void add_table(struct file *file, int source, int fd, const Elf64_Ehdr *header,
                       const Elf64_Shdr *section, const Elf64_Shdr *table)
 {
     const Elf64_Shdr *names = &section[table->sh_link];
-    Elf64_Sym *x = read_block(fd, table->sh_offset, table->sh_size);
-    size_t n = x ? table->sh_size / sizeof *x : 0;
-    for (size_t i = 0; i < n; i++)
-        if (is_function(&x[i]) && x[i].st_name < names->sh_size &&
-            grow((void **)&file->symbol, &file->room, file->symbols + 1, sizeof *file->symbol))
-            file->symbol[file->symbols++] = (struct symbol){.start = x[i].st_value,
-                                                            .size = size_of(&x[i], header, section),
-                                                            .open = !x[i].st_size,
-                                                            .name = x[i].st_name,
-                                                            .source = (uint8_t)source,
-                                                            .rank = rank_of(&x[i])};
-    free(x);
+    Elf64_Sym *table_symbols = read_block(fd, table->sh_offset, table->sh_size);
+    size_t count = table_symbols ? table->sh_size / sizeof *table_symbols : 0;
+    for (size_t i = 0; i < count; i++) {
+        const Elf64_Sym *entry = &table_symbols[i];
+        if (!is_function(entry) || entry->st_name >= names->sh_size)
+            continue;
+        struct symbol *list =
+            col_list_room(file->symbol, &file->room, file->symbols + 1, sizeof *list);
+        if (!list)
+            break;
+        file->symbol = list;
+        list[file->symbols++] = (struct symbol){.start = entry->st_value,
+                                                .size = size_of(entry, header, section),
+                                                .open = !entry->st_size,
+                                                .name = entry->st_name,
+                                                .source = (uint8_t)source,
+                                                .rank = rank_of(entry)};
+    }
+    free(table_symbols);
     file->names[source] = (struct names){fd, names->sh_offset, names->sh_size};
 }
 
-/* Symbols of .symtab, else of .dynsym. 0 without any; the descriptor is kept where there are some.
- */
+/* Reads the symbols of .symtab, else of .dynsym, and returns how many there are. */
 static size_t read_symbols(struct file *file, int source, int fd, const Elf64_Ehdr *header,
                            const Elf64_Shdr *section)
 {
@@ -262,39 +244,42 @@ static void read_segments(struct file *file, int fd, const Elf64_Ehdr *header)
     }
 }
 
-/* /usr/lib/debug/.build-id/ab/cdef...debug; false without a build id. */
-static bool debug_path(int fd, const Elf64_Ehdr *header, const Elf64_Shdr *section, char *to,
+/* The name of the separate debug file, /usr/lib/debug/.build-id/ab/cdef...debug; false where the
+ * file has no build id. */
+static bool debug_path(int fd, const Elf64_Ehdr *header, const Elf64_Shdr *section, char *path,
                        size_t size)
 {
     for (unsigned i = 0; i < header->e_shnum; i++) {
         unsigned char note[sizeof(Elf64_Nhdr) + 4 + 20];
-        const Elf64_Nhdr *n = (const Elf64_Nhdr *)note;
+        const Elf64_Nhdr *head = (const Elf64_Nhdr *)note;
         if (section[i].sh_type != SHT_NOTE || section[i].sh_size != sizeof note ||
-            !read_at(fd, section[i].sh_offset, note, sizeof note) || n->n_type != NT_GNU_BUILD_ID ||
-            n->n_descsz != 20)
+            !read_at(fd, section[i].sh_offset, note, sizeof note) ||
+            head->n_type != NT_GNU_BUILD_ID || head->n_descsz != 20)
             continue;
-        int at = snprintf(to, size, "/usr/lib/debug/.build-id/%02x/", note[sizeof *n + 4]);
-        for (unsigned k = 1; k < 20; k++)
-            at += snprintf(to + at, size - (size_t)at, "%02x", note[sizeof *n + 4 + k]);
-        snprintf(to + at, size - (size_t)at, ".debug");
+        int length = snprintf(path, size, "/usr/lib/debug/.build-id/%02x/", note[sizeof *head + 4]);
+        for (unsigned byte = 1; byte < 20; byte++)
+            length += snprintf(path + length, size - (size_t)length, "%02x",
+                               note[sizeof *head + 4 + byte]);
+        snprintf(path + length, size - (size_t)length, ".debug");
         return true;
     }
     return false;
 }
 
-static int order_symbols(const void *a, const void *b)
+static int order_symbols(const void *left, const void *right)
 {
-    const struct symbol *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    if (x->open != y->open)
-        return x->open ? -1 : 1;
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    const struct symbol *first = left, *second = right;
+    if (first->start != second->start)
+        return first->start < second->start ? -1 : 1;
+    if (first->open != second->open)
+        return first->open ? -1 : 1;
+    if (first->size != second->size)
+        return first->size < second->size ? -1 : 1;
+    return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
-/* Reads the symbols of one ELF file into f. */
+/* Reads the symbols of one ELF file, and those of its debug file (source 1). The descriptor stays
+ * open if there are any, because their names are read from it later. */
 static void read_elf(struct col_symbols *symbols, struct file *file, int source, int fd)
 {
     Elf64_Ehdr header;
@@ -326,8 +311,8 @@ static void read_file(struct col_symbols *symbols, struct file *file)
         qsort(file->symbol, file->symbols, sizeof *file->symbol, order_symbols);
 }
 
-/* As a user writes it: without the version that the dynamic linker looks for
- * ("memcpy@@GLIBC_2.14"), C++ demangled. */
+/* A name as people write it: without the version of the dynamic linker ("memcpy@@GLIBC_2.14"), and
+ * demangled. */
 static const char *shown(struct col_symbols *symbols, char *name)
 {
     char *version = strchr(name, '@');
@@ -340,25 +325,25 @@ static const char *shown(struct col_symbols *symbols, char *name)
 
 struct col_symbol col_symbols_at(struct col_symbols *symbols, uint32_t file, uint64_t offset)
 {
-    struct file *f = symbols->file[file];
+    struct file *entry = symbols->file[file];
     uint64_t address = offset;
-    if (!f->read)
-        read_file(symbols, f);
-    bool inside = f->segments == 0;
-    for (unsigned i = 0; i < f->segments; i++)
-        if (offset >= f->segment[i].offset && offset - f->segment[i].offset < f->segment[i].bytes) {
-            address = offset - f->segment[i].offset + f->segment[i].address;
+    if (!entry->read)
+        read_file(symbols, entry);
+    bool inside = entry->segments == 0;
+    for (unsigned i = 0; i < entry->segments; i++)
+        if (offset >= entry->segment[i].offset &&
+            offset - entry->segment[i].offset < entry->segment[i].bytes) {
+            address = offset - entry->segment[i].offset + entry->segment[i].address;
             inside = true;
         }
-    size_t lo = behind(f->symbol, f->symbols, sizeof *f->symbol, address);
-    struct symbol *symbol = lo && inside ? &f->symbol[lo - 1] : NULL;
-    if (!symbol ||
-        (symbol->size && address - symbol->start >=
-                             symbol->size)) /* written in assembler: no size, up to the next one */
+    size_t place = col_rows_until(entry->symbol, entry->symbols, sizeof *entry->symbol, address);
+    struct symbol *symbol = place && inside ? &entry->symbol[place - 1] : NULL;
+    /* a symbol without a size reaches up to the next one */
+    if (!symbol || (symbol->size && address - symbol->start >= symbol->size))
         return (struct col_symbol){NULL, NULL};
     if (symbol->slot)
         return (struct col_symbol){"", &symbol->slot};
-    const struct names *names = &f->names[symbol->source];
+    const struct names *names = &entry->names[symbol->source];
     uint64_t left = names->bytes - symbol->name;
     ssize_t got = pread(names->fd, symbols->name,
                         left < sizeof symbols->name - 1 ? left : sizeof symbols->name - 1,
@@ -405,26 +390,30 @@ static void add_line(struct map *map, char *line)
     uint64_t size = *end == ' ' ? strtoull(end, &name, 16) : 0;
     if (!size || *name != ' ' || !name[1] || map->symbols == MAP_NAMES_MAX)
         return;
-    if (grow((void **)&map->symbol, &map->room, map->symbols + 1, sizeof *map->symbol))
-        map->symbol[map->symbols++] = (struct map_symbol){
-            .start = start, .size = size, .name = (size_t)(name + 1 - map->text)};
+    struct map_symbol *list =
+        col_list_room(map->symbol, &map->room, map->symbols + 1, sizeof *list);
+    if (!list)
+        return;
+    map->symbol = list;
+    list[map->symbols++] =
+        (struct map_symbol){.start = start, .size = size, .name = (size_t)(name + 1 - map->text)};
 }
 
-/* Later lines say what an address is called now: they stand behind earlier ones. */
-static int order_map(const void *a, const void *b)
+/* By address; of equal ones the later line, which has the current name, comes last. */
+static int order_map(const void *left, const void *right)
 {
-    const struct map_symbol *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->name < y->name ? -1 : x->name > y->name;
+    const struct map_symbol *first = left, *second = right;
+    if (first->start != second->start)
+        return first->start < second->start ? -1 : 1;
+    return first->name < second->name ? -1 : first->name > second->name;
 }
 
-/* The rows from `old` on are new: they get their places among the others. */
+/* Sorts the rows from `old` on and merges them with those before, from the end to the front. */
 static void sort_map(struct map *map, size_t old)
 {
-    size_t new = map->symbols - old, at = map->symbols, left = old;
+    size_t new = map->symbols - old, place = map->symbols, left = old;
     struct map_symbol *tail = new &&old ? malloc(new * sizeof *tail) : NULL;
-    if (!tail) { /* all are new, or there is no room to be quick */
+    if (!tail) { /* all rows are new, or memory is short: sort everything */
         if (new)
             qsort(map->symbol, map->symbols, sizeof *map->symbol, order_map);
         return;
@@ -432,25 +421,26 @@ static void sort_map(struct map *map, size_t old)
     memcpy(tail, map->symbol + old, new * sizeof *tail);
     qsort(tail, new, sizeof *tail, order_map);
     while (new)
-        map->symbol[--at] = left && order_map(&map->symbol[left - 1], &tail[new - 1]) > 0
-                                ? map->symbol[--left]
-                                : tail[--new];
+        map->symbol[--place] = left && order_map(&map->symbol[left - 1], &tail[new - 1]) > 0
+                                   ? map->symbol[--left]
+                                   : tail[--new];
     free(tail);
 }
 
-/* As perf does: a map that somebody else wrote names nothing. */
+/* Opens the perf map of a process, in its container or here. Like perf, it ignores a map that
+ * another user wrote. */
 static int open_map(int32_t pid)
 {
     char process[32], path[64];
-    struct stat st, own;
+    struct stat file, own;
     snprintf(process, sizeof process, "/proc/%d", pid);
     uid_t owner = stat(process, &own) == 0 ? own.st_uid : geteuid();
     for (int inside = 1; inside >= 0; inside--) {
         snprintf(path, sizeof path, "%s%s/tmp/perf-%d.map", inside ? process : "",
                  inside ? "/root" : "", pid);
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-            (st.st_uid == owner || st.st_uid == geteuid() || st.st_uid == 0))
+        if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+            (file.st_uid == owner || file.st_uid == geteuid() || file.st_uid == 0))
             return fd;
         if (fd >= 0)
             close(fd);
@@ -458,16 +448,16 @@ static int open_map(int32_t pid)
     return -1;
 }
 
-/* Reads what was added since. */
+/* Reads the whole lines that were added to a map since the last time. */
 static void read_more(struct map *map)
 {
-    struct stat st;
+    struct stat stat;
     size_t old = map->symbols;
     int fd = map->bytes < (off_t)MAP_MAX ? open_map(map->pid) : -1;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && st.st_size > map->bytes) {
-        off_t until = st.st_size < (off_t)MAP_MAX ? st.st_size : (off_t)MAP_MAX;
+    if (fstat(fd, &stat) == 0 && stat.st_size > map->bytes) {
+        off_t until = stat.st_size < (off_t)MAP_MAX ? stat.st_size : (off_t)MAP_MAX;
         size_t more = (size_t)(until - map->bytes);
         char *text = realloc(map->text, map->used + more + 1);
         ssize_t got = text ? pread(fd, text + map->used, more, map->bytes) : -1;
@@ -475,31 +465,31 @@ static void read_more(struct map *map)
         size_t whole = got > 0 ? (size_t)got : 0;
         while (whole && map->text[map->used + whole - 1] != '\n')
             whole--;
-        for (size_t at = map->used, end = map->used + whole; at < end;) {
-            char *nl = memchr(map->text + at, '\n', end - at);
-            *nl = 0;
-            add_line(map, map->text + at);
-            at = (size_t)(nl + 1 - map->text);
+        for (size_t line = map->used, end = map->used + whole; line < end;) {
+            char *newline = memchr(map->text + line, '\n', end - line);
+            *newline = 0;
+            add_line(map, map->text + line);
+            line = (size_t)(newline + 1 - map->text);
         }
         map->used += whole;
         map->bytes += (off_t)whole;
         if (until == (off_t)MAP_MAX || (got > 0 && (size_t)got - whole > MAP_LINE_MAX))
-            map->bytes = (off_t)MAP_MAX; /* enough of it */
+            map->bytes = (off_t)MAP_MAX; /* do not read it again */
         sort_map(map, old);
     }
     close(fd);
 }
 
-/* Of several rows the last line that was written: earlier ones are of code that is gone. */
+/* The function at an address. Of several the one that was written last: the code of earlier ones is
+ * gone. */
 static struct map_symbol *find_in(struct map *map, uint64_t address)
 {
-    size_t lo = behind(map->symbol, map->symbols, sizeof *map->symbol, address);
+    size_t count = col_rows_until(map->symbol, map->symbols, sizeof *map->symbol, address);
     struct map_symbol *best = NULL;
-    for (size_t i = lo; i-- > 0 && lo - i <= MAP_OVERLAP;) {
-        struct map_symbol *map_symbol = &map->symbol[i];
-        if (address - map_symbol->start < map_symbol->size &&
-            (!best || map_symbol->name > best->name))
-            best = map_symbol;
+    for (size_t i = count; i-- > 0 && count - i <= MAP_OVERLAP;) {
+        struct map_symbol *candidate = &map->symbol[i];
+        if (address - candidate->start < candidate->size && (!best || candidate->name > best->name))
+            best = candidate;
     }
     return best;
 }
@@ -510,14 +500,14 @@ struct col_symbol col_symbols_in_map(struct col_symbols *symbols, int32_t pid, i
     const int32_t pids[] = {pid, parent};
     for (int i = 0; i < 2 && pids[i]; i++) {
         struct map *map = map_of(symbols, pids[i]);
-        struct map_symbol *map_symbol = map ? find_in(map, address) : NULL;
-        if (map && !map_symbol && map->turn != symbols->turn) {
+        struct map_symbol *found = map ? find_in(map, address) : NULL;
+        if (map && !found && map->turn != symbols->turn) {
             map->turn = symbols->turn;
             read_more(map);
-            map_symbol = find_in(map, address);
+            found = find_in(map, address);
         }
-        if (map_symbol)
-            return (struct col_symbol){map->text + map_symbol->name, &map_symbol->slot};
+        if (found)
+            return (struct col_symbol){map->text + found->name, &found->slot};
     }
     return (struct col_symbol){NULL, NULL};
 }

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walks the frames of one sample. The tables give the caller of a frame from its registers and the
+ * copied bytes of the stack. Where a file has no tables, the walk tries the words of the stack as
+ * return addresses and keeps the one from which the tables lead furthest.
+ */
 #include "profiler/collector/stacks/unwind.h"
 
 #include <limits.h>
@@ -14,16 +19,16 @@ struct col_unwind *col_unwind_new(struct col_mappings *maps)
     return NULL;
 }
 
-void col_unwind_free(struct col_unwind *u)
+void col_unwind_free(struct col_unwind *unwind)
 {
-    (void)u;
+    (void)unwind;
 }
 
-size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
+size_t col_unwind(struct col_unwind *unwind, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
                   const uint8_t *stack, size_t bytes, bool full, uint64_t *ip, size_t most,
                   enum col_unwind_end *end)
 {
-    (void)u, (void)pid, (void)reg, (void)stack, (void)bytes, (void)full, (void)ip, (void)most;
+    (void)unwind, (void)pid, (void)reg, (void)stack, (void)bytes, (void)full, (void)ip, (void)most;
     *end = COL_UNWIND_STUCK;
     return 0;
 }
@@ -33,16 +38,15 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
 #include <dwarf.h>
 
 #define FILES_MAX    1024u /* whose tables are kept open */
-#define TRIAL_FRAMES 64u   /* that a guess is followed, at most */
-#define TRIAL_LEAST  6u    /* that must follow it where the outermost one is not reached */
-#define GUESSES_MAX  24u   /* of return addresses, for each frame without tables */
+#define TRIAL_FRAMES 64u   /* frames that a guess is followed at most */
+#define TRIAL_LEAST  6u    /* frames that must follow if the outermost one is not reached */
+#define GUESSES_MAX  24u   /* return addresses tried for each frame without tables */
 #define PUSHED_MAX   7u    /* words below a return address that may be the caller's frame pointer */
-#define POPPED_BYTES 128u  /* below the stack pointer that the ABI leaves alone */
-#define CALLER_WORDS \
-    64u /* that the frame of a caller without tables may have; the innermost one may have all */
+/* Words that the frame of a caller without tables may have; the innermost one may have all. */
+#define CALLER_WORDS 64u
 
 struct file {
-    const char *path; /* the mapping's: compared by place */
+    const char *path; /* of the mapping: compared as a pointer */
     struct col_unwind_rows *rows;
 };
 
@@ -52,7 +56,7 @@ struct col_unwind {
     size_t files;
 };
 
-/* What a sample holds. */
+/* The piece of a thread's stack that came with a sample. */
 struct sample {
     struct col_unwind *unwind;
     int32_t pid;
@@ -65,7 +69,7 @@ struct sample {
 struct frame {
     uint64_t reg[COL_UNWIND_REGISTERS];
     uint32_t known; /* bit r: register r */
-    bool exact;     /* rip is the next instruction; else it lies behind a call */
+    bool exact;     /* rip is the next instruction; else it is a return address */
 };
 
 enum step {
@@ -78,23 +82,23 @@ enum step {
 
 struct col_unwind *col_unwind_new(struct col_mappings *maps)
 {
-    struct col_unwind *u = calloc(1, sizeof *u);
-    if (u)
-        u->maps = maps;
-    return u;
+    struct col_unwind *unwind = calloc(1, sizeof *unwind);
+    if (unwind)
+        unwind->maps = maps;
+    return unwind;
 }
 
-void col_unwind_free(struct col_unwind *u)
+void col_unwind_free(struct col_unwind *unwind)
 {
-    for (size_t i = 0; u && i < u->files; i++)
-        col_unwind_rows_close(u->file[i].rows);
-    free(u);
+    for (size_t i = 0; unwind && i < unwind->files; i++)
+        col_unwind_rows_close(unwind->file[i].rows);
+    free(unwind);
 }
 
 /* ---- where the tables are ----------------------------------------------------------------------------------------------------- */
 
-/* The tables of what is mapped there; NULL: it is no file. The number in the mapping spares the
- * search. */
+/* The tables of a mapped file, opened when first asked for. NULL: not a file, or too many files are
+ * open. The number in the mapping saves the search. */
 static struct col_unwind_rows *rows_of(struct col_unwind *unwind, int32_t pid,
                                        struct col_mapping *mapping)
 {
@@ -128,10 +132,10 @@ static enum col_unwind_call call_before(const struct sample *sample, uint64_t ad
 
 static bool read_word(const struct sample *sample, uint64_t address, uint64_t *to)
 {
-    uint64_t at = address - sample->base;
-    if (address < sample->base || at >= sample->bytes || sample->bytes - at < sizeof *to)
+    uint64_t offset = address - sample->base;
+    if (address < sample->base || offset >= sample->bytes || sample->bytes - offset < sizeof *to)
         return false;
-    memcpy(to, sample->stack + at, sizeof *to);
+    memcpy(to, sample->stack + offset, sizeof *to);
     return true;
 }
 
@@ -158,69 +162,71 @@ static bool push_register(struct machine *machine, uint64_t reg, uint64_t offset
            push(machine, machine->frame->reg[reg] + offset);
 }
 
-/* Operations on the upper two values. */
+/* The operations on the upper two values of the expression's stack. */
 static bool binary(struct machine *machine, uint8_t atom)
 {
     if (machine->depth < 2)
         return false;
-    uint64_t b = machine->stack[--machine->depth], *a = &machine->stack[machine->depth - 1];
-    int64_t x = (int64_t)*a, y = (int64_t)b;
+    uint64_t right = machine->stack[--machine->depth], *left = &machine->stack[machine->depth - 1];
+    int64_t left_signed = (int64_t)*left, right_signed = (int64_t)right;
     switch (atom) {
     case DW_OP_and:
-        *a &= b;
+        *left &= right;
         return true;
     case DW_OP_or:
-        *a |= b;
+        *left |= right;
         return true;
     case DW_OP_xor:
-        *a ^= b;
+        *left ^= right;
         return true;
     case DW_OP_plus:
-        *a += b;
+        *left += right;
         return true;
     case DW_OP_minus:
-        *a -= b;
+        *left -= right;
         return true;
     case DW_OP_mul:
-        *a *= b;
+        *left *= right;
         return true;
     case DW_OP_shl:
-        *a = b < 64 ? *a << b : 0;
+        *left = right < 64 ? *left << right : 0;
         return true;
     case DW_OP_shr:
-        *a = b < 64 ? *a >> b : 0;
+        *left = right < 64 ? *left >> right : 0;
         return true;
     case DW_OP_eq:
-        *a = x == y;
+        *left = left_signed == right_signed;
         return true;
     case DW_OP_ne:
-        *a = x != y;
+        *left = left_signed != right_signed;
         return true;
     case DW_OP_lt:
-        *a = x < y;
+        *left = left_signed < right_signed;
         return true;
     case DW_OP_le:
-        *a = x <= y;
+        *left = left_signed <= right_signed;
         return true;
     case DW_OP_gt:
-        *a = x > y;
+        *left = left_signed > right_signed;
         return true;
     case DW_OP_ge:
-        *a = x >= y;
+        *left = left_signed >= right_signed;
         return true;
     default:
         return false;
     }
 }
 
+/* Carries out one operation of an expression; false where it is not supported or its operands are
+ * not known. Only operations that unwind tables use are here. */
 static bool operate(struct machine *machine, const struct col_unwind_op *op)
 {
-    uint8_t a = op->atom;
-    if (a >= DW_OP_lit0 && a <= DW_OP_lit31)
-        return push(machine, (uint64_t)(a - DW_OP_lit0));
-    if (a >= DW_OP_breg0 && a <= DW_OP_breg31)
-        return push_register(machine, (uint64_t)(a - DW_OP_breg0), op->number);
-    switch (a) {
+    uint8_t atom = op->atom;
+    if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31)
+        return push(machine, (uint64_t)(atom - DW_OP_lit0));
+    if (atom >= DW_OP_breg0 && atom <= DW_OP_breg31)
+        return push_register(machine, (uint64_t)(atom - DW_OP_breg0), op->number);
+    switch (atom) {
     case DW_OP_bregx:
         return push_register(machine, op->number, op->number2);
     case DW_OP_const1u:
@@ -233,7 +239,7 @@ static bool operate(struct machine *machine, const struct col_unwind_op *op)
     case DW_OP_const8s:
     case DW_OP_constu:
     case DW_OP_consts:
-        return push(machine, op->number); /* libdw extends signs */
+        return push(machine, op->number); /* libdw has extended the sign */
     case DW_OP_call_frame_cfa:
         return push(machine, machine->cfa);
     case DW_OP_nop:
@@ -250,7 +256,7 @@ static bool operate(struct machine *machine, const struct col_unwind_op *op)
         return machine->depth && read_word(machine->sample, machine->stack[machine->depth - 1],
                                            &machine->stack[machine->depth - 1]);
     default:
-        return binary(machine, a);
+        return binary(machine, atom);
     }
 }
 
@@ -258,10 +264,10 @@ static bool evaluate(const struct sample *sample, const struct frame *frame, uin
                      const struct col_unwind_rows *rows, int32_t index, uint64_t *value)
 {
     struct machine machine = {.sample = sample, .frame = frame, .cfa = cfa};
-    size_t n;
-    const struct col_unwind_op *op = col_unwind_rows_expression(rows, index, &n);
-    for (size_t i = 0; i < n; i++)
-        if (!operate(&machine, &op[i]))
+    size_t count;
+    const struct col_unwind_op *ops = col_unwind_rows_expression(rows, index, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!operate(&machine, &ops[i]))
             return false;
     if (!machine.depth)
         return false;
@@ -274,34 +280,49 @@ static bool evaluate(const struct sample *sample, const struct frame *frame, uin
 /* Value of a register in the caller. */
 static enum step restore(const struct sample *sample, const struct frame *frame,
                          const struct col_unwind_rows *rows, uint64_t cfa,
-                         const struct col_unwind_rule *unwind_rule, uint64_t *value)
+                         const struct col_unwind_rule *rule, uint64_t *value)
 {
-    uint64_t place = cfa + (uint64_t)(int64_t)unwind_rule->value;
-    switch ((enum col_unwind_kind)unwind_rule->kind) {
+    uint64_t place = cfa + (uint64_t)(int64_t)rule->value;
+    switch ((enum col_unwind_kind)rule->kind) {
     case COL_UNWIND_IS:
         *value = place;
         return STEP_ON;
     case COL_UNWIND_COPY:
-        *value = frame->reg[unwind_rule->value];
-        return frame->known >> unwind_rule->value & 1 ? STEP_ON : STEP_WRONG;
+        *value = frame->reg[rule->value];
+        return frame->known >> rule->value & 1 ? STEP_ON : STEP_WRONG;
     case COL_UNWIND_IS_EXPR:
-        return evaluate(sample, frame, cfa, rows, unwind_rule->value, value) ? STEP_ON : STEP_WRONG;
+        return evaluate(sample, frame, cfa, rows, rule->value, value) ? STEP_ON : STEP_WRONG;
     case COL_UNWIND_SAVED_EXPR:
-        if (!evaluate(sample, frame, cfa, rows, unwind_rule->value, &place))
+        if (!evaluate(sample, frame, cfa, rows, rule->value, &place))
             return STEP_WRONG;
         break;
     case COL_UNWIND_SAVED_AT:
         break;
     }
-    return read_word(sample, place, value)         ? STEP_ON
-           : place >= sample->base + sample->bytes ? STEP_OUTSIDE
-                                                   : STEP_WRONG;
+    if (read_word(sample, place, value))
+        return STEP_ON;
+    return place >= sample->base + sample->bytes ? STEP_OUTSIDE : STEP_WRONG;
 }
 
-/* From a frame to its caller. On anything but STEP_ON f is as it was. */
+/* The canonical frame address of a row; false where a register or value it needs is not known. */
+static bool find_cfa(const struct sample *sample, const struct frame *frame,
+                     const struct col_unwind_rows *rows, const struct col_unwind_row *row,
+                     uint64_t *cfa)
+{
+    if (row->cfa_expression)
+        return evaluate(sample, frame, 0, rows, row->cfa_value, cfa);
+    if (!(frame->known >> row->cfa_register & 1))
+        return false;
+    *cfa = frame->reg[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
+    return true;
+}
+
+/* Replaces a frame by its caller, by the row of the tables for its address. Changes the frame only
+ * where the result is STEP_ON. A caller whose frame does not lie further out is rejected: that
+ * would be an endless loop. */
 static enum step step(const struct sample *sample, struct frame *frame)
 {
-    struct frame up = *frame;
+    struct frame caller = *frame;
     uint64_t pc = frame->reg[COL_UNWIND_RIP] - !frame->exact, cfa;
     struct col_mapping *mapping = col_mappings_find(sample->unwind->maps, sample->pid, pc);
     struct col_unwind_rows *rows = mapping ? rows_of(sample->unwind, sample->pid, mapping) : NULL;
@@ -313,74 +334,69 @@ static enum step step(const struct sample *sample, struct frame *frame)
         return STEP_BLIND;
     if (row->lost >> COL_UNWIND_RIP & 1)
         return STEP_LAST;
-    if (row->cfa_expression) {
-        if (!evaluate(sample, frame, 0, rows, row->cfa_value, &cfa))
-            return STEP_WRONG;
-    } else {
-        if (!(frame->known >> row->cfa_register & 1))
-            return STEP_WRONG;
-        cfa = frame->reg[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
-    }
-    if (!row->signal && cfa <= frame->reg[COL_UNWIND_RSP])
+    if (!find_cfa(sample, frame, rows, row, &cfa) ||
+        (!row->signal && cfa <= frame->reg[COL_UNWIND_RSP]))
         return STEP_WRONG;
-    up.reg[COL_UNWIND_RSP] = cfa;
-    up.known = (frame->known & ~row->lost) | 1u << COL_UNWIND_RSP;
-    up.known &= ~(1u << COL_UNWIND_RIP);
+    caller.reg[COL_UNWIND_RSP] = cfa;
+    caller.known = (frame->known & ~row->lost) | 1u << COL_UNWIND_RSP;
+    caller.known &= ~(1u << COL_UNWIND_RIP);
     for (unsigned i = 0; i < row->rules; i++) {
-        const struct col_unwind_rule *unwind_rule = &row->rule[i];
-        enum step found = restore(sample, frame, rows, cfa, unwind_rule, &up.reg[unwind_rule->reg]);
-        if (found != STEP_ON && unwind_rule->reg == COL_UNWIND_RIP)
+        const struct col_unwind_rule *rule = &row->rule[i];
+        enum step found = restore(sample, frame, rows, cfa, rule, &caller.reg[rule->reg]);
+        if (found != STEP_ON && rule->reg == COL_UNWIND_RIP)
             return found;
-        up.known = found == STEP_ON ? up.known | 1u << unwind_rule->reg
-                                    : up.known & ~(1u << unwind_rule->reg);
+        caller.known =
+            found == STEP_ON ? caller.known | 1u << rule->reg : caller.known & ~(1u << rule->reg);
     }
-    if (!(up.known >> COL_UNWIND_RIP & 1))
+    if (!(caller.known >> COL_UNWIND_RIP & 1))
         return STEP_WRONG;
-    if (!up.reg[COL_UNWIND_RIP])
+    if (!caller.reg[COL_UNWIND_RIP])
         return STEP_LAST;
-    up.exact = row->signal;
-    *frame = up;
+    caller.exact = row->signal;
+    *frame = caller;
     return STEP_ON;
 }
 
 /* ---- code without tables ------------------------------------------------------------------------------------------------------ */
 
-/* The caller of f, if the word at `at` is its return address and `rbp` its frame pointer. */
-static struct frame guessed(const struct frame *frame, uint64_t at, uint64_t address, uint64_t rbp)
+/* The caller of a frame, if the word at `place` is its return address and `rbp` its frame pointer.
+ */
+static struct frame guessed(const struct frame *frame, uint64_t place, uint64_t address,
+                            uint64_t rbp)
 {
-    struct frame up = *frame;
-    up.reg[COL_UNWIND_RIP] = address;
-    up.reg[COL_UNWIND_RSP] = at + sizeof address;
-    up.reg[COL_UNWIND_RBP] = rbp;
-    up.known = 1u << COL_UNWIND_RIP | 1u << COL_UNWIND_RSP | 1u << COL_UNWIND_RBP;
-    up.exact = false;
-    return up;
+    struct frame caller = *frame;
+    caller.reg[COL_UNWIND_RIP] = address;
+    caller.reg[COL_UNWIND_RSP] = place + sizeof address;
+    caller.reg[COL_UNWIND_RBP] = rbp;
+    caller.known = 1u << COL_UNWIND_RIP | 1u << COL_UNWIND_RSP | 1u << COL_UNWIND_RBP;
+    caller.exact = false;
+    return caller;
 }
 
-/* Inside a trial: trampolines have one word below their return address, to align the stack or the
- * caller's frame pointer. */
+/* Passes a trampoline, which has one word below its return address: padding that aligns the stack,
+ * or the caller's frame pointer. */
 static bool pass_trampoline(const struct sample *sample, struct frame *frame)
 {
-    uint64_t at = frame->reg[COL_UNWIND_RSP], word, address;
-    if (frame->exact || !read_word(sample, at, &word) ||
-        !read_word(sample, at + sizeof word, &address) || !call_before(sample, address))
+    uint64_t place = frame->reg[COL_UNWIND_RSP], word, address;
+    if (frame->exact || !read_word(sample, place, &word) ||
+        !read_word(sample, place + sizeof word, &address) || !call_before(sample, address))
         return false;
-    *frame = guessed(frame, at + sizeof word, address,
-                     frame->reg[COL_UNWIND_RBP] == at ? word : frame->reg[COL_UNWIND_RBP]);
+    *frame = guessed(frame, place + sizeof word, address,
+                     frame->reg[COL_UNWIND_RBP] == place ? word : frame->reg[COL_UNWIND_RBP]);
     return true;
 }
 
-/* How many frames do the tables lead on from here, with a call before every return address?
- * UINT_MAX: to the outermost one. A stack that goes on behind the bytes counts as far as they
- * reach. */
+/* How many frames do the tables lead on from a guessed frame, with a call before every return
+ * address? UINT_MAX: to the outermost one. 0: the guess is wrong. Where the stack continues beyond
+ * the copied bytes, the frames within them count. */
 static unsigned leads_on(const struct sample *sample, struct frame frame, unsigned most)
 {
-    for (unsigned n = 0; n < most; n++) {
+    for (unsigned frames = 0; frames < most; frames++) {
         enum step next = step(sample, &frame);
         if (next == STEP_LAST)
             return UINT_MAX;
         if (next == STEP_OUTSIDE)
-            return sample->full && n >= TRIAL_LEAST ? n : 0;
+            return sample->full && frames >= TRIAL_LEAST ? frames : 0;
         if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(sample, &frame)))
             return 0;
         struct col_mapping *mapping = next == STEP_ON
@@ -397,22 +413,23 @@ static unsigned leads_on(const struct sample *sample, struct frame frame, unsign
 
 struct guess {
     struct frame frame;
-    unsigned frames; /* that it leads on */
+    unsigned frames; /* that the tables lead on from it */
 };
 
-/* The caller's frame pointer is where it was, or one of the words that were pushed behind the
- * return address. The best is kept in *best; true: no better one is possible. */
-static bool try_caller(const struct sample *sample, const struct frame *frame, uint64_t at,
+/* Tries one return address. The caller's frame pointer is unchanged, or one of the words that were
+ * pushed after the return address. Keeps the best guess in *best; true: it reaches the outermost
+ * frame, so no better one is possible. */
+static bool try_caller(const struct sample *sample, const struct frame *frame, uint64_t place,
                        uint64_t address, struct guess *best)
 {
     uint64_t rbp = frame->reg[COL_UNWIND_RBP];
     for (unsigned i = 0; i <= PUSHED_MAX; i++) {
-        if (i &&
-            (at - sample->base < i * sizeof rbp || !read_word(sample, at - i * sizeof rbp, &rbp)))
+        if (i && (place - sample->base < i * sizeof rbp ||
+                  !read_word(sample, place - i * sizeof rbp, &rbp)))
             break;
-        if (i && (rbp <= at || rbp - sample->base >= sample->bytes)) /* not on this stack */
+        if (i && (rbp <= place || rbp - sample->base >= sample->bytes)) /* not on this stack */
             continue;
-        struct guess guess = {.frame = guessed(frame, at, address, rbp)};
+        struct guess guess = {.frame = guessed(frame, place, address, rbp)};
         if (!i && !(frame->known >> COL_UNWIND_RBP & 1))
             guess.frame.known &= ~(1u << COL_UNWIND_RBP);
         guess.frames = leads_on(sample, guess.frame, TRIAL_FRAMES);
@@ -422,18 +439,21 @@ static bool try_caller(const struct sample *sample, const struct frame *frame, u
     return best->frames == UINT_MAX;
 }
 
-/* Code that is made at run time is called through a pointer, so what a direct call left behind on
- * the stack is the second choice: a function that ends with a jump into such code. */
+/* Finds the caller of code without tables by search, nearest word of the stack first. Code that is
+ * generated at run time is called through a pointer, so return addresses of indirect calls are
+ * tried first; a direct call is possible too, of a function that ends with a jump into such code.
+ */
 static bool search_caller(const struct sample *sample, struct frame *frame)
 {
     uint64_t from = frame->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
     size_t words = frame->exact ? sample->bytes / sizeof address : CALLER_WORDS, seconds = 0,
            guesses = 0;
     struct guess best = {.frames = TRIAL_LEAST - 1};
-    struct frame up = *frame;
-    bool done = pass_trampoline(sample, &up) && leads_on(sample, up, TRIAL_LEAST) >= TRIAL_LEAST;
+    struct frame caller = *frame;
+    bool done =
+        pass_trampoline(sample, &caller) && leads_on(sample, caller, TRIAL_LEAST) >= TRIAL_LEAST;
     if (done)
-        best.frame = up;
+        best.frame = caller;
     for (size_t i = 0; !done && i < words && guesses < GUESSES_MAX &&
                        read_word(sample, from + i * sizeof address, &address);
          i++) {
@@ -456,42 +476,43 @@ static bool search_caller(const struct sample *sample, struct frame *frame)
 
 /* ---- a sample ----------------------------------------------------------------------------------------------------------------- */
 
-size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
+size_t col_unwind(struct col_unwind *unwind, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
                   const uint8_t *stack, size_t bytes, bool full, uint64_t *ip, size_t most,
                   enum col_unwind_end *end)
 {
-    struct sample s = {.unwind = u,
-                       .pid = pid,
-                       .stack = stack,
-                       .base = reg[COL_UNWIND_RSP],
-                       .bytes = bytes,
-                       .full = full};
-    struct frame f = {.known = (1u << COL_UNWIND_REGISTERS) - 1, .exact = true};
-    size_t n = 0;
-    memcpy(f.reg, reg, sizeof f.reg);
-    while (n < most) {
-        uint64_t pc = f.reg[COL_UNWIND_RIP];
-        ip[n++] = pc - !f.exact;
-        enum step next = step(&s, &f);
-        if (next == STEP_BLIND && search_caller(&s, &f))
+    struct sample sample = {.unwind = unwind,
+                            .pid = pid,
+                            .stack = stack,
+                            .base = reg[COL_UNWIND_RSP],
+                            .bytes = bytes,
+                            .full = full};
+    struct frame frame = {.known = (1u << COL_UNWIND_REGISTERS) - 1, .exact = true};
+    size_t count = 0;
+    memcpy(frame.reg, reg, sizeof frame.reg);
+    while (count < most) {
+        uint64_t pc = frame.reg[COL_UNWIND_RIP];
+        ip[count++] = pc - !frame.exact;
+        enum step next = step(&sample, &frame);
+        if (next == STEP_BLIND && search_caller(&sample, &frame))
             next = STEP_ON;
         if (next == STEP_ON) {
-            if (f.exact) /* that was the frame of a signal: the kernel set its address, nothing
-                            called it */
-                ip[n - 1] = pc;
+            /* That was the frame of a signal: the kernel set its address, no call did. */
+            if (frame.exact)
+                ip[count - 1] = pc;
             continue;
         }
-        /* a caller that is looked for needs some frames behind it: near the end of the bytes they
-         * are outside */
-        if (next == STEP_BLIND && s.bytes && f.reg[COL_UNWIND_RSP] - s.base > s.bytes - s.bytes / 4)
+        /* A search needs some frames after the caller it finds. Near the end of the copied bytes
+         * those are outside. */
+        if (next == STEP_BLIND && sample.bytes &&
+            frame.reg[COL_UNWIND_RSP] - sample.base > sample.bytes - sample.bytes / 4)
             next = STEP_OUTSIDE;
-        *end = next == STEP_LAST                ? COL_UNWIND_WHOLE
-               : next == STEP_OUTSIDE && s.full ? COL_UNWIND_CUT
-                                                : COL_UNWIND_STUCK;
-        return n;
+        *end = next == STEP_OUTSIDE && full ? COL_UNWIND_CUT : COL_UNWIND_STUCK;
+        if (next == STEP_LAST)
+            *end = COL_UNWIND_WHOLE;
+        return count;
     }
     *end = COL_UNWIND_CUT;
-    return n;
+    return count;
 }
 
 #endif

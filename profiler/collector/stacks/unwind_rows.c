@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiles the unwind tables of a file, as far as samples need them. libdw interprets the DWARF
+ * program of an address in some microseconds; samples ask for the same addresses again and again,
+ * so its answer is kept as a row and found by binary search.
+ */
 #include "profiler/collector/stacks/unwind_rows.h"
 
 #ifdef HAVE_DW
@@ -9,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "profiler/collector/os/list.h"
 
 #define SEGMENTS_MAX 64u
 #define CALLS        1024u /* places whose instruction before them is known: a power of two */
@@ -23,7 +30,7 @@ struct expression {
 };
 
 struct call {
-    uint64_t offset; /* + 1: 0 is none */
+    uint64_t offset; /* + 1; 0: empty */
     enum col_unwind_call kind;
 };
 
@@ -32,10 +39,10 @@ struct col_unwind_rows {
     Elf *elf;
     Dwarf *debug; /* for .debug_frame */
     Dwarf_CFI *eh, *frames;
-    bool asked; /* .debug_frame was looked for */
+    bool asked; /* whether .debug_frame exists has been checked */
     struct segment segment[SEGMENTS_MAX];
     unsigned segments;
-    uint64_t *start; /* of row[order[i]], ascending: what is searched lies close together */
+    uint64_t *start; /* of row[order[i]], ascending; apart from the rows, to search fewer bytes */
     uint32_t *order;
     struct col_unwind_row *row;
     size_t count, room;
@@ -46,33 +53,23 @@ struct col_unwind_rows {
     struct call call[CALLS];
 };
 
-static void *grown(void *list, size_t *room, size_t need, size_t size)
-{
-    size_t n = *room ? 2 * *room : 64;
-    while (n < need)
-        n *= 2;
-    void *p = realloc(list, n * size);
-    if (p)
-        *room = n;
-    return p;
-}
-
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
 static void read_segments(struct col_unwind_rows *rows)
 {
-    size_t n = 0;
-    elf_getphdrnum(rows->elf, &n);
-    for (size_t i = 0; i < n && rows->segments < SEGMENTS_MAX; i++) {
-        GElf_Phdr p;
-        if (gelf_getphdr(rows->elf, (int)i, &p) && p.p_type == PT_LOAD)
-            rows->segment[rows->segments++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+    size_t count = 0;
+    elf_getphdrnum(rows->elf, &count);
+    for (size_t i = 0; i < count && rows->segments < SEGMENTS_MAX; i++) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(rows->elf, (int)i, &segment) && segment.p_type == PT_LOAD)
+            rows->segment[rows->segments++] =
+                (struct segment){segment.p_offset, segment.p_vaddr, segment.p_filesz};
     }
 }
 
 struct col_unwind_rows *col_unwind_rows_open(int fd)
 {
-    GElf_Ehdr h;
+    GElf_Ehdr header;
     struct col_unwind_rows *rows = calloc(1, sizeof *rows);
     if (!rows) {
         if (fd >= 0)
@@ -81,12 +78,11 @@ struct col_unwind_rows *col_unwind_rows_open(int fd)
     }
     rows->fd = fd;
     elf_version(EV_CURRENT);
+    /* Read, not mapped: a file that is truncated meanwhile must not crash the collector. */
     if (fd >= 0)
-        rows->elf = elf_begin(
-            fd, ELF_C_READ,
-            NULL); /* not mapped: a file that is cut while it is read must not end the collector */
-    if (rows->elf && gelf_getehdr(rows->elf, &h) && h.e_machine == EM_X86_64 &&
-        h.e_ident[EI_CLASS] == ELFCLASS64) {
+        rows->elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (rows->elf && gelf_getehdr(rows->elf, &header) && header.e_machine == EM_X86_64 &&
+        header.e_ident[EI_CLASS] == ELFCLASS64) {
         read_segments(rows);
         rows->eh = dwarf_getcfi_elf(rows->elf);
     }
@@ -124,26 +120,24 @@ uint64_t col_unwind_rows_address(const struct col_unwind_rows *rows, uint64_t of
 
 /* ---- what libdw says, as a row ------------------------------------------------------------------------------------------------ */
 
-/* Its index; -1: out of memory. */
-static int32_t keep_expression(struct col_unwind_rows *rows, const Dwarf_Op *ops, size_t n)
+/* Copies an expression, which libdw frees with its frame. Returns its index; -1: out of memory. */
+static int32_t keep_expression(struct col_unwind_rows *rows, const Dwarf_Op *ops, size_t count)
 {
-    void *p;
-    if (rows->expressions == rows->expression_room) {
-        if (!(p = grown(rows->expression, &rows->expression_room, rows->expressions + 1,
-                        sizeof *rows->expression)))
-            return -1;
-        rows->expression = p;
-    }
-    if (rows->ops + n > rows->op_room) {
-        if (!(p = grown(rows->op, &rows->op_room, rows->ops + n, sizeof *rows->op)))
-            return -1;
-        rows->op = p;
-    }
-    for (size_t i = 0; i < n; i++)
+    struct expression *expressions = col_list_room(rows->expression, &rows->expression_room,
+                                                   rows->expressions + 1, sizeof *expressions);
+    if (!expressions)
+        return -1;
+    rows->expression = expressions;
+    struct col_unwind_op *kept =
+        col_list_room(rows->op, &rows->op_room, rows->ops + count, sizeof *kept);
+    if (!kept)
+        return -1;
+    rows->op = kept;
+    for (size_t i = 0; i < count; i++)
         rows->op[rows->ops + i] =
             (struct col_unwind_op){ops[i].atom, ops[i].number, ops[i].number2};
-    rows->expression[rows->expressions] = (struct expression){(uint32_t)rows->ops, (uint32_t)n};
-    rows->ops += n;
+    rows->expression[rows->expressions] = (struct expression){(uint32_t)rows->ops, (uint32_t)count};
+    rows->ops += count;
     return (int32_t)rows->expressions++;
 }
 
@@ -154,22 +148,23 @@ const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_r
     return rows->op + rows->expression[index].first;
 }
 
-static bool fits(uint64_t v)
+static bool fits(uint64_t value)
 {
-    return (int64_t)v >= INT32_MIN && (int64_t)v <= INT32_MAX;
+    return (int64_t)value >= INT32_MIN && (int64_t)value <= INT32_MAX;
 }
 
+/* Takes the rule of the CFA: almost always register + offset, else an expression. */
 static bool take_cfa(struct col_unwind_rows *rows, Dwarf_Frame *frame, struct col_unwind_row *row)
 {
     Dwarf_Op *ops;
-    size_t n;
-    if (dwarf_frame_cfa(frame, &ops, &n) != 0 || !n)
+    size_t count;
+    if (dwarf_frame_cfa(frame, &ops, &count) != 0 || !count)
         return false;
     uint64_t reg = UINT64_MAX, offset = 0;
-    if (n == 1 && ops->atom == DW_OP_bregx) {
+    if (count == 1 && ops->atom == DW_OP_bregx) {
         reg = ops->number;
         offset = ops->number2;
-    } else if (n == 1 && ops->atom >= DW_OP_breg0 && ops->atom <= DW_OP_breg31) {
+    } else if (count == 1 && ops->atom >= DW_OP_breg0 && ops->atom <= DW_OP_breg31) {
         reg = (uint64_t)(ops->atom - DW_OP_breg0);
         offset = ops->number;
     }
@@ -179,36 +174,39 @@ static bool take_cfa(struct col_unwind_rows *rows, Dwarf_Frame *frame, struct co
         return true;
     }
     row->cfa_expression = true;
-    row->cfa_value = keep_expression(rows, ops, n);
+    row->cfa_value = keep_expression(rows, ops, count);
     return row->cfa_value >= 0;
 }
 
+/* Takes the rule of one register. libdw gives each rule as a short DWARF expression; the common
+ * forms (in a register, at CFA + offset, equal to CFA + offset) become rules of their own, because
+ * they are evaluated without the machine for expressions. */
 static bool take_register(struct col_unwind_rows *rows, Dwarf_Frame *frame, uint8_t reg,
                           struct col_unwind_row *row)
 {
     Dwarf_Op own[3], *ops;
-    size_t n;
+    size_t count;
     struct col_unwind_rule rule = {.reg = reg};
-    if (dwarf_frame_register(frame, reg, own, &ops, &n) != 0)
+    if (dwarf_frame_register(frame, reg, own, &ops, &count) != 0)
         return false;
-    if (!n) {
-        if (ops) /* else it stays what it was */
+    if (!count) {
+        if (ops) /* undefined; else unchanged */
             row->lost |= 1u << reg;
         return true;
     }
-    bool value = n > 1 && ops[n - 1].atom == DW_OP_stack_value;
-    size_t m = n - value;
-    uint64_t offset = m == 2 ? ops[1].number : 0;
-    if (m == 1 && ops->atom == DW_OP_regx && ops->number < COL_UNWIND_REGISTERS) {
+    bool value = count > 1 && ops[count - 1].atom == DW_OP_stack_value;
+    size_t used = count - value;
+    uint64_t offset = used == 2 ? ops[1].number : 0;
+    if (used == 1 && ops->atom == DW_OP_regx && ops->number < COL_UNWIND_REGISTERS) {
         rule.kind = COL_UNWIND_COPY;
         rule.value = (int32_t)ops->number;
     } else if (ops->atom == DW_OP_call_frame_cfa &&
-               (m == 1 || (m == 2 && ops[1].atom == DW_OP_plus_uconst)) && fits(offset)) {
+               (used == 1 || (used == 2 && ops[1].atom == DW_OP_plus_uconst)) && fits(offset)) {
         rule.kind = value ? COL_UNWIND_IS : COL_UNWIND_SAVED_AT;
         rule.value = (int32_t)offset;
     } else {
         rule.kind = value ? COL_UNWIND_IS_EXPR : COL_UNWIND_SAVED_EXPR;
-        rule.value = keep_expression(rows, ops, m);
+        rule.value = keep_expression(rows, ops, used);
         if (rule.value < 0)
             return false;
     }
@@ -217,6 +215,7 @@ static bool take_register(struct col_unwind_rows *rows, Dwarf_Frame *frame, uint
     return true;
 }
 
+/* Asks libdw for the rules at an address and keeps them in `row`; false where it knows none. */
 static bool compile(struct col_unwind_rows *rows, Dwarf_CFI *cfi, uint64_t address,
                     struct col_unwind_row *row)
 {
@@ -226,12 +225,12 @@ static bool compile(struct col_unwind_rows *rows, Dwarf_CFI *cfi, uint64_t addre
               dwarf_frame_info(frame, &start, &end, &row->signal) == COL_UNWIND_RIP &&
               start <= address && address < end;
     if (ok) {
-        row->start = address; /* libdw's start may lie before a row of other rules:
-                                 DW_CFA_restore_state brings an old one back */
+        /* libdw's start may lie before another row's: DW_CFA_restore_state returns to old rules. */
+        row->start = address;
         row->end = end;
         ok = take_cfa(rows, frame, row);
-        for (uint8_t r = 0; ok && r < COL_UNWIND_REGISTERS; r++)
-            ok = take_register(rows, frame, r, row);
+        for (uint8_t reg = 0; ok && reg < COL_UNWIND_REGISTERS; reg++)
+            ok = take_register(rows, frame, reg, row);
     }
     free(frame);
     return ok;
@@ -242,17 +241,18 @@ static bool has_section(Elf *elf, const char *name)
     size_t names;
     if (elf_getshdrstrndx(elf, &names) != 0)
         return false;
-    for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
-        GElf_Shdr h;
-        const char *text = gelf_getshdr(s, &h) ? elf_strptr(elf, names, h.sh_name) : NULL;
+    for (Elf_Scn *section = elf_nextscn(elf, NULL); section; section = elf_nextscn(elf, section)) {
+        GElf_Shdr header;
+        const char *text =
+            gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
         if (text && strcmp(text, name) == 0)
             return true;
     }
     return false;
 }
 
-/* Where .eh_frame says nothing. libdw reads all of a file's debug sections, so only where there are
- * tables among them. */
+/* The tables of .debug_frame, for addresses that .eh_frame does not cover. libdw would read all
+ * debug sections of a file, so it is asked only where that section exists. */
 static Dwarf_CFI *debug_frames(struct col_unwind_rows *rows)
 {
     if (!rows->asked && rows->elf && rows->fd >= 0 && has_section(rows->elf, ".debug_frame") &&
@@ -264,20 +264,7 @@ static Dwarf_CFI *debug_frames(struct col_unwind_rows *rows)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-/* How many rows begin at or before the address. */
-static size_t behind(const struct col_unwind_rows *rows, uint64_t address)
-{
-    size_t lo = 0, hi = rows->count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (rows->start[mid] <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
+/* Makes room for one row in the three arrays, which grow together. */
 static bool room_for_one(struct col_unwind_rows *rows)
 {
     if (rows->count < rows->room)
@@ -300,43 +287,51 @@ static bool room_for_one(struct col_unwind_rows *rows)
 const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *rows, uint64_t address)
 {
     static const struct col_unwind_row nothing = {.none = true};
-    size_t at = behind(rows, address);
-    if (at && address < rows->row[rows->order[at - 1]].end)
-        return &rows->row[rows->order[at - 1]];
+    size_t place = col_rows_until(rows->start, rows->count, sizeof *rows->start, address);
+    if (place && address < rows->row[rows->order[place - 1]].end)
+        return &rows->row[rows->order[place - 1]];
     struct col_unwind_row row = {0};
     if (!compile(rows, rows->eh, address, &row)) {
         row = (struct col_unwind_row){0};
         if (!compile(rows, debug_frames(rows), address, &row))
             row = (struct col_unwind_row){.start = address, .end = address + 1, .none = true};
     }
-    if (at < rows->count && row.end > rows->start[at]) /* ranges of damaged tables may overlap */
-        row.end = rows->start[at];
+    if (place < rows->count &&
+        row.end > rows->start[place]) /* ranges of damaged tables may overlap */
+        row.end = rows->start[place];
     if (rows->count >= UINT32_MAX || !room_for_one(rows))
         return &nothing;
-    memmove(rows->start + at + 1, rows->start + at, (rows->count - at) * sizeof *rows->start);
-    memmove(rows->order + at + 1, rows->order + at, (rows->count - at) * sizeof *rows->order);
-    rows->start[at] = row.start;
-    rows->order[at] = (uint32_t)rows->count;
+    memmove(rows->start + place + 1, rows->start + place,
+            (rows->count - place) * sizeof *rows->start);
+    memmove(rows->order + place + 1, rows->order + place,
+            (rows->count - place) * sizeof *rows->order);
+    rows->start[place] = row.start;
+    rows->order[place] = (uint32_t)rows->count;
     rows->row[rows->count] = row;
     return &rows->row[rows->count++];
 }
 
 /* ---- call instructions ------------------------------------------------------------------------------------------------------- */
 
-/* `end` points behind CALL_BYTES bytes of code. E8 with four bytes; or FF /2, which the mode of its
- * second byte makes longer (Intel 64 manual, volume 2, CALL and table 2-2). */
+/* Does the code before `end` (CALL_BYTES bytes) end with a call instruction? E8 and four bytes is a
+ * direct call; FF /2 is an indirect one, whose length follows from the mode in its second byte
+ * (Intel 64 manual, volume 2, CALL and table 2-2). */
 static enum col_unwind_call call_before(const uint8_t *end)
 {
     if (end[-5] == 0xe8)
         return COL_UNWIND_DIRECT;
-    for (unsigned n = 2; n <= CALL_BYTES; n++) {
-        const uint8_t *p = end - n;
-        unsigned mode = p[1] >> 6, base = p[1] & 7, bytes = 2;
-        if (p[0] != 0xff || (p[1] >> 3 & 7) != 2)
+    for (unsigned length = 2; length <= CALL_BYTES; length++) {
+        const uint8_t *code = end - length;
+        unsigned mode = code[1] >> 6, base = code[1] & 7, bytes = 2;
+        if (code[0] != 0xff || (code[1] >> 3 & 7) != 2)
             continue;
         if (mode != 3)
-            bytes += (base == 4) + (mode == 1 ? 1u : mode == 2 || base == 5 ? 4u : 0u);
-        if (bytes == n)
+            bytes += base == 4; /* a SIB byte */
+        if (mode == 1)
+            bytes += 1;
+        else if (mode == 2 || (mode == 0 && base == 5))
+            bytes += 4;
+        if (bytes == length)
             return COL_UNWIND_INDIRECT;
     }
     return COL_UNWIND_NO_CALL;

@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/drain/gpu_private.h"
+#include "profiler/collector/os/demangle.h"
 
 #define BUFFER 65536u
 

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
-#include "profiler/collector/drain/gpu.h"
+#include "profiler/collector/os/demangle.h"
 #include "profiler/collector/stacks/mappings.h"
 #include "profiler/collector/stacks/symbols.h"
 

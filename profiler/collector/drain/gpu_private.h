@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: device work of a process: the file gpu.PID.N beside its pool (profiler/wire.h), read in
- * the same rounds and committed in the same transactions.
+ * Private to drain/: device work of a process, from the file gpu.PID.N beside its pool
+ * (profiler/wire.h), read in the same rounds and committed in the same transactions.
  *
  * gpu.c the file, its buffers, states and losses · gpu_rows.c records to rows (docs/schema.md) ·
- * gpu_clock.c CUPTI's time · cupti.c records taken apart
+ * gpu_tracks.c names and tracks · gpu_clock.c CUPTI's time · pool/cupti.c records taken apart
  */
 #ifndef COL_GPU_H
 #define COL_GPU_H
@@ -18,10 +18,9 @@
 
 /* ---- clock ---- */
 
-/* CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Somebody may change CUPTI's
- * clock in the middle (Kineto makes it the raw TSC): where rate or direction break, a new era
- * begins, and a time belongs to the era in whose range it is.
- */
+/* CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Another profiler may change
+ * CUPTI's clock during the run (Kineto makes it the raw TSC): where the rate or direction changes,
+ * a new era begins. A time belongs to the era in whose range it lies. */
 #define COL_GPU_ERAS 16u
 struct col_gpu_clock {
     int64_t cupti[WIRE_GPU_ANCHORS], monotonic[WIRE_GPU_ANCHORS];
@@ -54,8 +53,8 @@ struct col_gpu_priority {
     int64_t context, stream, priority;
 };
 
-/* The last records of each event, to say which one a wait waits for. */
-#define COL_GPU_EVENTS 4096u /* hashed; the older one gives way */
+/* The last records of each event, to find out which one a wait waits for. */
+#define COL_GPU_EVENTS 4096u /* hashed; a newer one replaces an older one */
 struct col_gpu_event {
     int64_t context, event, record, stream, correlation;
 };
@@ -70,7 +69,7 @@ struct col_gpu {
     uint32_t buffer_bytes, buffer_cap, name_cap;
     uint32_t bytes[COL_CUPTI_KINDS];
     struct col_gpu_clock clock;
-    uint64_t *read; /* by buffer: the generation that is in the file already */
+    uint64_t *read; /* by buffer: the generation that the file has already */
     struct {
         uint32_t buffer;
         uint64_t sequence;
@@ -92,16 +91,16 @@ struct col_gpu {
     int64_t api[2][WIRE_GPU_APIS];
     int64_t category[16]; /* enum in gpu_rows.c */
     int64_t memory_track, memory;
-    uint32_t gaps_told; /* gaps whose end is in the file */
-    bool told_state, dirty, salvaged;
+    uint32_t gaps_reported; /* gaps whose end is in the file */
+    bool state_reported, dirty, salvaged;
 };
 
 /* Notes which buffers are to be read, and opens the file once it is there. */
 int col_gpu_note(struct col_drain *drain, struct col_pool *pool);
-/* Reads them, until COL_COMMIT_BYTES are read (d->unfinished). */
+/* Reads them, until COL_COMMIT_BYTES are read (drain->unfinished). */
 int col_gpu_read(struct col_drain *drain, struct col_pool *pool);
-/* The process is gone and everything noted is read: what CUPTI still held, and how recording ended.
- */
+/* The process is gone and everything noted is read: reads what CUPTI still held, and reports how
+ * recording ended. */
 int col_gpu_finish(struct col_drain *drain, struct col_pool *pool);
 /* The run ends while the process goes on. */
 int col_gpu_stop(struct col_drain *drain, struct col_pool *pool);
@@ -114,20 +113,34 @@ bool col_gpu_load_position(struct col_drain *drain, const char *name, int64_t bu
                            int64_t generation);
 int col_gpu_forget(struct col_drain *drain, struct col_pool *pool);
 void col_gpu_free(struct col_gpu *gpu);
+/* ---- gpu_tracks.c: ids are 0 on failure, with *rc set ---- */
+
+/* The arena id of a name as the agent left it; in a buffer that the agent never saw, by the table
+ * of pointers. */
+uint32_t col_gpu_arena_id(const struct col_gpu *gpu, uint64_t name);
+int64_t col_gpu_kernel_name(struct col_drain *drain, struct col_pool *pool, uint64_t name, int *rc);
+int64_t col_gpu_api_name(struct col_drain *drain, struct col_pool *pool,
+                         const struct col_cupti_record *record, int *rc);
+/* The track of a stream; stream absent: of the device as a whole. */
+int64_t col_gpu_stream_track(struct col_drain *drain, struct col_pool *pool, int64_t device,
+                             int64_t stream, int *rc);
+/* The track of a thread's device calls: its own, which NVTX may have made already. */
+int64_t col_gpu_call_track(struct col_drain *drain, struct col_pool *pool, int64_t tid, int *rc);
+int64_t col_gpu_device_of(const struct col_gpu *gpu, int64_t context);
+int col_gpu_note_context(struct col_gpu *gpu, int64_t context, int64_t device);
+int64_t col_gpu_priority_of(const struct col_gpu *gpu, int64_t context, int64_t stream);
+int col_gpu_note_priority(struct col_gpu *gpu, const struct col_cupti_record *record);
 /* Track of a thread that device calls were recorded on, 0 = none. */
 int64_t col_gpu_thread_track(const struct col_pool *pool, uint32_t tid);
-/* A thread with ranges has ended; records of its device calls may still come, and belong on its
- * track. 0 or TACHO_ENOMEM. */
+/* Remembers the track of a thread that has ended: records of its device calls may still arrive. 0
+ * or TACHO_ENOMEM. */
 int col_gpu_thread_ended(struct col_pool *pool, int64_t tid, int64_t track);
 
 /* ---- gpu_rows.c ---- */
 
-/* One record. `salvaged`: from a buffer that CUPTI had not given back. 0 or a store error. */
+/* Writes one record. `salvaged`: from a buffer that CUPTI had not given back. 0 or a store error.
+ */
 int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
                 const struct col_cupti_record *record, bool salvaged);
-
-/* demangle.c: a C++ name as people know it; NULL: not one, or no demangler on this machine. To be
- * freed. */
-char *col_demangle(const char *name);
 
 #endif
