@@ -24,19 +24,19 @@ struct newest {
  * known? */
 static void consider(struct newest *newest, char *path)
 {
-    struct stat st;
+    struct stat file;
     size_t length = strlen(path), suffix = strlen(LOCK_SUFFIX);
     if (length <= suffix || strcmp(path + length - suffix, LOCK_SUFFIX) != 0 ||
-        stat(path, &st) != 0)
+        stat(path, &file) != 0)
         return;
-    if (newest->found->live &&
-        (st.st_mtim.tv_sec < newest->begun.tv_sec || (st.st_mtim.tv_sec == newest->begun.tv_sec &&
-                                                      st.st_mtim.tv_nsec <= newest->begun.tv_nsec)))
+    if (newest->found->live && (file.st_mtim.tv_sec < newest->begun.tv_sec ||
+                                (file.st_mtim.tv_sec == newest->begun.tv_sec &&
+                                 file.st_mtim.tv_nsec <= newest->begun.tv_nsec)))
         return;
     path[length - strlen("/lock")] = 0;
     if (!col_live_locked(path))
         return;
-    newest->begun = st.st_mtim;
+    newest->begun = file.st_mtim;
     newest->found->live = true;
     snprintf(newest->found->run, sizeof newest->found->run, "%s", path);
     snprintf(newest->found->path, sizeof newest->found->path, "%.4000s/run.db", path);
@@ -68,11 +68,11 @@ int col_find_live(struct col_found *found, struct tacho_error *err)
         return tacho_fail(err, TACHO_ENOTFOUND, NULL,
                           "no run is being recorded that this machine tells of");
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
-        struct col_proc_stat st;
+        struct col_proc_stat stat;
         char *end;
         long pid = strtol(entry->d_name, &end, 10);
-        if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &st) == 0 &&
-            !strcmp(st.comm, "tacho"))
+        if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &stat) == 0 &&
+            !strcmp(stat.comm, "tacho"))
             look_at(&newest, entry->d_name);
     }
     closedir(proc);

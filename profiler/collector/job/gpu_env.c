@@ -20,20 +20,20 @@ static bool set_by_user(const char *name, const char *library, const char **valu
 
 static void warn(struct col_gpu_env *keep, const char *name, const char *old, const char *what)
 {
-    size_t n = strlen(keep->warning);
-    snprintf(keep->warning + n, sizeof keep->warning - n, "%s%s was set to %.1000s: %s",
-             n ? "\n" : "", name, old, what);
+    size_t length = strlen(keep->warning);
+    snprintf(keep->warning + length, sizeof keep->warning - length, "%s%s was set to %.1000s: %s",
+             length ? "\n" : "", name, old, what);
 }
 
 size_t col_gpu_environment(const struct col_options *options, const char *library,
                            struct col_env *env, struct col_gpu_env *keep)
 {
-    size_t n = 0;
+    size_t count = 0;
     const char *old;
     keep->mode[0] = keep->warning[0] = 0;
     if (options->gpu == COL_GPU_OFF) {
-        env[n++] = (struct col_env){WIRE_ENV_GPU, "off"};
-        return n;
+        env[count++] = (struct col_env){WIRE_ENV_GPU, "off"};
+        return count;
     }
     const struct {
         bool on;
@@ -49,19 +49,19 @@ size_t col_gpu_environment(const struct col_options *options, const char *librar
                      words[i].word);
     }
     if (keep->mode[0])
-        env[n++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
+        env[count++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
     if (set_by_user("CUDA_INJECTION64_PATH", library, &old)) {
         warn(keep, "CUDA_INJECTION64_PATH", old,
              "it is loaded after tacho's library; two users of CUPTI cannot both record");
-        env[n++] = (struct col_env){WIRE_ENV_CHAIN, old};
+        env[count++] = (struct col_env){WIRE_ENV_CHAIN, old};
     }
-    env[n++] = (struct col_env){"CUDA_INJECTION64_PATH", library};
+    env[count++] = (struct col_env){"CUDA_INJECTION64_PATH", library};
     if (set_by_user("NCCL_PROFILER_PLUGIN", library, &old))
         warn(keep, "NCCL_PROFILER_PLUGIN", old,
              "left as it is; NCCL's NVTX ranges tell of collectives instead");
     else
-        env[n++] = (struct col_env){"NCCL_PROFILER_PLUGIN", library};
-    return n;
+        env[count++] = (struct col_env){"NCCL_PROFILER_PLUGIN", library};
+    return count;
 }
 
 static void control_path(char *path, size_t size, const char *segments)
@@ -69,13 +69,13 @@ static void control_path(char *path, size_t size, const char *segments)
     snprintf(path, size, "%s/" WIRE_CONTROL, segments);
 }
 
-static void control_write(struct wire_control *control, enum wire_capture mode, int64_t from,
-                          int64_t to, int64_t every, int64_t until)
+static void control_write(struct wire_control *control, enum wire_capture mode, int64_t first,
+                          int64_t last, int64_t every, int64_t until)
 {
     atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
     atomic_store_explicit(&control->mode, mode, memory_order_relaxed);
-    atomic_store_explicit(&control->from, from, memory_order_relaxed);
-    atomic_store_explicit(&control->to, to, memory_order_relaxed);
+    atomic_store_explicit(&control->from, first, memory_order_relaxed);
+    atomic_store_explicit(&control->to, last, memory_order_relaxed);
     atomic_store_explicit(&control->every, every, memory_order_relaxed);
     atomic_store_explicit(&control->until, until, memory_order_relaxed);
     atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
@@ -97,30 +97,35 @@ int col_control_create(int folder, const struct col_options *options)
     int fd = openat(folder, WIRE_CONTROL, flags, 0600);
     if (fd < 0)
         return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
-    ssize_t n = write(fd, &control, sizeof control);
+    ssize_t bytes = write(fd, &control, sizeof control);
     close(fd);
-    return n == (ssize_t)sizeof control ? 0 : TACHO_ENOSPACE;
+    return bytes == (ssize_t)sizeof control ? 0 : TACHO_ENOSPACE;
 }
 
-int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to,
+void *col_map_shared(int fd, size_t bytes, int protection)
+{
+    struct stat stat;
+    void *memory = MAP_FAILED;
+    if (fstat(fd, &stat) == 0 && (size_t)stat.st_size >= bytes)
+        memory = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+    close(fd);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+int col_control_set(const char *segments, enum wire_capture mode, int64_t first, int64_t last,
                     int64_t every, int64_t ns)
 {
     char path[COL_PATH_MAX + 16];
-    struct stat st;
     control_path(path, sizeof path, segments);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return TACHO_ENOTFOUND;
-    struct wire_control *control =
-        fstat(fd, &st) || (size_t)st.st_size < sizeof *control
-            ? MAP_FAILED
-            : mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (control == MAP_FAILED)
+    struct wire_control *control = col_map_shared(fd, sizeof *control, PROT_READ | PROT_WRITE);
+    if (!control)
         return TACHO_EIO;
     int rc = control->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
     if (rc == 0)
-        control_write(control, mode, from, to, every, col_clock_now() + ns);
+        control_write(control, mode, first, last, every, col_clock_now() + ns);
     munmap(control, sizeof *control);
     return rc;
 }
@@ -133,9 +138,9 @@ int col_control_mode(const char *segments, enum wire_capture *mode)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return TACHO_ENOTFOUND;
-    ssize_t n = read(fd, &control, sizeof control);
+    ssize_t bytes = read(fd, &control, sizeof control);
     close(fd);
-    if (n != (ssize_t)sizeof control || control.magic != WIRE_CONTROL_MAGIC)
+    if (bytes != (ssize_t)sizeof control || control.magic != WIRE_CONTROL_MAGIC)
         return TACHO_EVERSION;
     *mode = (enum wire_capture)control.mode;
     return 0;

@@ -25,14 +25,14 @@ size_t col_gpu_environment(const struct col_options *options, const char *librar
 /* Writes the control file of a run that is about to start into the folder of its pools. 0,
  * TACHO_EIO, TACHO_ENOSPACE. */
 int col_control_create(int folder, const struct col_options *options);
-/* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 /* What it says now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 int col_control_mode(const char *segments, enum wire_capture *mode);
-int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to,
+/* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
+int col_control_set(const char *segments, enum wire_capture mode, int64_t first, int64_t last,
                     int64_t every, int64_t ns);
 
-/* In capture.c: the step after the newest that a process of the run on this machine has begun, and
- * how many can record. */
-int64_t col_capture_step(const char *segments, int *processes);
+/* Maps the first `bytes` of a file and closes the descriptor. NULL: the file is shorter, or cannot
+ * be mapped. */
+void *col_map_shared(int fd, size_t bytes, int protection);
 
 #endif

@@ -14,26 +14,17 @@ static int64_t number(const char *text)
     char *end;
     if (!text || !*text)
         return STORE_ABSENT;
-    long long v = strtoll(text, &end, 10);
-    return *end || v < 0 ? STORE_ABSENT : v;
-}
-
-/* FNV-1a */
-uint64_t col_job_hash(const char *id)
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *id; id++)
-        h = (h ^ (unsigned char)*id) * 1099511628211u;
-    return h;
+    long long value = strtoll(text, &end, 10);
+    return *end || value < 0 ? STORE_ABSENT : value;
 }
 
 /* The first of the names that is a number. */
 static int64_t first_number(const char *(*get)(const char *name), const char *const *name)
 {
     for (; *name; name++) {
-        int64_t v = number(get(*name));
-        if (v != STORE_ABSENT)
-            return v;
+        int64_t value = number(get(*name));
+        if (value != STORE_ABSENT)
+            return value;
     }
     return STORE_ABSENT;
 }
@@ -120,13 +111,14 @@ static bool id_pmix(const char *(*get)(const char *name), char *id, size_t size)
 
 static bool id_hydra(const char *(*get)(const char *name), char *id, size_t size)
 {
-    struct col_proc_stat st;
+    struct col_proc_stat stat;
     char host[100] = "";
     if (!is_set(get("PMI_RANK")) || (!is_set(get("PMI_FD")) && !is_set(get("PMI_PORT"))))
         return false;
-    if (col_proc_read_stat((int32_t)getppid(), &st) != 0 || gethostname(host, sizeof host - 1) != 0)
+    if (col_proc_read_stat((int32_t)getppid(), &stat) != 0 ||
+        gethostname(host, sizeof host - 1) != 0)
         return false;
-    snprintf(id, size, "%.99s %d %llu", host, (int)st.pid, (unsigned long long)st.start_ticks);
+    snprintf(id, size, "%.99s %d %llu", host, (int)stat.pid, (unsigned long long)stat.start_ticks);
     return true;
 }
 

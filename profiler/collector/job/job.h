@@ -27,8 +27,6 @@ struct col_job {
 /* False: this process is no rank of a job that a launcher started. `get` is getenv, or a test's
  * own. */
 bool col_job_read(const char *(*get)(const char *name), struct col_job *job);
-/* A number for the name of what the job's recorders meet at. */
-uint64_t col_job_hash(const char *id);
 /* Ranks on the node `node` of a text like SLURM_STEP_TASKS_PER_NODE: "4(x2),3"; STORE_ABSENT if it
  * does not say. */
 int64_t col_job_tasks(const char *text, int64_t node);

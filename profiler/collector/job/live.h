@@ -35,35 +35,35 @@ struct col_live {
     bool default_name;           /* nobody asked for this name: at the end another one will do */
 };
 
-void col_live_init(struct col_live *l);
+void col_live_init(struct col_live *live);
 /* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current
  * folder. `with_host`: the host is part of the name, because the job records on other hosts too,
  * maybe into the same folder. On failure nothing is left. Errors: TACHO_EEXISTS (the file, or a
  * live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
  */
-int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l,
+int col_live_create(const char *output, const char *program, bool with_host, struct col_live *live,
                     struct tacho_error *err);
 /* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector
  * holds it, TACHO_EDENIED where the folder is not the caller's alone. */
-int col_live_open(const char *folder, struct col_live *l, struct tacho_error *err);
+int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err);
 /* Opens the folder of the pools, which must be that of l->run_id, or if that is "" (a finished
  * run.db does not say it any more) at least a run's; l->pools stays -1 if it is gone. After another
  * boot, what is in memory now is no run's. TACHO_EDENIED, TACHO_EFORMAT: it is somebody else's, or
  * was not made for this run. */
-int col_live_open_segments(struct col_live *l, bool other_boot, struct tacho_error *err);
+int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_error *err);
 /* 0 if the folder of a live run is the caller's alone; else TACHO_EDENIED, and the run may be read
  * but not finished. */
 int col_live_check_owner(const char *folder, struct tacho_error *err);
 /* Gives back the room that is kept for finishing. Returns false if there was none any more. */
-bool col_live_use_reserve(struct col_live *l);
+bool col_live_use_reserve(struct col_live *live);
 /* Free bytes where run.db is. */
-int64_t col_live_room(const struct col_live *l);
+int64_t col_live_room(const struct col_live *live);
 /* Moves the finished run.db to its final name and removes the folder; `path` gets the name. */
-int col_live_publish(struct col_live *l, char path[COL_PATH_MAX], struct tacho_error *err);
+int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tacho_error *err);
 /* Removes everything that tacho made, run.db too. */
-void col_live_remove(struct col_live *l);
+void col_live_remove(struct col_live *live);
 /* Lets go of the lock and of the folders, and leaves the folder as it is. */
-void col_live_leave(struct col_live *l);
+void col_live_leave(struct col_live *live);
 /* Does a live collector hold the lock of this folder? */
 bool col_live_locked(const char *folder);
 

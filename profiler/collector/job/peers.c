@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/text.h"
 #include "store/store.h"
 
 #define PEER_MAGIC   0x54435052u   /* "TCPR" */
@@ -48,13 +49,13 @@ void col_peers_setup(struct col_peers *peers, const struct col_options *options)
 }
 
 static socklen_t name_of(const struct col_peers *peers, unsigned session,
-                         struct sockaddr_un *sockaddr_un)
+                         struct sockaddr_un *address)
 {
-    *sockaddr_un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n =
-        snprintf(sockaddr_un->sun_path + 1, sizeof sockaddr_un->sun_path - 1, "tacho-%u-%016llx-%u",
-                 (unsigned)geteuid(), (unsigned long long)col_job_hash(peers->job.id), session);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length =
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tacho-%u-%016llx-%u",
+                 (unsigned)geteuid(), (unsigned long long)col_hash_text(peers->job.id), session);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
 static int socket_new(void)
@@ -65,39 +66,39 @@ static int socket_new(void)
 static bool is_own_user(int fd)
 {
     struct ucred who = {0};
-    socklen_t n = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
+    socklen_t bytes = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid();
 }
 
-bool col_peer_send(int fd, struct peer_message *peer_message, enum peer_type type)
+bool col_peer_send(int fd, struct peer_message *message, enum peer_type type)
 {
-    peer_message->magic = PEER_MAGIC;
-    peer_message->bytes = sizeof *peer_message;
-    peer_message->type = type;
-    ssize_t n;
+    message->magic = PEER_MAGIC;
+    message->bytes = sizeof *message;
+    message->type = type;
+    ssize_t sent;
     do {
-        n = send(fd, peer_message, sizeof *peer_message, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN &&
+        sent = send(fd, message, sizeof *message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EAGAIN &&
             poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000) <= 0)
             return false;
-    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
-    return n == (ssize_t)sizeof *peer_message;
+    } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
+    return sent == (ssize_t)sizeof *message;
 }
 
-int col_peer_receive(int fd, struct peer_message *peer_message, int ms)
+int col_peer_receive(int fd, struct peer_message *message, int ms)
 {
     int64_t until = col_clock_now() + (int64_t)ms * 1000000;
     for (;;) {
-        ssize_t n = recv(fd, peer_message, sizeof *peer_message, 0);
-        if (n == (ssize_t)sizeof *peer_message && peer_message->magic == PEER_MAGIC &&
-            peer_message->bytes == sizeof *peer_message) {
-            peer_message->program[sizeof peer_message->program - 1] =
-                peer_message->job[sizeof peer_message->job - 1] = 0;
-            peer_message->path[sizeof peer_message->path - 1] =
-                peer_message->segments[sizeof peer_message->segments - 1] = 0;
+        ssize_t bytes = recv(fd, message, sizeof *message, 0);
+        if (bytes == (ssize_t)sizeof *message && message->magic == PEER_MAGIC &&
+            message->bytes == sizeof *message) {
+            message->program[sizeof message->program - 1] = message->job[sizeof message->job - 1] =
+                0;
+            message->path[sizeof message->path - 1] =
+                message->segments[sizeof message->segments - 1] = 0;
             return 1;
         }
-        if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+        if (bytes >= 0 || (errno != EAGAIN && errno != EINTR))
             return -1;
         int64_t left = ms < 0 ? 1000 : (until - col_clock_now()) / 1000000;
         if (ms >= 0 && left <= 0)
@@ -108,12 +109,12 @@ int col_peer_receive(int fd, struct peer_message *peer_message, int ms)
 
 bool col_peers_bind(struct col_peers *peers)
 {
-    struct sockaddr_un sockaddr_un;
-    socklen_t n = name_of(peers, peers->session, &sockaddr_un);
+    struct sockaddr_un address;
+    socklen_t length = name_of(peers, peers->session, &address);
     int fd = socket_new();
     if (fd < 0)
         return false;
-    if (bind(fd, (struct sockaddr *)&sockaddr_un, n) != 0 || listen(fd, COL_PEERS_MAX) != 0) {
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, COL_PEERS_MAX) != 0) {
         close(fd);
         return false;
     }
@@ -139,13 +140,13 @@ void col_peers_close(struct col_peers *peers)
 static int ask(struct col_peers *peers, unsigned session, struct peer_message *hello, int *out,
                struct peer_message *welcome, bool *gone)
 {
-    struct sockaddr_un sockaddr_un;
-    socklen_t n = name_of(peers, session, &sockaddr_un);
+    struct sockaddr_un address;
+    socklen_t length = name_of(peers, session, &address);
     int fd = socket_new();
     *gone = false;
     if (fd < 0)
         return -1;
-    int rc = connect(fd, (struct sockaddr *)&sockaddr_un, n) ? errno : 0;
+    int rc = connect(fd, (struct sockaddr *)&address, length) ? errno : 0;
     if (rc) {
         close(fd);
         *gone = rc == EAGAIN; /* its queue is full: look again */
@@ -200,8 +201,7 @@ enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello
         peers->again = refused;
         if (!again && col_peers_bind(peers))
             return COL_JOIN_LEADER;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000},
-                  NULL); /* somebody was faster: ask again */
+        col_sleep_ms(1); /* another process was faster: ask again */
     }
     peers->session = 0;
     return COL_JOIN_LEADER; /* alone */

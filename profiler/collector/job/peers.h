@@ -120,9 +120,9 @@ bool col_peers_bind(struct col_peers *peers);
 void col_peers_close(struct col_peers *peers);
 
 /* Fills in what every message has, and sends it. False: nobody is there any more. */
-bool col_peer_send(int fd, struct peer_message *peer_message, enum peer_type type);
+bool col_peer_send(int fd, struct peer_message *message, enum peer_type type);
 /* Waits up to `ms` (-1: for ever) for a whole message. 1, 0: nothing yet, -1: the other side is
  * gone or not one of ours. */
-int col_peer_receive(int fd, struct peer_message *peer_message, int ms);
+int col_peer_receive(int fd, struct peer_message *message, int ms);
 
 #endif

@@ -142,3 +142,9 @@ int64_t col_clock_ns(const struct col_clock *clock, uint64_t tsc)
     return convert(tsc, anchor->tsc, anchor->monotonic,
                    slope_between(anchor, anchor_at(clock, low + 1)));
 }
+
+void col_sleep_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}

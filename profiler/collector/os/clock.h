@@ -32,6 +32,7 @@ struct col_clock {
 
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
+void col_sleep_ms(int64_t ms);
 /* Does this CPU have a counter that ticks at one rate in all power states? */
 bool col_clock_invariant(void);
 

@@ -167,3 +167,44 @@ out:
     }
     return rc;
 }
+
+/* ---- how it ended -------------------------------------------------------------------------------------------------------- */
+
+/* glibc names signals only since 2.32. */
+static const char *signal_name(int number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } known[] = {
+#define ROW(x) {SIG##x, #x},
+        ROW(HUP) ROW(INT) ROW(QUIT) ROW(ILL) ROW(TRAP) ROW(ABRT) ROW(BUS) ROW(FPE) ROW(KILL)
+            ROW(USR1) ROW(SEGV) ROW(USR2) ROW(PIPE) ROW(ALRM) ROW(TERM) ROW(STKFLT) ROW(CHLD)
+                ROW(CONT) ROW(STOP) ROW(TSTP) ROW(TTIN) ROW(TTOU) ROW(URG) ROW(XCPU) ROW(XFSZ)
+                    ROW(VTALRM) ROW(PROF) ROW(WINCH) ROW(POLL) ROW(PWR) ROW(SYS)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == number)
+            return known[i].name;
+    return NULL;
+}
+
+void col_signal_text(int number, char *text, size_t size)
+{
+    const char *name = signal_name(number);
+    if (name)
+        snprintf(text, size, "signal %d (%s)", number, name);
+    else
+        snprintf(text, size, "signal %d", number);
+}
+
+int col_wait_status(int status, char *ended, size_t size)
+{
+    if (WIFSIGNALED(status)) {
+        col_signal_text(WTERMSIG(status), ended, size);
+        return 128 + WTERMSIG(status);
+    }
+    snprintf(ended, size, "exit %d", WEXITSTATUS(status));
+    return WEXITSTATUS(status);
+}

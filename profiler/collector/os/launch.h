@@ -42,4 +42,9 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
                const struct col_signals *signals, void (*prepare)(void *ctx, pid_t pid), void *ctx,
                pid_t *pid, int *error, struct tacho_error *err);
 
+/* "signal 9 (KILL)", or without the name of one that has none. */
+void col_signal_text(int number, char *text, size_t size);
+/* Exit code of a status of wait, and the status in words: "exit 1", "signal 9 (KILL)". */
+int col_wait_status(int status, char *ended, size_t size);
+
 #endif

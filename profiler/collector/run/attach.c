@@ -15,21 +15,21 @@
 
 #define NOTED_MS \
     5000 /* a leader on a busy disk may be slow; the target waits no longer than that */
-#define TAKE_OVER_NS  5000000000ll /* to find, or to be, the next leader */
-#define TAKE_OVER_TRY 5000000      /* ns */
+#define TAKE_OVER_NS     5000000000ll /* to find, or to be, the next leader */
+#define TAKE_OVER_TRY_MS 5
 
-static void fill_hello(struct col_session *session, struct peer_message *peer_message)
+static void fill_hello(struct col_session *session, struct peer_message *hello)
 {
-    *peer_message = (struct peer_message){.rank = session->peers.is_known ? session->peers.job.rank
-                                                                          : STORE_ABSENT};
-    if (sched_getaffinity(0, sizeof peer_message->cpus, &peer_message->cpus) != 0)
-        CPU_ZERO(&peer_message->cpus);
+    *hello = (struct peer_message){.rank = session->peers.is_known ? session->peers.job.rank
+                                                                   : STORE_ABSENT};
+    if (sched_getaffinity(0, sizeof hello->cpus, &hello->cpus) != 0)
+        CPU_ZERO(&hello->cpus);
     const char *program = session->options->command[0], *base = strrchr(program, '/');
-    snprintf(peer_message->program, sizeof peer_message->program, "%s", base ? base + 1 : program);
+    snprintf(hello->program, sizeof hello->program, "%s", base ? base + 1 : program);
     if (session->child > 0) {
-        peer_message->pid = (int32_t)session->child;
-        peer_message->start = session->started;
-        memcpy(peer_message->segments, session->live.segments, sizeof peer_message->segments);
+        hello->pid = (int32_t)session->child;
+        hello->start = session->started;
+        memcpy(hello->segments, session->live.segments, sizeof hello->segments);
     }
 }
 
@@ -62,42 +62,42 @@ struct announcement {
 static void announce(void *ctx, pid_t pid)
 {
     struct announcement *announcement = ctx;
-    struct peer_message peer_message;
+    struct peer_message message;
     announcement->session->started = col_clock_now();
     announcement->session->child = pid;
-    fill_hello(announcement->session, &peer_message);
-    if (col_peer_send(announcement->fd, &peer_message, PEER_STARTED))
-        col_peer_receive(announcement->fd, &peer_message,
+    fill_hello(announcement->session, &message);
+    if (col_peer_send(announcement->fd, &message, PEER_STARTED))
+        col_peer_receive(announcement->fd, &message,
                          NOTED_MS); /* a leader that has died meanwhile is noticed by the loop */
 }
 
 static void tell_end(struct col_session *session, int fd)
 {
-    struct peer_message peer_message = {.pid = (int32_t)session->child,
-                                        .status = session->child_status,
-                                        .end = session->ended_at,
-                                        .use = session->child_usage,
-                                        .rank = session->peers.job.rank};
+    struct peer_message message = {.pid = (int32_t)session->child,
+                                   .status = session->child_status,
+                                   .end = session->ended_at,
+                                   .use = session->child_usage,
+                                   .rank = session->peers.job.rank};
     if (fd >= 0)
-        col_peer_send(fd, &peer_message, PEER_ENDED);
+        col_peer_send(fd, &message, PEER_ENDED);
 }
 
 /* ---- when the leader dies ---------------------------------------------------------------------------------------------------- */
 
 /* Another peer is the leader now: 1 and *fd; this process has the name: 0; neither: -1. */
-static int next_leader(struct col_session *s, int *fd)
+static int next_leader(struct col_session *session, int *fd)
 {
     struct peer_message hello, welcome;
     int64_t until = col_clock_now() + TAKE_OVER_NS;
-    unsigned session = s->peers.session;
+    unsigned number = session->peers.session;
     while (col_clock_now() < until) {
-        s->peers.session = session;
-        if (col_peers_bind(&s->peers))
+        session->peers.session = number;
+        if (col_peers_bind(&session->peers))
             return 0;
-        fill_hello(s, &hello);
-        if (col_peers_call(&s->peers, session, &hello, fd, &welcome))
+        fill_hello(session, &hello);
+        if (col_peers_call(&session->peers, number, &hello, fd, &welcome))
             return 1;
-        nanosleep(&(struct timespec){.tv_nsec = TAKE_OVER_TRY}, NULL);
+        col_sleep_ms(TAKE_OVER_TRY_MS);
     }
     return -1;
 }
@@ -112,10 +112,7 @@ static void begin_to_lead(struct col_session *session)
     session->peers_taken_over = true;
     col_leader_gather(session);
     col_leader_welcome(session);
-    if (session->options->sample_ms > 0)
-        col_system_open(&session->system);
-    if (session->options->sample_ms > 0 && session->options->gpu != COL_GPU_OFF)
-        session->nvml = col_nvml_open(session->options->sample_ms);
+    col_session_open_samplers(session);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -129,7 +126,7 @@ static int take_over(struct col_session *session, struct tacho_error *err)
     /* the lock of a dying process goes a moment after its sockets */
     while ((rc = col_live_open(folder, &session->live, err)) == TACHO_EBUSY &&
            col_clock_now() < until)
-        nanosleep(&(struct timespec){.tv_nsec = TAKE_OVER_TRY}, NULL);
+        col_sleep_ms(TAKE_OVER_TRY_MS);
     if (rc == 0)
         rc = col_session_resume(session, err);
     if (rc == 0 && (rc = col_drain_begin(&session->drain)) == 0 &&
@@ -151,10 +148,10 @@ static int take_over(struct col_session *session, struct tacho_error *err)
 
 static void wait_for_news(struct col_session *session, int fd)
 {
-    struct pollfd p[2] = {{.fd = session->signals.fd, .events = POLLIN},
-                          {.fd = fd, .events = POLLIN}};
+    struct pollfd sources[2] = {{.fd = session->signals.fd, .events = POLLIN},
+                                {.fd = fd, .events = POLLIN}};
     struct signalfd_siginfo info;
-    poll(p, 2, 1000);
+    poll(sources, 2, 1000);
     while (col_signals_next(&session->signals, &info))
         col_session_signal(session, &info);
     col_session_reap(session);
@@ -183,7 +180,7 @@ int col_attach_run(struct col_session *session, int fd, const char *library,
                    struct tacho_error *err)
 {
     struct announcement announcement = {.session = session, .fd = fd};
-    struct peer_message peer_message;
+    struct peer_message message;
     bool leads = false;
     int rc = col_signals_begin(&session->signals, err);
     session->result->attached = true;
@@ -193,8 +190,8 @@ int col_attach_run(struct col_session *session, int fd, const char *library,
         session->child = 0;
     while (rc == 0 && !session->child_done && !session->stop) {
         wait_for_news(session, fd);
-        int got = fd >= 0 ? col_peer_receive(fd, &peer_message, 0) : 0;
-        if (got == 0 || (got == 1 && peer_message.type != PEER_OVER))
+        int got = fd >= 0 ? col_peer_receive(fd, &message, 0) : 0;
+        if (got == 0 || (got == 1 && message.type != PEER_OVER))
             continue;
         close(fd);
         fd = got == 1 ? -1 : after_leader(session, &leads);

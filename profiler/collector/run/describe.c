@@ -22,8 +22,8 @@ extern char **environ;
 static int resolve(const char *path, char out[COL_PATH_MAX])
 {
     char real[PATH_MAX];
-    struct stat st;
-    if (!realpath(path, real) || stat(real, &st) != 0 || !S_ISREG(st.st_mode) ||
+    struct stat found;
+    if (!realpath(path, real) || stat(real, &found) != 0 || !S_ISREG(found.st_mode) ||
         access(real, R_OK) != 0)
         return -1;
     snprintf(out, COL_PATH_MAX, "%s", real);
@@ -42,16 +42,16 @@ int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_er
         return tacho_fail(err, TACHO_ENOTFOUND, "it is built beside tacho",
                           "%s: agent library not found", asked);
     }
-    char self[PATH_MAX / 2], try[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) {
-        self[n] = 0;
+    char self[PATH_MAX / 2], candidate[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        self[length] = 0;
         char *slash = strrchr(self, '/');
         if (slash)
             *slash = 0;
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-            snprintf(try, sizeof try, "%s/%s", self, places[i]);
-            if (resolve(try, path) == 0)
+            snprintf(candidate, sizeof candidate, "%s/%s", self, places[i]);
+            if (resolve(candidate, path) == 0)
                 return 0;
         }
     }
@@ -60,30 +60,31 @@ int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_er
                       "libtacho.so: agent library not found");
 }
 
-static void describe_cpus(char *to, size_t size)
+static void describe_cpus(char *text, size_t size)
 {
     cpu_set_t set;
-    to[0] = 0;
+    text[0] = 0;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return;
-    size_t at = 0;
-    for (size_t i = 0; i < CPU_SETSIZE && at + 24 < size; i++) {
+    size_t used = 0;
+    for (size_t i = 0; i < CPU_SETSIZE && used + 24 < size; i++) {
         if (!CPU_ISSET(i, &set))
             continue;
         size_t last = i;
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
             last++;
-        int n = last > i ? snprintf(to + at, size - at, "%s%zu-%zu", at ? "," : "", i, last)
-                         : snprintf(to + at, size - at, "%s%zu", at ? "," : "", i);
-        at += n > 0 ? (size_t)n : 0;
+        int length = last > i
+                         ? snprintf(text + used, size - used, "%s%zu-%zu", used ? "," : "", i, last)
+                         : snprintf(text + used, size - used, "%s%zu", used ? "," : "", i);
+        used += length > 0 ? (size_t)length : 0;
         i = last;
     }
 }
 
-static int set_number(store *db, const char *key, double v)
+static int set_number(store *db, const char *key, double value)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.10g", v);
+    snprintf(text, sizeof text, "%.10g", value);
     return store_run_set(db, key, text);
 }
 
@@ -131,7 +132,7 @@ static int64_t memory_limit(int64_t machine)
 static int describe_machine(store *db)
 {
     char text[4096], host[128];
-    struct utsname utsname;
+    struct utsname system;
     cpu_set_t set;
     int rc = 0;
     if (gethostname(host, sizeof host) == 0)
@@ -152,8 +153,8 @@ static int describe_machine(store *db)
     int64_t limit = pages > 0 ? memory_limit((int64_t)pages * page) : 0;
     if (rc == 0 && pages > 0 && limit < (int64_t)pages * page)
         rc = store_run_set_int(db, "memory.limit_bytes", limit);
-    if (rc == 0 && uname(&utsname) == 0) {
-        snprintf(text, sizeof text, "%s %s %s", utsname.sysname, utsname.release, utsname.machine);
+    if (rc == 0 && uname(&system) == 0) {
+        snprintf(text, sizeof text, "%s %s %s", system.sysname, system.release, system.machine);
         rc = store_run_set(db, "kernel", text);
     }
     col_read_boot_id(text, sizeof text);

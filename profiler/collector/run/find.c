@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/collector/os/text.h"
 #include "profiler/collector/run/session.h"
 
 static int write_recovered(struct col_session *session)
@@ -104,12 +105,6 @@ int col_recover(const char *live, const struct col_options *options, struct col_
 
 /* ---- RUN arguments ---------------------------------------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool find_latest(char *name, size_t size)
 {
     struct timespec newest = {0, 0};
@@ -118,19 +113,20 @@ static bool find_latest(char *name, size_t size)
     if (!dir)
         return false;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        struct stat st;
+        struct stat file;
         char db[300];
-        bool live = ends_with(entry->d_name, COL_LIVE_SUFFIX);
-        if (entry->d_name[0] == '.' || (!live && !ends_with(entry->d_name, COL_SUFFIX)))
+        bool live = col_ends_with(entry->d_name, COL_LIVE_SUFFIX);
+        if (entry->d_name[0] == '.' || (!live && !col_ends_with(entry->d_name, COL_SUFFIX)))
             continue;
         snprintf(db, sizeof db, "%s%s", entry->d_name, live ? "/run.db" : "");
-        if (stat(db, &st) != 0 || !S_ISREG(st.st_mode) ||
-            st.st_size == 0) /* sqlite3 makes an empty file of a name too early */
+        if (stat(db, &file) != 0 || !S_ISREG(file.st_mode) ||
+            file.st_size == 0) /* sqlite3 makes an empty file of a name too early */
             continue;
-        if (found && (st.st_mtim.tv_sec < newest.tv_sec ||
-                      (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec <= newest.tv_nsec)))
+        if (found &&
+            (file.st_mtim.tv_sec < newest.tv_sec ||
+             (file.st_mtim.tv_sec == newest.tv_sec && file.st_mtim.tv_nsec <= newest.tv_nsec)))
             continue;
-        newest = st.st_mtim;
+        newest = file.st_mtim;
         found = true;
         snprintf(name, size, "%s", entry->d_name);
     }
@@ -140,23 +136,23 @@ static bool find_latest(char *name, size_t size)
 
 static bool is_folder(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 static bool is_there(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0;
+    struct stat found;
+    return stat(path, &found) == 0;
 }
 
 /* `tacho run -o X ./X`: then X means the run, not the program. */
 static bool is_program_of_a_run(const char *path)
 {
-    struct stat st;
+    struct stat program;
     char run[COL_PATH_MAX];
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) &&
-           !ends_with(path, COL_SUFFIX) &&
+    return stat(path, &program) == 0 && S_ISREG(program.st_mode) && (program.st_mode & 0111) &&
+           !col_ends_with(path, COL_SUFFIX) &&
            snprintf(run, sizeof run, "%s%s", path, COL_SUFFIX) < (int)sizeof run && is_there(run);
 }
 
@@ -179,7 +175,7 @@ static int locate(const char *arg, struct col_found *found, struct tacho_error *
         /* a folder that is no live run is somebody else's (per-rank files): only as the argument
          * itself */
         if (is_there(found->run) &&
-            (i == 0 || !is_folder(found->run) || ends_with(found->run, COL_LIVE_SUFFIX)))
+            (i == 0 || !is_folder(found->run) || col_ends_with(found->run, COL_LIVE_SUFFIX)))
             return 0;
     }
     if (strcmp(arg, "-") == 0)
@@ -198,9 +194,9 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
     int rc = locate(arg, found, err);
     if (rc)
         return rc;
-    for (size_t n = strlen(found->run); n > 1 && found->run[n - 1] == '/'; n--)
-        found->run[n - 1] = 0;
-    if (!is_folder(found->run) || !ends_with(found->run, COL_LIVE_SUFFIX)) {
+    for (size_t length = strlen(found->run); length > 1 && found->run[length - 1] == '/'; length--)
+        found->run[length - 1] = 0;
+    if (!is_folder(found->run) || !col_ends_with(found->run, COL_LIVE_SUFFIX)) {
         memcpy(found->path, found->run, sizeof found->path);
         return 0;
     }

@@ -18,11 +18,11 @@
 
 static bool watch(struct col_session *session, int fd, unsigned which)
 {
-    struct epoll_event epoll_event = {.events = EPOLLIN, .data.u32 = which};
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = which};
     if (session->peers_poll < 0)
         session->peers_poll = epoll_create1(EPOLL_CLOEXEC);
     return session->peers_poll >= 0 &&
-           epoll_ctl(session->peers_poll, EPOLL_CTL_ADD, fd, &epoll_event) == 0;
+           epoll_ctl(session->peers_poll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 static void hang_up(struct col_peer *peer)
@@ -50,9 +50,9 @@ static void take_call(struct col_session *session)
     if (fd < 0)
         return;
     struct ucred who = {0};
-    socklen_t n = sizeof who;
+    socklen_t bytes = sizeof who;
     struct col_peer *list = NULL;
-    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid() &&
+    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid() &&
                who.pid > 0;
     if (own && peers->count < COL_PEERS_MAX)
         list = realloc(peers->peer, (peers->count + 1) * sizeof *list);
@@ -68,14 +68,14 @@ static void take_call(struct col_session *session)
 
 /* ---- what they say ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_taken(const struct col_session *session, const struct col_peer *me, int64_t rank)
+static bool is_taken(const struct col_session *session, const struct col_peer *self, int64_t rank)
 {
     if (rank == STORE_ABSENT)
         return false;
     if (session->peers.job.rank == rank)
         return true;
     for (unsigned i = 0; i < session->peers.count; i++)
-        if (&session->peers.peer[i] != me && session->peers.peer[i].rank == rank &&
+        if (&session->peers.peer[i] != self && session->peers.peer[i].rank == rank &&
             session->peers.peer[i].state != PEER_IS_LOST)
             return true;
     return false;
@@ -83,92 +83,89 @@ static bool is_taken(const struct col_session *session, const struct col_peer *m
 
 static void welcome(struct col_session *session, struct col_peer *peer)
 {
-    struct peer_message peer_message = {0};
-    memcpy(peer_message.path, session->live.folder, sizeof peer_message.path);
-    memcpy(peer_message.segments, session->live.segments, sizeof peer_message.segments);
+    struct peer_message message = {0};
+    memcpy(message.path, session->live.folder, sizeof message.path);
+    memcpy(message.segments, session->live.segments, sizeof message.segments);
     peer->state = peer->pid ? PEER_IS_RUNNING : PEER_IS_WELCOME;
-    col_peer_send(peer->fd, &peer_message, PEER_WELCOME);
+    col_peer_send(peer->fd, &message, PEER_WELCOME);
 }
 
-static void on_hello(struct col_session *session, struct col_peer *peer,
-                     struct peer_message *peer_message)
+static void on_hello(struct col_session *session, struct col_peer *peer, struct peer_message *hello)
 {
-    bool same_job = strcmp(peer_message->job, session->peers.job.id) == 0;
-    bool same_place = peer_message->pid
-                          ? strcmp(peer_message->segments, session->live.segments) == 0
-                          : strcmp(peer_message->path, session->peers.path) == 0;
-    if (!same_job || !same_place ||
-        (!peer_message->pid && is_taken(session, peer, peer_message->rank)) ||
+    bool same_job = strcmp(hello->job, session->peers.job.id) == 0;
+    bool same_place = hello->pid ? strcmp(hello->segments, session->live.segments) == 0
+                                 : strcmp(hello->path, session->peers.path) == 0;
+    if (!same_job || !same_place || (!hello->pid && is_taken(session, peer, hello->rank)) ||
         session->peers_over) {
         session->peers_elsewhere += same_job && !same_place;
-        col_peer_send(peer->fd, peer_message, PEER_REFUSED);
+        col_peer_send(peer->fd, hello, PEER_REFUSED);
         hang_up(peer);
         return;
     }
-    peer->rank = peer_message->rank;
-    peer->cpus = peer_message->cpus;
-    peer->pid = peer_message->pid;
-    peer->start = peer_message->start;
-    memcpy(peer->program, peer_message->program, sizeof peer->program);
+    peer->rank = hello->rank;
+    peer->cpus = hello->cpus;
+    peer->pid = hello->pid;
+    peer->start = hello->start;
+    memcpy(peer->program, hello->program, sizeof peer->program);
     peer->state = PEER_IS_WAITING;
     if (session->peers.started)
         welcome(session, peer);
 }
 
 static void on_started(struct col_session *session, struct col_peer *peer,
-                       struct peer_message *peer_message)
+                       struct peer_message *message)
 {
-    struct col_proc_stat st;
-    peer->pid = peer_message->pid;
-    peer->start = peer_message->start;
-    peer->start_ticks = col_proc_read_stat(peer_message->pid, &st) == 0 ? st.start_ticks : 0;
-    memcpy(peer->program, peer_message->program, sizeof peer->program);
+    struct col_proc_stat stat;
+    peer->pid = message->pid;
+    peer->start = message->start;
+    peer->start_ticks = col_proc_read_stat(message->pid, &stat) == 0 ? stat.start_ticks : 0;
+    memcpy(peer->program, message->program, sizeof peer->program);
     peer->state = PEER_IS_RUNNING;
     if (session->perf)
-        col_perf_add(session->perf, peer_message->pid);
+        col_perf_add(session->perf, message->pid);
     if (session->stacks)
-        col_stacks_add(session->stacks, peer_message->pid);
-    col_peer_send(peer->fd, peer_message, PEER_NOTED);
+        col_stacks_add(session->stacks, message->pid);
+    col_peer_send(peer->fd, message, PEER_NOTED);
 }
 
-static void on_ended(struct col_peer *peer, const struct peer_message *peer_message)
+static void on_ended(struct col_peer *peer, const struct peer_message *message)
 {
     peer->state = PEER_IS_ENDED;
-    peer->end = peer_message->end;
-    peer->status = peer_message->status;
-    peer->use = peer_message->use;
+    peer->end = message->end;
+    peer->status = message->status;
+    peer->use = message->use;
 }
 
 static void hear(struct col_session *session, struct col_peer *peer)
 {
-    struct peer_message peer_message;
+    struct peer_message message;
     int got;
-    while (peer->fd >= 0 && (got = col_peer_receive(peer->fd, &peer_message, 0)) != 0) {
+    while (peer->fd >= 0 && (got = col_peer_receive(peer->fd, &message, 0)) != 0) {
         if (got < 0) {
             hang_up(peer);
             if (peer->state != PEER_IS_ENDED)
                 peer->state = PEER_IS_LOST;
-        } else if (peer_message.type == PEER_HELLO) {
-            on_hello(session, peer, &peer_message);
-        } else if (peer_message.type == PEER_STARTED && peer->state == PEER_IS_WELCOME) {
-            on_started(session, peer, &peer_message);
-        } else if (peer_message.type == PEER_ENDED && peer->state == PEER_IS_RUNNING) {
-            on_ended(peer, &peer_message);
+        } else if (message.type == PEER_HELLO) {
+            on_hello(session, peer, &message);
+        } else if (message.type == PEER_STARTED && peer->state == PEER_IS_WELCOME) {
+            on_started(session, peer, &message);
+        } else if (message.type == PEER_ENDED && peer->state == PEER_IS_RUNNING) {
+            on_ended(peer, &message);
         }
     }
 }
 
 void col_leader_read(struct col_session *session)
 {
-    struct epoll_event e[64];
+    struct epoll_event events[64];
     for (int turn = 0; turn < 64 && session->peers_poll >= 0; turn++) {
-        int n = epoll_wait(session->peers_poll, e, 64, 0);
-        for (int i = 0; i < n; i++)
-            if (e[i].data.u32 == 0)
+        int count = epoll_wait(session->peers_poll, events, 64, 0);
+        for (int i = 0; i < count; i++)
+            if (events[i].data.u32 == 0)
                 take_call(session);
             else
-                hear(session, &session->peers.peer[e[i].data.u32 - 1]);
-        if (n <= 0)
+                hear(session, &session->peers.peer[events[i].data.u32 - 1]);
+        if (count <= 0)
             break;
     }
 }
@@ -177,10 +174,10 @@ void col_leader_read(struct col_session *session)
 
 static unsigned arrived(const struct col_session *session)
 {
-    unsigned n = 1 + session->peers_elsewhere;
+    unsigned count = 1 + session->peers_elsewhere;
     for (unsigned i = 0; i < session->peers.count; i++)
-        n += session->peers.peer[i].rank != STORE_ABSENT;
-    return n;
+        count += session->peers.peer[i].rank != STORE_ABSENT;
+    return count;
 }
 
 static bool is_complete(const struct col_session *session)
@@ -242,7 +239,7 @@ void col_leader_welcome(struct col_session *session)
 static void note_end(struct col_process *process, const struct col_peer *peer)
 {
     char ended[96];
-    int code = col_session_status(peer->status, ended, sizeof ended);
+    int code = col_wait_status(peer->status, ended, sizeof ended);
     process->end = STORE_ABSENT; /* the peer saw it; the drain may have noticed later */
     col_process_ended(process, peer->end, code, WIFSIGNALED(peer->status) ? ended : "exit");
     process->awaited = false;
@@ -280,20 +277,20 @@ int col_leader_rows(struct col_session *session)
 
 static bool is_running(const struct col_peer *peer)
 {
-    struct col_proc_stat st;
+    struct col_proc_stat stat;
     if (peer->state == PEER_IS_LOST && peer->pid)
-        return col_proc_read_stat(peer->pid, &st) == 0 && st.state != 'Z' &&
-               (!peer->start_ticks || st.start_ticks == peer->start_ticks);
+        return col_proc_read_stat(peer->pid, &stat) == 0 && stat.state != 'Z' &&
+               (!peer->start_ticks || stat.start_ticks == peer->start_ticks);
     return peer->state == PEER_IS_WAITING || peer->state == PEER_IS_WELCOME ||
            peer->state == PEER_IS_RUNNING;
 }
 
 unsigned col_leader_running(struct col_session *session)
 {
-    unsigned n = 0;
+    unsigned running = 0;
     for (unsigned i = 0; i < session->peers.count; i++)
-        n += is_running(&session->peers.peer[i]);
-    return n;
+        running += is_running(&session->peers.peer[i]);
+    return running;
 }
 
 bool col_leader_waits(struct col_session *session)
@@ -317,7 +314,7 @@ bool col_leader_waits(struct col_session *session)
 
 void col_leader_over(struct col_session *session)
 {
-    struct peer_message peer_message = {0};
+    struct peer_message message = {0};
     session->peers_over = true;
     if (session->peers.listener >= 0)
         close(session->peers.listener); /* who calls now makes a recording of its own */
@@ -327,7 +324,7 @@ void col_leader_over(struct col_session *session)
     for (unsigned i = 0; i < session->peers.count; i++) {
         struct col_peer *peer = &session->peers.peer[i];
         if (peer->fd >= 0 && peer->state != PEER_IS_ENDED)
-            col_peer_send(peer->fd, &peer_message, PEER_OVER);
+            col_peer_send(peer->fd, &message, PEER_OVER);
         hang_up(peer);
     }
     if (session->peers_poll >= 0)
@@ -344,17 +341,18 @@ void col_leader_over(struct col_session *session)
 
 /* ---- afterwards ---------------------------------------------------------------------------------------------------------------- */
 
-static void add_time(struct timeval *to, const struct timeval *timeval)
+static void add_time(struct timeval *sum, const struct timeval *added)
 {
-    int64_t us = (to->tv_sec + timeval->tv_sec) * 1000000ll + to->tv_usec + timeval->tv_usec;
-    to->tv_sec = us / 1000000;
-    to->tv_usec = us % 1000000;
+    int64_t microseconds =
+        (sum->tv_sec + added->tv_sec) * 1000000ll + sum->tv_usec + added->tv_usec;
+    sum->tv_sec = microseconds / 1000000;
+    sum->tv_usec = microseconds % 1000000;
 }
 
 void col_leader_sum(struct col_session *session)
 {
     char *ended = session->result->ended;
-    size_t size = sizeof session->result->ended, at = strlen(ended);
+    size_t size = sizeof session->result->ended, used = strlen(ended);
     struct rusage *sum = &session->usage;
     *sum = session->child_usage;
     session->worst = session->result->exit_code;
@@ -374,13 +372,13 @@ void col_leader_sum(struct col_session *session)
             sum->ru_nvcsw += peer->use.ru_nvcsw;
             sum->ru_nivcsw += peer->use.ru_nivcsw;
             session->ended_at = peer->end > session->ended_at ? peer->end : session->ended_at;
-            code = col_session_status(peer->status, how, sizeof how);
+            code = col_wait_status(peer->status, how, sizeof how);
         }
         if (peer->state == PEER_IS_ENDED && code == 0)
             continue;
         session->worst = session->worst ? session->worst : code;
-        if (at + 64 < size)
-            at += (size_t)snprintf(ended + at, size - at, "; rank %lld: %.40s",
-                                   (long long)peer->rank, how);
+        if (used + 64 < size)
+            used += (size_t)snprintf(ended + used, size - used, "; rank %lld: %.40s",
+                                     (long long)peer->rank, how);
     }
 }

@@ -81,9 +81,9 @@ bool col_redact_env_allowed(const char *name)
     if (col_redact_name_is_secret(name))
         return false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
-        size_t n = strlen(allowed[i]);
-        if (allowed[i][n - 1] == '*' ? strncmp(name, allowed[i], n - 1) == 0
-                                     : strcmp(name, allowed[i]) == 0)
+        size_t length = strlen(allowed[i]);
+        if (allowed[i][length - 1] == '*' ? strncmp(name, allowed[i], length - 1) == 0
+                                          : strcmp(name, allowed[i]) == 0)
             return true;
     }
     return false;
@@ -92,13 +92,13 @@ bool col_redact_env_allowed(const char *name)
 bool col_redact_name_is_secret(const char *name)
 {
     char low[256];
-    size_t n = 0;
-    for (; name[n] && n < sizeof low - 1; n++)
-        low[n] = (char)tolower((unsigned char)name[n]);
-    low[n] = 0;
+    size_t bytes = 0;
+    for (; name[bytes] && bytes < sizeof low - 1; bytes++)
+        low[bytes] = (char)tolower((unsigned char)name[bytes]);
+    low[bytes] = 0;
     for (size_t i = 0; i < sizeof harmless_words / sizeof *harmless_words; i++)
-        for (char *p; (p = strstr(low, harmless_words[i])) != NULL;)
-            memset(p, '.', strlen(harmless_words[i]));
+        for (char *found; (found = strstr(low, harmless_words[i])) != NULL;)
+            memset(found, '.', strlen(harmless_words[i]));
     for (size_t i = 0; i < sizeof secret_words / sizeof *secret_words; i++)
         if (strstr(low, secret_words[i]))
             return true;
@@ -119,8 +119,8 @@ static bool has_credentials(const char *value)
 {
     const char *scheme = strstr(value, "://"), *host = scheme ? scheme + 3 : value;
     size_t authority = strcspn(host, "/?# ");
-    const char *at = memchr(host, '@', authority);
-    return at && (scheme || memchr(host, ':', (size_t)(at - host)));
+    const char *sign = memchr(host, '@', authority);
+    return sign && (scheme || memchr(host, ':', (size_t)(sign - host)));
 }
 
 /* What well-known services begin their keys with. */
@@ -144,20 +144,20 @@ static bool looks_random(const char *word, size_t length)
         return false;
     unsigned count[256] = {0}, digits = 0, upper = 0, lower = 0, other = 0;
     for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)word[i];
-        count[c]++;
-        digits += isdigit(c) != 0;
-        upper += isupper(c) != 0;
-        lower += islower(c) != 0;
-        other += !isalnum(c);
+        unsigned char letter = (unsigned char)word[i];
+        count[letter]++;
+        digits += isdigit(letter) != 0;
+        upper += isupper(letter) != 0;
+        lower += islower(letter) != 0;
+        other += !isalnum(letter);
     }
     if (other > length / 10 || digits == 0 || upper + lower == 0)
         return false;
     double bits = 0;
     for (int i = 0; i < 256; i++)
         if (count[i]) {
-            double p = (double)count[i] / (double)length;
-            bits -= p * log2(p);
+            double share = (double)count[i] / (double)length;
+            bits -= share * log2(share);
         }
     bool hexadecimal = strspn(word, "0123456789abcdefABCDEF") >= length;
     if (hexadecimal)
@@ -169,12 +169,12 @@ bool col_redact_value_is_secret(const char *value)
 {
     if (has_credentials(value) || strstr(value, "-----BEGIN"))
         return true;
-    for (const char *p = value; *p;) {
-        p += strspn(p, " \t\n,;:=/\"'()[]{}|&?@<>");
-        size_t length = strcspn(p, " \t\n,;:=/\"'()[]{}|&?@<>");
-        if (has_known_prefix(p, length) || looks_random(p, length))
+    for (const char *word = value; *word;) {
+        word += strspn(word, " \t\n,;:=/\"'()[]{}|&?@<>");
+        size_t length = strcspn(word, " \t\n,;:=/\"'()[]{}|&?@<>");
+        if (has_known_prefix(word, length) || looks_random(word, length))
             return true;
-        p += length;
+        word += length;
     }
     return false;
 }
@@ -189,27 +189,27 @@ static void put_text(struct col_buffer *buffer, const char *text)
 /* Bytes that are not valid UTF-8 become U+FFFD: JSON is text, an argument may be anything. */
 static void put_json(struct col_buffer *buffer, const char *text, size_t bytes)
 {
-    const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
+    const unsigned char *letter = (const unsigned char *)text, *end = letter + bytes;
     put_text(buffer, "\"");
-    while (p < end) {
+    while (letter < end) {
         char escape[8];
-        if (*p < 0x80) {
-            if (*p == '"' || *p == '\\')
-                snprintf(escape, sizeof escape, "\\%c", *p);
-            else if (*p < 0x20 || *p == 0x7f)
-                snprintf(escape, sizeof escape, "\\u%04x", *p);
+        if (*letter < 0x80) {
+            if (*letter == '"' || *letter == '\\')
+                snprintf(escape, sizeof escape, "\\%c", *letter);
+            else if (*letter < 0x20 || *letter == 0x7f)
+                snprintf(escape, sizeof escape, "\\u%04x", *letter);
             else
-                snprintf(escape, sizeof escape, "%c", *p);
+                snprintf(escape, sizeof escape, "%c", *letter);
             put_text(buffer, escape);
-            p++;
+            letter++;
             continue;
         }
-        size_t n = tacho_utf8_sequence(p, (size_t)(end - p));
-        if (n)
-            col_buffer_put(buffer, p, n);
+        size_t length = tacho_utf8_sequence(letter, (size_t)(end - letter));
+        if (length)
+            col_buffer_put(buffer, letter, length);
         else
             put_text(buffer, "\xef\xbf\xbd");
-        p += n ? n : 1;
+        letter += length ? length : 1;
     }
     put_text(buffer, "\"");
 }
@@ -268,9 +268,9 @@ char *col_redact_command(char *const *argv)
     return finish(&buffer);
 }
 
-static int order_text(const void *a, const void *b)
+static int order_text(const void *left, const void *right)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
 char *col_redact_environment(char *const *envp)

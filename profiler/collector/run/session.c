@@ -53,40 +53,40 @@ void col_session_init(struct col_session *session, const struct col_options *opt
     getrusage(RUSAGE_SELF, &session->own_usage);
 }
 
-static void put_line(struct col_session *session, const char *format, va_list ap)
+static void put_line(struct col_session *session, const char *format, va_list arguments)
 {
     char line[1024];
-    vsnprintf(line, sizeof line - 1, format, ap);
-    size_t n = strlen(line);
-    line[n++] = '\n';
-    col_buffer_put(&session->warnings, line, n);
+    vsnprintf(line, sizeof line - 1, format, arguments);
+    size_t length = strlen(line);
+    line[length++] = '\n';
+    col_buffer_put(&session->warnings, line, length);
 }
 
 void col_session_warn(struct col_session *session, const char *format, ...)
 {
-    va_list ap;
-    va_start(ap, format);
-    put_line(session, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    put_line(session, format, arguments);
+    va_end(arguments);
 }
 
 void col_session_message(struct col_session *session, const char *format, ...)
 {
     char line[1024];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(line, sizeof line, format, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     if (session->options->message)
         session->options->message(session->options->message_ctx, line);
 }
 
 int col_session_store_error(struct col_session *session, int rc, struct tacho_error *err)
 {
-    const struct tacho_error *tacho_error = session->db ? store_error(session->db) : NULL;
-    if (tacho_error && tacho_error->code == rc) {
+    const struct tacho_error *last = session->db ? store_error(session->db) : NULL;
+    if (last && last->code == rc) {
         if (err)
-            *err = *tacho_error;
+            *err = *last;
         return rc;
     }
     return tacho_fail(err, rc,
@@ -114,13 +114,21 @@ int col_session_create(struct col_session *session, struct tacho_error *err)
     return rc;
 }
 
+void col_session_open_samplers(struct col_session *session)
+{
+    if (session->options->sample_ms <= 0)
+        return;
+    col_system_open(&session->system);
+    if (session->options->gpu != COL_GPU_OFF)
+        session->nvml = col_nvml_open(session->options->sample_ms);
+}
+
 int col_session_save_setup(struct col_session *session)
 {
-    struct saved_setup saved_setup = {.volume = volume_of(session->options),
-                                      .started = col_clock_now()};
-    memcpy(saved_setup.run_id, session->live.run_id, sizeof saved_setup.run_id);
-    col_read_boot_id(saved_setup.boot_id, sizeof saved_setup.boot_id);
-    return store_live_set(session->db, SETUP_KEY, &saved_setup, sizeof saved_setup);
+    struct saved_setup setup = {.volume = volume_of(session->options), .started = col_clock_now()};
+    memcpy(setup.run_id, session->live.run_id, sizeof setup.run_id);
+    col_read_boot_id(setup.boot_id, sizeof setup.boot_id);
+    return store_live_set(session->db, SETUP_KEY, &setup, sizeof setup);
 }
 
 struct setup_search {
@@ -130,42 +138,42 @@ struct setup_search {
 
 static int find_setup(void *ctx, const char *key, const void *value, size_t bytes)
 {
-    struct setup_search *setup_search = ctx;
-    if (strcmp(key, SETUP_KEY) != 0 || bytes != sizeof setup_search->setup)
+    struct setup_search *search = ctx;
+    if (strcmp(key, SETUP_KEY) != 0 || bytes != sizeof search->setup)
         return 0;
-    memcpy(&setup_search->setup, value, sizeof setup_search->setup);
-    setup_search->found = true;
+    memcpy(&search->setup, value, sizeof search->setup);
+    search->found = true;
     return 0;
 }
 
 /* Drain and store as of the last commit. */
 static int load(struct col_session *session, struct tacho_error *err)
 {
-    struct setup_search setup_search = {0};
+    struct setup_search search = {0};
     char boot[40];
     int rc = store_resume(session->live.db, &session->db, err);
     if (rc)
         return rc;
-    rc = store_live_each(session->db, find_setup, &setup_search);
+    rc = store_live_each(session->db, find_setup, &search);
     if (rc)
         return col_session_store_error(session, rc, err);
-    if (!setup_search.found)
+    if (!search.found)
         return tacho_fail(err, TACHO_EFORMAT,
                           "use the tacho that recorded it, or remove the folder if nothing ran",
                           "%s: the run had not begun, or was recorded by another build of tacho",
                           session->live.folder);
     col_read_boot_id(boot, sizeof boot);
-    bool other_boot = strcmp(boot, setup_search.setup.boot_id) != 0;
-    memcpy(session->live.run_id, setup_search.setup.run_id, sizeof session->live.run_id);
+    bool other_boot = strcmp(boot, search.setup.boot_id) != 0;
+    memcpy(session->live.run_id, search.setup.run_id, sizeof session->live.run_id);
     rc = col_live_open_segments(&session->live, other_boot, err);
     if (rc == 0)
         rc = col_drain_open(&session->drain, session->db, session->live.pools, err);
     if (rc)
         return rc;
-    session->drain.volume = setup_search.setup.volume;
+    session->drain.volume = search.setup.volume;
     session->drain.other_boot = other_boot;
     if (!session->started)
-        session->started = setup_search.setup.started;
+        session->started = search.setup.started;
     return col_drain_load(&session->drain, err);
 }
 
@@ -387,10 +395,10 @@ void col_session_discard(struct col_session *session)
     col_live_remove(&session->live);
 }
 
-static double cpu_seconds(const struct rusage *rusage)
+static double cpu_seconds(const struct rusage *use)
 {
-    return (double)(rusage->ru_utime.tv_sec + rusage->ru_stime.tv_sec) +
-           (double)(rusage->ru_utime.tv_usec + rusage->ru_stime.tv_usec) / 1e6;
+    return (double)(use->ru_utime.tv_sec + use->ru_stime.tv_sec) +
+           (double)(use->ru_utime.tv_usec + use->ru_stime.tv_usec) / 1e6;
 }
 
 void col_session_free(struct col_session *session)

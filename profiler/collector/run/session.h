@@ -13,9 +13,9 @@
 
 #include "profiler/collector/collector.h"
 #include "profiler/collector/drain/drain.h"
+#include "profiler/collector/job/job_capture.h"
 #include "profiler/collector/job/live.h"
 #include "profiler/collector/job/peers.h"
-#include "profiler/collector/job/together.h"
 #include "profiler/collector/os/launch.h"
 #include "profiler/collector/samplers/nvml.h"
 #include "profiler/collector/samplers/perf.h"
@@ -56,7 +56,7 @@ struct col_session {
     int worst; /* exit code of the first target, by rank of its tacho, that did not end with 0 */
     struct rusage usage; /* of all targets */
     struct col_buffer warnings;
-    struct col_together together; /* with the job's recorders on other machines */
+    struct col_job_capture job_capture; /* with the job's recorders on other machines */
 };
 
 void col_session_init(struct col_session *session, const struct col_options *options,
@@ -71,14 +71,15 @@ int col_session_resume(struct col_session *session, struct tacho_error *err);
  * and r->started are set, or r->exit_code. */
 int col_session_start(struct col_session *session, const char *library,
                       void (*prepare)(void *ctx, pid_t pid), void *ctx, struct tacho_error *err);
-/* In run.c, as the next ones. Drains until the run is over. */
+/* In loop.c, as the next ones. Drains until the run is over. */
 void col_session_loop(struct col_session *session);
 /* The loop, and the end of the file. */
 int col_session_conclude(struct col_session *session, struct tacho_error *err);
 void col_session_signal(struct col_session *session, const struct signalfd_siginfo *info);
 void col_session_reap(struct col_session *session);
-/* Exit code of a status of wait, and it in words: "exit 1", "signal 9 (KILL)". */
-int col_session_status(int status, char *ended, size_t size);
+
+/* Opens the samplers of the machine that the options ask for. */
+void col_session_open_samplers(struct col_session *session);
 
 /* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes
  * on without detail if the disk is full; else, or when that fails too, the session is stalled. */

@@ -9,36 +9,46 @@
 #include <unistd.h>
 
 #include "profiler/collector/job/gpu_env.h"
+#include "profiler/collector/os/text.h"
 #include "profiler/collector/run/session.h"
 #include "profiler/wire.h"
 
-/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false
- * where there is none. Other programs do not look at it. */
-static bool python_path(const struct col_session *session, const char *library, char *to,
-                        size_t size)
+/* Puts `first` in front of the list that a variable holds already, with a colon between. False
+ * where it does not fit. */
+static bool prepend(const char *first, const char *variable, char *list, size_t size)
 {
-    char folder[COL_PATH_MAX];
-    const char *slash = strrchr(library, '/'), *old = getenv("PYTHONPATH");
-    int n = snprintf(folder, sizeof folder, "%.*s/tacho-python", slash ? (int)(slash - library) : 1,
-                     slash ? library : ".");
-    if (session->options->no_hook || n < 0 || (size_t)n >= sizeof folder ||
-        access(folder, R_OK | X_OK))
-        return false;
-    n = snprintf(to, size, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
-    return n > 0 && (size_t)n < size;
+    const char *old = getenv(variable);
+    bool some = old && *old;
+    int length = snprintf(list, size, "%s%s%s", first, some ? ":" : "", some ? old : "");
+    return length > 0 && (size_t)length < size;
 }
 
-/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for or not possible, which
- * is said. */
-static bool preload(struct col_session *session, const char *library, char *to, size_t size)
+/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false
+ * where there is none. Programs that are not Python ignore it. */
+static bool python_path(const struct col_session *session, const char *library, char *path,
+                        size_t size)
+{
+    char hook[COL_PATH_MAX];
+    int length;
+    const char *folder = col_folder_of(library, &length);
+    length = snprintf(hook, sizeof hook, "%.*s/tacho-python", length, folder);
+    if (session->options->no_hook || length < 0 || (size_t)length >= sizeof hook ||
+        access(hook, R_OK | X_OK))
+        return false;
+    return prepend(hook, "PYTHONPATH", path, size);
+}
+
+/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for. Warns where it is not
+ * possible. */
+static bool preload(struct col_session *session, const char *library, char *list, size_t size)
 {
     char gemm[COL_PATH_MAX];
-    const char *slash = strrchr(library, '/'), *old = getenv("LD_PRELOAD");
+    int length;
+    const char *folder = col_folder_of(library, &length);
     if (!session->options->gemm_shapes)
         return false;
-    int n = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", slash ? (int)(slash - library) : 1,
-                     slash ? library : ".");
-    if (n < 0 || (size_t)n >= sizeof gemm || access(gemm, R_OK)) {
+    length = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", length, folder);
+    if (length < 0 || (size_t)length >= sizeof gemm || access(gemm, R_OK)) {
         col_session_warn(
             session, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s",
             library);
@@ -51,8 +61,7 @@ static bool preload(struct col_session *session, const char *library, char *to, 
                          gemm);
         return false;
     }
-    n = snprintf(to, size, "%s%s%s", gemm, old && *old ? ":" : "", old ? old : "");
-    return n > 0 && (size_t)n < size;
+    return prepend(gemm, "LD_PRELOAD", list, size);
 }
 
 int col_session_start(struct col_session *session, const char *library,
@@ -73,12 +82,12 @@ int col_session_start(struct col_session *session, const char *library,
     env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
     env[count++] = (struct col_env){WIRE_ENV_SEGMENTS, session->live.segments};
     env[count++] = (struct col_env){WIRE_ENV_PAUSE, pause};
-    if (session->options->pool_mib > 0) /* else a value of the user's own stays */
+    if (session->options->pool_mib > 0) /* else the user's value stays */
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
     if (python_path(session, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
-    if (session->options->stacks_hz >
-        0) { /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
+    /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
+    if (session->options->stacks_hz > 0) {
         if (!getenv("PYTHONPERFSUPPORT"))
             env[count++] = (struct col_env){"PYTHONPERFSUPPORT", "1"};
         if (!getenv("ONEDNN_JIT_PROFILE"))
@@ -93,7 +102,9 @@ int col_session_start(struct col_session *session, const char *library,
     int rc = col_launch(session->options->command, env, count, &session->signals, prepare, ctx,
                         &session->child, &error, err);
     if (rc) {
-        session->result->exit_code = error == ENOENT ? 127 : error ? 126 : 125;
+        session->result->exit_code = 125;
+        if (error)
+            session->result->exit_code = error == ENOENT ? 127 : 126;
         return rc;
     }
     session->result->started = true;

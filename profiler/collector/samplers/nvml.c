@@ -548,8 +548,7 @@ int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const cha
     int count = nvml->ready ? (int)nvml->gpus : -1;
     if (nvml->ready) {
         look(nvml);
-        nanosleep(&(struct timespec){.tv_nsec = 120000000},
-                  NULL); /* GPM wants two looks, 100 ms apart */
+        col_sleep_ms(120); /* GPM needs two looks that are 100 ms apart */
         nvml->looks = 0;
         nvml->queued = 0;
         look(nvml);

@@ -25,6 +25,7 @@
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/machine.h"
 #include "profiler/collector/os/proc.h"
+#include "profiler/collector/os/text.h"
 #include "tacho_folder.h"
 
 #define RUN_NS      15000000
@@ -273,10 +274,8 @@ static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const 
     size_t length = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
     for (int i = 0; i < cpus && length + 8 < sizeof key; i++)
         length += (size_t)snprintf(key + length, sizeof key - length, "|%d", cpu[i]);
-    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
-    for (const char *letter = key; *letter; letter++)
-        hash = (hash ^ (unsigned char)*letter) * 0x100000001b3ull;
-    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)hash) < (int)size;
+    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)col_hash_text(key)) <
+           (int)size;
 }
 
 static bool cache_read(const char *path, struct col_peak *peak)

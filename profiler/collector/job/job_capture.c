@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/collector/job/together.h"
+#include "profiler/collector/job/job_capture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "profiler/collector/job/capture_view_private.h"
 #include "profiler/collector/job/gpu_env.h"
 #include "profiler/collector/job/job.h"
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/text.h"
 #include "store/store.h"
 
 #define PREFIX    ".tacho-job-"
@@ -56,25 +57,26 @@ static int write_line(const char *path, const char *line, bool make)
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
     if (fd < 0)
         return errno == ENOENT ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
-    size_t n = strlen(line);
-    bool ok = pwrite(fd, line, n, 0) == (ssize_t)n && ftruncate(fd, (off_t)n) == 0;
-    return close(fd) == 0 && ok ? 0 : TACHO_EIO;
+    size_t length = strlen(line);
+    bool written =
+        pwrite(fd, line, length, 0) == (ssize_t)length && ftruncate(fd, (off_t)length) == 0;
+    return close(fd) == 0 && written ? 0 : TACHO_EIO;
 }
 
 /* written: when, in the file's own time; NULL: not wanted. */
 static bool read_line(const char *path, char *line, size_t size, int64_t *written)
 {
-    struct stat st;
+    struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);
+    ssize_t bytes = fd < 0 ? -1 : read(fd, line, size - 1);
     if (written)
-        *written = fd >= 0 && fstat(fd, &st) == 0
-                       ? (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec
+        *written = fd >= 0 && fstat(fd, &stat) == 0
+                       ? (int64_t)stat.st_mtim.tv_sec * 1000000000 + stat.st_mtim.tv_nsec
                        : 0;
     if (fd >= 0)
         close(fd);
-    line[n > 0 ? n : 0] = 0;
-    return n > 0 && line[n - 1] == '\n';
+    line[bytes > 0 ? bytes : 0] = 0;
+    return bytes > 0 && line[bytes - 1] == '\n';
 }
 
 static int write_request(const char *folder, const struct request *request)
@@ -91,16 +93,16 @@ static bool read_request(const char *folder, struct request *request)
 {
     char path[COL_PATH_MAX + 16], line[200];
     unsigned long long id = 0, again = 0;
-    long long from = 0, to = 0, ns = 0;
+    long long first = 0, last = 0, ns = 0;
     snprintf(path, sizeof path, "%s/" REQUEST, folder);
     if (!read_line(path, line, sizeof line, NULL) ||
-        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &request->phase, &from, &to, &ns,
+        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &request->phase, &first, &last, &ns,
                &again) != 6 ||
         id != again)
         return false;
     request->id = id;
-    request->from = from;
-    request->to = to;
+    request->from = first;
+    request->to = last;
     request->ns = ns;
     return true;
 }
@@ -138,7 +140,7 @@ static void name_of(const char *live, const char *job, char folder[COL_PATH_MAX]
 {
     const char *slash = strrchr(live, '/');
     snprintf(folder, COL_PATH_MAX, "%.*s" PREFIX "%016llx", slash ? (int)(slash - live) + 1 : 0,
-             live, (unsigned long long)col_job_hash(job));
+             live, (unsigned long long)col_hash_text(job));
 }
 
 /* ---- a recorder ------------------------------------------------------------------------------------------------------------ */
@@ -148,27 +150,27 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-void col_together_open(struct col_together *together, const char *live, const char *segments,
-                       bool separate)
+void col_job_capture_open(struct col_job_capture *capture, const char *live, const char *segments,
+                          bool separate)
 {
     struct col_job job;
     char host[100] = "", path[COL_PATH_MAX + 16];
     enum wire_capture mode;
-    *together = (struct col_together){.next = 0};
+    *capture = (struct col_job_capture){.next = 0};
     if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) ||
         !job.id[0] || col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
         return;
-    together->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
-    together->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
-    name_of(live, job.id, together->folder);
+    capture->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
+    capture->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
+    name_of(live, job.id, capture->folder);
     gethostname(host, sizeof host - 1);
-    bool fits = snprintf(together->own, sizeof together->own, "%.3900s/%s-%ld", together->folder,
-                         host, (long)getpid()) < (int)sizeof together->own;
-    snprintf(together->segments, sizeof together->segments, "%s", segments);
-    snprintf(path, sizeof path, "%s/" REQUEST, together->folder);
-    if ((mkdir(together->folder, 0700) && errno != EEXIST) || !fits ||
-        write_answer(together->own, &(struct answer){.result = "wait", .ranks = together->ranks})) {
-        together->folder[0] = 0; /* then this recorder is asked on its own machine only */
+    bool fits = snprintf(capture->own, sizeof capture->own, "%.3900s/%s-%ld", capture->folder, host,
+                         (long)getpid()) < (int)sizeof capture->own;
+    snprintf(capture->segments, sizeof capture->segments, "%s", segments);
+    snprintf(path, sizeof path, "%s/" REQUEST, capture->folder);
+    if ((mkdir(capture->folder, 0700) && errno != EEXIST) || !fits ||
+        write_answer(capture->own, &(struct answer){.result = "wait", .ranks = capture->ranks})) {
+        capture->folder[0] = 0; /* then this recorder is asked on its own machine only */
         return;
     }
     int fd =
@@ -178,91 +180,91 @@ void col_together_open(struct col_together *together, const char *live, const ch
 }
 
 /* A new request: what it asks for. */
-static void take(struct col_together *together, const struct request *request, int64_t step,
+static void take(struct col_job_capture *capture, const struct request *request, int64_t step,
                  int processes, int64_t now)
 {
     enum wire_capture mode;
     const char *result = "ok";
-    if (col_control_mode(together->segments, &mode) == 0 && mode == WIRE_CAPTURE_ALL)
+    if (col_control_mode(capture->segments, &mode) == 0 && mode == WIRE_CAPTURE_ALL)
         result = "all";
     else if (!processes)
         result = "none";
-    if (request->id != together->id) {
-        together->first_step = step;
-        together->first_time = now;
-        together->pace = NAN;
+    if (request->id != capture->id) {
+        capture->first_step = step;
+        capture->first_time = now;
+        capture->pace = NAN;
     }
-    together->id = request->id;
-    together->phase = request->phase;
-    together->to = request->ns > 0 ? -1 : request->to;
+    capture->id = request->id;
+    capture->phase = request->phase;
+    capture->to = request->ns > 0 ? -1 : request->to;
     if (request->phase == PHASE_SET && !strcmp(result, "ok")) {
         if (request->ns > 0)
-            result = col_control_set(together->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, request->ns)
+            result = col_control_set(capture->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, request->ns)
                          ? "none"
                          : "ok";
         else if (step > request->from)
             result = "late";
-        else if (col_control_set(together->segments, WIRE_CAPTURE_STEPS, request->from, request->to,
+        else if (col_control_set(capture->segments, WIRE_CAPTURE_STEPS, request->from, request->to,
                                  1, 0))
             result = "none";
         else
-            result = col_capture_step(together->segments, &processes) > request->from
+            result = col_capture_step(capture->segments, &processes) > request->from
                          ? "late"
                          : "ok"; /* it may have begun meanwhile */
     }
-    snprintf(together->result, sizeof together->result, "%s", result);
+    snprintf(capture->result, sizeof capture->result, "%s", result);
 }
 
-void col_together_turn(struct col_together *together, int64_t now)
+void col_job_capture_turn(struct col_job_capture *capture, int64_t now)
 {
     struct request request;
     int processes = 0;
-    if (!together->folder[0] || now < together->next)
+    if (!capture->folder[0] || now < capture->next)
         return;
-    together->next = now + LOOK_NS;
-    if (!read_request(together->folder, &request) || request.phase == PHASE_NONE ||
-        (request.id == together->id && together->phase == PHASE_NONE))
+    capture->next = now + LOOK_NS;
+    if (!read_request(capture->folder, &request) || request.phase == PHASE_NONE ||
+        (request.id == capture->id && capture->phase == PHASE_NONE))
         return;
-    int64_t step = col_capture_step(together->segments, &processes);
-    if (request.id != together->id || request.phase != together->phase)
-        take(together, &request, step, processes, now);
-    if (together->phase == PHASE_ASK && now - together->first_time < LOOK_NS / 2)
+    int64_t step = col_capture_step(capture->segments, &processes);
+    if (request.id != capture->id || request.phase != capture->phase)
+        take(capture, &request, step, processes, now);
+    if (capture->phase == PHASE_ASK && now - capture->first_time < LOOK_NS / 2)
         return; /* two looks make a pace */
-    if (now > together->first_time)
-        together->pace =
-            (double)(step - together->first_step) * 1e9 / (double)(now - together->first_time);
-    struct answer answer = {.id = together->id,
-                            .phase = together->phase,
-                            .ranks = together->ranks,
-                            .job_ranks = together->job_ranks,
+    if (now > capture->first_time)
+        capture->pace =
+            (double)(step - capture->first_step) * 1e9 / (double)(now - capture->first_time);
+    struct answer answer = {.id = capture->id,
+                            .phase = capture->phase,
+                            .ranks = capture->ranks,
+                            .job_ranks = capture->job_ranks,
                             .step = step,
                             .processes = processes,
-                            .pace = isfinite(together->pace) ? together->pace : 0};
-    snprintf(answer.result, sizeof answer.result, "%s", together->result);
-    write_answer(together->own, &answer);
-    if (together->phase == PHASE_SET && (together->to < 0 || step > together->to + 1))
-        together->phase = PHASE_NONE; /* over: nothing more to say */
+                            .pace = isfinite(capture->pace) ? capture->pace : 0};
+    snprintf(answer.result, sizeof answer.result, "%s", capture->result);
+    write_answer(capture->own, &answer);
+    if (capture->phase == PHASE_SET && (capture->to < 0 || step > capture->to + 1))
+        capture->phase = PHASE_NONE; /* over: nothing more to say */
 }
 
-void col_together_close(struct col_together *together)
+void col_job_capture_close(struct col_job_capture *capture)
 {
     char path[COL_PATH_MAX + 16];
-    if (!together->folder[0])
+    if (!capture->folder[0])
         return;
-    unlink(together->own);
+    unlink(capture->own);
     struct dirent *entry;
-    DIR *folder = opendir(together->folder);
+    DIR *folder = opendir(capture->folder);
     bool others = false;
     while (folder && (entry = readdir(folder)))
         others |= entry->d_name[0] != '.' && strcmp(entry->d_name, REQUEST) != 0;
     if (folder)
         closedir(folder);
-    snprintf(path, sizeof path, "%s/" REQUEST, together->folder);
+    snprintf(path, sizeof path, "%s/" REQUEST, capture->folder);
     if (!others) {
         unlink(path);
-        rmdir(together->folder);
+        rmdir(capture->folder);
     }
-    together->folder[0] = 0;
+    capture->folder[0] = 0;
 }
 
 /* ---- tacho capture ----------------------------------------------------------------------------------------------------------- */
@@ -280,8 +282,8 @@ static void look(const char *folder, const struct request *request, struct answe
     struct dirent *entry;
     char path[COL_PATH_MAX + 300];
     *answers = (struct answers){0};
-    DIR *d = opendir(folder);
-    while (d && (entry = readdir(d)) && answers->files < ANSWERS) {
+    DIR *listing = opendir(folder);
+    while (listing && (entry = readdir(listing)) && answers->files < ANSWERS) {
         struct answer answer;
         if (entry->d_name[0] == '.' || !strcmp(entry->d_name, REQUEST))
             continue;
@@ -307,14 +309,8 @@ static void look(const char *folder, const struct request *request, struct answe
         answers->step = answer.step > answers->step ? answer.step : answers->step;
         answers->pace = answer.pace > answers->pace ? answer.pace : answers->pace;
     }
-    if (d)
-        closedir(d);
-}
-
-static void sleep_ms(long ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
+    if (listing)
+        closedir(listing);
 }
 
 static bool complete(const struct answers *answers)
@@ -332,7 +328,7 @@ static int ask_all(const char *folder, const struct request *request, struct ans
         return tacho_fail(err, rc, NULL, "%s: %s", folder, tacho_error_text(rc));
     do {
         struct request now;
-        sleep_ms(100);
+        col_sleep_ms(100);
         look(folder, request, answers);
         if (read_request(folder, &now) && now.id != request->id)
             return tacho_fail(err, TACHO_EBUSY, "one at a time",
@@ -403,7 +399,7 @@ static void wait_for(const char *folder, const struct request *request, struct c
     uint64_t beat = 0;
     for (bool over = false; !over;) {
         struct answers answers;
-        sleep_ms(200);
+        col_sleep_ms(200);
         look(folder, request, &answers);
         if (answers.beat != beat)
             changed = col_clock_now();
@@ -413,7 +409,7 @@ static void wait_for(const char *folder, const struct request *request, struct c
     }
 }
 
-int col_together_capture(const char *folder, struct col_capture *capture, struct tacho_error *err)
+int col_job_capture_ask(const char *folder, struct col_capture *capture, struct tacho_error *err)
 {
     struct request request;
     int rc = agree(folder, capture, &request, err);
@@ -423,7 +419,7 @@ int col_together_capture(const char *folder, struct col_capture *capture, struct
         capture->to = request.to;
     }
     if (rc == 0 && capture->wait && request.ns > 0)
-        sleep_ms((long)(request.ns / 1000000));
+        col_sleep_ms((long)(request.ns / 1000000));
     if (rc == 0 && capture->wait && request.ns <= 0)
         wait_for(folder, &request, capture);
     if (rc || capture->wait) { /* nothing more to tell */
@@ -448,10 +444,11 @@ static int on_key(void *ctx, const char *key, const char *value)
     return 0;
 }
 
-bool col_together_of(const char *live, char folder[COL_PATH_MAX])
+bool col_job_capture_folder_of(const char *live, char folder[COL_PATH_MAX])
 {
     char path[COL_PATH_MAX + 200];
-    const char *slash = strrchr(live, '/');
+    int length;
+    const char *runs = col_folder_of(live, &length);
     struct recorder recorder = {.pid = 0};
     struct dirent *entry;
     bool found = false;
@@ -460,33 +457,32 @@ bool col_together_of(const char *live, char folder[COL_PATH_MAX])
     if (store_open(path, &reader, NULL) == 0)
         store_run_each(reader, on_key, &recorder);
     store_reader_close(reader);
-    snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - live) : 1, slash ? live : ".");
-    DIR *d = recorder.pid ? opendir(path) : NULL;
-    while (d && !found && (entry = readdir(d))) {
+    snprintf(path, sizeof path, "%.*s", length, runs);
+    DIR *listing = recorder.pid ? opendir(path) : NULL;
+    while (listing && !found && (entry = readdir(listing))) {
         struct stat st;
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
-        snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", slash ? (int)(slash - live) : 1,
-                 slash ? live : ".", entry->d_name);
+        snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", length, runs, entry->d_name);
         snprintf(path, sizeof path, "%.4000s/%s-%ld", folder, recorder.host, recorder.pid);
         found = lstat(path, &st) == 0 && st.st_uid == getuid();
     }
-    if (d)
-        closedir(d);
+    if (listing)
+        closedir(listing);
     return found;
 }
 
-bool col_together_find(const char *runs, char folder[COL_PATH_MAX])
+bool col_job_capture_find(const char *runs, char folder[COL_PATH_MAX])
 {
     struct dirent *entry;
     int found = 0;
-    DIR *d = opendir(runs);
-    while (d && (entry = readdir(d)))
+    DIR *listing = opendir(runs);
+    while (listing && (entry = readdir(listing)))
         if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX))) {
             found++;
             snprintf(folder, COL_PATH_MAX, "%.3800s/%.200s", runs, entry->d_name);
         }
-    if (d)
-        closedir(d);
+    if (listing)
+        closedir(listing);
     return found == 1;
 }

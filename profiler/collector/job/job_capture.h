@@ -15,15 +15,15 @@
  * The folder is there while windows can be opened (not with all work on GPUs recorded anyway), and
  * goes with the last recorder.
  */
-#ifndef COL_TOGETHER_H
-#define COL_TOGETHER_H
+#ifndef COL_JOB_CAPTURE_H
+#define COL_JOB_CAPTURE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "profiler/collector/collector.h"
 
-struct col_together {
+struct col_job_capture {
     char folder[COL_PATH_MAX]; /* "": not in a job of several recorders */
     char own[COL_PATH_MAX];    /* the answer */
     char segments[COL_PATH_MAX];
@@ -39,20 +39,20 @@ struct col_together {
 
 /* A recorder comes: into the folder of the job that the environment tells of, where `live`
  * (NAME.tacho.live) stands. Nothing happens where this recorder is the only one of the job. */
-void col_together_open(struct col_together *together, const char *live, const char *segments,
-                       bool separate);
+void col_job_capture_open(struct col_job_capture *capture, const char *live, const char *segments,
+                          bool separate);
 /* Looks at the request when it is time. */
-void col_together_turn(struct col_together *together, int64_t now);
-void col_together_close(struct col_together *together);
+void col_job_capture_turn(struct col_job_capture *capture, int64_t now);
+void col_job_capture_close(struct col_job_capture *capture);
 
 /* The folder of the job that a live run belongs to; of the only job whose runs are written to the
  * folder `runs`. False: none.
  */
-bool col_together_of(const char *live, char folder[COL_PATH_MAX]);
-bool col_together_find(const char *runs, char folder[COL_PATH_MAX]);
+bool col_job_capture_folder_of(const char *live, char folder[COL_PATH_MAX]);
+bool col_job_capture_find(const char *runs, char folder[COL_PATH_MAX]);
 
 /* Opens a window on all recorders of a job. Errors as col_capture's, and TACHO_EBUSY when one does
  * not answer or the steps cannot be agreed upon. */
-int col_together_capture(const char *folder, struct col_capture *capture, struct tacho_error *err);
+int col_job_capture_ask(const char *folder, struct col_capture *capture, struct tacho_error *err);
 
 #endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the collector does from the start of the target to the end of the file: it takes turns
+ * (samples, drains, commits), passes signals on, reaps children, and decides when the run is over.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "profiler/collector/os/proc.h"
+#include "profiler/collector/run/leader.h"
+
+static void child_ended(struct col_session *session, pid_t pid, int status,
+                        const struct rusage *use)
+{
+    char ended[96];
+    int code = col_wait_status(status, ended, sizeof ended);
+    int64_t now = col_clock_now();
+    for (uint32_t i = 0; i < session->drain.process_count; i++) {
+        struct col_process *process = session->drain.process[i];
+        if (process->pid == (int32_t)pid && !process->ended[0])
+            col_process_ended(process, now, code, WIFSIGNALED(status) ? ended : "exit");
+    }
+    if (pid != session->child || session->child_done)
+        return;
+    session->child_done = true;
+    session->child_status = status;
+    session->ended_at = now;
+    session->result->exit_code = code;
+    session->child_usage = *use;
+    snprintf(session->result->ended, sizeof session->result->ended, "%s", ended);
+}
+
+void col_session_reap(struct col_session *session)
+{
+    int status;
+    struct rusage use;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0)
+        child_ended(session, pid, status, &use);
+}
+
+void col_session_signal(struct col_session *session, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    bool by_process = col_signal_by_process(info);
+    if (number == SIGCHLD)
+        return;
+    /* a terminal that goes away tells the leader of its session alone; others it reaches as a
+     * group, the target among them */
+    if (number == SIGHUP && session->terminal_session == getpid())
+        by_process = true;
+    /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on
+     * and still reads the terminal
+     */
+    bool answered = number == SIGINT && !by_process && session->child > 0 &&
+                    getpgid(session->child) == getpgrp();
+    bool asks_to_end =
+        number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    unsigned others = session->child_done ? col_leader_running(session) : 0;
+    if (asks_to_end && others && ++session->interrupts < 2) /* who ends the job, tells them too */
+        col_session_message(session,
+                            "%u other ranks of this node still run: recording goes on until they "
+                            "end (again finishes now)",
+                            others);
+    else if (asks_to_end && (session->child_done || session->child <= 0))
+        session->stop = number; /* only stragglers are left: nobody to pass it to */
+    else if (number == SIGINT && !answered && ++session->interrupts >= 2)
+        session->stop = number;
+    else if (by_process && session->child > 0 && !session->child_done)
+        kill(session->child, number);
+}
+
+struct straggler {
+    struct col_session *session;
+    int count, daemons; /* in our session, and in others */
+};
+
+static void count_straggler(void *ctx, int32_t child)
+{
+    struct straggler *straggler = ctx;
+    struct col_proc_stat stat;
+    if (child == straggler->session->child || col_proc_read_stat(child, &stat) != 0 ||
+        stat.state == 'Z')
+        return;
+    straggler->count += stat.session == straggler->session->terminal_session;
+    straggler->daemons += stat.session != straggler->session->terminal_session;
+}
+
+/* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same
+ * session (a daemon leaves it). */
+static int stragglers(struct col_session *session, int *daemons)
+{
+    struct straggler straggler = {.session = session};
+    col_proc_children((int32_t)getpid(), count_straggler, &straggler);
+    int recording = col_drain_alive(&session->drain);
+    *daemons = recording ? 0 : straggler.daemons;
+    return recording > straggler.count ? recording : straggler.count;
+}
+
+static bool run_is_over(struct col_session *session)
+{
+    if (session->stop)
+        return true;
+    if ((!session->child_done && session->child > 0) || col_leader_waits(session))
+        return false;
+    int daemons, left = stragglers(session, &daemons);
+    if (left && !session->told_waiting) {
+        session->told_waiting = true;
+        col_session_message(session,
+                            "the command has ended; %d of its processes still run: recording goes "
+                            "on until they end "
+                            "(Ctrl-C finishes now)",
+                            left);
+    }
+    if (!left && daemons && !session->told_daemons) {
+        session->told_daemons = true;
+        col_session_message(session,
+                            "%d processes that left the session have recorded nothing so far and "
+                            "go on: what they record from now "
+                            "on is not in the file (start them with a tacho of their own)",
+                            daemons);
+    }
+    return left == 0;
+}
+
+/* Whether it is time for a look at the system. The next one is set in any case: a look that is not
+ * taken must not be due for ever, or nothing would wait. */
+static bool sample_is_due(struct col_session *session)
+{
+    int64_t now = col_clock_now(), step = (int64_t)session->options->sample_ms * 1000000;
+    if (!session->system || now < session->next_sample)
+        return false;
+    session->next_sample += step;
+    if (session->next_sample < now)
+        session->next_sample = now + step;
+    return true;
+}
+
+/* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on
+ * as far as it can. */
+static void turn(struct col_session *session, bool *more)
+{
+    int rc = 0;
+    bool due = sample_is_due(session);
+    *more = false;
+    if (session->stalled && !col_session_retry(session))
+        return;
+    bool alive = !session->child_done || col_drain_alive(&session->drain) > 0;
+    rc = col_leader_rows(session);
+    if (rc == 0 && due && alive && !session->drain.volume.no_space) {
+        rc = col_drain_begin(&session->drain);
+        if (rc == 0)
+            rc = col_system_sample(session->system, &session->drain);
+        if (rc == 0 && session->nvml)
+            rc = col_nvml_sample(session->nvml, &session->drain);
+        if (rc == 0 && session->perf && session->samples++ % 5 == 0)
+            rc = col_perf_sample(session->perf, &session->drain);
+    }
+    if (rc == 0 && session->stacks && alive && !session->drain.volume.no_space) {
+        rc = col_drain_begin(&session->drain);
+        if (rc == 0)
+            rc = col_stacks_drain(session->stacks, &session->drain, false);
+    }
+    if (rc == 0)
+        rc = col_drain_round(&session->drain, more);
+    if (rc == 0)
+        rc = col_drain_commit(&session->drain);
+    if (rc == 0)
+        rc = col_drain_reap(&session->drain);
+    if (rc)
+        col_session_failed(session, rc);
+    else if (session->drain.volume.no_space &&
+             col_live_room(&session->live) > COL_RESERVE_BYTES * 4)
+        session->drain.volume.no_space = session->drain.volume.no_detail = false;
+}
+
+static void wait_for_turn(struct col_session *session, bool more)
+{
+    int64_t now = col_clock_now(), next = session->next_turn;
+    if (session->system && session->next_sample < next)
+        next = session->next_sample;
+    int64_t left = more || next <= now ? 0 : next - now;
+    struct pollfd fd[2] = {{.fd = session->signals.fd, .events = POLLIN},
+                           {.fd = session->peers_poll, .events = POLLIN}};
+    struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    if (ppoll(fd, 2, &timeout, NULL) > 0) {
+        struct signalfd_siginfo info;
+        while (col_signals_next(&session->signals, &info))
+            col_session_signal(session, &info);
+        col_leader_read(session);
+    }
+}
+
+void col_session_loop(struct col_session *session)
+{
+    bool more = false;
+    session->next_turn = session->next_sample = col_clock_now();
+    col_job_capture_open(&session->job_capture, session->live.folder, session->live.segments,
+                         session->options->separate);
+    for (;;) {
+        wait_for_turn(session, more);
+        col_session_reap(session);
+        turn(session, &more);
+        col_job_capture_turn(&session->job_capture, col_clock_now());
+        session->next_turn = col_clock_now() + COL_TURN_NS;
+        if (run_is_over(session) && (session->stop || !more))
+            break;
+    }
+    col_job_capture_close(&session->job_capture);
+}
+
+static double ns_of(const struct timeval *time)
+{
+    return ((double)time->tv_sec * 1e6 + (double)time->tv_usec) * 1e3;
+}
+
+static int write_usage(struct col_session *session)
+{
+    const struct rusage *use = &session->usage, *from = &session->own_usage;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own);
+    const struct {
+        const char *name, *unit;
+        double value;
+    } metric[] = {
+        {"collector.user_time", "ns", ns_of(&own.ru_utime) - ns_of(&from->ru_utime)},
+        {"collector.system_time", "ns", ns_of(&own.ru_stime) - ns_of(&from->ru_stime)},
+        {"target.user_time", "ns", ns_of(&use->ru_utime)},
+        {"target.system_time", "ns", ns_of(&use->ru_stime)},
+        {"target.max_rss", "bytes", (double)use->ru_maxrss * 1024},
+        {"target.minor_faults", "count", (double)use->ru_minflt},
+        {"target.major_faults", "count", (double)use->ru_majflt},
+        {"target.voluntary_switches", "count", (double)use->ru_nvcsw},
+        {"target.involuntary_switches", "count", (double)use->ru_nivcsw},
+    };
+    for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
+        struct store_metric row = {
+            .name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
+        if (!session->child_done && strncmp(row.name, "target.", 7) == 0) {
+            row.value = __builtin_nan("");
+            row.reason = "the target had not ended when the recording did";
+        }
+        int rc = store_metric_set(session->db, &row);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int write_end(struct col_session *session)
+{
+    int rc = col_drain_begin(&session->drain);
+    if (rc == 0 && session->nvml)
+        rc = col_nvml_sample(session->nvml, &session->drain);
+    if (rc == 0 && session->perf)
+        rc = col_perf_finish(session->perf, &session->drain);
+    if (rc == 0 && session->stacks)
+        rc = col_stacks_finish(session->stacks, &session->drain);
+    if (rc == 0)
+        rc = write_usage(session);
+    if (rc == 0)
+        rc = store_run_set_int(session->db, "exit_status", session->worst);
+    if (rc == 0 && session->gap_from)
+        rc = col_session_note_gap(session);
+    return rc;
+}
+
+static void note_interruption(struct col_session *session)
+{
+    if (!session->stop)
+        return;
+    char name[48], before[160] = "";
+    col_signal_text(session->stop, name, sizeof name);
+    if (session->child_done)
+        snprintf(before, sizeof before, "%.150s, ", session->result->ended);
+    else
+        session->result->exit_code = 128 + session->stop;
+    snprintf(session->result->ended, sizeof session->result->ended,
+             "%sinterrupted: recording ended by %s while processes went on", before, name);
+}
+
+int col_session_conclude(struct col_session *session, struct tacho_error *err)
+{
+    col_session_loop(session);
+    col_leader_over(session);
+    int rc = session->stalled ? 0 : col_leader_rows(session);
+    if (rc)
+        col_session_failed(session, rc);
+    note_interruption(session);
+    col_leader_sum(session);
+    return col_session_finish(session, write_end, err);
+}
