@@ -19,7 +19,6 @@
 #define COL_COLLECTOR_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "tacho_error.h"
@@ -196,6 +195,6 @@ struct col_probe {
 /* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem,
  * /proc, each hardware counter (counted for some milliseconds on the calling thread). Calls `row`
  * for each line until it returns non-zero, which is returned. */
-int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx);
+int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe), void *ctx);
 
 #endif

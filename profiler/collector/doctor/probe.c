@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of `tacho doctor`: what a run started here would find. Each probe reports one or more
+ * lines with a status, what was found and what to do about it.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "profiler/collector/doctor/probe_gpu.h"
+#include "profiler/collector/doctor/probe_private.h"
 #include "profiler/collector/job/live.h"
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/proc.h"
@@ -18,49 +22,36 @@
 #include "profiler/collector/stacks/stacks.h"
 #include "store/store.h"
 
-struct sink {
-    int (*row)(void *ctx, const struct col_probe *p);
-    void *ctx;
-    int rc; /* of the callback: non-zero ends */
-};
-
-static void tell(struct sink *sink, const char *group, const char *name, enum col_status status,
-                 int error, const char *text, const char *fix)
-{
-    struct col_probe probe = {
-        .group = group, .name = name, .status = status, .error = error, .text = text, .fix = fix};
-    if (sink->rc == 0)
-        sink->rc = sink->row(sink->ctx, &probe);
-}
-
-static void probe_agent(struct sink *sink)
+/* The agent library and what lies beside it: the Python hook and the cuBLAS shim. */
+static void probe_agent(struct col_sink *sink)
 {
     char path[COL_PATH_MAX];
     struct tacho_error err = {0};
     if (col_find_library(NULL, path, &err) == 0)
-        tell(sink, "agent", "library", COL_STATUS_OK, 0, path, "");
+        col_sink_ok(sink, "agent", "library", path);
     else
-        tell(sink, "agent", "library", COL_STATUS_NOT_SUPPORTED, ENOENT, err.what, err.hint);
+        col_sink_add(sink, "agent", "library", COL_STATUS_NOT_SUPPORTED, ENOENT, err.what,
+                     err.hint);
     char *slash = strrchr(path, '/');
     if (err.what[0] || !slash)
         return;
     snprintf(slash, sizeof path - (size_t)(slash - path), "/tacho-python");
     if (access(path, R_OK | X_OK) == 0)
-        tell(sink, "hooks", "Python", COL_STATUS_OK, 0, path, "");
+        col_sink_ok(sink, "hooks", "Python", path);
     else
-        tell(sink, "hooks", "Python", COL_STATUS_WARNING, errno,
-             "steps, modules and loader of PyTorch are not recorded: no tacho-python",
-             "'make' or 'make install' puts that folder beside libtacho.so");
+        col_sink_add(sink, "hooks", "Python", COL_STATUS_WARNING, errno,
+                     "steps, modules and loader of PyTorch are not recorded: no tacho-python",
+                     "'make' or 'make install' puts that folder beside libtacho.so");
     snprintf(slash, sizeof path - (size_t)(slash - path), "/libtacho_gemm.so");
     if (access(path, R_OK) == 0)
-        tell(sink, "hooks", "cuBLAS", COL_STATUS_OK, 0, path, "");
+        col_sink_ok(sink, "hooks", "cuBLAS", path);
     else
-        tell(sink, "hooks", "cuBLAS", COL_STATUS_WARNING, errno,
-             "run --gemm-shapes records nothing: no libtacho_gemm.so",
-             "'make' or 'make install' puts it beside libtacho.so");
+        col_sink_add(sink, "hooks", "cuBLAS", COL_STATUS_WARNING, errno,
+                     "run --gemm-shapes records nothing: no libtacho_gemm.so",
+                     "'make' or 'make install' puts it beside libtacho.so");
 }
 
-static void probe_clock(struct sink *sink)
+static void probe_clock(struct col_sink *sink)
 {
     char source[64] = "";
     if (col_proc_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
@@ -70,16 +61,16 @@ static void probe_clock(struct sink *sink)
     if (col_clock_invariant()) {
         snprintf(text, sizeof text, "time stamp counter ticks at one rate (kernel uses %s)",
                  source[0] ? source : "?");
-        tell(sink, "clock", "invariant TSC", COL_STATUS_OK, 0, text, "");
+        col_sink_ok(sink, "clock", "invariant TSC", text);
     } else {
-        tell(sink, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
-             "no counter of constant rate: clock_gettime is used, ~10 ns slower",
-             "none needed: times are exact all the same; virtual machines can be given an "
-             "invariant TSC by their host");
+        col_sink_add(sink, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
+                     "no counter of constant rate: clock_gettime is used, ~10 ns slower",
+                     "none needed: times are exact all the same; virtual machines can be given an "
+                     "invariant TSC by their host");
     }
 }
 
-/* Tries what a recording begins with. 0 or an errno. */
+/* Can a file be made in the folder? 0 or an errno. */
 static int folder_refuses(const char *folder)
 {
     char name[COL_PATH_MAX];
@@ -90,47 +81,53 @@ static int folder_refuses(const char *folder)
     return rmdir(name) == 0 ? 0 : errno;
 }
 
-static void probe_storage(struct sink *sink, const char *folder)
+/* The folder of the output, its free room, and the memory filesystem for the segments. */
+static void probe_storage(struct col_sink *sink)
 {
+    const char *folder = sink->folder;
     char text[256];
     struct statvfs filesystem;
     int local = store_is_local(folder), refused = folder_refuses(folder);
     if (refused)
-        tell(sink, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
-             "record into another folder with -o");
+        col_sink_add(sink, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
+                     "record into another folder with -o");
     else if (local < 0)
-        tell(sink, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
-             "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
+        col_sink_add(sink, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
+                     "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
     else if (local == 0)
-        tell(sink, "storage", "folder", COL_STATUS_WARNING, 0,
-             "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end",
-             "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk "
-             "with -o");
+        col_sink_add(
+            sink, "storage", "folder", COL_STATUS_WARNING, 0,
+            "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end",
+            "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk "
+            "with -o");
     else
-        tell(sink, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
+        col_sink_ok(sink, "storage", "folder", "local filesystem, writable");
     if (statvfs(folder, &filesystem) == 0) {
         double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
         snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
-        tell(sink, "storage", "room",
-             room < (double)COL_DEFAULT_MAX_BYTES ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
-             room < (double)COL_DEFAULT_MAX_BYTES
-                 ? "less than the default of --max-size: make room or give a smaller one"
-                 : "");
+        if (room < (double)COL_DEFAULT_MAX_BYTES)
+            col_sink_add(sink, "storage", "room", COL_STATUS_WARNING, 0, text,
+                         "less than the default of --max-size: make room or give a smaller one");
+        else
+            col_sink_ok(sink, "storage", "room", text);
     }
     if (statvfs("/dev/shm", &filesystem) != 0 || access("/dev/shm", W_OK) != 0) {
-        tell(sink, "storage", "tmpfs", COL_STATUS_WARNING, errno,
-             "/dev/shm cannot be written: events pass through the disk",
-             "mount a tmpfs there (containers: --shm-size 1g)");
+        col_sink_add(sink, "storage", "tmpfs", COL_STATUS_WARNING, errno,
+                     "/dev/shm cannot be written: events pass through the disk",
+                     "mount a tmpfs there (containers: --shm-size 1g)");
         return;
     }
     double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
     snprintf(text, sizeof text, "/dev/shm: %.0f MiB free", room / (1 << 20));
-    bool small = room < (double)COL_TMPFS_ROOM;
-    tell(sink, "storage", "tmpfs", small ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
-         small ? "events pass through the disk; in a container start it with --shm-size=1g" : "");
+    if (room < (double)COL_TMPFS_ROOM)
+        col_sink_add(sink, "storage", "tmpfs", COL_STATUS_WARNING, 0, text,
+                     "events pass through the disk; in a container start it with --shm-size=1g");
+    else
+        col_sink_ok(sink, "storage", "tmpfs", text);
 }
 
-static void probe_system(struct sink *sink)
+/* The files of /proc that are sampled. */
+static void probe_system(struct col_sink *sink)
 {
     static const char *const path[] = {"/proc/self/stat", "/proc/self/io", "/proc/stat",
                                        "/proc/meminfo", "/proc/diskstats"};
@@ -138,17 +135,17 @@ static void probe_system(struct sink *sink)
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
         long length = col_proc_read(path[i], text, sizeof text);
         struct col_proc_disk disk;
+        enum col_status status =
+            length == -EACCES || length == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED;
         if (length <= 0)
-            tell(sink, "system", path[i],
-                 length == -EACCES || length == -EPERM ? COL_STATUS_DENIED
-                                                       : COL_STATUS_NOT_SUPPORTED,
-                 (int)-length, length < 0 ? strerror((int)-length) : "empty",
-                 "mount /proc (containers, chroots): mount -t proc proc /proc");
+            col_sink_add(sink, "system", path[i], status, (int)-length,
+                         length < 0 ? strerror((int)-length) : "empty",
+                         "mount /proc (containers, chroots): mount -t proc proc /proc");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
-            tell(sink, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
-                 "none needed: what disks move is not recorded");
+            col_sink_add(sink, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
+                         "none needed: what disks move is not recorded");
         else
-            tell(sink, "system", path[i], COL_STATUS_OK, 0, "readable", "");
+            col_sink_add(sink, "system", path[i], COL_STATUS_OK, 0, "readable", "");
     }
 }
 
@@ -166,12 +163,13 @@ static void burn(int64_t ns)
             x = x * 1.0000001f + 1e-9f;
 }
 
-static void probe_counters(struct sink *sink)
+/* Each hardware counter, counted for 10 ms on this thread while it has something to do. */
+static void probe_counters(struct col_sink *sink)
 {
     struct col_perf *perf = col_perf_open(0);
     if (!perf) {
-        tell(sink, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory",
-             "free some memory");
+        col_sink_add(sink, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory",
+                     "free some memory");
         return;
     }
     burn(10000000);
@@ -184,83 +182,80 @@ static void probe_counters(struct sink *sink)
                      reading.unit, 100 * reading.ratio);
         else if (!isnan(reading.value))
             snprintf(text, sizeof text, "%.0f %s in 10 ms", reading.value, reading.unit);
+        else if (reading.error)
+            snprintf(text, sizeof text, "%s: %s", col_status_text(reading.status),
+                     strerror(reading.error));
         else
-            snprintf(text, sizeof text, "%s%s%s", col_status_text(reading.status),
-                     reading.error ? ": " : "", reading.error ? strerror(reading.error) : "");
-        tell(sink, "counters", reading.name, reading.status, reading.error, text, reading.fix);
+            snprintf(text, sizeof text, "%s", col_status_text(reading.status));
+        col_sink_add(sink, "counters", reading.name, reading.status, reading.error, text,
+                     reading.fix);
     }
     col_perf_close(perf);
 }
 
-static void probe_stacks(struct sink *sink)
+static void probe_stacks(struct col_sink *sink)
 {
     struct col_stacks *stacks = col_stacks_open(0, 99, false);
     const char *fix = "", *refused = stacks ? col_stacks_refused(stacks, &fix) : "out of memory";
     if (refused)
-        tell(sink, "counters", "call stacks", COL_STATUS_DENIED, 0, refused, fix);
+        col_sink_add(sink, "counters", "call stacks", COL_STATUS_DENIED, 0, refused, fix);
     else if (!col_stacks_sees_kernel(stacks))
-        tell(sink, "counters", "call stacks", COL_STATUS_WARNING, 0, "sampled in user code only",
-             "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
+        col_sink_add(sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
+                     "sampled in user code only",
+                     "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
     else if (!col_stacks_unwinds(stacks))
-        tell(sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
-             "sampled, by frame pointers: stacks of most libraries end early",
-             "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by "
-             "unwind tables then");
+        col_sink_add(
+            sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
+            "sampled, by frame pointers: stacks of most libraries end early",
+            "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by "
+            "unwind tables then");
     else
-        tell(sink, "counters", "call stacks", COL_STATUS_OK, 0, "sampled, by unwind tables", "");
+        col_sink_ok(sink, "counters", "call stacks", "sampled, by unwind tables");
     col_stacks_close(stacks);
 }
 
-static void probe_peak(struct sink *sink)
+static void probe_peak(struct col_sink *sink)
 {
     struct col_peak peak;
     char text[160];
     if (!col_peak_measure(&peak)) {
-        tell(sink, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, peak.reason,
-             "give --peak to the report for MFU");
+        col_sink_add(sink, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, peak.reason,
+                     "give --peak to the report for MFU");
         return;
     }
     snprintf(text, sizeof text, "%.1f GFLOP/s fp32, %.1f fp64, %d cores, %s%s", peak.fp32 / 1e9,
              peak.fp64 / 1e9, peak.cpus, peak.isa, peak.cached ? " (kept from before)" : "");
-    tell(sink, "peak", "instruction peak", COL_STATUS_OK, 0, text, "");
+    col_sink_ok(sink, "peak", "instruction peak", text);
 }
 
-static void probe_calibration(struct sink *sink)
+static void probe_calibration(struct col_sink *sink)
 {
     struct col_calibration calibration;
     struct tacho_error err;
     char path[COL_PATH_MAX], text[160];
     int rc = col_calibration_find(&calibration, NULL, path, &err);
-    if (rc) {
-        bool never = rc == TACHO_ENOTFOUND;
-        tell(sink, "peak", "calibration", COL_STATUS_WARNING, 0,
-             never ? "this machine was never calibrated" : err.what,
-             never ? "'tacho calibrate' measures memory, products and disk once, for rooflines"
-                   : err.hint);
+    if (rc == TACHO_ENOTFOUND)
+        col_sink_add(sink, "peak", "calibration", COL_STATUS_WARNING, 0,
+                     "this machine was never calibrated",
+                     "'tacho calibrate' measures memory, products and disk once, for rooflines");
+    else if (rc)
+        col_sink_add(sink, "peak", "calibration", COL_STATUS_WARNING, 0, err.what, err.hint);
+    if (rc)
         return;
-    }
     snprintf(text, sizeof text, "of %s, %zu rows%s", calibration.measured_at, calibration.rows,
              calibration.quick ? ", quick" : "");
-    tell(sink, "peak", "calibration", COL_STATUS_OK, 0, text, "");
+    col_sink_ok(sink, "peak", "calibration", text);
     col_calibration_clear(&calibration);
 }
 
-int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx)
+int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe),
+                   void *ctx)
 {
-    struct sink sink = {.row = row, .ctx = ctx};
-    probe_agent(&sink);
-    probe_clock(&sink);
-    probe_storage(&sink, folder && *folder ? folder : ".");
-    probe_system(&sink);
-    if (sink.rc == 0)
-        probe_counters(&sink);
-    if (sink.rc == 0)
-        probe_stacks(&sink);
-    if (sink.rc == 0)
-        probe_peak(&sink);
-    if (sink.rc == 0)
-        probe_calibration(&sink);
-    if (sink.rc == 0)
-        sink.rc = col_probe_gpu(row, ctx);
+    static void (*const probes[])(struct col_sink * sink) = {
+        probe_agent,  probe_clock, probe_storage,     probe_system, probe_counters,
+        probe_stacks, probe_peak,  probe_calibration, col_probe_gpu};
+    struct col_sink sink = {.row = row, .ctx = ctx, .folder = folder && *folder ? folder : "."};
+    for (size_t i = 0; i < sizeof probes / sizeof *probes && sink.rc == 0; i++)
+        probes[i](&sink);
     return sink.rc;
 }

@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/collector/doctor/probe_gpu.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of `tacho doctor` about GPUs: driver, CUPTI, NCCL, permission for counters, NVML.
+ * Foreign libraries are loaded only in a child process with a time limit, so that a driver that
+ * hangs or crashes does not take the doctor with it.
+ */
+#include "profiler/collector/doctor/probe_private.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,24 +22,31 @@
 
 #define CHILD_MS 15000
 
-struct sink {
-    int (*row)(void *ctx, const struct col_probe *p);
-    void *ctx;
-    int rc;
-};
-
-static void tell(struct sink *sink, const char *name, enum col_status status, const char *text,
-                 const char *fix)
+void col_sink_add(struct col_sink *sink, const char *group, const char *name,
+                  enum col_status status, int error, const char *text, const char *fix)
 {
     struct col_probe probe = {
-        .group = "gpu", .name = name, .status = status, .text = text, .fix = fix};
+        .group = group, .name = name, .status = status, .error = error, .text = text, .fix = fix};
     if (sink->rc == 0)
         sink->rc = sink->row(sink->ctx, &probe);
 }
 
+void col_sink_ok(struct col_sink *sink, const char *group, const char *name, const char *text)
+{
+    col_sink_add(sink, group, name, COL_STATUS_OK, 0, text, "");
+}
+
+static void add(struct col_sink *sink, const char *name, enum col_status status, const char *text,
+                const char *fix)
+{
+    col_sink_add(sink, "gpu", name, status, 0, text, fix);
+}
+
 /* ---- what only a child may touch --------------------------------------------------------------------------------------------- */
 
-/* Runs `look` in a child; what it wrote is in `text`. False: it died or took too long. */
+/* Runs `look` in a child process, which sends its text over a pipe. False: it died or took too
+ * long. The first character of the text says what was found: '+' it works, '-' there is none, '!'
+ * it refuses. */
 static bool in_child(void (*look)(char *text, size_t size), char *text, size_t size)
 {
     int pipe_fd[2];
@@ -71,13 +83,15 @@ static bool in_child(void (*look)(char *text, size_t size), char *text, size_t s
 static void look_at_driver(char *text, size_t size)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*init)(unsigned) = cuda ? (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit") : NULL;
-    int (*get_version)(int *) =
-        cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion") : NULL;
-    int (*get_count)(int *) =
-        cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
+    int (*init)(unsigned) = NULL;
+    int (*get_version)(int *) = NULL, (*get_count)(int *) = NULL;
     int version_number = 0, device_count = 0;
     unsetenv("CUDA_INJECTION64_PATH");
+    if (cuda) {
+        init = (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit");
+        get_version = (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion");
+        get_count = (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount");
+    }
     if (!init || !get_version || !get_count) {
         snprintf(text, size, "-libcuda.so.1 was not found");
         return;
@@ -105,7 +119,7 @@ static void *open_pattern(const char *format, const char *prefix)
     return library;
 }
 
-/* The library by its name, in the environments of Python, in the places of toolkits. */
+/* Opens a library: by its name, from the environments of Python, from the folders of toolkits. */
 static void *find_library(const char *const *names, const char *wheel, const char *base)
 {
     char in_wheel[256], in_toolkit[2][256];
@@ -158,75 +172,84 @@ static void look_at_nccl(char *text, size_t size)
 
 /* ---- lines ----------------------------------------------------------------------------------------------------------------------- */
 
-/* True: there is a driver that works. */
-static bool probe_driver(struct sink *sink)
+/* The driver. True: it works. */
+static bool probe_driver(struct col_sink *sink)
 {
     char text[512], file[512] = "", line[640];
     bool answered = in_child(look_at_driver, text, sizeof text);
     col_proc_read("/proc/driver/nvidia/version", file, sizeof file);
     file[strcspn(file, "\n")] = 0;
     if (!answered) {
-        tell(sink, "driver", COL_STATUS_WARNING, "cuInit did not come back within 15 s",
-             "is the GPU healthy? see dmesg and nvidia-smi");
+        add(sink, "driver", COL_STATUS_WARNING, "cuInit did not come back within 15 s",
+            "is the GPU healthy? see dmesg and nvidia-smi");
+        return false;
+    }
+    if (text[0] == '-' && file[0]) {
+        add(sink, "driver", COL_STATUS_NOT_SUPPORTED, "kernel module without libcuda.so.1",
+            "install the driver's user-space part; in a container start it with --gpus all");
         return false;
     }
     if (text[0] == '-') {
-        tell(sink, "driver", COL_STATUS_NOT_SUPPORTED,
-             file[0] ? "kernel module without libcuda.so.1" : "no NVIDIA driver here",
-             file[0]
-                 ? "install the driver's user-space part; in a container start it with --gpus all"
-                 : "work on GPUs is not recorded; everything else is");
+        add(sink, "driver", COL_STATUS_NOT_SUPPORTED, "no NVIDIA driver here",
+            "work on GPUs is not recorded; everything else is");
         return false;
     }
     if (text[0] == '!') {
-        tell(sink, "driver", COL_STATUS_WARNING, text + 1,
-             "100: no device is visible (CUDA_VISIBLE_DEVICES?); 803: driver and library differ");
+        add(sink, "driver", COL_STATUS_WARNING, text + 1,
+            "100: no device is visible (CUDA_VISIBLE_DEVICES?); 803: driver and library differ");
         return false;
     }
     const char *module = strstr(file, "Module");
-    snprintf(line, sizeof line, "%s%s%.120s", text + 1, module ? ", kernel " : "",
-             module ? module : "");
-    tell(sink, "driver", COL_STATUS_OK, line, "");
+    snprintf(line, sizeof line, "%s", text + 1);
+    if (module)
+        snprintf(line, sizeof line, "%s, kernel %.120s", text + 1, module);
+    add(sink, "driver", COL_STATUS_OK, line, "");
     return true;
 }
 
-static void probe_libraries(struct sink *sink)
+/* A library, as `look` finds it in a child. */
+static void probe_library(struct col_sink *sink, const char *name,
+                          void (*look)(char *text, size_t size), const char *missing,
+                          const char *fix)
 {
     char text[512];
-    bool found = in_child(look_at_cupti, text, sizeof text) && text[0] == '+';
-    tell(sink, "CUPTI", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
-         found ? text + 1 : "libcupti was not found from here",
-         found ? ""
-               : "PyTorch brings its own (found once it runs); else install the toolkit, or set "
-                 "TACHO_CUPTI");
-    found = in_child(look_at_nccl, text, sizeof text) && text[0] == '+';
-    tell(sink, "NCCL", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
-         found ? text + 1 : "libnccl was not found from here",
-         found ? "" : "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
+    if (in_child(look, text, sizeof text) && text[0] == '+')
+        add(sink, name, COL_STATUS_OK, text + 1, "");
+    else
+        add(sink, name, COL_STATUS_NOT_SUPPORTED, missing, fix);
 }
 
-static void probe_permission(struct sink *sink)
+static void probe_libraries(struct col_sink *sink)
+{
+    probe_library(sink, "CUPTI", look_at_cupti, "libcupti was not found from here",
+                  "PyTorch brings its own (found once it runs); else install the toolkit, or set "
+                  "TACHO_CUPTI");
+    probe_library(sink, "NCCL", look_at_nccl, "libnccl was not found from here",
+                  "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
+}
+
+static void probe_permission(struct col_sink *sink)
 {
     char text[8192] = "";
     long length = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
     const char *line = length > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
     if (!line) {
-        tell(sink, "counters", COL_STATUS_NOT_SUPPORTED,
-             "the driver does not say who may read its counters",
-             "try it: tacho run --counters sampled; a loss row says whether they were refused");
+        add(sink, "counters", COL_STATUS_NOT_SUPPORTED,
+            "the driver does not say who may read its counters",
+            "try it: tacho run --counters sampled; a loss row says whether they were refused");
         return;
     }
     bool admin = strtol(line + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
     if (!admin || geteuid() == 0)
-        tell(sink, "counters", COL_STATUS_OK,
-             admin ? "for administrators, which this is" : "for everybody", "");
+        add(sink, "counters", COL_STATUS_OK,
+            admin ? "for administrators, which this is" : "for everybody", "");
     else
-        tell(sink, "counters", COL_STATUS_DENIED,
-             "for administrators only (RmProfilingAdminOnly: 1)",
-             "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then load "
-             "the module again; in a "
-             "container "
-             "--cap-add SYS_ADMIN. Kernels and copies are recorded without it");
+        add(sink, "counters", COL_STATUS_DENIED,
+            "for administrators only (RmProfilingAdminOnly: 1)",
+            "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then load "
+            "the module again; in a "
+            "container "
+            "--cap-add SYS_ADMIN. Kernels and copies are recorded without it");
 }
 
 struct nvml_text {
@@ -259,36 +282,35 @@ static void look_at_nvml(char *text, size_t size)
     struct nvml_text found = {0};
     const char *why;
     int devices = col_nvml_look(nvml_row, &found, &why);
-    if (devices < 0)
+    if (devices < 0) {
         snprintf(text, size, "-%s", why);
-    else
-        snprintf(text, size, "%c%d GPU%s: %s%s%s", found.denied ? '!' : '+', devices,
-                 devices == 1 ? "" : "s", found.found, found.missing[0] ? "; not told: " : "",
-                 found.missing);
+        return;
+    }
+    char mark = found.denied ? '!' : '+';
+    int length =
+        snprintf(text, size, "%c%d GPU%s: %s", mark, devices, devices == 1 ? "" : "s", found.found);
+    if (found.missing[0])
+        snprintf(text + length, size - (size_t)length, "; not told: %s", found.missing);
 }
 
-static void probe_nvml(struct sink *sink)
+static void probe_nvml(struct col_sink *sink)
 {
     char text[512];
     if (!in_child(look_at_nvml, text, sizeof text))
-        tell(sink, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
-             "is the GPU healthy? see dmesg and nvidia-smi");
+        add(sink, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
+            "is the GPU healthy? see dmesg and nvidia-smi");
+    else if (text[0] == '-')
+        add(sink, "NVML", COL_STATUS_NOT_SUPPORTED, text + 1,
+            "power, energy, clocks and throttling are not recorded");
     else
-        tell(sink, "NVML",
-             text[0] == '+'   ? COL_STATUS_OK
-             : text[0] == '!' ? COL_STATUS_DENIED
-                              : COL_STATUS_NOT_SUPPORTED,
-             text + 1,
-             text[0] == '-' ? "power, energy, clocks and throttling are not recorded" : "");
+        add(sink, "NVML", text[0] == '+' ? COL_STATUS_OK : COL_STATUS_DENIED, text + 1, "");
 }
 
-int col_probe_gpu(int (*row)(void *ctx, const struct col_probe *p), void *ctx)
+void col_probe_gpu(struct col_sink *sink)
 {
-    struct sink sink = {.row = row, .ctx = ctx};
-    bool driver = probe_driver(&sink);
-    probe_libraries(&sink);
+    bool driver = probe_driver(sink);
+    probe_libraries(sink);
     if (driver)
-        probe_permission(&sink);
-    probe_nvml(&sink);
-    return sink.rc;
+        probe_permission(sink);
+    probe_nvml(sink);
 }

@@ -165,12 +165,12 @@ static int counter_track(struct col_drain *drain, struct col_pool *pool, uint32_
     uint32_t bytes = 0;
     const char *text = col_map_text(&pool->map, arena, WIRE_TEXT_COUNTER, &bytes);
     char name[WIRE_STRING_MAX + 1] = "(unnamed counter)";
-    const char *tab = text ? memchr(text, '\t', bytes) : NULL;
-    if (text)
-        snprintf(name, sizeof name, "%.*s", tab ? (int)(tab - text) : (int)bytes, text);
-    char own[WIRE_STRING_MAX + 1], *device = NULL, *unit = NULL;
-    snprintf(own, sizeof own, "%.*s", text ? (int)bytes : 0, text ? text : "");
-    own_counter(own, &device, &unit);
+    char own[WIRE_STRING_MAX + 1] = "", *device = NULL, *unit = NULL;
+    if (text) {
+        snprintf(own, sizeof own, "%.*s", (int)bytes, text);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(own, "\t"), own);
+        own_counter(own, &device, &unit);
+    }
     int rc = col_counter_track(drain, pool->process->id, name, unit, device, track);
     if (rc)
         return rc;

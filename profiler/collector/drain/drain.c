@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/collector/drain/gpu_private.h"
@@ -80,9 +79,10 @@ static int read_losses(struct col_drain *drain, struct col_pool *pool)
             continue;
         uint64_t first = atomic_load_explicit(&loss->first, memory_order_acquire);
         uint64_t last = atomic_load_explicit(&loss->last, memory_order_acquire);
+        int64_t from = first ? col_pool_time(drain, pool, first) : STORE_ABSENT;
+        int64_t until = last ? col_pool_time(drain, pool, last) : STORE_ABSENT;
         int rc = col_drain_loss(drain, "agent", loss_text[i], (int64_t)(count - pool->loss[i]),
-                                first ? col_pool_time(drain, pool, first) : STORE_ABSENT,
-                                last ? col_pool_time(drain, pool, last) : STORE_ABSENT);
+                                from, until);
         if (rc)
             return rc;
         if (event_lost[i])

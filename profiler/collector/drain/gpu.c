@@ -7,9 +7,7 @@
  */
 #include "profiler/collector/drain/gpu_private.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -348,16 +348,15 @@ static int on_sync(struct col_drain *drain, struct col_pool *pool,
         record->sync_kind >= 0 ? TEXT_OF(sync_text, (uint64_t)record->sync_kind) : sync_text[0];
     struct store_detail detail = STORE_DETAIL_NONE;
     json_text(&json, "kind", name);
-    json_int(&json, "stream",
-             waited                                  ? waited->stream
-             : record->sync_kind == SYNC_STREAM_WAIT ? STORE_ABSENT
-                                                     : record->stream);
-    json_int(&json, "event",
-             record->event &&
-                     (record->sync_kind == SYNC_EVENT || record->sync_kind == SYNC_STREAM_WAIT)
-                 ? record->event
-                 : STORE_ABSENT);
-    json_int(&json, "record_correlation", waited ? waited->correlation : STORE_ABSENT);
+    bool stream_waits = record->sync_kind == SYNC_STREAM_WAIT;
+    if (waited)
+        json_int(&json, "stream", waited->stream);
+    else if (!stream_waits)
+        json_int(&json, "stream", record->stream);
+    if (record->event && (record->sync_kind == SYNC_EVENT || stream_waits))
+        json_int(&json, "event", record->event);
+    if (waited)
+        json_int(&json, "record_correlation", waited->correlation);
     detail.schema = "gpu.sync";
     detail.payload = json_end(&json);
     row->track =

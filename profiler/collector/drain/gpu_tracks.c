@@ -153,12 +153,11 @@ int64_t col_gpu_call_track(struct col_drain *drain, struct col_pool *pool, int64
         if (pool->thread[i] && pool->thread[i]->tid == tid)
             track = pool->thread[i]->track;
     if (!track) {
-        struct store_track added = {.process = pool->process->id,
-                                    .tid = tid,
-                                    .kind = "thread",
-                                    .name = tid == STORE_ABSENT                   ? "CUPTI"
-                                            : tid == (int64_t)pool->map.head->pid ? "main"
-                                                                                  : NULL};
+        struct store_track added = {.process = pool->process->id, .tid = tid, .kind = "thread"};
+        if (tid == STORE_ABSENT)
+            added.name = "CUPTI";
+        else if (tid == (int64_t)pool->map.head->pid)
+            added.name = "main";
         *rc = store_track_add(drain->db, &added);
         track = added.id;
     }

@@ -23,10 +23,13 @@ void col_process_row(const struct col_drain *drain, const struct col_process *pr
                                   .parent_pid = process->parent_pid,
                                   .start = process->start,
                                   .end = process->end,
-                                  .exit_status = process->exit_status,
-                                  .host = drain->host[0] ? drain->host : NULL,
-                                  .program = process->program[0] ? process->program : NULL,
-                                  .ended = process->ended[0] ? process->ended : NULL};
+                                  .exit_status = process->exit_status};
+    if (drain->host[0])
+        row->host = drain->host;
+    if (process->program[0])
+        row->program = process->program;
+    if (process->ended[0])
+        row->ended = process->ended;
 }
 
 /* Adds a process to the list and to the table `process`. */

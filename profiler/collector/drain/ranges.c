@@ -106,8 +106,12 @@ static int range_track(struct col_drain *drain, struct col_pool *pool, bool comm
         return 0;
     struct store_track added = {.process = pool->process->id,
                                 .tid = STORE_ABSENT,
-                                .kind = comm ? "comm" : "range",
-                                .name = comm ? "NCCL" : "start/end ranges"};
+                                .kind = "range",
+                                .name = "start/end ranges"};
+    if (comm) {
+        added.kind = "comm";
+        added.name = "NCCL";
+    }
     int rc = store_track_add(drain->db, &added);
     *track = added.id;
     pool->dirty = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows for device work in a run that is under way. Each process says in its gpu file at which
- * step it is; the window begins far enough ahead that all of them see it in time.
+ * `tacho capture`: opens a window for device work in a run that is being recorded on this machine.
+ * The window begins so far ahead of the newest step of any process that all of them see the control
+ * word in time.
  */
 #include <stdio.h>
 

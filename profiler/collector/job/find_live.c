@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which run is being recorded on this machine: its recorder holds a descriptor of the lock in the
- * run's folder.
+ * Finds the newest run that this user's processes record on this machine now: its recorder holds a
+ * descriptor of the lock in the run's folder.
  */
 #include <dirent.h>
 #include <stdio.h>

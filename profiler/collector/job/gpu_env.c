@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The environment that makes a target record device work, and the control word in the segment
+ * folder that opens and closes capture windows. The agent reads the word at each step; it is
+ * written between two increments of a sequence number, so that a reader never takes a half-written
+ * window.
+ */
 #include "profiler/collector/job/gpu_env.h"
 
 #include <errno.h>
@@ -12,6 +18,7 @@
 
 #include "profiler/collector/os/clock.h"
 
+/* Has the user set a variable to something else than tacho's library? */
 static bool set_by_user(const char *name, const char *library, const char **value)
 {
     *value = getenv(name);
@@ -89,10 +96,11 @@ int col_control_create(int folder, const struct col_options *options)
     else if (options->duration_ns > 0)
         control_write(&control, WIRE_CAPTURE_UNTIL, 0, 0, 1,
                       col_clock_now() + options->duration_ns);
-    else if (options->steps_from >= 0 || options->every > 1)
-        control_write(&control, WIRE_CAPTURE_STEPS,
-                      options->steps_from < 0 ? 0 : options->steps_from,
-                      options->steps_from < 0 ? INT64_MAX : options->steps_to, options->every, 0);
+    else if (options->steps_from >= 0)
+        control_write(&control, WIRE_CAPTURE_STEPS, options->steps_from, options->steps_to,
+                      options->every, 0);
+    else if (options->every > 1)
+        control_write(&control, WIRE_CAPTURE_STEPS, 0, INT64_MAX, options->every, 0);
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
     int fd = openat(folder, WIRE_CONTROL, flags, 0600);
     if (fd < 0)

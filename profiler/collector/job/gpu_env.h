@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what the target's environment and the segment folder say about device work, and the word
+ * What the target's environment and the segment folder say about device work, and the control word
  * that opens and closes capture windows (profiler/wire.h, struct wire_control).
  */
 #ifndef COL_GPU_ENV_H

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recognises the launcher of a parallel job by its environment variables. A row of LAUNCHER_MAP
+ * names the variables of rank and sizes; the function id_LAUNCHER makes an id that is equal in all
+ * ranks of the job and differs from that of any other job.
+ */
 #include "profiler/collector/job/job.h"
 
 #include <stdio.h>
@@ -51,8 +56,8 @@ int64_t col_job_tasks(const char *text, int64_t node)
     return STORE_ABSENT;
 }
 
-/* name, size of the job, size on this node: the variables of each launcher. The innermost launcher
- * comes first: mpirun runs inside of a Slurm job, and torchrun may run under either. */
+/* The variables of each launcher: rank, size of the job, size on this node. The innermost launcher
+ * comes first: mpirun runs inside a Slurm job, and torchrun may run under either. */
 #define LAUNCHER_MAP(X) \
     X(torchrun, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE") \
     X(openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") \
@@ -65,14 +70,18 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
 static bool id_torchrun(const char *(*get)(const char *name), char *id, size_t size)
 {
     const char *run = get("TORCHELASTIC_RUN_ID"), *host = get("MASTER_ADDR"),
                *port = get("MASTER_PORT");
     if (!is_set(run))
         return false;
-    snprintf(id, size, "%.80s %.80s:%.16s", run, is_set(host) ? host : "",
-             is_set(port) ? port : "");
+    snprintf(id, size, "%.80s %.80s:%.16s", run, text_of(host), text_of(port));
     return true;
 }
 
@@ -86,8 +95,7 @@ static bool id_openmpi(const char *(*get)(const char *name), char *id, size_t si
         job = get("PMIX_NAMESPACE");
         key = NULL;
     }
-    snprintf(id, size, "%.120s%s%.60s", is_set(job) ? job : "", is_set(key) ? " " : "",
-             is_set(key) ? key : "");
+    snprintf(id, size, "%.120s%s%.60s", text_of(job), is_set(key) ? " " : "", text_of(key));
     return is_set(job);
 }
 
@@ -98,14 +106,14 @@ static bool id_slurm(const char *(*get)(const char *name), char *id, size_t size
         step = get("SLURM_STEPID");
     if (!is_set(job) || !is_set(get("SLURM_PROCID")))
         return false;
-    snprintf(id, size, "%.80s.%.80s", job, is_set(step) ? step : "");
-    return number(step) != STORE_ABSENT; /* a batch script has none: it is no step of srun */
+    snprintf(id, size, "%.80s.%.80s", job, text_of(step));
+    return number(step) != STORE_ABSENT; /* a batch script has none: srun did not start it */
 }
 
 static bool id_pmix(const char *(*get)(const char *name), char *id, size_t size)
 {
     const char *job = get("PMIX_NAMESPACE");
-    snprintf(id, size, "%.180s", is_set(job) ? job : "");
+    snprintf(id, size, "%.180s", text_of(job));
     return is_set(job);
 }
 

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Capture windows over all machines of a job. The recorders and `tacho capture` exchange lines in
+ * files of a shared folder: the request is one file, and each recorder answers in its own. A
+ * recorder looks at the request twice a second; from two looks it knows how fast its processes
+ * step, so that the window can be placed far enough ahead for all of them.
+ */
 #include "profiler/collector/job/job_capture.h"
 
 #include <dirent.h>
@@ -21,13 +27,12 @@
 #define PREFIX    ".tacho-job-"
 #define REQUEST   "request"
 #define MAGIC     "tacho-capture/1"
-#define LOOK_NS   500000000   /* a recorder's between two looks */
+#define LOOK_NS   500000000   /* between two looks of a recorder */
 #define ANSWER_NS 15000000000 /* until all have answered */
-#define LEAD_S \
-    3.0 /* from the answers until all have the steps: network filesystems take their time */
-#define MARGIN  2 /* steps, at least */
-#define TRIES   3
-#define ANSWERS 4096
+#define LEAD_S    3.0         /* until all know the steps: network filesystems are slow */
+#define MARGIN    2           /* steps, at least */
+#define TRIES     3
+#define ANSWERS   4096
 
 enum phase { PHASE_NONE, PHASE_ASK, PHASE_SET };
 
@@ -39,10 +44,10 @@ struct request {
 struct answer {
     uint64_t id;
     int phase;
-    char result[16]; /* "ok", "late", "none" (no process records device work), "all" (all of it is
-                        recorded anyway), "wait" */
-    int64_t ranks, job_ranks, step; /* job_ranks 0: not known; step: the one after the newest that
-                                       any process has begun */
+    /* "ok", "late", "wait", "none" (no process records device work), "all" (all is recorded) */
+    char result[16];
+    int64_t ranks, job_ranks; /* job_ranks 0: not known */
+    int64_t step;             /* the one after the newest that any process has begun */
     int processes;
     double pace;
     int64_t written; /* by the file's time stamp */
@@ -50,20 +55,22 @@ struct answer {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
-/* In place: a new file in its stead could stay unseen by other machines for as long as they keep
- * the listing. */
+/* Writes a line in place. A new file in its place could stay unseen by other machines as long as
+ * they cache the folder. */
 static int write_line(const char *path, const char *line, bool make)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+    if (fd < 0 && errno == ENOENT)
+        return TACHO_ENOTFOUND;
     if (fd < 0)
-        return errno == ENOENT ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+        return errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
     size_t length = strlen(line);
     bool written =
         pwrite(fd, line, length, 0) == (ssize_t)length && ftruncate(fd, (off_t)length) == 0;
     return close(fd) == 0 && written ? 0 : TACHO_EIO;
 }
 
-/* written: when, in the file's own time; NULL: not wanted. */
+/* Reads a line; false where it is not complete. *written: the file's time stamp; may be NULL. */
 static bool read_line(const char *path, char *line, size_t size, int64_t *written)
 {
     struct stat stat;
@@ -135,7 +142,7 @@ static bool read_answer(const char *path, struct answer *answer)
     return true;
 }
 
-/* The folder of a job whose runs are written to where `live` (NAME.tacho.live) stands. */
+/* The folder of a job whose runs are written to the folder of `live` (NAME.tacho.live). */
 static void name_of(const char *live, const char *job, char folder[COL_PATH_MAX])
 {
     const char *slash = strrchr(live, '/');
@@ -179,7 +186,7 @@ void col_job_capture_open(struct col_job_capture *capture, const char *live, con
         close(fd);
 }
 
-/* A new request: what it asks for. */
+/* Takes a new request: opens the window it asks for, unless it is too late, and sets the result. */
 static void take(struct col_job_capture *capture, const struct request *request, int64_t step,
                  int processes, int64_t now)
 {
@@ -208,9 +215,8 @@ static void take(struct col_job_capture *capture, const struct request *request,
                                  1, 0))
             result = "none";
         else
-            result = col_capture_step(capture->segments, &processes) > request->from
-                         ? "late"
-                         : "ok"; /* it may have begun meanwhile */
+            result =
+                col_capture_step(capture->segments, &processes) > request->from ? "late" : "ok";
     }
     snprintf(capture->result, sizeof capture->result, "%s", result);
 }
@@ -243,7 +249,7 @@ void col_job_capture_turn(struct col_job_capture *capture, int64_t now)
     snprintf(answer.result, sizeof answer.result, "%s", capture->result);
     write_answer(capture->own, &answer);
     if (capture->phase == PHASE_SET && (capture->to < 0 || step > capture->to + 1))
-        capture->phase = PHASE_NONE; /* over: nothing more to say */
+        capture->phase = PHASE_NONE; /* it is over */
 }
 
 void col_job_capture_close(struct col_job_capture *capture)
@@ -273,10 +279,11 @@ struct answers {
     int64_t ranks, job_ranks, step;
     double pace;
     int files, answered, processes, late, through;
-    uint64_t beat;                      /* changes while one that is not through yet is alive */
-    char silent[64], none[64], all[64]; /* a recorder that ... */
+    uint64_t beat;                      /* changes while a recorder that is not through is alive */
+    char silent[64], none[64], all[64]; /* a recorder with that answer, or without one */
 };
 
+/* Reads the answers of all recorders and sums them up. */
 static void look(const char *folder, const struct request *request, struct answers *answers)
 {
     struct dirent *entry;
@@ -319,6 +326,7 @@ static bool complete(const struct answers *answers)
                                                         : answers->answered == answers->files);
 }
 
+/* Writes a request and waits until every recorder of the job has answered it. */
 static int ask_all(const char *folder, const struct request *request, struct answers *answers,
                    struct tacho_error *err)
 {
@@ -346,6 +354,7 @@ static int ask_all(const char *folder, const struct request *request, struct ans
         (long long)answers->ranks, (long long)answers->job_ranks);
 }
 
+/* An error where a recorder cannot record device work, or records all of it anyway. */
 static int refuse(const char *folder, const struct answers *answers, struct tacho_error *err)
 {
     if (answers->all[0])
@@ -360,6 +369,9 @@ static int refuse(const char *folder, const struct answers *answers, struct tach
     return 0;
 }
 
+/* Places the window. First all are asked for their step and pace; then they are asked to record
+ * steps that lie far enough ahead of the fastest one. If one was late, it starts again with twice
+ * the lead. */
 static int agree(const char *folder, struct col_capture *capture, struct request *request,
                  struct tacho_error *err)
 {
@@ -392,7 +404,7 @@ static int agree(const char *folder, struct col_capture *capture, struct request
                       "%s: the steps were over before all machines knew", folder);
 }
 
-/* Until all are behind the steps, have ended, or have said nothing for a while. */
+/* Waits until all recorders are past the window, or have given no sign of life for a while. */
 static void wait_for(const char *folder, const struct request *request, struct col_capture *capture)
 {
     int64_t changed = col_clock_now();
@@ -422,7 +434,7 @@ int col_job_capture_ask(const char *folder, struct col_capture *capture, struct 
         col_sleep_ms((long)(request.ns / 1000000));
     if (rc == 0 && capture->wait && request.ns <= 0)
         wait_for(folder, &request, capture);
-    if (rc || capture->wait) { /* nothing more to tell */
+    if (rc || capture->wait) { /* done: no recorder need answer any more */
         request.phase = PHASE_NONE;
         write_request(folder, &request);
     }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: a capture window on all machines of a job. The recorders of a job share no memory; what
- * they have in common is the folder that their runs are written to. There they meet in a hidden
- * folder of the job's:
+ * A capture window on all machines of a job. The recorders of a job share no memory; what they
+ * share is the folder that their runs are written to. There the job has a hidden folder:
  *
- *   .tacho-job-HASH/request        what `tacho capture` wants: written in place, so that no machine
- * has an old listing of it .tacho-job-HASH/HOST-PID       what the recorder of that process answers
+ *   .tacho-job-HASH/request    what `tacho capture` asks for
+ *   .tacho-job-HASH/HOST-PID   the answer of the recorder of that process
  *
- * First the request asks: each answers at which step its processes are and how fast they go on.
- * From that `tacho capture` chooses steps that all of them can still make, and asks for these; a
- * recorder that is behind them by then says so. Each file is one line that ends with the number of
- * its request, so a line that is half written is not believed.
+ * First the request asks each recorder for the step its processes are at and for their pace. From
+ * the answers `tacho capture` chooses steps that all of them can still make, and asks for these; a
+ * recorder that is past them by then answers so. Each file is one line that ends with the number of
+ * its request, so a line that is half written is recognised.
  *
- * The folder is there while windows can be opened (not with all work on GPUs recorded anyway), and
- * goes with the last recorder.
+ * The folder exists while windows can be opened (not where all device work is recorded anyway), and
+ * is removed by the last recorder.
  */
 #ifndef COL_JOB_CAPTURE_H
 #define COL_JOB_CAPTURE_H
@@ -37,8 +36,8 @@ struct col_job_capture {
     double pace;                    /* steps a second */
 };
 
-/* A recorder comes: into the folder of the job that the environment tells of, where `live`
- * (NAME.tacho.live) stands. Nothing happens where this recorder is the only one of the job. */
+/* Joins the folder of the job that the environment names, beside `live` (NAME.tacho.live). Does
+ * nothing where this recorder is the only one of the job. */
 void col_job_capture_open(struct col_job_capture *capture, const char *live, const char *segments,
                           bool separate);
 /* Looks at the request when it is time. */

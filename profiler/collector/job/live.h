@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the folder of a live run (collector.h says what is in it): making, locking, publishing,
- * removing it.
+ * The folder of a live run (collector.h says what is in it): making (live_create.c), locking,
+ * publishing and removing it.
  *
- * It may lie in a folder of somebody else, who can put anything under its name. So what finishes or
- * removes a run works on descriptors of the two folders, which are the caller's own and writable by
- * nobody else, and removes only files that tacho made: by name, plain, the caller's, without a
- * second name elsewhere.
+ * It may lie in a folder of another user, who can put anything under its name. So what finishes or
+ * removes a run works on descriptors of the two folders, which must belong to the caller and be
+ * writable by no other user, and removes only files that tacho made: by name, plain, the caller's,
+ * without a second name elsewhere.
  */
 #ifndef COL_LIVE_H
 #define COL_LIVE_H
@@ -22,39 +22,37 @@
 #define COL_RUN_ID        40 /* bytes of a run's random name */
 
 struct col_live {
-    char final[COL_PATH_MAX];    /* NAME.tacho, absolute */
-    char folder[COL_PATH_MAX];   /* NAME.tacho.live, absolute: a folder, or a link to one on a local
-                                    filesystem */
+    char final[COL_PATH_MAX]; /* NAME.tacho, absolute */
+    /* NAME.tacho.live, absolute: a folder, or a link to one on a local filesystem */
+    char folder[COL_PATH_MAX];
     char db[COL_PATH_MAX];       /* run.db */
     char segments[COL_PATH_MAX]; /* where the pools are; "" = gone */
-    char run_id[COL_RUN_ID];     /* stands in the file "run" beside the pools, and proves them */
+    char run_id[COL_RUN_ID];     /* also in the file "run" beside the pools, as a proof */
     int home, pools;             /* descriptors of `folder` and of `segments`, -1 */
     int lock;                    /* descriptor that holds the lock, -1 */
     bool linked;                 /* `folder` is a link */
     bool left;                   /* not all could be removed: something in it is not tacho's */
-    bool default_name;           /* nobody asked for this name: at the end another one will do */
 };
 
 void col_live_init(struct col_live *live);
 /* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current
  * folder. `with_host`: the host is part of the name, because the job records on other hosts too,
  * maybe into the same folder. On failure nothing is left. Errors: TACHO_EEXISTS (the file, or a
- * live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
- */
+ * live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO. */
 int col_live_create(const char *output, const char *program, bool with_host, struct col_live *live,
                     struct tacho_error *err);
 /* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector
  * holds it, TACHO_EDENIED where the folder is not the caller's alone. */
 int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err);
-/* Opens the folder of the pools, which must be that of l->run_id, or if that is "" (a finished
- * run.db does not say it any more) at least a run's; l->pools stays -1 if it is gone. After another
- * boot, what is in memory now is no run's. TACHO_EDENIED, TACHO_EFORMAT: it is somebody else's, or
+/* Opens the folder of the pools, which must be that of live->run_id, or if that is "" (a finished
+ * run.db no longer has it) at least a run's. live->pools stays -1 if it is gone; after another boot
+ * nothing in memory belongs to a run. TACHO_EDENIED, TACHO_EFORMAT: it belongs to another user, or
  * was not made for this run. */
 int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_error *err);
 /* 0 if the folder of a live run is the caller's alone; else TACHO_EDENIED, and the run may be read
  * but not finished. */
 int col_live_check_owner(const char *folder, struct tacho_error *err);
-/* Gives back the room that is kept for finishing. Returns false if there was none any more. */
+/* Frees the disk space that is reserved for finishing. False if that was done before. */
 bool col_live_use_reserve(struct col_live *live);
 /* Free bytes where run.db is. */
 int64_t col_live_room(const struct col_live *live);
@@ -62,7 +60,7 @@ int64_t col_live_room(const struct col_live *live);
 int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tacho_error *err);
 /* Removes everything that tacho made, run.db too. */
 void col_live_remove(struct col_live *live);
-/* Lets go of the lock and of the folders, and leaves the folder as it is. */
+/* Closes the lock and the folders, and leaves the folder as it is. */
 void col_live_leave(struct col_live *live);
 /* Does a live collector hold the lock of this folder? */
 bool col_live_locked(const char *folder);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding each other. The leader's work with its peers is in leader.c, a peer's own in attach.c.
+ * How the recorders of a job on one node find each other: over a Unix socket whose name is made of
+ * user and job. Whoever binds it is the leader; the others connect to it. The leader's work with
+ * its peers is in run/leader.c, that of a peer in run/attach.c.
  */
 #include "profiler/collector/job/peers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
@@ -38,14 +40,14 @@ void col_peers_setup(struct col_peers *peers, const struct col_options *options)
     char folder[COL_PATH_MAX], real[COL_PATH_MAX];
     peers->is_known = col_job_read(environment, &peers->job);
     const char *slash = options->output ? strrchr(options->output, '/') : NULL;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - options->output) + 1 : 1,
-             slash ? options->output : ".");
+    snprintf(folder, sizeof folder, ".");
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - options->output) + 1,
+                 options->output);
     if (!realpath(folder, real))
         snprintf(real, sizeof real, "%.4000s", folder); /* recording there will fail, and say why */
-    snprintf(peers->path, sizeof peers->path, "%.3000s/%.1000s", real,
-             slash             ? slash + 1
-             : options->output ? options->output
-                               : "");
+    const char *name = options->output ? options->output : "";
+    snprintf(peers->path, sizeof peers->path, "%.3000s/%.1000s", real, slash ? slash + 1 : name);
 }
 
 static socklen_t name_of(const struct col_peers *peers, unsigned session,
@@ -135,8 +137,8 @@ void col_peers_close(struct col_peers *peers)
     peers->count = 0;
 }
 
-/* Asks the leader of a session. 1: welcome; 0: it refused; -1: there is none, or it has just gone
- * (*gone). */
+/* Asks the leader of a session to join it. 1: welcome; 0: it refused; -1: there is none, or it has
+ * just gone (*gone). */
 static int ask(struct col_peers *peers, unsigned session, struct peer_message *hello, int *out,
                struct peer_message *welcome, bool *gone)
 {

@@ -6,7 +6,6 @@
  */
 #include "profiler/collector/os/clock.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #if defined(__x86_64__) || defined(__i386__)

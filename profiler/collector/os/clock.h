@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the time stamp counter of the pools, converted to CLOCK_MONOTONIC ns, piecewise linear
- * between anchors.
+ * The time stamp counter of the pools, converted to CLOCK_MONOTONIC ns, piecewise linear between
+ * anchors.
  *
  * An anchor is one moment read on three clocks back to back. The drain takes one after it has read
  * how far each segment is written, so a record always lies between two anchors (or a little before

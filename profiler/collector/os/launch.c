@@ -154,8 +154,8 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
     if (got == (ssize_t)sizeof *error) {
         while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
             continue;
-        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED,
-                        hint_for(argv[0], *error), "%s: %s", *argv[0] ? argv[0] : "''",
+        int code = *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED;
+        rc = tacho_fail(err, code, hint_for(argv[0], *error), "%s: %s", *argv[0] ? argv[0] : "''",
                         strerror(*error));
     }
 out:
@@ -170,7 +170,7 @@ out:
 
 /* ---- how it ended -------------------------------------------------------------------------------------------------------- */
 
-/* glibc names signals only since 2.32. */
+/* The name of a signal; glibc has a function for it only since 2.32. */
 static const char *signal_name(int number)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: starting the target, and the signals between it, us and the terminal.
+ * Starting the target, the signals between it, tacho and the terminal, and how it ended.
  */
 #ifndef COL_LAUNCH_H
 #define COL_LAUNCH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what /proc says about processes and the machine. The parsers take text, so that tests
- * can give them any.
+ * What /proc says about processes and the machine. The parsers take text, so that tests can supply
+ * it.
  */
 #ifndef COL_PROC_H
 #define COL_PROC_H

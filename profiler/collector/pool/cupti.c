@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Activity records of CUPTI, taken apart by the offsets of their fields. A table has the size of
+ * each kind by version; one small function for each kind reads its fields. A field that lies beyond
+ * the end of an older, shorter record reads as absent, so the same function serves all versions.
+ */
 #include "profiler/collector/pool/cupti.h"
 
 #include <stdbool.h>
@@ -8,7 +13,7 @@
 
 /* ---- sizes by version ------------------------------------------------------------------------------------------------------ */
 
-/* kind, version from which on, bytes. Of equal kinds the last one that fits counts. */
+/* kind, first version, bytes. Of the rows of a kind the last one that applies counts. */
 static const struct {
     uint32_t kind, since, bytes;
 } size_table[] = {
@@ -38,6 +43,7 @@ void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS])
 
 /* ---- fields ------------------------------------------------------------------------------------------------------------------ */
 
+/* Numbers at an offset; 0 where the record ends before them. */
 static uint64_t u64(const struct col_cupti_record *record, uint32_t offset)
 {
     uint64_t value = 0;
@@ -75,8 +81,7 @@ static int64_t some32(const struct col_cupti_record *record, uint32_t offset)
     return value && value != UINT32_MAX ? (int64_t)value : STORE_ABSENT;
 }
 
-/* A context or stream, which CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) says there is none of.
- */
+/* A context or stream; CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) means none. */
 static int64_t id32(const struct col_cupti_record *record, uint32_t offset)
 {
     uint32_t value = u32(record, offset);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: decodes CUPTI activity records outside of the process that recorded them, CUDA 11.0
- * to 13.x, without any header or library of CUPTI's.
+ * Decodes CUPTI activity records outside of the process that recorded them, CUDA 11.0 to 13.x,
+ * without any header or library of CUPTI's.
  *
  * Records grew at their end from version to version; every field that is read here has kept its
- * place since it appeared. A field beyond the end of a record is absent. How long a record is says,
- * in this order: what the agent saw when it stepped over such records with the CUPTI that wrote
- * them, else the table of versions (col_cupti_bytes).
+ * place since it appeared. A field beyond the end of a record is absent. The size of a record is
+ * what the agent saw when it stepped over such records with the CUPTI that wrote them, else it
+ * comes from the table of versions (col_cupti_bytes).
  *
- *     field read                                  at    in records of (bytes)         since CUDA
- *     kernel: start, end, device ... name        16-111  Kernel5 160                  11.0
- *     kernel: graph node                          144    Kernel5 160                  11.0
- *     kernel: graph                               156    Kernel7 176                  11.6 (Kernel6
- * 168: 11.2, Kernel8 200: 11.8, Kernel9 208: 12.0, Kernel10 216: 13.0) copy, set: start, end ...
- * correlation      16-47   Memcpy4 80, Memset3 80 11.1 (72 before) copy, set: graph node, graph 64,
- * 72   Memcpy3 72 has the node      11.0, 11.1 peer copy: correlation                      60
- * MemcpyPtoP2 80               11.0 event record: device, time               24, 40 CudaEvent2 56
- * 12.8 (24 before) synchronisation: event's record           40       Synchronization2
- * 56          12.8 (40 before) graph as a whole                          8-39     GraphTrace 48
- * 11.7 (GraphTrace2 56: 12.3)
+ *     field read                             at      in records of (bytes)    since CUDA
+ *     kernel: start, end, device ... name    16-111  Kernel5 160              11.0
+ *     kernel: graph node                     144     Kernel5 160              11.0
+ *     kernel: graph                          156     Kernel7 176              11.6
+ *     copy, set: start, end ... correlation  16-47   Memcpy4 80, Memset3 80   11.1 (72 before)
+ *     copy, set: graph node, graph           64, 72  Memcpy3 72 has the node  11.0, 11.1
+ *     peer copy: correlation                 60      MemcpyPtoP2 80           11.0
+ *     event record: device, time             24, 40  CudaEvent2 56            12.8 (24 before)
+ *     synchronisation: event's record        40      Synchronization2 56      12.8 (40 before)
+ *     graph as a whole                       8-39    GraphTrace 48            11.7
+ *
+ * Other sizes: Kernel6 168 (11.2), Kernel8 200 (11.8), Kernel9 208 (12.0), Kernel10 216 (13.0),
+ * GraphTrace2 56 (12.3).
  */
 #ifndef COL_CUPTI_H
 #define COL_CUPTI_H
@@ -58,8 +60,8 @@ struct col_cupti_record {
     int64_t size; /* bytes copied, set or allocated */
     uint32_t copy_kind, source_kind, target_kind;
     int64_t cbid, result;
-    int64_t sync_kind, event,
-        event_record;                   /* event_record: which record of the event is waited for */
+    int64_t sync_kind, event;
+    int64_t event_record;               /* which record of the event is waited for */
     int64_t priority;                   /* of a stream */
     int64_t operation;                  /* of memory: 1 allocated, 2 released */
     int64_t object_kind, object_thread; /* of overhead */
@@ -74,9 +76,9 @@ struct col_cupti_record {
  * 130001 = 13.0 update 1). */
 void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS]);
 
-/* Takes the record at buffer + *at apart and steps over it. 1: a record; 0: nothing more (the end,
- * or a record that is not whole); -1: not a record, or of a kind whose size is not known: nothing
- * after it can be read. */
+/* Takes apart the record at buffer + *offset and steps over it. 1: a record; 0: nothing more (the
+ * end, or a record that is not complete); -1: not a record, or of a kind whose size is not known:
+ * nothing after it can be read. */
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
                    size_t *offset, struct col_cupti_record *record);
 

@@ -1,9 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVTX payloads to columns. The agent keeps the text of each schema: the names, types and offsets
+ * of its fields. A field of one of tacho's own schemas fills the column that FIELD_MAP gives it;
+ * fields of other schemas become JSON text.
+ */
 #include "profiler/collector/pool/payload.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tacho_nvtx.h"
@@ -221,6 +225,8 @@ struct scalar {
     double real;
 };
 
+/* Reads a field of a payload. False where its type is not a scalar or it lies outside of the bytes:
+ * the schema comes from the target and may be wrong. */
 static bool read_scalar(const struct col_field *field, const uint8_t *data, size_t size,
                         struct scalar *scalar)
 {
@@ -325,6 +331,7 @@ static int64_t absent_if_zero(int64_t value)
     return value ? value : STORE_ABSENT;
 }
 
+/* Puts the value of a field into its column. */
 static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target,
                        const struct scalar *scalar)
 {
@@ -364,8 +371,7 @@ static void set_target(struct col_payload *out, enum col_schema_kind kind, enum 
         if (kind == COL_SCHEMA_STEP)
             out->samples = scalar->integer;
         else
-            detail->samples =
-                absent_if_zero(scalar->integer); /* tacho.range: 0 where it makes no sense */
+            detail->samples = absent_if_zero(scalar->integer); /* tacho.range: 0 means none */
         break;
     case TARGET_BYTES:
         detail->bytes =
@@ -398,24 +404,22 @@ static void payload_clear(struct col_payload *out)
     out->json[0] = 0;
 }
 
-/* A program that gives only `flops` means: the model needs them, except where it computes something
- * twice or changes weights.
- */
+/* Completes the conventions of FLOPs. Where a program gives only `flops`, the model needs all of
+ * them, except where it recomputes something or updates weights. */
 static void complete_work(struct store_detail *detail)
 {
     if (detail->flops == STORE_ABSENT)
         return;
+    bool extra =
+        detail->pass && (!strcmp(detail->pass, "recompute") || !strcmp(detail->pass, "optimizer"));
     if (detail->model_flops == STORE_ABSENT)
-        detail->model_flops = detail->pass && (!strcmp(detail->pass, "recompute") ||
-                                               !strcmp(detail->pass, "optimizer"))
-                                  ? 0
-                                  : detail->flops;
+        detail->model_flops = extra ? 0 : detail->flops;
     if (detail->palm_flops == STORE_ABSENT)
         detail->palm_flops = detail->model_flops;
 }
 
-/* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place
- * for. */
+/* Fills the columns that NCCL's own payloads have a field for (src/include/nvtx_payload_schemas.h
+ * of NCCL 2.28). */
 static void nccl_columns(const struct col_schema *schema, const uint8_t *data, size_t size,
                          struct store_detail *detail)
 {
@@ -427,7 +431,7 @@ static void nccl_columns(const struct col_schema *schema, const uint8_t *data, s
             continue;
         if (bytes)
             detail->bytes = scalar.integer;
-        else if (scalar.raw) /* 0: a call without communicator, which NCCL refuses */
+        else if (scalar.raw) /* 0: a call without communicator, which NCCL rejects */
             detail->communicator = (int64_t)scalar.raw;
     }
 }

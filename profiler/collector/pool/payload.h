@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: NVTX payloads decoded by the NAMES of their schema and its fields
- * (include/tacho_nvtx.h), never by position.
+ * NVTX payloads decoded by the names of their schema and its fields (include/tacho_nvtx.h), never
+ * by position.
  *
  * tacho.work, tacho.step, tacho.comm and tacho.range fill the columns of a detail; what a schema
  * does not have stays absent. Any other schema becomes JSON text in detail.payload. What differs
@@ -11,7 +11,6 @@
 #ifndef COL_PAYLOAD_H
 #define COL_PAYLOAD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

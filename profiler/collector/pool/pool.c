@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Maps the pool of a process and checks its header. The process may overwrite its own pool at any
+ * time, so everything that decides where to read is copied once and checked before use. Which files
+ * in the folder are tacho's own is decided here too: only those are read or removed.
+ */
 #include "profiler/collector/pool/pool.h"
 
 #include <ctype.h>
@@ -14,8 +19,8 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, out of a header that its process may be scribbling over: each word is
- * read once. */
+/* What decides where to read, copied from a header that its process may be overwriting: each word
+ * is read once. */
 struct layout {
     uint32_t segment_bytes, segment_cap;
     uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
@@ -27,6 +32,7 @@ static struct layout layout_of(const volatile struct wire_pool *head)
                            head->arena_offset,  head->arena_cap,   head->segments_offset};
 }
 
+/* Are the sizes plausible, and do the parts lie within the file? */
 static bool layout_ok(const struct layout *layout, uint64_t bytes)
 {
     if (layout->segment_bytes < 4096 || layout->segment_bytes > (64u << 20) ||

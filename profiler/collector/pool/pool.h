@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: a pool file of the agent (profiler/wire.h), mapped and checked. What decides where to
- * read (sizes, offsets) is copied out of the file once: a target that scribbles over its own pool
- * cannot lead the reader out of the mapping.
+ * A pool file of the agent (profiler/wire.h), mapped and checked. What decides where to read
+ * (sizes, offsets) is copied out of the file once: a target that overwrites its own pool cannot
+ * lead the reader out of the mapping.
  */
 #ifndef COL_POOL_H
 #define COL_POOL_H

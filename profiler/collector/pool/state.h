@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: plain bytes for the live state that is stored with every transaction, and read back
- * after a collector died.
+ * Plain bytes for the live state that is stored with every transaction, and read back after a
+ * collector died.
  */
 #ifndef COL_STATE_H
 #define COL_STATE_H
@@ -18,22 +18,22 @@ struct col_buffer {
     bool failed; /* out of memory */
 };
 
-static inline void col_buffer_put(struct col_buffer *buffer, const void *data, size_t n)
+static inline void col_buffer_put(struct col_buffer *buffer, const void *data, size_t bytes)
 {
-    if (buffer->failed || n == 0)
+    if (buffer->failed || bytes == 0)
         return;
-    if (buffer->cap - buffer->used < n) {
-        size_t cap = (buffer->used + n) * 2 + 256;
-        uint8_t *p = realloc(buffer->bytes, cap);
-        if (!p) {
+    if (buffer->cap - buffer->used < bytes) {
+        size_t cap = (buffer->used + bytes) * 2 + 256;
+        uint8_t *larger = realloc(buffer->bytes, cap);
+        if (!larger) {
             buffer->failed = true;
             return;
         }
-        buffer->bytes = p;
+        buffer->bytes = larger;
         buffer->cap = cap;
     }
-    memcpy(buffer->bytes + buffer->used, data, n);
-    buffer->used += n;
+    memcpy(buffer->bytes + buffer->used, data, bytes);
+    buffer->used += bytes;
 }
 
 struct col_cursor {
@@ -41,17 +41,18 @@ struct col_cursor {
     bool bad; /* shorter than what was asked for */
 };
 
-static inline void col_cursor_get(struct col_cursor *cursor, void *data, size_t n)
+/* Reads the next bytes; zeros where there are fewer. */
+static inline void col_cursor_get(struct col_cursor *cursor, void *data, size_t bytes)
 {
-    if (cursor->bad || (size_t)(cursor->end - cursor->at) < n) {
-        cursor->bad = true;
-        if (n)
-            memset(data, 0, n);
+    cursor->bad |= (size_t)(cursor->end - cursor->at) < bytes;
+    if (bytes == 0)
+        return;
+    if (cursor->bad) {
+        memset(data, 0, bytes);
         return;
     }
-    if (n)
-        memcpy(data, cursor->at, n);
-    cursor->at += n;
+    memcpy(data, cursor->at, bytes);
+    cursor->at += bytes;
 }
 
 #endif

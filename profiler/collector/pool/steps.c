@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of a process that are not written yet, and for each the totals of what ran in it: a row
+ * for every track, name, category and detail, found by a hash table over the rows. A table that
+ * grows large is written early; rows of equal key add up in the file.
+ */
 #include "profiler/collector/pool/steps.h"
 
 #include <string.h>
@@ -57,6 +62,7 @@ static int totals_grow(struct col_totals *totals)
     return 0;
 }
 
+/* Adds one range to the row of its key. Returns 1 where the table is full and should be written. */
 static int totals_add(struct col_totals *totals, const struct col_total *key, int64_t duration,
                       int64_t self)
 {
@@ -167,12 +173,11 @@ struct col_step *col_steps_find(struct col_steps *steps, int64_t time)
         else
             high = mid;
     }
-    /* steps of several threads may overlap: look a little further back than the newest that had
-     * begun */
+    /* Steps of several threads may overlap, so the last eight that had begun are checked. */
     for (size_t i = low; i-- > 0 && low - i <= 8;)
         if (time <= steps->step[i].end)
             return &steps->step[i];
-    /* older than everything that is still here: its own step has been written already */
+    /* Older than everything that is left: its own step has been written already. */
     return low == 0 && steps->count && steps->rows ? &steps->step[0] : NULL;
 }
 
@@ -219,7 +224,7 @@ int col_steps_write(struct col_steps *steps, store *db, int64_t process, uint64_
         else if (step->totals.count >= COL_TOTALS_MAX)
             rc = totals_write(&step->totals, db, process, step->index);
         if (rc) {
-            /* each table keeps exactly one owner */
+            /* What is left moves down, so that every table keeps exactly one owner. */
             memmove(&steps->step[kept], step, (steps->count - i) * sizeof *step);
             steps->count = kept + steps->count - i;
             return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the steps of one process and the totals of what ran in each of them.
+ * The steps of one process and the totals of what ran in each of them.
  *
  * A range belongs to the step during which it ENDS, whatever thread it ran on; what ends between
  * steps belongs to step COL_STEP_OUTSIDE. The totals of a step are written one round after it
- * closed, when the other threads' records of that time have been read too; what comes later still
- * is counted in the oldest step that is not written yet. Rows of equal key add up.
+ * closed, when the other threads' records of that time have been read too; what comes even later is
+ * counted in the oldest step that is not written yet. Rows of equal key add up.
  */
 #ifndef COL_STEPS_H
 #define COL_STEPS_H

@@ -1,21 +1,23 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A peer: starts its own target with the leader's segments, waits for it, and reports its end to
+ * the leader. When the leader dies, the peer that binds its name first takes the recording over at
+ * the last commit; the others connect to it.
+ */
 #include "profiler/collector/run/attach.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/run/leader.h"
 
-#define NOTED_MS \
-    5000 /* a leader on a busy disk may be slow; the target waits no longer than that */
-#define TAKE_OVER_NS     5000000000ll /* to find, or to be, the next leader */
+#define NOTED_MS         5000         /* that a target waits for a leader on a busy disk */
+#define TAKE_OVER_NS     5000000000ll /* to find, or to become, the next leader */
 #define TAKE_OVER_TRY_MS 5
 
 static void fill_hello(struct col_session *session, struct peer_message *hello)
@@ -66,12 +68,12 @@ static void announce(void *ctx, pid_t pid)
     announcement->session->started = col_clock_now();
     announcement->session->child = pid;
     fill_hello(announcement->session, &message);
+    /* the loop notices a leader that has died */
     if (col_peer_send(announcement->fd, &message, PEER_STARTED))
-        col_peer_receive(announcement->fd, &message,
-                         NOTED_MS); /* a leader that has died meanwhile is noticed by the loop */
+        col_peer_receive(announcement->fd, &message, NOTED_MS);
 }
 
-static void tell_end(struct col_session *session, int fd)
+static void report_end(struct col_session *session, int fd)
 {
     struct peer_message message = {.pid = (int32_t)session->child,
                                    .status = session->child_status,
@@ -84,7 +86,7 @@ static void tell_end(struct col_session *session, int fd)
 
 /* ---- when the leader dies ---------------------------------------------------------------------------------------------------- */
 
-/* Another peer is the leader now: 1 and *fd; this process has the name: 0; neither: -1. */
+/* Finds the next leader. 1: another peer, connected to *fd; 0: this process; -1: neither. */
 static int next_leader(struct col_session *session, int *fd)
 {
     struct peer_message hello, welcome;
@@ -106,7 +108,7 @@ static void begin_to_lead(struct col_session *session)
 {
     for (uint32_t i = 0; i < session->drain.process_count; i++)
         if (session->drain.process[i]->pid == (int32_t)session->child)
-            session->drain.process[i]->awaited = false; /* a child of ours */
+            session->drain.process[i]->awaited = false; /* this process waits for it itself */
     session->gap_from = session->drain.last_commit;
     session->gap_to = col_clock_now();
     session->peers_taken_over = true;
@@ -116,14 +118,14 @@ static void begin_to_lead(struct col_session *session)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* This process has the name: it goes on where the last commit of the dead one left off. */
+/* Takes the recording over: this process goes on at the last commit of the dead leader. */
 static int take_over(struct col_session *session, struct tacho_error *err)
 {
     char folder[COL_PATH_MAX];
     int rc;
     memcpy(folder, session->live.folder, sizeof folder);
     int64_t until = col_clock_now() + TAKE_OVER_NS;
-    /* the lock of a dying process goes a moment after its sockets */
+    /* A dying process loses its lock a moment after its sockets. */
     while ((rc = col_live_open(folder, &session->live, err)) == TACHO_EBUSY &&
            col_clock_now() < until)
         col_sleep_ms(TAKE_OVER_TRY_MS);
@@ -146,6 +148,7 @@ static int take_over(struct col_session *session, struct tacho_error *err)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
 
+/* Waits for a signal or a message, a second at most; passes signals on and reaps the target. */
 static void wait_for_news(struct col_session *session, int fd)
 {
     struct pollfd sources[2] = {{.fd = session->signals.fd, .events = POLLIN},
@@ -157,7 +160,8 @@ static void wait_for_news(struct col_session *session, int fd)
     col_session_reap(session);
 }
 
-/* The leader hung up. A new descriptor, or -1; *leads: this process records from now on. */
+/* The leader is gone. Returns a descriptor of the next one, or -1; *leads: this process records
+ * from now on. */
 static int after_leader(struct col_session *session, bool *leads)
 {
     struct tacho_error err = {0};
@@ -203,10 +207,10 @@ int col_attach_run(struct col_session *session, int fd, const char *library,
     if (session->stop)
         session->result->exit_code = 128 + session->stop;
     else
-        tell_end(session, fd);
+        report_end(session, fd);
     if (fd >= 0)
         close(fd);
     snprintf(session->result->path, sizeof session->result->path, "%s", session->live.folder);
-    session->live.folder[0] = session->live.segments[0] = 0; /* not ours */
+    session->live.folder[0] = session->live.segments[0] = 0; /* they are the leader's */
     return rc;
 }

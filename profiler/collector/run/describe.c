@@ -1,9 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Describes a run in the table `run`: version, command and environment (redacted), host, CPU,
+ * memory, clocks and options; and finds the agent library.
+ */
 #include "profiler/collector/run/describe.h"
 
 #include <limits.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +63,7 @@ int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_er
                       "libtacho.so: agent library not found");
 }
 
+/* The CPUs that this process may use, as ranges: "0-3,8". */
 static void describe_cpus(char *text, size_t size)
 {
     cpu_set_t set;
@@ -73,10 +77,9 @@ static void describe_cpus(char *text, size_t size)
         size_t last = i;
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
             last++;
-        int length = last > i
-                         ? snprintf(text + used, size - used, "%s%zu-%zu", used ? "," : "", i, last)
-                         : snprintf(text + used, size - used, "%s%zu", used ? "," : "", i);
-        used += length > 0 ? (size_t)length : 0;
+        used += (size_t)snprintf(text + used, size - used, "%s%zu", used ? "," : "", i);
+        if (last > i)
+            used += (size_t)snprintf(text + used, size - used, "-%zu", last);
         i = last;
     }
 }
@@ -88,9 +91,9 @@ static int set_number(store *db, const char *key, double value)
     return store_run_set(db, key, text);
 }
 
-/* The smaller of `least` and the limits in `file` of the control group below `root` that `path`
- * names, and of those around it. A group that is not to be seen from here (a container) has no
- * file; the outermost one that is has. */
+/* The smallest of `least` and the limits in `file` of a control group and the groups around it. In
+ * a container the outer groups are not visible; the outermost visible one has the container's
+ * limit. */
 static int64_t group_limit(const char *root, const char *path, size_t length, const char *file,
                            int64_t least)
 {
@@ -129,6 +132,8 @@ static int64_t memory_limit(int64_t machine)
     return least;
 }
 
+/* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is left
+ * out. */
 static int describe_machine(store *db)
 {
     char text[4096], host[128];

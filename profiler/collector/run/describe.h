@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the rows of the table `run`, and finding the agent library. docs/schema.md explains the
- * keys.
+ * The rows of the table `run`, and finding the agent library. docs/schema.md explains the keys.
  */
 #ifndef COL_DESCRIBE_H
 #define COL_DESCRIBE_H

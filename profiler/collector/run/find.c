@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recovering a run whose collector died, and resolving RUN arguments. A run that is only read is
+ * finished on the way if all of its processes have ended: then nothing can be added to it any more.
+ */
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@ static int write_recovered(struct col_session *session)
                              : store_run_set_int(session->db, "recovered", 1);
 }
 
-/* How the run ended, as far as anybody can tell: its collector did not see it. */
+/* Sets how the run ended, as far as that is known: its collector did not see it. */
 static void describe_end(struct col_session *session)
 {
     const char *how = session->drain.other_boot ? "unknown: the machine was started again"
@@ -40,6 +42,8 @@ static void describe_end(struct col_session *session)
 
 enum how { HOW_RECOVER, HOW_PEEK };
 
+/* Opens the live folder of a dead collector, drains what its processes left, and finishes the run.
+ * If processes still record, HOW_RECOVER goes on collecting and HOW_PEEK leaves the run live. */
 static int take_over(const char *live, const struct col_options *options, enum how how,
                      struct col_result *result, struct tacho_error *err)
 {
@@ -82,13 +86,13 @@ static int take_over(const char *live, const struct col_options *options, enum h
             &session,
             "%d processes of the run still record: going on until they end (Ctrl-C finishes now)",
             alive);
-        session.told_waiting = true;
+        session.waiting_reported = true;
         col_session_loop(&session);
     }
-    session.ended_at = alive ? col_clock_now()
-                       : session.drain.stats.last_event > session.gap_from
-                           ? session.drain.stats.last_event
-                           : session.gap_from;
+    int64_t last = session.drain.stats.last_event;
+    session.ended_at = last > session.gap_from ? last : session.gap_from;
+    if (alive)
+        session.ended_at = col_clock_now();
     describe_end(&session);
     rc = col_session_finish(&session, write_recovered, err);
 out:
@@ -105,6 +109,7 @@ int col_recover(const char *live, const struct col_options *options, struct col_
 
 /* ---- RUN arguments ---------------------------------------------------------------------------------------------------------------- */
 
+/* The newest run of the current folder, live or finished. */
 static bool find_latest(char *name, size_t size)
 {
     struct timespec newest = {0, 0};
@@ -119,8 +124,8 @@ static bool find_latest(char *name, size_t size)
         if (entry->d_name[0] == '.' || (!live && !col_ends_with(entry->d_name, COL_SUFFIX)))
             continue;
         snprintf(db, sizeof db, "%s%s", entry->d_name, live ? "/run.db" : "");
-        if (stat(db, &file) != 0 || !S_ISREG(file.st_mode) ||
-            file.st_size == 0) /* sqlite3 makes an empty file of a name too early */
+        /* sqlite3 leaves an empty file where it is given a name that does not exist */
+        if (stat(db, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0)
             continue;
         if (found &&
             (file.st_mtim.tv_sec < newest.tv_sec ||
@@ -156,6 +161,7 @@ static bool is_program_of_a_run(const char *path)
            snprintf(run, sizeof run, "%s%s", path, COL_SUFFIX) < (int)sizeof run && is_there(run);
 }
 
+/* Finds the file or folder that a RUN argument names, with or without a suffix. */
 static int locate(const char *arg, struct col_found *found, struct tacho_error *err)
 {
     static const char *const suffix[] = {"", COL_SUFFIX, COL_LIVE_SUFFIX, ".live"};
@@ -172,8 +178,7 @@ static int locate(const char *arg, struct col_found *found, struct tacho_error *
             break;
         if (i == 0 && is_program_of_a_run(arg))
             continue;
-        /* a folder that is no live run is somebody else's (per-rank files): only as the argument
-         * itself */
+        /* A folder that is not a live run (per-rank files) counts only as the argument itself. */
         if (is_there(found->run) &&
             (i == 0 || !is_folder(found->run) || col_ends_with(found->run, COL_LIVE_SUFFIX)))
             return 0;
@@ -226,7 +231,7 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
         memcpy(found->run, result.path, sizeof found->run);
     }
     if (rc == TACHO_EBUSY)
-        rc = 0; /* somebody was faster: it is live again */
+        rc = 0; /* another process was faster: it is live again */
     col_result_clear(&result);
     return rc;
 }

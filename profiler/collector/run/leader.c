@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The collector of a node and the other ranks of its job. Every peer is a connection that is
+ * watched by one epoll descriptor: it says hello, is welcomed once the recording has begun, reports
+ * when its target starts and ends. Counters and call stacks of its target are opened here, before
+ * that target calls exec.
+ */
 #include "profiler/collector/run/leader.h"
 
 #include <errno.h>
@@ -14,7 +20,7 @@
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/proc.h"
 
-/* ---- who is there ---------------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------------------- */
 
 static bool watch(struct col_session *session, int fd, unsigned which)
 {
@@ -43,6 +49,7 @@ static struct col_process *row_of(struct col_session *session, const struct col_
     return NULL;
 }
 
+/* Accepts a connection of a process of the same user. */
 static void take_call(struct col_session *session)
 {
     struct col_peers *peers = &session->peers;
@@ -66,8 +73,9 @@ static void take_call(struct col_session *session)
         (struct col_peer){.fd = fd, .state = PEER_IS_ENDED, .rank = STORE_ABSENT};
 }
 
-/* ---- what they say ----------------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------------------------------ */
 
+/* Has this rank a target already? */
 static bool is_taken(const struct col_session *session, const struct col_peer *self, int64_t rank)
 {
     if (rank == STORE_ABSENT)
@@ -90,6 +98,8 @@ static void welcome(struct col_session *session, struct col_peer *peer)
     col_peer_send(peer->fd, &message, PEER_WELCOME);
 }
 
+/* A peer wants to join. It is refused if it belongs to another job, records to another place, or
+ * its rank is taken. */
 static void on_hello(struct col_session *session, struct col_peer *peer, struct peer_message *hello)
 {
     bool same_job = strcmp(hello->job, session->peers.job.id) == 0;
@@ -136,6 +146,7 @@ static void on_ended(struct col_peer *peer, const struct peer_message *message)
     peer->use = message->use;
 }
 
+/* Reads the messages of one peer. */
 static void hear(struct col_session *session, struct col_peer *peer)
 {
     struct peer_message message;
@@ -240,7 +251,7 @@ static void note_end(struct col_process *process, const struct col_peer *peer)
 {
     char ended[96];
     int code = col_wait_status(peer->status, ended, sizeof ended);
-    process->end = STORE_ABSENT; /* the peer saw it; the drain may have noticed later */
+    process->end = STORE_ABSENT; /* the peer knows it better than the drain, which noticed later */
     col_process_ended(process, peer->end, code, WIFSIGNALED(peer->status) ? ended : "exit");
     process->awaited = false;
 }
@@ -317,7 +328,7 @@ void col_leader_over(struct col_session *session)
     struct peer_message message = {0};
     session->peers_over = true;
     if (session->peers.listener >= 0)
-        close(session->peers.listener); /* who calls now makes a recording of its own */
+        close(session->peers.listener); /* a rank that connects now makes its own recording */
     session->peers.listener = -1;
     if (!session->stalled && session->db)
         col_leader_read(session);
@@ -330,8 +341,8 @@ void col_leader_over(struct col_session *session)
     if (session->peers_poll >= 0)
         close(session->peers_poll);
     session->peers_poll = -1;
-    for (uint32_t i = 0; i < session->drain.process_count;
-         i++) { /* of peers that a leader before this one had */
+    /* Targets of peers of a former leader. */
+    for (uint32_t i = 0; i < session->drain.process_count; i++) {
         struct col_process *process = session->drain.process[i];
         if (process->awaited && process->gone && !process->ended[0])
             col_process_ended(process, process->end, STORE_ABSENT,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what the collector of a node does for the other ranks of its job (peers.h).
+ * What the collector of a node does for the other ranks of its job (peers.h).
  */
 #ifndef COL_LEADER_H
 #define COL_LEADER_H
@@ -10,27 +10,26 @@
 /* Waits, COL_GATHER_NS at most, for the other ranks of this node: their processors count as the
  * target's. */
 void col_leader_gather(struct col_session *session);
-/* Lets this process run where any rank that has come may run, as long as the machine is looked at;
- * `before` gets what was. */
+/* Lets this process run wherever a rank that has connected may run, while the machine is measured;
+ * `before` gets the previous set. */
 void col_leader_spread(const struct col_session *session, cpu_set_t *before);
 /* Run keys job.*: which job, how many ranks, which of them are in this file. */
 int col_leader_describe(struct col_session *session);
-/* Own target and waiting peers may go on: the recording has begun. */
+/* The recording has begun: lets the waiting peers start their targets. */
 void col_leader_welcome(struct col_session *session);
-/* Reads what peers say. Never waits. */
+/* Reads the messages of peers. Never waits. */
 void col_leader_read(struct col_session *session);
-/* Rows of the peers' targets, as far as the drain does not have them (again): after a failure of
- * the store it may not. */
+/* Adds rows of the peers' targets that the drain does not have. After a failure of the store it may
+ * have lost some. */
 int col_leader_rows(struct col_session *session);
 /* Is a peer's target running, or a rank still to come? */
 bool col_leader_waits(struct col_session *session);
 unsigned col_leader_running(struct col_session *session);
-/* The recording is over: nobody is heard any more; targets that go on do so alone. What is not
- * known of their ends stays so. */
+/* The recording is over: messages are no longer read, and targets that go on do so unrecorded. */
 void col_leader_over(struct col_session *session);
-/* What this process and its peers know of the ends of their targets: s->usage (sums; the largest
- * resident set), s->worst (the first exit code that is not 0), s->ended_at (the last one), and in
- * the result's `ended` the ranks that did not end with 0. */
+/* Sums up the ends of all targets: session->usage (sums; the largest resident set), session->worst
+ * (the first exit code that is not 0), session->ended_at (the last one), and in the result's
+ * `ended` the ranks that did not end with 0. */
 void col_leader_sum(struct col_session *session);
 
 #endif

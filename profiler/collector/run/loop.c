@@ -48,25 +48,24 @@ void col_session_signal(struct col_session *session, const struct signalfd_sigin
     bool by_process = col_signal_by_process(info);
     if (number == SIGCHLD)
         return;
-    /* a terminal that goes away tells the leader of its session alone; others it reaches as a
-     * group, the target among them */
+    /* A terminal that closes signals the leader of its session alone, or the whole foreground
+     * group, which includes the target. */
     if (number == SIGHUP && session->terminal_session == getpid())
         by_process = true;
-    /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on
-     * and still reads the terminal
-     */
+    /* Ctrl-C reached the target too, and the target decides: an interactive one continues to read
+     * the terminal. */
     bool answered = number == SIGINT && !by_process && session->child > 0 &&
                     getpgid(session->child) == getpgrp();
     bool asks_to_end =
         number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     unsigned others = session->child_done ? col_leader_running(session) : 0;
-    if (asks_to_end && others && ++session->interrupts < 2) /* who ends the job, tells them too */
+    if (asks_to_end && others && ++session->interrupts < 2)
         col_session_message(session,
                             "%u other ranks of this node still run: recording goes on until they "
                             "end (again finishes now)",
                             others);
     else if (asks_to_end && (session->child_done || session->child <= 0))
-        session->stop = number; /* only stragglers are left: nobody to pass it to */
+        session->stop = number; /* only stragglers are left, to which it is not passed on */
     else if (number == SIGINT && !answered && ++session->interrupts >= 2)
         session->stop = number;
     else if (by_process && session->child > 0 && !session->child_done)
@@ -89,8 +88,8 @@ static void count_straggler(void *ctx, int32_t child)
     straggler->daemons += stat.session != straggler->session->terminal_session;
 }
 
-/* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same
- * session (a daemon leaves it). */
+/* Counts processes that go on after the direct child ended: those with a pool, and adopted ones of
+ * the same session (a daemon leaves it). */
 static int stragglers(struct col_session *session, int *daemons)
 {
     struct straggler straggler = {.session = session};
@@ -100,6 +99,8 @@ static int stragglers(struct col_session *session, int *daemons)
     return recording > straggler.count ? recording : straggler.count;
 }
 
+/* Has everything ended that is to be recorded? Says once what it waits for, and what it does not.
+ */
 static bool run_is_over(struct col_session *session)
 {
     if (session->stop)
@@ -107,16 +108,16 @@ static bool run_is_over(struct col_session *session)
     if ((!session->child_done && session->child > 0) || col_leader_waits(session))
         return false;
     int daemons, left = stragglers(session, &daemons);
-    if (left && !session->told_waiting) {
-        session->told_waiting = true;
+    if (left && !session->waiting_reported) {
+        session->waiting_reported = true;
         col_session_message(session,
                             "the command has ended; %d of its processes still run: recording goes "
                             "on until they end "
                             "(Ctrl-C finishes now)",
                             left);
     }
-    if (!left && daemons && !session->told_daemons) {
-        session->told_daemons = true;
+    if (!left && daemons && !session->daemons_reported) {
+        session->daemons_reported = true;
         col_session_message(session,
                             "%d processes that left the session have recorded nothing so far and "
                             "go on: what they record from now "
@@ -126,8 +127,8 @@ static bool run_is_over(struct col_session *session)
     return left == 0;
 }
 
-/* Whether it is time for a look at the system. The next one is set in any case: a look that is not
- * taken must not be due for ever, or nothing would wait. */
+/* Is it time for a sample of the system? The time of the next one is set even if this one is not
+ * taken: a sample that stays due would keep the loop from waiting. */
 static bool sample_is_due(struct col_session *session)
 {
     int64_t now = col_clock_now(), step = (int64_t)session->options->sample_ms * 1000000;
@@ -139,8 +140,8 @@ static bool sample_is_due(struct col_session *session)
     return true;
 }
 
-/* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on
- * as far as it can. */
+/* One turn: samples, drains, commits. Failures of the store are handled here; recording goes on as
+ * far as possible. */
 static void turn(struct col_session *session, bool *more)
 {
     int rc = 0;
@@ -217,6 +218,8 @@ static double ns_of(const struct timeval *time)
     return ((double)time->tv_sec * 1e6 + (double)time->tv_usec) * 1e3;
 }
 
+/* Writes what the run used: CPU time of the collector, and of all targets their time, memory,
+ * faults and switches. */
 static int write_usage(struct col_session *session)
 {
     const struct rusage *use = &session->usage, *from = &session->own_usage;

@@ -1,9 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps secrets out of the file of a run. Environment variables are stored only if their names are
+ * on an allow-list. Arguments and values are checked for names and shapes that keys and passwords
+ * have; what is in doubt is replaced.
+ */
 #include "profiler/collector/run/redact.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +118,7 @@ bool col_redact_name_is_secret(const char *name)
     return false;
 }
 
-/* user:password@ in front of a host; in a URL whatever stands before the @. */
+/* Does a value have user:password@ before a host, or in a URL anything before the @? */
 static bool has_credentials(const char *value)
 {
     const char *scheme = strstr(value, "://"), *host = scheme ? scheme + 3 : value;
@@ -123,7 +127,7 @@ static bool has_credentials(const char *value)
     return sign && (scheme || memchr(host, ':', (size_t)(sign - host)));
 }
 
-/* What well-known services begin their keys with. */
+/* Does a word begin like the keys of a well-known service? */
 static bool has_known_prefix(const char *word, size_t length)
 {
     static const char *const prefix[] = {"sk-",         "ghp_", "gho_",   "ghs_",    "ghu_",
@@ -135,9 +139,9 @@ static bool has_known_prefix(const char *word, size_t length)
     return false;
 }
 
-/* A word of at least 24 characters of a key's alphabet that uses them as evenly as a random one,
- * and is no path or plain name.
- */
+/* Does a word look like a random key? It has at least 24 characters of a key's alphabet, with an
+ * entropy per character near that of random text: 3.0 bits for hexadecimal words, 3.7 for others,
+ * which must have several digits and capitals. Paths and plain names have less. */
 static bool looks_random(const char *word, size_t length)
 {
     if (length < 24)
@@ -224,6 +228,24 @@ static char *finish(struct col_buffer *buffer)
     return (char *)buffer->bytes;
 }
 
+static void put_redacted(struct col_buffer *buffer)
+{
+    put_json(buffer, COL_REDACTED, strlen(COL_REDACTED));
+}
+
+/* An argument NAME=VALUE of which only the first `bytes` are kept. */
+static void put_assignment(struct col_buffer *buffer, const char *arg, size_t bytes)
+{
+    struct col_buffer whole = {0};
+    col_buffer_put(&whole, arg, bytes);
+    put_text(&whole, COL_REDACTED);
+    if (whole.failed)
+        put_redacted(buffer);
+    else
+        put_json(buffer, (char *)whole.bytes, whole.used);
+    free(whole.bytes);
+}
+
 char *col_redact_command(char *const *argv)
 {
     struct col_buffer buffer = {0};
@@ -235,34 +257,20 @@ char *col_redact_command(char *const *argv)
             put_text(&buffer, ",");
         const char *equals = strchr(arg, '=');
         char name[256];
-        snprintf(name, sizeof name, "%.*s",
-                 (int)(equals                    ? equals - arg
-                       : (long)strlen(arg) < 255 ? (long)strlen(arg)
-                                                 : 255),
-                 arg);
-        bool option = arg[0] == '-' && arg[1];
-        if (next_is_secret && !option) {
-            put_json(&buffer, COL_REDACTED, strlen(COL_REDACTED));
-            next_is_secret = false;
-            continue;
-        }
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
+        bool option = arg[0] == '-' && arg[1], secret = next_is_secret && !option;
         next_is_secret = false;
-        if (equals && i > 0 &&
-            (col_redact_name_is_secret(name) || col_redact_value_is_secret(equals + 1))) {
-            struct col_buffer whole = {0};
-            col_buffer_put(&whole, arg, (size_t)(equals - arg) + 1);
-            put_text(&whole, COL_REDACTED);
-            put_json(&buffer, whole.failed ? COL_REDACTED : (char *)whole.bytes,
-                     whole.failed ? strlen(COL_REDACTED) : whole.used);
-            free(whole.bytes);
-            continue;
+        if (secret) {
+            put_redacted(&buffer);
+        } else if (equals && i > 0 &&
+                   (col_redact_name_is_secret(name) || col_redact_value_is_secret(equals + 1))) {
+            put_assignment(&buffer, arg, (size_t)(equals - arg) + 1);
+        } else if (col_redact_value_is_secret(arg)) {
+            put_redacted(&buffer);
+        } else {
+            next_is_secret = option && !equals && i > 0 && col_redact_name_is_secret(name);
+            put_json(&buffer, arg, strlen(arg));
         }
-        if (col_redact_value_is_secret(arg)) {
-            put_json(&buffer, COL_REDACTED, strlen(COL_REDACTED));
-            continue;
-        }
-        next_is_secret = option && !equals && i > 0 && col_redact_name_is_secret(name);
-        put_json(&buffer, arg, strlen(arg));
     }
     put_text(&buffer, "]");
     return finish(&buffer);

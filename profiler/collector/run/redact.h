@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what of a command line and an environment may be stored. A file of a run is shown to
- * others, so secrets must not get in.
+ * What may be stored of a command line and an environment. A file of a run is shown to others, so
+ * secrets must not get into it.
  *
  * Environment: only names on an allow-list (threads, ranks, devices, locale), and of these no value
  * that looks secret. Arguments: all of them, but the value of an option whose name sounds secret
@@ -12,7 +12,6 @@
 #define COL_REDACT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #define COL_REDACTED "<redacted>"
 

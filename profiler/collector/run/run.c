@@ -1,15 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tacho run`: finds out whether another tacho of the job records on this node. If not, it makes
+ * the live folder, describes the run, measures the machine, starts the target with its counters,
+ * and hands over to the loop.
+ */
 #include "profiler/collector/run/session.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "profiler/collector/job/gpu_env.h"
@@ -31,8 +30,8 @@ void col_options_init(struct col_options *options)
 
 /* ---- before the start ------------------------------------------------------------------------------------------------------ */
 
-/* What `tacho calibrate` found here; without it only the instruction peak is known. A damaged file
- * is said, not used. */
+/* Reads what `tacho calibrate` measured here; without it only the instruction peak is known. A
+ * damaged file is a warning. */
 static void read_calibration(struct col_session *session, struct col_calibration *calibration)
 {
     char path[COL_PATH_MAX];
@@ -45,7 +44,7 @@ static void read_calibration(struct col_session *session, struct col_calibration
                          err.hint);
 }
 
-/* What the file says before the target starts. */
+/* Writes what is known before the target starts. */
 static int write_start(struct col_session *session)
 {
     struct col_peak peak = {0};
@@ -54,8 +53,7 @@ static int write_start(struct col_session *session)
     if (!session->options->no_peak)
         read_calibration(session, &calibration);
     if (!session->options->no_peak && !col_peak_measure(&peak))
-        rc = col_drain_loss(&session->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT,
-                            STORE_ABSENT);
+        rc = col_drain_loss_uncounted(&session->drain, "peak", peak.reason);
     if (rc == 0)
         rc = col_drain_begin(&session->drain);
     if (rc == 0)
@@ -74,6 +72,7 @@ static int write_start(struct col_session *session)
     return rc ? rc : col_drain_commit(&session->drain);
 }
 
+/* Opens counters and call stacks on the child before it calls exec. */
 static void prepare_target(void *ctx, pid_t pid)
 {
     struct col_session *session = ctx;
@@ -86,14 +85,13 @@ static void prepare_target(void *ctx, pid_t pid)
     if (refused)
         col_session_warn(session, "call stacks are not sampled: %s%s%s", refused,
                          fix[0] ? ": " : "", fix);
-    session->started =
-        col_clock_now(); /* before it runs: nothing of its own may have started earlier */
+    session->started = col_clock_now(); /* before any of its ranges can start */
 }
 
 /* ---- col_run --------------------------------------------------------------------------------------------------------------- */
 
-/* The file with what it says before the target starts, and the target. What was made is gone if
- * either fails. */
+/* Makes the file, writes its start and starts the target. Removes everything where one of these
+ * fails. */
 static int begin(struct col_session *session, const char *library, struct tacho_error *err)
 {
     cpu_set_t own;
@@ -108,8 +106,8 @@ static int begin(struct col_session *session, const char *library, struct tacho_
     if (rc == 0 && (rc = col_control_create(session->live.pools, session->options)) != 0)
         rc = tacho_fail(err, rc, NULL, "%s: %s", session->live.segments, tacho_error_text(rc));
     if (rc == 0) {
-        getrusage(RUSAGE_SELF,
-                  &session->own_usage); /* measuring the peak is no cost of recording */
+        /* measuring the peak does not count as a cost of recording */
+        getrusage(RUSAGE_SELF, &session->own_usage);
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         rc = col_session_start(session, library, prepare_target, session, err);
     }
@@ -118,6 +116,7 @@ static int begin(struct col_session *session, const char *library, struct tacho_
     return rc;
 }
 
+/* Records as the leader of this node, or alone. */
 static int lead(struct col_session *session, const char *library, struct tacho_error *err)
 {
     const struct col_options *options = session->options;

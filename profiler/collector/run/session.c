@@ -1,4 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run as an object: opening it anew or from what another collector left, messages and warnings,
+ * what happens when the store fails, and the end (last rounds, finish, publish).
+ *
+ * When a write fails, what is in memory no longer matches the file. The session then throws the
+ * drain away, closes the store and loads what was committed last. Nothing is lost by that, because
+ * segments are given back to the agent only after a commit.
+ */
 #include "profiler/collector/run/session.h"
 
 #include <fcntl.h>
@@ -14,7 +22,7 @@
 #define RETRY_NS  1000000000
 #define SETUP_KEY "setup"
 
-/* What the collector that takes over must know. */
+/* What a collector that takes over must know. */
 struct saved_setup {
     char boot_id[40];
     struct col_volume volume;
@@ -22,8 +30,8 @@ struct saved_setup {
     char run_id[COL_RUN_ID];
 };
 
-/* With 0, 1 or 2 closed, a file of ours would get that number, and a message written to it. The
- * target sees them closed as before. */
+/* Opens /dev/null as 0, 1 and 2 where these are closed: otherwise a file of the run would get that
+ * number and receive messages. For the target they stay closed. */
 static void hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -146,7 +154,7 @@ static int find_setup(void *ctx, const char *key, const void *value, size_t byte
     return 0;
 }
 
-/* Drain and store as of the last commit. */
+/* Opens store and drain as of the last commit. */
 static int load(struct col_session *session, struct tacho_error *err)
 {
     struct setup_search search = {0};
@@ -184,6 +192,7 @@ int col_session_resume(struct col_session *session, struct tacho_error *err)
 
 /* ---- a store that fails -------------------------------------------------------------------------------------------------------- */
 
+/* Closes store and drain without a commit; the samplers forget their tracks. */
 static void drop(struct col_session *session)
 {
     col_drain_close(&session->drain);
@@ -199,8 +208,7 @@ static void drop(struct col_session *session)
         col_nvml_reset(session->nvml);
 }
 
-/* What happened to processes while the state was thrown away: an end that had been noted but not
- * committed is noted again. */
+/* Repeats what was known about the child but not committed: its row, and how it ended. */
 static void note_child_again(struct col_session *session)
 {
     struct col_process *again = NULL;
@@ -219,6 +227,7 @@ static void note_child_again(struct col_session *session)
     }
 }
 
+/* Goes back to the last commit. False where that fails too; then store and drain are closed. */
 static bool reload(struct col_session *session)
 {
     drop(session);
@@ -243,11 +252,11 @@ void col_session_failed(struct col_session *session, int rc)
     if (rc == TACHO_ENOSPACE && !session->reserve_used) {
         session->reserve_used = true;
         col_live_use_reserve(&session->live);
-        if (!session->told_stalled)
+        if (!session->stalled_reported)
             col_session_message(session,
                                 "%s: no space left on device: only totals are stored from here on",
                                 session->live.folder);
-        session->told_stalled = true;
+        session->stalled_reported = true;
     }
     bool again = session->drain.volume.no_space; /* even without detail it does not fit */
     if (!reload(session) || again) {
@@ -272,10 +281,11 @@ bool col_session_retry(struct col_session *session)
 int col_session_note_gap(struct col_session *session)
 {
     int rc = store_run_set_int(session->db, "recovered", 1);
-    return rc ? rc
-              : col_drain_loss(&session->drain, "system", "not sampled: the collector was gone",
-                               STORE_ABSENT, session->gap_from,
-                               session->gap_to ? session->gap_to : session->ended_at);
+    if (rc)
+        return rc;
+    return col_drain_loss(&session->drain, "system", "not sampled: the collector was gone",
+                          STORE_ABSENT, session->gap_from,
+                          session->gap_to ? session->gap_to : session->ended_at);
 }
 
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
@@ -290,6 +300,7 @@ static int last_rounds(struct col_session *session)
     return rc ? rc : col_drain_end(&session->drain);
 }
 
+/* The last transaction: what the caller adds, how the run ended, and counts. */
 static int write_last(struct col_session *session, int (*last_words)(struct col_session *session))
 {
     int rc = col_drain_begin(&session->drain);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: a run being recorded or recovered: live folder, store, drain and samplers together, and
- * what to do when the store fails.
+ * A run being recorded or recovered: live folder, store, drain and samplers, and what to do when
+ * the store fails.
+ *
+ * session.c the object and its end · target.c the target · leader.c the other ranks · loop.c from
+ * the start of the target to the end · run.c, attach.c and find.c record, join and recover a run
  */
 #ifndef COL_SESSION_H
 #define COL_SESSION_H
@@ -37,8 +40,9 @@ struct col_session {
     struct col_nvml *nvml;     /* NULL: no GPU driver */
     pid_t child;               /* 0: recovery */
     pid_t terminal_session;
-    bool child_done, told_waiting, told_daemons, told_stalled, reserve_used;
-    bool stalled; /* the store cannot be written at present: the target goes on into its segments */
+    bool child_done, reserve_used;
+    bool waiting_reported, daemons_reported, stalled_reported; /* messages that were given once */
+    bool stalled; /* the store cannot be written at present; the target goes on recording */
     int failure;  /* the last code of the store */
     struct tacho_error failure_words;
     int interrupts, stop; /* stop: number of the signal that ended the recording */
@@ -48,7 +52,7 @@ struct col_session {
     int64_t gap_to;   /* and when this one went on; 0: it did not */
     struct rusage child_usage, own_usage;
     int child_status; /* as of wait */
-    /* several ranks of one node (leader.h); alone all of it is unused */
+    /* several ranks of one node (leader.h); not used by a single one */
     struct col_peers peers;
     int peers_poll;           /* epoll of the listener and of all peers, -1 */
     unsigned peers_elsewhere; /* ranks that record to another place */
@@ -63,12 +67,12 @@ void col_session_init(struct col_session *session, const struct col_options *opt
                       struct col_result *result);
 /* The store and the drain of a new live folder. */
 int col_session_create(struct col_session *session, struct tacho_error *err);
-/* What a collector that takes over must know about the options: into the live state. */
+/* Saves what a collector that takes over must know about the options. */
 int col_session_save_setup(struct col_session *session);
 /* The store and the drain of a folder that another collector left. */
 int col_session_resume(struct col_session *session, struct tacho_error *err);
-/* In target.c: starts the target with what it needs to record; `prepare` as in col_launch. s->child
- * and r->started are set, or r->exit_code. */
+/* In target.c: starts the target with what it needs to record; `prepare` as in col_launch. Sets
+ * session->child and result->started, or result->exit_code. */
 int col_session_start(struct col_session *session, const char *library,
                       void (*prepare)(void *ctx, pid_t pid), void *ctx, struct tacho_error *err);
 /* In loop.c, as the next ones. Drains until the run is over. */
@@ -81,8 +85,8 @@ void col_session_reap(struct col_session *session);
 /* Opens the samplers of the machine that the options ask for. */
 void col_session_open_samplers(struct col_session *session);
 
-/* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes
- * on without detail if the disk is full; else, or when that fails too, the session is stalled. */
+/* The store failed with rc during a transaction: rolls back to the last commit. If the disk is
+ * full, recording goes on without detail; otherwise, or when that fails too, it is stalled. */
 void col_session_failed(struct col_session *session, int rc);
 /* Tries once a second to leave the stalled state. True when it did. */
 bool col_session_retry(struct col_session *session);
@@ -104,7 +108,7 @@ __attribute__((format(printf, 2, 3))) void col_session_warn(struct col_session *
                                                             const char *format, ...);
 __attribute__((format(printf, 2, 3))) void col_session_message(struct col_session *session,
                                                                const char *format, ...);
-/* Words of the store's last failure. */
+/* Fills err with the store's last failure. */
 int col_session_store_error(struct col_session *session, int rc, struct tacho_error *err);
 
 #endif

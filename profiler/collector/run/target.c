@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The environment in which a target records.
+ * The environment in which a target records: the agent through NVTX and CUDA, the Python hook, the
+ * cuBLAS shim, and variables that make interpreters write the names of their functions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@
 static bool prepend(const char *first, const char *variable, char *list, size_t size)
 {
     const char *old = getenv(variable);
-    bool some = old && *old;
-    int length = snprintf(list, size, "%s%s%s", first, some ? ":" : "", some ? old : "");
+    int length =
+        old && *old ? snprintf(list, size, "%s:%s", first, old) : snprintf(list, size, "%s", first);
     return length > 0 && (size_t)length < size;
 }
 

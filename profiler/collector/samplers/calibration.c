@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a calibration: written by `tacho calibrate`, found again by the CPU, cores and memory
+ * of this machine, checked field by field when it is read, and copied into the table `ceiling` of a
+ * run.
+ */
 #include "profiler/collector/samplers/calibration.h"
 
 #include <ctype.h>
@@ -85,7 +90,7 @@ static struct col_ceiling *add(struct col_calibration *calibration)
     return &grown[calibration->rows++];
 }
 
-/* A text that must be there, printable, and fit. */
+/* Takes a text that must exist, be printable and fit. */
 static bool take(const json_t *from, const char *key, char *text, size_t size)
 {
     const char *value = json_string_value(json_object_get(from, key));
@@ -223,7 +228,7 @@ static int damaged(const char *path, const char *what, struct tacho_error *err)
                       path, what);
 }
 
-/* A file of this machine, or TACHO_ENOTFOUND where it is of another one. */
+/* Loads and checks a file. TACHO_ENOTFOUND where it belongs to another machine. */
 static int load(struct col_calibration *calibration, const char *path, struct tacho_error *err)
 {
     json_error_t where;
@@ -266,7 +271,7 @@ static int load(struct col_calibration *calibration, const char *path, struct ta
     return rc;
 }
 
-/* The newest file of a folder whose name begins so. */
+/* Loads the newest calibration among the files of a folder whose names begin with `prefix`. */
 static int load_newest(struct col_calibration *calibration, const char *folder, const char *prefix,
                        char path[COL_PATH_MAX], struct tacho_error *err)
 {
@@ -296,10 +301,10 @@ static int load_newest(struct col_calibration *calibration, const char *folder, 
         closedir(dir);
     if (rc)
         col_calibration_clear(calibration);
-    return rc        ? rc
-           : path[0] ? 0
-                     : tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
-                                  "%s: this machine was never calibrated", folder);
+    if (rc || path[0])
+        return rc;
+    return tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
+                      "%s: this machine was never calibrated", folder);
 }
 
 int col_calibration_find(struct col_calibration *calibration, const char *libraries,
@@ -344,11 +349,11 @@ int col_calibration_save(const struct col_calibration *calibration, const char *
 
 /* ---- the table `ceiling` ------------------------------------------------------------------------------------------------------ */
 
-/* when: "" or where and when the row was measured, with a blank before it. */
+/* Writes a ceiling. when: "" or where and when it was measured, with a blank before it. */
 static int write_row(store *db, const struct col_ceiling *ceiling, const char *when)
 {
     char source[400];
-    /* sizes are what the system tells, all else was measured */
+    /* Sizes come from the system; everything else was measured. */
     snprintf(source, sizeof source, "%s%s%s", strcmp(ceiling->unit, "bytes") ? "measured: " : "",
              ceiling->how, when);
     struct store_ceiling row = {.device = "cpu",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a machine can do at most, as `tacho calibrate` measured it, and the file in which it is
+ * The ceilings of a machine, as `tacho calibrate` measured them, and the file in which they are
  * kept: $XDG_CACHE_HOME/tacho/calibration-MACHINE.json (else ~/.cache/tacho). MACHINE is made of
  * CPU model, usable cores, memory and the libraries of the engine, so that another machine, or the
  * same one with other cores, has another file. Schema tacho-calibration/1, see docs/calibrate.md.
@@ -33,7 +33,7 @@ struct col_calibration {
     int64_t memory_bytes;
     char measured_at[32]; /* 2026-11-22T02:00:00Z; "" = not yet */
     bool quick;
-    double busy_cores; /* cores that other programs used meanwhile, on average; NAN: not known */
+    double busy_cores; /* mean cores that other programs used during it; NAN: not known */
     struct col_ceiling *row;
     size_t rows;
 };
@@ -48,7 +48,7 @@ void col_calibration_clear(struct col_calibration *calibration); /* frees the ro
 int col_calibration_find(struct col_calibration *calibration, const char *libraries,
                          char path[COL_PATH_MAX], struct tacho_error *err);
 
-/* Writes beside and renames. */
+/* Writes a temporary file and renames it. */
 int col_calibration_save(const struct col_calibration *calibration, const char *path,
                          struct tacho_error *err);
 

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Readings of NVIDIA's management library. A thread of its own asks for them, because some answers
+ * take 20 ms; the collector takes what has been queued in each turn. The library is loaded at run
+ * time and spoken to by its published interface, of which this file declares what it uses.
+ */
 #include "profiler/collector/samplers/nvml.h"
 
 #include <dlfcn.h>
@@ -91,9 +96,9 @@ struct gpu {
     bool named; /* its run keys are written */
     bool gpm;
     void *gpm_sample[2];
-    bool gpm_before;              /* gpm_sample[0] is a reading */
-    int result[COL_NVML_METRICS]; /* of the last look, -1 = none yet */
-    int told[COL_NVML_METRICS];
+    bool gpm_before;                /* gpm_sample[0] is a reading */
+    int result[COL_NVML_METRICS];   /* of the last look, -1 = none yet */
+    int reported[COL_NVML_METRICS]; /* the result that its run key has */
     int64_t track[COL_NVML_METRICS];
 };
 
@@ -155,7 +160,7 @@ static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
 {
     struct gpm_support support = {.version = 1};
     for (int metric = 0; metric < COL_NVML_METRICS; metric++)
-        gpu->result[metric] = gpu->told[metric] = -1;
+        gpu->result[metric] = gpu->reported[metric] = -1;
     if (!nvml->name || nvml->name(gpu->handle, gpu->name, sizeof gpu->name))
         gpu->name[0] = 0;
     if (!nvml->uuid || nvml->uuid(gpu->handle, gpu->uuid, sizeof gpu->uuid))
@@ -256,7 +261,7 @@ static int read_memory(struct col_nvml *nvml, device_t device, double *value)
     return rc;
 }
 
-/* All but GPM. NVML's return code. */
+/* Reads a metric other than those of GPM. Returns NVML's code. */
 static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nvml_metric metric,
                        double *value)
 {
@@ -314,7 +319,7 @@ static void put(struct col_nvml *nvml, unsigned device, enum col_nvml_metric met
     pthread_mutex_unlock(&nvml->lock);
 }
 
-/* Activity of units between this look and the one before. */
+/* Reads the activity of the units (GPM), which is measured between this look and the one before. */
 static void look_gpm(struct col_nvml *nvml, unsigned device)
 {
     static const struct {
@@ -340,8 +345,11 @@ static void look_gpm(struct col_nvml *nvml, unsigned device)
         rc = nvml->gpm_metrics(nvml->request);
     }
     for (unsigned i = 0; i < count && (rc != NVML_OK || pair); i++)
-        put(nvml, device, wanted[i].metric, rc ? rc : nvml->request->metric[i].result,
-            rc ? NAN : nvml->request->metric[i].value);
+        if (rc)
+            put(nvml, device, wanted[i].metric, rc, NAN);
+        else
+            put(nvml, device, wanted[i].metric, nvml->request->metric[i].result,
+                nvml->request->metric[i].value);
     if (!gpu->gpm)
         return;
     void *sample = gpu->gpm_sample[0];
@@ -350,12 +358,13 @@ static void look_gpm(struct col_nvml *nvml, unsigned device)
     gpu->gpm_before = rc == NVML_OK;
 }
 
+/* Reads all metrics that are due on all GPUs. A metric that failed is tried again every hundredth
+ * time: the driver may have been busy. */
 static void look(struct col_nvml *nvml)
 {
     for (unsigned i = 0; i < nvml->gpus; i++) {
         for (int metric = 0; metric < COL_NVML_SM_ACTIVE; metric++) {
             double value = NAN;
-            /* what was refused once is asked again now and then: a driver may have been busy */
             unsigned every =
                 metric_table[metric].every * (nvml->gpu[i].result[metric] > 0 ? 100 : 1);
             if (nvml->looks % every)
@@ -438,66 +447,66 @@ void col_nvml_close(struct col_nvml *nvml)
 
 static enum col_status status_of(int result)
 {
-    return result == NVML_OK              ? COL_STATUS_OK
-           : result == NVML_NO_PERMISSION ? COL_STATUS_DENIED
-           : result == NVML_NOT_SUPPORTED || result == NVML_FUNCTION_NOT_FOUND
-               ? COL_STATUS_NOT_SUPPORTED
-               : COL_STATUS_NOT_COUNTED;
+    switch (result) {
+    case NVML_OK:
+        return COL_STATUS_OK;
+    case NVML_NO_PERMISSION:
+        return COL_STATUS_DENIED;
+    case NVML_NOT_SUPPORTED:
+    case NVML_FUNCTION_NOT_FOUND:
+        return COL_STATUS_NOT_SUPPORTED;
+    default:
+        return COL_STATUS_NOT_COUNTED;
+    }
 }
 
-static int tell_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i)
+/* Sets the run key nvml.I.NAME; value NULL removes it. */
+static int set_key(struct col_drain *drain, unsigned i, const char *name, const char *value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "nvml.%u.%s", i, name);
+    return store_run_set(drain->db, key, value);
+}
+
+/* Writes the run keys of a GPU: its name and limits once, the status of a metric when it changes.
+ */
+static int report_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i)
 {
     struct gpu *gpu = &nvml->gpu[i];
-    char key[64], text[64];
+    char limit[64], clock[64];
     int rc = 0;
     if (!gpu->named) {
-        snprintf(key, sizeof key, "nvml.%u.name", i);
-        rc = store_run_set(drain->db, key, gpu->name[0] ? gpu->name : NULL);
-        snprintf(key, sizeof key, "nvml.%u.uuid", i);
-        rc = rc ? rc : store_run_set(drain->db, key, gpu->uuid[0] ? gpu->uuid : NULL);
-        snprintf(key, sizeof key, "nvml.%u.power_limit_w", i);
-        snprintf(text, sizeof text, "%.1f", gpu->limit_mw / 1e3);
-        rc = rc ? rc : store_run_set(drain->db, key, gpu->limit_mw ? text : NULL);
-        snprintf(key, sizeof key, "nvml.%u.max_clock_sm_mhz", i);
-        snprintf(text, sizeof text, "%u", gpu->max_sm_mhz);
-        rc = rc ? rc : store_run_set(drain->db, key, gpu->max_sm_mhz ? text : NULL);
+        snprintf(limit, sizeof limit, "%.1f", gpu->limit_mw / 1e3);
+        snprintf(clock, sizeof clock, "%u", gpu->max_sm_mhz);
+        rc = set_key(drain, i, "name", gpu->name[0] ? gpu->name : NULL);
+        if (rc == 0)
+            rc = set_key(drain, i, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
+        if (rc == 0)
+            rc = set_key(drain, i, "power_limit_w", gpu->limit_mw ? limit : NULL);
+        if (rc == 0)
+            rc = set_key(drain, i, "max_clock_sm_mhz", gpu->max_sm_mhz ? clock : NULL);
         gpu->named = rc == 0;
     }
     for (int metric = 0; metric < COL_NVML_METRICS && rc == 0; metric++) {
         int result = gpu->result[metric];
-        if (result < 0 || result == gpu->told[metric])
+        if (result < 0 || result == gpu->reported[metric])
             continue;
-        snprintf(key, sizeof key, "nvml.%u.%s", i, metric_table[metric].name);
-        rc = store_run_set(drain->db, key, col_status_text(status_of(result)));
-        gpu->told[metric] = result;
+        rc = set_key(drain, i, metric_table[metric].name, col_status_text(status_of(result)));
+        gpu->reported[metric] = result;
     }
     return rc;
 }
 
 static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct reading *reading)
 {
-    struct gpu *gpu = &nvml->gpu[reading->device];
-    enum col_cut why;
+    int64_t *track = &nvml->gpu[reading->device].track[reading->metric];
     char device[24];
-    if (!col_keeps_detail(drain, STORE_ABSENT, &why))
+    if (!col_keeps_detail(drain, STORE_ABSENT, NULL))
         return 0;
-    if (!gpu->track[reading->metric]) {
-        snprintf(device, sizeof device, "gpu:%u", (unsigned)reading->device);
-        struct store_track track = {.process = STORE_ABSENT,
-                                    .tid = STORE_ABSENT,
-                                    .kind = "counter",
-                                    .name = metric_table[reading->metric].name,
-                                    .device = device,
-                                    .unit = metric_table[reading->metric].unit};
-        int rc = store_track_add(drain->db, &track);
-        if (rc)
-            return rc;
-        gpu->track[reading->metric] = track.id;
-    }
-    struct store_counter counter = {
-        .track = gpu->track[reading->metric], .time = reading->time, .value = reading->value};
-    drain->stats.counters++;
-    return store_counter_add(drain->db, &counter);
+    snprintf(device, sizeof device, "gpu:%u", (unsigned)reading->device);
+    int rc = col_counter_track(drain, STORE_ABSENT, metric_table[reading->metric].name,
+                               metric_table[reading->metric].unit, device, track);
+    return rc ? rc : col_add_counter(drain, *track, reading->time, reading->value);
 }
 
 int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain)
@@ -511,7 +520,7 @@ int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain)
     nvml->dropped = 0;
     int rc = 0;
     for (unsigned i = 0; nvml->ready && i < nvml->gpus && rc == 0; i++)
-        rc = tell_gpu(nvml, drain, i);
+        rc = report_gpu(nvml, drain, i);
     pthread_mutex_unlock(&nvml->lock);
     for (unsigned i = 0; i < count && rc == 0; i++)
         rc = put_row(nvml, drain, &batch[i]);
@@ -526,7 +535,7 @@ void col_nvml_reset(struct col_nvml *nvml)
     pthread_mutex_lock(&nvml->lock);
     for (unsigned i = 0; i < nvml->gpus; i++) {
         memset(nvml->gpu[i].track, 0, sizeof nvml->gpu[i].track);
-        memset(nvml->gpu[i].told, 0xff, sizeof nvml->gpu[i].told);
+        memset(nvml->gpu[i].reported, 0xff, sizeof nvml->gpu[i].reported);
         nvml->gpu[i].named = false;
     }
     pthread_mutex_unlock(&nvml->lock);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what NVIDIA's management library says about the machine's GPUs: power, energy, clocks,
- * why they are held back, temperature, memory, links, and on Hopper and later the activity of their
+ * What NVIDIA's management library says about the machine's GPUs: power, energy, clocks and why
+ * they are throttled, temperature, memory, links, and on Hopper and later the activity of their
  * units (GPM). libnvidia-ml is loaded at run time; no header of it is needed. A thread of its own
  * asks, because some answers take 20 ms.
  *
  * Tracks belong to the machine; their device is gpu:N as NVML counts (by bus). Run keys nvml.N.name
- * and nvml.N.uuid say which that is; the uuid is the one of device.P.gpu:M.uuid. What a GPU does
- * not tell has no track and a run key with the reason: nvml.N.METRIC = "not supported", "denied"
- * ...
+ * and nvml.N.uuid identify it; the uuid is the one of device.P.gpu:M.uuid. A metric that a GPU does
+ * not report has no track, and a run key with the reason: nvml.N.METRIC = "not supported",
+ * "denied" ...
  */
 #ifndef COL_NVML_H
 #define COL_NVML_H
@@ -51,7 +51,8 @@ struct col_nvml;
 /* Starts the thread; NULL where there is no libnvidia-ml or no thread can be had. The library is
  * initialised by the thread. */
 struct col_nvml *col_nvml_open(int sample_ms);
-/* Writes what was read since the last call into the open transaction of d. 0 or a store error. */
+/* Writes what was read since the last call into the open transaction of the drain. 0 or a store
+ * error. */
 int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain);
 /* The store was rolled back: rows written so far may be gone. */
 void col_nvml_reset(struct col_nvml *nvml);

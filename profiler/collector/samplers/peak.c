@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops are written in assembler: what is measured is the hardware, not what a compiler makes
- * of the loop at some -O level. 14 independent accumulators cover the latency of every CPU's
- * multiply-add units (4-5 cycles on two ports need 8-10).
+ * The instruction peak of the CPUs. The loops are written in assembler: what is measured is the
+ * hardware, not what a compiler makes of the loop at some -O level. 14 independent accumulators
+ * cover the latency of every CPU's multiply-add units (4-5 cycles on two ports need 8-10).
  */
 #include "profiler/collector/samplers/peak.h"
 
@@ -153,8 +153,8 @@ static const struct isa *choose_isa(void)
     return &isa_sse;
 }
 
-/* Does the system keep tiles over a switch of threads, and let this process use them? Linux wants
- * to be asked. */
+/* Does the system save tiles when it switches threads, and let this process use them? On Linux a
+ * process must request them. */
 static bool tiles_allowed(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
@@ -176,7 +176,7 @@ static const struct isa_bf16 *choose_bf16(const struct isa *isa)
                                                                              : NULL;
 }
 
-/* Threads and the one that waits for them step through the runs together. */
+/* The state by which the workers and the thread that waits for them go through the runs in step. */
 struct phases {
     atomic_int go, done; /* runs begun, workers that have finished theirs */
     atomic_bool abandon;
@@ -286,7 +286,7 @@ static bool cache_read(const char *path, struct col_peak *peak)
            peak->fp32 > 0 && peak->fp64 > 0;
 }
 
-/* Written beside and renamed: two runs may measure at once. */
+/* Writes a temporary file and renames it: two runs may measure at once. */
 static void cache_write(const char *path, const struct col_peak *peak)
 {
     char temporary[COL_PATH_MAX + 64];
@@ -321,24 +321,26 @@ static bool raise_to(double *value, double measured)
     return better;
 }
 
-/* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is
- * higher than what stood there. */
+/* Measures each type for `runs` runs, fp64 and bf16 only once where a cached value is checked.
+ * Returns whether one is higher than the value in `peak`. */
 static bool measure_all(struct col_peak *peak, const int *cpu, const struct isa *isa,
                         int64_t run_ns, int runs, struct col_peak_spread spread[3])
 {
     const struct isa_bf16 *bf16 = choose_bf16(isa);
+    static const struct isa_bf16 no_bf16 = {NULL, NULL, 0};
+    bf16 = bf16 ? bf16 : &no_bf16;
+    const int others = peak->cached ? 1 : runs;
     const struct {
-        void (*loop)(uint64_t type_runs);
+        void (*loop)(uint64_t rounds);
         double flops, *value;
         int runs;
-    } type[] = {
-        {isa->fp32, isa->flops32, &peak->fp32, runs},
-        {isa->fp64, isa->flops64, &peak->fp64, peak->cached ? 1 : runs},
-        {bf16 ? bf16->loop : NULL, bf16 ? bf16->flops : 0, &peak->bf16, peak->cached ? 1 : runs}};
+    } type[] = {{isa->fp32, isa->flops32, &peak->fp32, runs},
+                {isa->fp64, isa->flops64, &peak->fp64, others},
+                {bf16->loop, bf16->flops, &peak->bf16, others}};
     double rates[RUNS_MAX];
     bool better = false;
     peak->isa = isa->name;
-    peak->bf16_isa = bf16 ? bf16->name : NULL;
+    peak->bf16_isa = bf16->name;
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
         int type_runs = type[i].runs;
         double best =
@@ -363,11 +365,9 @@ bool col_peak_measure_anew(struct col_peak *peak, double seconds, struct col_pea
     memset(spread, 0, 3 * sizeof *spread);
     if (!usable_cpus(peak, cpu))
         return false;
-    measure_all(peak, cpu, choose_isa(), RUN_NS,
-                runs < RUNS       ? RUNS
-                : runs > RUNS_MAX ? RUNS_MAX
-                                  : runs,
-                spread);
+    runs = runs < RUNS ? RUNS : runs;
+    runs = runs > RUNS_MAX ? RUNS_MAX : runs;
+    measure_all(peak, cpu, choose_isa(), RUN_NS, runs, spread);
     return peak->fp32 > 0;
 }
 
@@ -381,8 +381,8 @@ bool col_peak_measure(struct col_peak *peak)
     const struct isa *isa = choose_isa();
     bool has_path = cache_path(path, sizeof path, cpu, peak->cpus, isa->name);
     peak->cached = has_path && cache_read(path, peak);
-    bool better = measure_all(peak, cpu, isa, peak->cached ? GLANCE_NS : RUN_NS,
-                              peak->cached ? GLANCE_RUNS : RUNS, NULL);
+    bool better = peak->cached ? measure_all(peak, cpu, isa, GLANCE_NS, GLANCE_RUNS, NULL)
+                               : measure_all(peak, cpu, isa, RUN_NS, RUNS, NULL);
     if (peak->fp32 > 0 && has_path && better)
         cache_write(path, peak);
     return peak->fp32 > 0;

@@ -3,8 +3,8 @@
  * The instruction peak of the CPUs this process may use: FLOP/s of a loop of independent fused
  * multiply-adds in registers, one pinned thread a CPU, widest vectors (or tiles) that CPU and
  * system support, best of several short runs. Measured once a machine and CPU set, kept under
- * $XDG_CACHE_HOME/tacho; each later run looks briefly whether it can do better and raises the value
- * if so.
+ * $XDG_CACHE_HOME/tacho; each later run measures briefly and raises the value if it finds a higher
+ * one.
  */
 #ifndef COL_PEAK_H
 #define COL_PEAK_H
@@ -28,8 +28,8 @@ struct col_peak_spread {
 
 /* Returns true when measured. Takes some tenths of a second the first time. */
 bool col_peak_measure(struct col_peak *peak);
-/* The same, but nothing kept is looked at, and it is measured longer: `seconds` a type. spread: of
- * fp32, fp64, bf16. */
+/* The same without the cached value, and measured for `seconds` a type. spread: of fp32, fp64,
+ * bf16. */
 bool col_peak_measure_anew(struct col_peak *peak, double seconds, struct col_peak_spread spread[3]);
 
 #endif

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hardware and software counters through perf_event_open. Each counter is opened on its own, so
+ * that one the machine lacks does not cost the others. Values are those of the target and all its
+ * descendants, scaled where the kernel multiplexes counters; several targets are summed.
+ */
 #include "profiler/collector/samplers/perf.h"
 
 #include <errno.h>
@@ -78,9 +83,9 @@ const char *col_status_text(enum col_status status)
     return (size_t)status < sizeof status_text / sizeof *status_text ? status_text[status] : "?";
 }
 
-/* The kernel names the core it programs. From Broadwell on Intel's big cores have
- * FP_ARITH_INST_RETIRED as event 0xc7 with a bit a width, also those that libpfm4 does not know yet
- * (SDM vol. 3B, performance monitoring events). */
+/* Encodes FP_ARITH_INST_RETIRED on Intel's big cores from Broadwell on: event 0xc7 with a bit for
+ * each width (SDM vol. 3B, performance monitoring events). Covers cores that libpfm4 does not know
+ * yet; the kernel names the core that it programs. */
 static bool encode_known_core(const struct counter_kind *kind, struct perf_event_attr *attr)
 {
     static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids",
@@ -108,6 +113,9 @@ static bool encode_known_core(const struct counter_kind *kind, struct perf_event
     return false;
 }
 
+/* Fills in what the kernel needs to know to count an event: a type and number, taken from the
+ * table, from the known cores or from libpfm4. False with *missing set where none of these knows
+ * it. */
 static bool encode(const struct counter_kind *kind, struct perf_event_attr *attr,
                    const char **missing)
 {
@@ -191,6 +199,7 @@ unsigned col_perf_count(const struct col_perf *perf)
     return perf ? perf->count : 0;
 }
 
+/* Says why a counter was not opened, and what to do about it. */
 static void explain(const struct counter *counter, struct col_perf_reading *out)
 {
     char text[32] = "";
@@ -231,6 +240,7 @@ static void explain(const struct counter *counter, struct col_perf_reading *out)
     }
 }
 
+/* Reads one counter of one process. *idle: the process has not called exec yet. */
 static void read_one(struct col_perf *perf, unsigned i, struct col_perf_reading *out, bool *idle)
 {
     *idle = false;
@@ -266,7 +276,7 @@ static void read_one(struct col_perf *perf, unsigned i, struct col_perf_reading 
         count.running < count.enabled ? (double)count.value / out->ratio : (double)count.value;
 }
 
-/* The sum over the processes. One that did not get to its exec yet adds nothing. */
+/* The sum over the processes. One that has not called exec yet adds nothing. */
 void col_perf_read(struct col_perf *perf, unsigned i, struct col_perf_reading *out)
 {
     bool idle;
@@ -294,26 +304,14 @@ int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
         col_perf_read(perf, i, &reading);
         if (isnan(reading.value))
             continue;
-        struct counter *counter = &perf->counter[i];
-        if (!counter->track) {
-            char name[64];
-            snprintf(name, sizeof name, "perf.%s", reading.name);
-            struct store_track track = {.process = STORE_ABSENT,
-                                        .tid = STORE_ABSENT,
-                                        .kind = "counter",
-                                        .name = name,
-                                        .unit = reading.unit};
-            int rc = store_track_add(drain->db, &track);
-            if (rc)
-                return rc;
-            counter->track = track.id;
-        }
-        struct store_counter row = {
-            .track = counter->track, .time = col_clock_now(), .value = reading.value};
-        int rc = store_counter_add(drain->db, &row);
+        int64_t *track = &perf->counter[i].track;
+        char name[64];
+        snprintf(name, sizeof name, "perf.%s", reading.name);
+        int rc = col_counter_track(drain, STORE_ABSENT, name, reading.unit, NULL, track);
+        if (rc == 0)
+            rc = col_add_counter(drain, *track, col_clock_now(), reading.value);
         if (rc)
             return rc;
-        drain->stats.counters++;
     }
     return 0;
 }
@@ -344,7 +342,7 @@ int col_perf_finish(struct col_perf *perf, struct col_drain *drain)
         if (rc == 0 && isnan(reading.value)) {
             char source[80];
             snprintf(source, sizeof source, "counter %s", reading.name);
-            rc = col_drain_loss(drain, source, text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            rc = col_drain_loss_uncounted(drain, source, text);
         }
         if (rc)
             return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: hardware and software counters of the target and all its descendants, through
- * perf_event_open (inherit, enable_on_exec), encoded by libpfm4 where that is built in. Each
- * counter has a status; one that was not counted has a reason, never a 0.
+ * Hardware and software counters of the target and all its descendants, through perf_event_open
+ * (inherit, enable_on_exec), encoded by libpfm4 where that is built in. Each counter has a status;
+ * one that was not counted has a reason, never a 0.
  */
 #ifndef COL_PERF_H
 #define COL_PERF_H

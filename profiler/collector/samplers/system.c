@@ -1,9 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples /proc into counter tracks: each process of the run, the sum of its other descendants, and
+ * the machine. A source that cannot be read becomes a loss row, once. Context switches need a file
+ * for each thread, so they are read every tenth time only.
+ */
 #include "profiler/collector/samplers/system.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +74,7 @@ struct col_system {
     unsigned refused; /* bit per source: the loss row is written */
 };
 
-/* Sources that may be closed to us. bit, text */
+/* Sources that may not be readable; bits of `refused`. */
 enum source {
     SOURCE_WAIT,
     SOURCE_IO,
@@ -110,6 +114,7 @@ void col_system_close(struct col_system *system)
     free(system);
 }
 
+/* Notes once that a source cannot be read. */
 static int refuse(struct col_system *system, struct col_drain *drain, enum source source,
                   const char *what, const char *why)
 {
@@ -125,28 +130,27 @@ static int refuse(struct col_system *system, struct col_drain *drain, enum sourc
 static int put(struct col_drain *drain, int64_t process, const struct track_text *text,
                int64_t *track, double value)
 {
-    if (!*track) {
-        struct store_track added = {.process = process,
-                                    .tid = STORE_ABSENT,
-                                    .kind = "counter",
-                                    .name = text->name,
-                                    .unit = text->unit};
-        int rc = store_track_add(drain->db, &added);
-        if (rc)
-            return rc;
-        *track = added.id;
-    }
-    struct store_counter counter = {.track = *track, .time = col_clock_now(), .value = value};
-    enum col_cut why;
-    if (!col_keeps_detail(drain, STORE_ABSENT, &why))
-        return 0;
-    drain->stats.counters++;
-    return store_counter_add(drain->db, &counter);
+    int rc = col_counter_track(drain, process, text->name, text->unit, NULL, track);
+    if (rc || !col_keeps_detail(drain, STORE_ABSENT, NULL))
+        return rc;
+    return col_add_counter(drain, *track, col_clock_now(), value);
+}
+
+static int put_process(struct col_drain *drain, struct sampled *sampled, enum process_track track,
+                       double value)
+{
+    return put(drain, sampled->row, &process_text[track], &sampled->track[track], value);
+}
+
+static int put_machine(struct col_drain *drain, struct col_system *system, enum machine_track track,
+                       double value)
+{
+    return put(drain, STORE_ABSENT, &machine_text[track], &system->machine[track], value);
 }
 
 /* ---- a process --------------------------------------------------------------------------------------------------------------- */
 
-/* The CPU clock of a whole process: ns where /proc/PID/stat has ticks of 10 ms. */
+/* CPU time of a process from its clock in ns; /proc/PID/stat has only ticks of 10 ms. */
 static int64_t process_cpu(const struct col_system *system, int32_t pid,
                            const struct col_proc_stat *stat)
 {
@@ -157,8 +161,8 @@ static int64_t process_cpu(const struct col_system *system, int32_t pid,
     return (int64_t)(stat->user_ticks + stat->system_ticks) * system->tick_ns;
 }
 
-/* Time that the first thread spent ready without a core; "0 0 0" where the kernel keeps no account
- * of it. */
+/* Samples the time that the first thread waited on a run queue. The kernel shows "0 0 0" where it
+ * does not account it. */
 static int sample_wait(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
 {
     char path[48], text[128];
@@ -170,8 +174,7 @@ static int sample_wait(struct col_system *system, struct col_drain *drain, struc
     if (length < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
         return refuse(system, drain, SOURCE_WAIT, "time on a run queue",
                       length < 0 ? strerror((int)-length) : "the kernel does not account it");
-    return put(drain, sampled->row, &process_text[TRACK_CPU_WAIT], &sampled->track[TRACK_CPU_WAIT],
-               (double)wait);
+    return put_process(drain, sampled, TRACK_CPU_WAIT, (double)wait);
 }
 
 static int sample_io(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
@@ -185,16 +188,12 @@ static int sample_io(struct col_system *system, struct col_drain *drain, struct 
         return refuse(system, drain, SOURCE_IO, "/proc/PID/io", strerror((int)-length));
     int64_t read = col_proc_value(text, "read_bytes"),
             written = col_proc_value(text, "write_bytes");
-    int rc = read < 0 ? 0
-                      : put(drain, sampled->row, &process_text[TRACK_READ],
-                            &sampled->track[TRACK_READ], (double)read);
-    return rc || written < 0 ? rc
-                             : put(drain, sampled->row, &process_text[TRACK_WRITTEN],
-                                   &sampled->track[TRACK_WRITTEN], (double)written);
+    int rc = read < 0 ? 0 : put_process(drain, sampled, TRACK_READ, (double)read);
+    return rc || written < 0 ? rc : put_process(drain, sampled, TRACK_WRITTEN, (double)written);
 }
 
-/* The kernel counts switches by thread; the total goes on counting those of threads that have ended
- * meanwhile. */
+/* Samples context switches. The kernel counts them by thread, so those of threads that have ended
+ * are added up here. */
 static int sample_switches(struct col_system *system, struct col_drain *drain,
                            struct sampled *sampled)
 {
@@ -243,13 +242,11 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
     *sampled = now;
     if (!now.threads)
         return 0;
-    int rc = put(drain, sampled->row, &process_text[TRACK_VOLUNTARY],
-                 &sampled->track[TRACK_VOLUNTARY], (double)total[0]);
-    return rc ? rc
-              : put(drain, sampled->row, &process_text[TRACK_INVOLUNTARY],
-                    &sampled->track[TRACK_INVOLUNTARY], (double)total[1]);
+    int rc = put_process(drain, sampled, TRACK_VOLUNTARY, (double)total[0]);
+    return rc ? rc : put_process(drain, sampled, TRACK_INVOLUNTARY, (double)total[1]);
 }
 
+/* Samples one process, unless it has ended or its pid belongs to another one by now. */
 static int sample_process(struct col_system *system, struct col_drain *drain,
                           struct sampled *sampled)
 {
@@ -269,8 +266,7 @@ static int sample_process(struct col_system *system, struct col_drain *drain,
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof value / sizeof *value && rc == 0; i++)
-        rc = put(drain, sampled->row, &process_text[value[i].track],
-                 &sampled->track[value[i].track], value[i].value);
+        rc = put_process(drain, sampled, value[i].track, value[i].value);
     if (rc == 0)
         rc = sample_wait(system, drain, sampled);
     if (rc == 0)
@@ -280,8 +276,7 @@ static int sample_process(struct col_system *system, struct col_drain *drain,
     return rc;
 }
 
-/* The processes to sample: those of the table that have a pool or are the direct child (the first
- * row), and have not ended. */
+/* Updates the list of processes to sample: those of the drain that have not ended. */
 static int follow(struct col_system *system, struct col_drain *drain)
 {
     unsigned kept = 0;
@@ -331,6 +326,7 @@ static void add_to_tree(void *ctx, int32_t pid)
         tree->pid[tree->count++] = pid;
 }
 
+/* Samples the sum of CPU time and memory over all descendants that have no track of their own. */
 static int sample_others(struct col_system *system, struct col_drain *drain)
 {
     static struct tree tree; /* too large for a stack; one collector a process */
@@ -355,11 +351,8 @@ static int sample_others(struct col_system *system, struct col_drain *drain)
     }
     if (!others)
         return 0;
-    int rc = put(drain, STORE_ABSENT, &machine_text[TRACK_OTHER_CPU],
-                 &system->machine[TRACK_OTHER_CPU], (double)cpu);
-    return rc ? rc
-              : put(drain, STORE_ABSENT, &machine_text[TRACK_OTHER_RSS],
-                    &system->machine[TRACK_OTHER_RSS], (double)rss);
+    int rc = put_machine(drain, system, TRACK_OTHER_CPU, (double)cpu);
+    return rc ? rc : put_machine(drain, system, TRACK_OTHER_RSS, (double)rss);
 }
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------------------ */
@@ -378,10 +371,10 @@ static int sample_cpu(struct col_system *system, struct col_drain *drain)
     system->has_cpu = true;
     if (first || busy + idle == 0 || busy > UINT32_MAX || idle > UINT32_MAX)
         return 0;
-    return put(drain, STORE_ABSENT, &machine_text[TRACK_CPU_BUSY], &system->machine[TRACK_CPU_BUSY],
-               100.0 * (double)busy / (double)(busy + idle));
+    return put_machine(drain, system, TRACK_CPU_BUSY, 100.0 * (double)busy / (double)(busy + idle));
 }
 
+/* Samples the machine: CPU, memory, disks. */
 static int sample_machine(struct col_system *system, struct col_drain *drain)
 {
     char text[16384];
@@ -394,8 +387,7 @@ static int sample_machine(struct col_system *system, struct col_drain *drain)
         rc = refuse(system, drain, SOURCE_MEMORY, "/proc/meminfo",
                     length < 0 ? strerror((int)-length) : "no MemAvailable");
     else
-        rc = put(drain, STORE_ABSENT, &machine_text[TRACK_MEMORY], &system->machine[TRACK_MEMORY],
-                 (double)available * 1024);
+        rc = put_machine(drain, system, TRACK_MEMORY, (double)available * 1024);
     if (rc)
         return rc;
     struct col_proc_disk disk;
@@ -403,11 +395,8 @@ static int sample_machine(struct col_system *system, struct col_drain *drain)
     if (length <= 0 || col_proc_parse_disks(text, &disk) != 0)
         return refuse(system, drain, SOURCE_DISKS, "/proc/diskstats",
                       length < 0 ? strerror((int)-length) : "no disk in it");
-    rc = put(drain, STORE_ABSENT, &machine_text[TRACK_DISK_READ], &system->machine[TRACK_DISK_READ],
-             (double)disk.read_bytes);
-    return rc ? rc
-              : put(drain, STORE_ABSENT, &machine_text[TRACK_DISK_WRITTEN],
-                    &system->machine[TRACK_DISK_WRITTEN], (double)disk.written_bytes);
+    rc = put_machine(drain, system, TRACK_DISK_READ, (double)disk.read_bytes);
+    return rc ? rc : put_machine(drain, system, TRACK_DISK_WRITTEN, (double)disk.written_bytes);
 }
 
 int col_system_sample(struct col_system *system, struct col_drain *drain)

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the system layer: what /proc says about the processes of the run and the machine,
- * sampled into counter tracks.
+ * The system layer: what /proc says about the processes of the run and the machine, sampled into
+ * counter tracks.
  *
  * A process with a pool, and the direct child, have tracks of their own (cpu_time ns, cpu_wait ns
  * of its first thread, rss bytes, minor_faults, major_faults, voluntary_switches,
  * involuntary_switches, disk_read bytes, disk_written bytes, threads: totals since its start, but
  * rss and threads); the other descendants are summed (other_cpu_time, other_rss). The machine has
  * cpu_busy %, memory_available bytes, disk_read and disk_written bytes since it was started, on
- * tracks without process. Switches are read every tenth time: that costs a file a thread. What
- * cannot be read is a loss row with the reason, once.
+ * tracks without process. Switches are read every tenth time, because each thread has a file of its
+ * own. A source that cannot be read becomes a loss row with the reason, once.
  */
 #ifndef COL_SYSTEM_H
 #define COL_SYSTEM_H
-
-#include <stdint.h>
 
 #include "profiler/collector/drain/drain.h"
 
 struct col_system;
 
 int col_system_open(struct col_system **out);
-/* Takes one sample; writes into the open transaction of d. 0 or a store error. */
+/* Takes one sample; writes into the open transaction of the drain. 0 or a store error. */
 int col_system_sample(struct col_system *system, struct col_drain *drain);
 /* The store was rolled back: rows written so far may be gone. */
 void col_system_reset(struct col_system *system);

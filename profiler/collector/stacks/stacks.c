@@ -186,8 +186,7 @@ static int frame_text(struct col_drain *drain, int64_t *slot, int64_t *id, const
     if (*id)
         return 0;
     int length = snprintf(text, sizeof text, format, name);
-    size_t bytes = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    int rc = store_string(drain->db, text, bytes, id);
+    int rc = store_string(drain->db, text, length < 0 ? 0 : strlen(text), id);
     if (rc == 0)
         *slot = *id;
     return rc;

@@ -435,9 +435,10 @@ static int open_map(int32_t pid)
     struct stat file, own;
     snprintf(process, sizeof process, "/proc/%d", pid);
     uid_t owner = stat(process, &own) == 0 ? own.st_uid : geteuid();
-    for (int inside = 1; inside >= 0; inside--) {
-        snprintf(path, sizeof path, "%s%s/tmp/perf-%d.map", inside ? process : "",
-                 inside ? "/root" : "", pid);
+    snprintf(path, sizeof path, "%s/root/tmp/perf-%d.map", process, pid);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        if (attempt)
+            snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
             (file.st_uid == owner || file.st_uid == geteuid() || file.st_uid == 0))

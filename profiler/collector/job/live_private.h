@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to job/: what making a live folder (live_create.c) and using one (live.c) share.
+ */
+#ifndef COL_LIVE_PRIVATE_H
+#define COL_LIVE_PRIVATE_H
+
+#include "profiler/collector/job/live.h"
+
+#define DB        "run.db"
+#define LOCK      "lock"
+#define RESERVE   "reserve"
+#define SEGMENTS  "segments"
+#define RUN_ID    "run" /* in the folder of the pools */
+#define IN_MEMORY "/dev/shm"
+
+/* Formats a path; false where it is too long. */
+__attribute__((format(printf, 2, 3))) bool col_live_path(char path[COL_PATH_MAX],
+                                                         const char *format, ...);
+/* Cuts a path at its last slash: *base is the name, `parent` the real path of its folder ("" for
+ * the root, so that "PARENT/BASE" is right). False: there is no such folder (errno). */
+bool col_live_split(char *path, const char **base, char parent[COL_PATH_MAX]);
+/* Errors: of the last system call; of a path that is too long. */
+int col_live_fail_errno(struct tacho_error *err, const char *path, const char *hint);
+int col_live_fail_long(struct tacho_error *err);
+/* Free bytes of the filesystem; -1: not known. */
+int64_t col_live_room_of(const char *path);
+/* Opens a folder that must be the caller's and writable by nobody else. A link in the last part of
+ * the name is not followed. *fd is -1 on failure. */
+int col_live_open_own(int at, const char *name, const char *shown, int *fd,
+                      struct tacho_error *err);
+int col_live_take_lock(struct col_live *live, struct tacho_error *err);
+
+#endif
