@@ -214,6 +214,16 @@ static int on_thread_name(struct col_drain *drain, struct col_pool *pool, struct
 
 /* ---- records --------------------------------------------------------------------------------------------------------------- */
 
+/* Steps over the next bytes of a record; NULL where fewer are left. */
+static const uint8_t *next_part(const uint8_t **part, const uint8_t *end, size_t bytes)
+{
+    const uint8_t *found = *part;
+    if ((size_t)(end - found) < bytes)
+        return NULL;
+    *part += bytes;
+    return found;
+}
+
 /* Takes a record apart: a header of fixed size, then the optional parts that its kind announces.
  * False where a part does not fit into the record, or the kind is unknown. */
 static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event *event)
@@ -224,36 +234,24 @@ static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event 
         return false;
     const uint8_t *part = from + sizeof *record, *end = from + (size_t)record->words * 8;
     *event = (struct col_event){.record = record};
+    const uint8_t *found = part;
     if (record->kind & WIRE_CATEGORY) {
-        if (end - part < 8)
-            return false;
-        event->category = (const uint32_t *)part;
-        part += 8;
+        found = next_part(&part, end, 8);
+        event->category = (const uint32_t *)found;
     }
-    if (record->kind & WIRE_PAYLOAD) {
-        if (end - part < 8)
+    if (found && record->kind & WIRE_PAYLOAD && (found = next_part(&part, end, 8))) {
+        memcpy(&event->schema, found, 4);
+        memcpy(&event->bytes, found + 4, 4);
+        if (event->bytes > WIRE_PAYLOAD_MAX)
             return false;
-        memcpy(&event->schema, part, 4);
-        memcpy(&event->bytes, part + 4, 4);
-        part += 8;
-        if (event->bytes > WIRE_PAYLOAD_MAX || (size_t)(end - part) < event->bytes)
-            return false;
-        event->payload = part;
-        part += (event->bytes + 7) & ~7u;
+        event->payload = found = next_part(&part, end, (event->bytes + 7) & ~7u);
     }
-    if (record->kind & WIRE_VALUE) {
-        if (end - part < 8)
-            return false;
-        event->value = part;
-        part += 8;
-    }
+    if (found && record->kind & WIRE_VALUE)
+        event->value = found = next_part(&part, end, 8);
     unsigned kind = record->kind & WIRE_KIND_MASK;
-    if (kind == WIRE_START || kind == WIRE_END) {
-        if (end - part < 8)
-            return false;
-        memcpy(&event->range, part, 8);
-    }
-    return kind >= WIRE_PUSH && kind <= WIRE_THREAD;
+    if (found && (kind == WIRE_START || kind == WIRE_END) && (found = next_part(&part, end, 8)))
+        memcpy(&event->range, found, 8);
+    return found && kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
 
 static int on_event(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,

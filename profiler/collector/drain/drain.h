@@ -214,6 +214,9 @@ int col_add_thread(struct col_pool *pool, uint32_t ordinal, struct col_thread **
 void col_pool_free(struct col_pool *pool);
 void col_thread_free(struct col_thread *thread);
 
+/* Appends a process to the list of those that the drain knows. */
+int col_process_append(struct col_drain *drain, const struct col_process *from,
+                       struct col_process **out);
 /* Adds a process that has no pool yet to the store. start: no later than its first instruction.
  * program may be NULL. */
 int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const char *program,
@@ -265,6 +268,13 @@ int col_drain_begin(struct col_drain *drain);
 int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
                    int64_t first, int64_t last);
 int col_drain_loss_uncounted(struct col_drain *drain, const char *source, const char *reason);
+/* Writes run keys; after an error the rest does nothing. A value of NULL removes the key. */
+struct col_keys {
+    store *db;
+    int rc;
+};
+void col_key_text(struct col_keys *keys, const char *name, const char *value);
+void col_key_int(struct col_keys *keys, const char *name, int64_t value);
 /* Adds a counter track unless *track has one (0: not yet). process and device may be absent. */
 int col_counter_track(struct col_drain *drain, int64_t process, const char *name, const char *unit,
                       const char *device, int64_t *track);

@@ -188,17 +188,16 @@ static int report_failure(struct col_drain *drain, const struct wire_gpu *gpu)
 static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
 {
     char text[sizeof gpu->library + 1];
-    int rc = store_run_set_int(drain->db, "cupti.version", gpu->cupti_version);
+    struct col_keys keys = {.db = drain->db};
+    col_key_int(&keys, "cupti.version", gpu->cupti_version);
     snprintf(text, sizeof text, "%.*s", (int)sizeof gpu->library, gpu->library);
-    if (rc == 0)
-        rc = store_run_set(drain->db, "cupti.library", text);
-    if (rc == 0 && gpu->driver_version > 0) {
-        snprintf(text, sizeof text, "%d.%d", gpu->driver_version / 1000,
-                 gpu->driver_version % 1000 / 10);
-        rc = store_run_set(drain->db, "cuda.driver", text);
-    }
-    if (rc == 0)
-        rc = store_run_set(drain->db, "cuda.graphs", gpu->whole_graphs ? "whole" : "nodes");
+    col_key_text(&keys, "cupti.library", text);
+    snprintf(text, sizeof text, "%d.%d", gpu->driver_version / 1000,
+             gpu->driver_version % 1000 / 10);
+    if (gpu->driver_version > 0)
+        col_key_text(&keys, "cuda.driver", text);
+    col_key_text(&keys, "cuda.graphs", gpu->whole_graphs ? "whole" : "nodes");
+    int rc = keys.rc;
     for (uint32_t kind = 0; kind < WIRE_GPU_KINDS && rc == 0; kind++) {
         uint32_t error = atomic_load_explicit(&gpu->kind_error[kind], memory_order_relaxed);
         char reason[160];

@@ -5,6 +5,7 @@
  * match.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,30 +66,30 @@ struct json {
     size_t used;
 };
 
-static void json_key(struct json *json, const char *key)
+/* Adds a member, if there is room for the longest one. The key is a few letters. */
+__attribute__((format(printf, 3, 4))) static void json_put(struct json *json, const char *key,
+                                                           const char *format, ...)
 {
-    int length = snprintf(json->text + json->used, sizeof json->text - json->used,
-                          "%c\"%s\":", json->used ? ',' : '{', key);
-    json->used += length > 0 ? (size_t)length : 0;
+    char value[64];
+    va_list arguments;
+    if (json->used > sizeof json->text - 2 * sizeof value)
+        return;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    json->used += (size_t)snprintf(json->text + json->used, sizeof json->text - json->used,
+                                   "%c\"%.40s\":%s", json->used ? ',' : '{', key, value);
 }
 
 static void json_int(struct json *json, const char *key, int64_t value)
 {
-    if (value == STORE_ABSENT || json->used > sizeof json->text - 64)
-        return;
-    json_key(json, key);
-    int length =
-        snprintf(json->text + json->used, sizeof json->text - json->used, "%" PRId64, value);
-    json->used += length > 0 ? (size_t)length : 0;
+    if (value != STORE_ABSENT)
+        json_put(json, key, "%" PRId64, value);
 }
 
 static void json_text(struct json *json, const char *key, const char *value)
 {
-    if (json->used > sizeof json->text - 96)
-        return;
-    json_key(json, key);
-    int length = snprintf(json->text + json->used, sizeof json->text - json->used, "\"%s\"", value);
-    json->used += length > 0 ? (size_t)length : 0;
+    json_put(json, key, "\"%s\"", value);
 }
 
 static const char *json_end(struct json *json)

@@ -32,27 +32,34 @@ void col_process_row(const struct col_drain *drain, const struct col_process *pr
         row->ended = process->ended;
 }
 
-/* Adds a process to the list and to the table `process`. */
-static int process_add(struct col_drain *drain, const struct col_process *from,
+int col_process_append(struct col_drain *drain, const struct col_process *from,
                        struct col_process **out)
 {
     struct col_process **list = realloc(drain->process, (drain->process_count + 1) * sizeof *list);
     if (!list)
         return TACHO_ENOMEM;
     drain->process = list;
-    struct col_process *process = malloc(sizeof *process);
-    if (!process)
+    if (!(*out = malloc(sizeof **out)))
         return TACHO_ENOMEM;
-    *process = *from;
-    drain->process[drain->process_count++] = process;
+    **out = *from;
+    drain->process[drain->process_count++] = *out;
+    return 0;
+}
+
+/* Adds a process to the list and to the table `process`. */
+static int process_add(struct col_drain *drain, const struct col_process *from,
+                       struct col_process **out)
+{
     struct store_process row;
-    col_process_row(drain, process, &row);
-    int rc = col_drain_begin(drain);
+    int rc = col_process_append(drain, from, out);
+    if (rc)
+        return rc;
+    col_process_row(drain, *out, &row);
+    rc = col_drain_begin(drain);
     if (rc == 0)
         rc = store_process_add(drain->db, &row);
-    process->id = row.id;
-    process->dirty = true;
-    *out = process;
+    (*out)->id = row.id;
+    (*out)->dirty = true;
     return rc;
 }
 

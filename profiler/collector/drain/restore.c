@@ -166,18 +166,20 @@ static int collect(void *ctx, const char *key, const void *value, size_t bytes)
     return 0;
 }
 
+/* Copies a value; TACHO_EVERSION where it has another size. */
+static int take(const struct item *item, void *to, size_t bytes)
+{
+    if (item->bytes != bytes)
+        return TACHO_EVERSION;
+    memcpy(to, item->value, bytes);
+    return 0;
+}
+
 static int load_process(struct col_drain *drain, const struct item *item)
 {
-    struct col_process **list = realloc(drain->process, (drain->process_count + 1) * sizeof *list);
-    if (list)
-        drain->process = list;
-    struct col_process *process =
-        list && item->bytes == sizeof *process ? malloc(sizeof *process) : NULL;
-    if (!process)
-        return list ? TACHO_EVERSION : TACHO_ENOMEM;
-    memcpy(process, item->value, sizeof *process);
-    drain->process[drain->process_count++] = process;
-    return 0;
+    struct col_process saved, *process;
+    int rc = take(item, &saved, sizeof saved);
+    return rc ? rc : col_process_append(drain, &saved, &process);
 }
 
 static struct col_process *process_of(const struct col_drain *drain, int64_t row)
@@ -299,12 +301,10 @@ static int load_range(struct col_drain *drain, const struct item *item)
     struct col_range range;
     if (!pool)
         return store_live_set(drain->db, item->key, NULL, 0);
-    if (item->bytes != sizeof range)
-        return TACHO_EVERSION;
-    memcpy(&range, item->value, sizeof range);
+    int rc = take(item, &range, sizeof range);
     range.round = 0;
     range.saved = true;
-    return col_range_put(pool, &range);
+    return rc ? rc : col_range_put(pool, &range);
 }
 
 static int load_gpu(struct col_drain *drain, const struct item *item)
@@ -316,20 +316,18 @@ static int load_gpu(struct col_drain *drain, const struct item *item)
 
 static int load_totals(struct col_drain *drain, const struct item *item)
 {
-    struct saved_drain saved;
-    if (item->bytes != sizeof saved)
-        return TACHO_EVERSION;
-    memcpy(&saved, item->value, sizeof saved);
+    struct saved_drain saved = {.last_commit = drain->last_commit};
+    int rc = take(item, &saved, sizeof saved);
     drain->stats = saved.stats;
     drain->last_commit = saved.last_commit;
-    return 0;
+    return rc;
 }
 
 static int load_anchors(struct col_drain *drain, const struct item *item)
 {
-    if (item->bytes != sizeof drain->stored)
-        return TACHO_EVERSION;
-    memcpy(drain->stored, item->value, sizeof drain->stored);
+    int rc = take(item, drain->stored, sizeof drain->stored);
+    if (rc)
+        return rc;
     for (int which = 0; which < 2; which++)
         if (drain->stored[which].monotonic)
             col_clock_add(&drain->clock, &drain->stored[which]);

@@ -31,6 +31,18 @@ int col_drain_loss_uncounted(struct col_drain *drain, const char *source, const 
     return col_drain_loss(drain, source, reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
 }
 
+void col_key_text(struct col_keys *keys, const char *name, const char *value)
+{
+    if (keys->rc == 0)
+        keys->rc = store_run_set(keys->db, name, value);
+}
+
+void col_key_int(struct col_keys *keys, const char *name, int64_t value)
+{
+    if (keys->rc == 0)
+        keys->rc = store_run_set_int(keys->db, name, value);
+}
+
 int col_counter_track(struct col_drain *drain, int64_t process, const char *name, const char *unit,
                       const char *device, int64_t *track)
 {

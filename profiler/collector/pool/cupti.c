@@ -43,29 +43,28 @@ void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS])
 
 /* ---- fields ------------------------------------------------------------------------------------------------------------------ */
 
-/* Numbers at an offset; 0 where the record ends before them. */
-static uint64_t u64(const struct col_cupti_record *record, uint32_t offset)
+/* The little-endian number of `size` bytes at an offset; 0 where the record ends before it. */
+static uint64_t number(const struct col_cupti_record *record, uint32_t offset, uint32_t size)
 {
     uint64_t value = 0;
-    if (offset + sizeof value <= record->bytes)
-        memcpy(&value, record->raw + offset, sizeof value);
+    if (offset + size <= record->bytes)
+        memcpy(&value, record->raw + offset, size);
     return value;
+}
+
+static uint64_t u64(const struct col_cupti_record *record, uint32_t offset)
+{
+    return number(record, offset, 8);
 }
 
 static uint32_t u32(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint32_t value = 0;
-    if (offset + sizeof value <= record->bytes)
-        memcpy(&value, record->raw + offset, sizeof value);
-    return value;
+    return (uint32_t)number(record, offset, 4);
 }
 
 static uint32_t u16(const struct col_cupti_record *record, uint32_t offset)
 {
-    uint16_t value = 0;
-    if (offset + sizeof value <= record->bytes)
-        memcpy(&value, record->raw + offset, sizeof value);
-    return value;
+    return (uint32_t)number(record, offset, 2);
 }
 
 /* Absent where the record ends before it, and where CUPTI says 0 or "invalid" for "none". */

@@ -331,70 +331,47 @@ static int64_t absent_if_zero(int64_t value)
     return value ? value : STORE_ABSENT;
 }
 
-/* Puts the value of a field into its column. */
+/* Puts the value of a field into its column. Columns whose field has a special value for "none"
+ * come last. */
 static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target,
                        const struct scalar *scalar)
 {
     struct store_detail *detail = &out->detail;
-    switch (target) {
-    case TARGET_FLOPS:
-        detail->flops = scalar->integer;
-        break;
-    case TARGET_BYTES_READ:
-        detail->bytes_read = scalar->integer;
-        break;
-    case TARGET_BYTES_WRITTEN:
-        detail->bytes_written = scalar->integer;
-        break;
-    case TARGET_MODEL_FLOPS:
-        detail->model_flops = scalar->integer;
-        break;
-    case TARGET_PALM_FLOPS:
-        detail->palm_flops = scalar->integer;
-        break;
-    case TARGET_DTYPE:
-        detail->dtype = enum_text(dtype_text, LENGTH(dtype_text), scalar->integer);
-        break;
-    case TARGET_PASS:
-        detail->pass = enum_text(pass_text, LENGTH(pass_text), scalar->integer);
-        break;
-    case TARGET_WORK_KIND:
-        detail->kind = enum_text(work_text, LENGTH(work_text), scalar->integer);
-        break;
-    case TARGET_INDEX:
-        out->index = scalar->integer;
-        break;
-    case TARGET_TOKENS:
-        out->tokens = scalar->integer;
-        break;
-    case TARGET_SAMPLES:
-        if (kind == COL_SCHEMA_STEP)
-            out->samples = scalar->integer;
-        else
-            detail->samples = absent_if_zero(scalar->integer); /* tacho.range: 0 means none */
-        break;
-    case TARGET_BYTES:
+    int64_t *const numbers[TARGET_COUNT] = {
+        [TARGET_FLOPS] = &detail->flops,
+        [TARGET_BYTES_READ] = &detail->bytes_read,
+        [TARGET_BYTES_WRITTEN] = &detail->bytes_written,
+        [TARGET_MODEL_FLOPS] = &detail->model_flops,
+        [TARGET_PALM_FLOPS] = &detail->palm_flops,
+        [TARGET_INDEX] = &out->index,
+        [TARGET_TOKENS] = &out->tokens,
+        [TARGET_SEQUENCE] = &out->correlation,
+        [TARGET_RANKS] = &detail->ranks,
+    };
+    const struct {
+        const char **column, *const *table;
+        size_t count;
+    } texts[TARGET_COUNT] = {
+        [TARGET_DTYPE] = {&detail->dtype, dtype_text, LENGTH(dtype_text)},
+        [TARGET_PASS] = {&detail->pass, pass_text, LENGTH(pass_text)},
+        [TARGET_WORK_KIND] = {&detail->kind, work_text, LENGTH(work_text)},
+        [TARGET_OP] = {&detail->collective, comm_text, LENGTH(comm_text)},
+        [TARGET_RANGE_KIND] = {&detail->kind, range_text, LENGTH(range_text)},
+    };
+    if (numbers[target])
+        *numbers[target] = scalar->integer;
+    else if (texts[target].column)
+        *texts[target].column =
+            enum_text(texts[target].table, texts[target].count, scalar->integer);
+    else if (target == TARGET_COMMUNICATOR)
+        detail->communicator = (int64_t)scalar->raw; /* an identifier: all 64 bits count */
+    else if (target == TARGET_SAMPLES && kind == COL_SCHEMA_STEP)
+        out->samples = scalar->integer;
+    else if (target == TARGET_SAMPLES)
+        detail->samples = absent_if_zero(scalar->integer);
+    else if (target == TARGET_BYTES)
         detail->bytes =
             kind == COL_SCHEMA_RANGE ? absent_if_zero(scalar->integer) : scalar->integer;
-        break;
-    case TARGET_COMMUNICATOR:
-        detail->communicator = (int64_t)scalar->raw; /* an identifier: all 64 bits count */
-        break;
-    case TARGET_SEQUENCE:
-        out->correlation = scalar->integer;
-        break;
-    case TARGET_OP:
-        detail->collective = enum_text(comm_text, LENGTH(comm_text), scalar->integer);
-        break;
-    case TARGET_RANKS:
-        detail->ranks = scalar->integer;
-        break;
-    case TARGET_RANGE_KIND:
-        detail->kind = enum_text(range_text, LENGTH(range_text), scalar->integer);
-        break;
-    case TARGET_COUNT:
-        break;
-    }
 }
 
 static void payload_clear(struct col_payload *out)

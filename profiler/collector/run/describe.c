@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "profiler/collector/drain/drain.h"
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/machine.h"
 #include "profiler/collector/os/proc.h"
@@ -84,13 +85,6 @@ static void describe_cpus(char *text, size_t size)
     }
 }
 
-static int set_number(store *db, const char *key, double value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.10g", value);
-    return store_run_set(db, key, text);
-}
-
 /* The smallest of `least` and the limits in `file` of a control group and the groups around it. In
  * a container the outer groups are not visible; the outermost visible one has the container's
  * limit. */
@@ -134,89 +128,76 @@ static int64_t memory_limit(int64_t machine)
 
 /* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is left
  * out. */
-static int describe_machine(store *db)
+static void describe_machine(struct col_keys *keys)
 {
     char text[4096], host[128];
     struct utsname system;
     cpu_set_t set;
-    int rc = 0;
     if (gethostname(host, sizeof host) == 0)
-        rc = store_run_set(db, "host", host);
+        col_key_text(keys, "host", host);
     col_cpu_model(text, sizeof text);
-    if (rc == 0 && text[0])
-        rc = store_run_set(db, "cpu.model", text);
-    if (rc == 0)
-        rc = store_run_set_int(db, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN));
-    if (rc == 0 && sched_getaffinity(0, sizeof set, &set) == 0)
-        rc = store_run_set_int(db, "cpu.usable", CPU_COUNT(&set));
+    if (text[0])
+        col_key_text(keys, "cpu.model", text);
+    col_key_int(keys, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN));
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        col_key_int(keys, "cpu.usable", CPU_COUNT(&set));
     describe_cpus(text, sizeof text);
-    if (rc == 0 && text[0])
-        rc = store_run_set(db, "cpu.affinity", text);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (rc == 0 && pages > 0)
-        rc = store_run_set_int(db, "memory.bytes", (int64_t)pages * page);
-    int64_t limit = pages > 0 ? memory_limit((int64_t)pages * page) : 0;
-    if (rc == 0 && pages > 0 && limit < (int64_t)pages * page)
-        rc = store_run_set_int(db, "memory.limit_bytes", limit);
-    if (rc == 0 && uname(&system) == 0) {
+    if (text[0])
+        col_key_text(keys, "cpu.affinity", text);
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t limit = memory > 0 ? memory_limit(memory) : 0;
+    if (memory > 0)
+        col_key_int(keys, "memory.bytes", memory);
+    if (memory > 0 && limit < memory)
+        col_key_int(keys, "memory.limit_bytes", limit);
+    if (uname(&system) == 0) {
         snprintf(text, sizeof text, "%s %s %s", system.sysname, system.release, system.machine);
-        rc = store_run_set(db, "kernel", text);
+        col_key_text(keys, "kernel", text);
     }
     col_read_boot_id(text, sizeof text);
-    if (rc == 0 && text[0])
-        rc = store_run_set(db, "boot_id", text);
-    if (rc == 0)
-        rc = store_run_set(db, "clock",
-                           col_clock_invariant() ? "tsc"
-                                                 : "monotonic: no invariant time stamp counter");
-    return rc;
+    if (text[0])
+        col_key_text(keys, "boot_id", text);
+    col_key_text(keys, "clock",
+                 col_clock_invariant() ? "tsc" : "monotonic: no invariant time stamp counter");
 }
 
-static int describe_options(store *db, const struct col_options *options)
+static void describe_options(struct col_keys *keys, const struct col_options *options)
 {
-    int rc = set_number(db, "pause.probability", options->pause);
-    if (rc == 0)
-        rc = store_run_set_int(db, "sample.interval_ms", options->sample_ms);
-    if (rc == 0 && options->max_bytes > 0)
-        rc = store_run_set_int(db, "max_size", options->max_bytes);
-    if (rc == 0 && options->steps_from >= 0) {
+    char pause[32];
+    snprintf(pause, sizeof pause, "%.10g", options->pause);
+    col_key_text(keys, "pause.probability", pause);
+    col_key_int(keys, "sample.interval_ms", options->sample_ms);
+    if (options->max_bytes > 0)
+        col_key_int(keys, "max_size", options->max_bytes);
+    if (options->steps_from >= 0) {
         char text[64];
         snprintf(text, sizeof text, "%lld:%lld", (long long)options->steps_from,
                  (long long)options->steps_to);
-        rc = store_run_set(db, "steps.window", text);
+        col_key_text(keys, "steps.window", text);
     }
-    if (rc == 0 && options->every > 1)
-        rc = store_run_set_int(db, "steps.every", options->every);
-    return rc;
+    if (options->every > 1)
+        col_key_int(keys, "steps.every", options->every);
 }
 
 int col_describe(store *db, const struct col_options *options)
 {
     char *command = col_redact_command(options->command),
          *environment = col_redact_environment(environ), stamp[64];
-    int rc = command && environment ? 0 : TACHO_ENOMEM;
+    struct col_keys keys = {.db = db, .rc = command && environment ? 0 : TACHO_ENOMEM};
     int64_t now = col_clock_realtime();
     time_t seconds = (time_t)(now / 1000000000);
     struct tm tm;
     gmtime_r(&seconds, &tm);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    if (rc == 0)
-        rc = store_run_set(db, "tacho.version", TACHO_VERSION);
-    if (rc == 0)
-        rc = store_run_set(db, "command", command);
-    if (rc == 0)
-        rc = store_run_set(db, "environment", environment);
-    if (rc == 0)
-        rc = store_run_set(db, "start", stamp);
-    if (rc == 0)
-        rc = store_run_set_int(db, "start.realtime_ns", now);
-    if (rc == 0)
-        rc = store_run_set_int(db, "start.monotonic_ns", col_clock_now());
-    if (rc == 0)
-        rc = describe_machine(db);
-    if (rc == 0)
-        rc = describe_options(db, options);
+    col_key_text(&keys, "tacho.version", TACHO_VERSION);
+    col_key_text(&keys, "command", command);
+    col_key_text(&keys, "environment", environment);
+    col_key_text(&keys, "start", stamp);
+    col_key_int(&keys, "start.realtime_ns", now);
+    col_key_int(&keys, "start.monotonic_ns", col_clock_now());
+    describe_machine(&keys);
+    describe_options(&keys, options);
     free(command);
     free(environment);
-    return rc;
+    return keys.rc;
 }

@@ -227,14 +227,14 @@ int col_leader_describe(struct col_session *session)
     const struct col_job *job = &session->peers.job;
     if (!session->peers.is_known)
         return 0;
-    int rc = store_run_set(session->db, "job.launcher", job->launcher);
-    if (rc == 0)
-        rc = store_run_set(session->db, "job.id", job->id);
-    if (rc == 0 && job->ranks != STORE_ABSENT)
-        rc = store_run_set_int(session->db, "job.ranks", job->ranks);
-    if (rc == 0 && job->node_ranks != STORE_ABSENT)
-        rc = store_run_set_int(session->db, "job.node_ranks", job->node_ranks);
-    return rc;
+    struct col_keys keys = {.db = session->db};
+    col_key_text(&keys, "job.launcher", job->launcher);
+    col_key_text(&keys, "job.id", job->id);
+    if (job->ranks != STORE_ABSENT)
+        col_key_int(&keys, "job.ranks", job->ranks);
+    if (job->node_ranks != STORE_ABSENT)
+        col_key_int(&keys, "job.node_ranks", job->node_ranks);
+    return keys.rc;
 }
 
 void col_leader_welcome(struct col_session *session)
@@ -246,6 +246,13 @@ void col_leader_welcome(struct col_session *session)
 }
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------------------- */
+
+static void note_unknown_end(struct col_process *process)
+{
+    if (process->gone && !process->ended[0])
+        col_process_ended(process, process->end, STORE_ABSENT,
+                          "unknown: the tacho that waited for it was killed");
+}
 
 static void note_end(struct col_process *process, const struct col_peer *peer)
 {
@@ -278,9 +285,7 @@ int col_leader_rows(struct col_session *session)
             note_end(process, peer);
         } else if (peer->state == PEER_IS_LOST && process->awaited) {
             process->awaited = false;
-            if (process->gone && !process->ended[0])
-                col_process_ended(process, process->end, STORE_ABSENT,
-                                  "unknown: the tacho that waited for it was killed");
+            note_unknown_end(process);
         }
     }
     return rc;
@@ -344,9 +349,8 @@ void col_leader_over(struct col_session *session)
     /* Targets of peers of a former leader. */
     for (uint32_t i = 0; i < session->drain.process_count; i++) {
         struct col_process *process = session->drain.process[i];
-        if (process->awaited && process->gone && !process->ended[0])
-            col_process_ended(process, process->end, STORE_ABSENT,
-                              "unknown: the tacho that waited for it was killed");
+        if (process->awaited)
+            note_unknown_end(process);
     }
 }
 

@@ -63,12 +63,10 @@ static int write_start(struct col_session *session)
     col_calibration_clear(&calibration);
     if (rc == 0)
         rc = col_leader_describe(session);
-    if (rc == 0)
-        rc = store_run_set(session->db, "segments", session->live.segments);
-    if (rc == 0)
-        rc = store_run_set_int(session->db, "collector.pid", getpid());
-    if (rc == 0)
-        rc = col_session_save_setup(session);
+    struct col_keys keys = {.db = session->db, .rc = rc};
+    col_key_text(&keys, "segments", session->live.segments);
+    col_key_int(&keys, "collector.pid", getpid());
+    rc = keys.rc ? keys.rc : col_session_save_setup(session);
     return rc ? rc : col_drain_commit(&session->drain);
 }
 

@@ -303,25 +303,17 @@ static int last_rounds(struct col_session *session)
 /* The last transaction: what the caller adds, how the run ended, and counts. */
 static int write_last(struct col_session *session, int (*last_words)(struct col_session *session))
 {
-    int rc = col_drain_begin(&session->drain);
-    if (rc == 0 && last_words)
-        rc = last_words(session);
-    if (rc == 0)
-        rc = store_run_set(session->db, "ended", session->result->ended);
-    if (rc == 0)
-        rc = store_run_set_int(session->db, "end.monotonic_ns",
-                               session->ended_at ? session->ended_at : col_clock_now());
-    if (rc == 0)
-        rc = store_run_set_int(session->db, "ranges_without_end",
-                               session->drain.stats.ranges_without_end);
-    if (rc == 0)
-        rc = store_run_set_int(session->db, "ends_without_start",
-                               session->drain.stats.ends_without_start);
-    if (rc == 0)
-        rc = store_run_set(session->db, "segments", NULL);
-    if (rc == 0)
-        rc = store_run_set(session->db, "collector.pid", NULL);
-    return rc ? rc : col_drain_commit(&session->drain);
+    const struct col_stats *stats = &session->drain.stats;
+    struct col_keys keys = {.db = session->db, .rc = col_drain_begin(&session->drain)};
+    if (keys.rc == 0 && last_words)
+        keys.rc = last_words(session);
+    col_key_text(&keys, "ended", session->result->ended);
+    col_key_int(&keys, "end.monotonic_ns", session->ended_at ? session->ended_at : col_clock_now());
+    col_key_int(&keys, "ranges_without_end", stats->ranges_without_end);
+    col_key_int(&keys, "ends_without_start", stats->ends_without_start);
+    col_key_text(&keys, "segments", NULL);
+    col_key_text(&keys, "collector.pid", NULL);
+    return keys.rc ? keys.rc : col_drain_commit(&session->drain);
 }
 
 static void note_statistics(struct col_session *session)

@@ -460,12 +460,12 @@ static enum col_status status_of(int result)
     }
 }
 
-/* Sets the run key nvml.I.NAME; value NULL removes it. */
-static int set_key(struct col_drain *drain, unsigned i, const char *name, const char *value)
+/* Sets the run key nvml.I.NAME; an empty value removes it. */
+static void set_key(struct col_keys *keys, unsigned i, const char *name, const char *value)
 {
     char key[64];
     snprintf(key, sizeof key, "nvml.%u.%s", i, name);
-    return store_run_set(drain->db, key, value);
+    col_key_text(keys, key, value[0] ? value : NULL);
 }
 
 /* Writes the run keys of a GPU: its name and limits once, the status of a metric when it changes.
@@ -473,28 +473,27 @@ static int set_key(struct col_drain *drain, unsigned i, const char *name, const 
 static int report_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i)
 {
     struct gpu *gpu = &nvml->gpu[i];
-    char limit[64], clock[64];
-    int rc = 0;
+    char limit[64] = "", clock[64] = "";
+    struct col_keys keys = {.db = drain->db};
     if (!gpu->named) {
-        snprintf(limit, sizeof limit, "%.1f", gpu->limit_mw / 1e3);
-        snprintf(clock, sizeof clock, "%u", gpu->max_sm_mhz);
-        rc = set_key(drain, i, "name", gpu->name[0] ? gpu->name : NULL);
-        if (rc == 0)
-            rc = set_key(drain, i, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
-        if (rc == 0)
-            rc = set_key(drain, i, "power_limit_w", gpu->limit_mw ? limit : NULL);
-        if (rc == 0)
-            rc = set_key(drain, i, "max_clock_sm_mhz", gpu->max_sm_mhz ? clock : NULL);
-        gpu->named = rc == 0;
+        if (gpu->limit_mw)
+            snprintf(limit, sizeof limit, "%.1f", gpu->limit_mw / 1e3);
+        if (gpu->max_sm_mhz)
+            snprintf(clock, sizeof clock, "%u", gpu->max_sm_mhz);
+        set_key(&keys, i, "name", gpu->name);
+        set_key(&keys, i, "uuid", gpu->uuid);
+        set_key(&keys, i, "power_limit_w", limit);
+        set_key(&keys, i, "max_clock_sm_mhz", clock);
+        gpu->named = keys.rc == 0;
     }
-    for (int metric = 0; metric < COL_NVML_METRICS && rc == 0; metric++) {
+    for (int metric = 0; metric < COL_NVML_METRICS && keys.rc == 0; metric++) {
         int result = gpu->result[metric];
         if (result < 0 || result == gpu->reported[metric])
             continue;
-        rc = set_key(drain, i, metric_table[metric].name, col_status_text(status_of(result)));
+        set_key(&keys, i, metric_table[metric].name, col_status_text(status_of(result)));
         gpu->reported[metric] = result;
     }
-    return rc;
+    return keys.rc;
 }
 
 static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct reading *reading)

@@ -538,14 +538,12 @@ int col_stacks_finish(struct col_stacks *stacks, struct col_drain *drain)
     const char *kernel = stacks->rings.kernel
                              ? "sampled"
                              : "not sampled: kernel.perf_event_paranoid allows user code only";
-    rc = col_stacks_drain(stacks, drain, true);
-    if (rc == 0)
-        rc = store_run_set(drain->db, "stacks", method);
-    if (rc == 0)
-        rc = store_run_set_int(drain->db, "stacks.hz", stacks->rings.hz);
-    if (rc == 0)
-        rc = store_run_set_int(drain->db, "stacks.period_ns", 1000000000 / stacks->rings.hz);
-    return rc ? rc : store_run_set(drain->db, "stacks.kernel", kernel);
+    struct col_keys keys = {.db = drain->db, .rc = col_stacks_drain(stacks, drain, true)};
+    col_key_text(&keys, "stacks", method);
+    col_key_int(&keys, "stacks.hz", stacks->rings.hz);
+    col_key_int(&keys, "stacks.period_ns", 1000000000 / stacks->rings.hz);
+    col_key_text(&keys, "stacks.kernel", kernel);
+    return keys.rc;
 }
 
 void col_stacks_reset(struct col_stacks *stacks)

@@ -172,49 +172,50 @@ static bool binary(struct machine *machine, uint8_t atom)
     switch (atom) {
     case DW_OP_and:
         *left &= right;
-        return true;
+        break;
     case DW_OP_or:
         *left |= right;
-        return true;
+        break;
     case DW_OP_xor:
         *left ^= right;
-        return true;
+        break;
     case DW_OP_plus:
         *left += right;
-        return true;
+        break;
     case DW_OP_minus:
         *left -= right;
-        return true;
+        break;
     case DW_OP_mul:
         *left *= right;
-        return true;
+        break;
     case DW_OP_shl:
         *left = right < 64 ? *left << right : 0;
-        return true;
+        break;
     case DW_OP_shr:
         *left = right < 64 ? *left >> right : 0;
-        return true;
+        break;
     case DW_OP_eq:
         *left = left_signed == right_signed;
-        return true;
+        break;
     case DW_OP_ne:
         *left = left_signed != right_signed;
-        return true;
+        break;
     case DW_OP_lt:
         *left = left_signed < right_signed;
-        return true;
+        break;
     case DW_OP_le:
         *left = left_signed <= right_signed;
-        return true;
+        break;
     case DW_OP_gt:
         *left = left_signed > right_signed;
-        return true;
+        break;
     case DW_OP_ge:
         *left = left_signed >= right_signed;
-        return true;
+        break;
     default:
         return false;
     }
+    return true;
 }
 
 /* Carries out one operation of an expression; false where it is not supported or its operands are
