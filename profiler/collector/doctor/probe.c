@@ -51,6 +51,8 @@ static void probe_agent(struct col_sink *sink)
                      "'make' or 'make install' puts it beside libtacho.so");
 }
 
+/* The clock that times events: the time stamp counter where it ticks at one rate, else
+ * clock_gettime, which costs about 10 ns more. */
 static void probe_clock(struct col_sink *sink)
 {
     char source[64] = "";
@@ -81,12 +83,20 @@ static int folder_refuses(const char *folder)
     return rmdir(name) == 0 ? 0 : errno;
 }
 
-/* The folder of the output, its free room, and the memory filesystem for the segments. */
+/* Free bytes of the filesystem of a folder; negative: not known. */
+static double free_bytes(const char *folder)
+{
+    struct statvfs filesystem;
+    if (statvfs(folder, &filesystem) != 0)
+        return -1;
+    return (double)filesystem.f_bavail * (double)filesystem.f_frsize;
+}
+
+/* The folder of the output, and its free room. */
 static void probe_storage(struct col_sink *sink)
 {
     const char *folder = sink->folder;
     char text[256];
-    struct statvfs filesystem;
     int local = store_is_local(folder), refused = folder_refuses(folder);
     if (refused)
         col_sink_add(sink, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
@@ -102,22 +112,26 @@ static void probe_storage(struct col_sink *sink)
             "with -o");
     else
         col_sink_ok(sink, "storage", "folder", "local filesystem, writable");
-    if (statvfs(folder, &filesystem) == 0) {
-        double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
-        snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
-        if (room < (double)COL_DEFAULT_MAX_BYTES)
-            col_sink_add(sink, "storage", "room", COL_STATUS_WARNING, 0, text,
-                         "less than the default of --max-size: make room or give a smaller one");
-        else
-            col_sink_ok(sink, "storage", "room", text);
-    }
-    if (statvfs("/dev/shm", &filesystem) != 0 || access("/dev/shm", W_OK) != 0) {
+    double room = free_bytes(folder);
+    snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
+    if (room >= 0 && room < (double)COL_DEFAULT_MAX_BYTES)
+        col_sink_add(sink, "storage", "room", COL_STATUS_WARNING, 0, text,
+                     "less than the default of --max-size: make room or give a smaller one");
+    else if (room >= 0)
+        col_sink_ok(sink, "storage", "room", text);
+}
+
+/* The memory filesystem, in which the agents' pools lie if it has room. */
+static void probe_tmpfs(struct col_sink *sink)
+{
+    char text[256];
+    double room = free_bytes("/dev/shm");
+    if (room < 0 || access("/dev/shm", W_OK) != 0) {
         col_sink_add(sink, "storage", "tmpfs", COL_STATUS_WARNING, errno,
                      "/dev/shm cannot be written: events pass through the disk",
                      "mount a tmpfs there (containers: --shm-size 1g)");
         return;
     }
-    double room = (double)filesystem.f_bavail * (double)filesystem.f_frsize;
     snprintf(text, sizeof text, "/dev/shm: %.0f MiB free", room / (1 << 20));
     if (room < (double)COL_TMPFS_ROOM)
         col_sink_add(sink, "storage", "tmpfs", COL_STATUS_WARNING, 0, text,
@@ -193,6 +207,7 @@ static void probe_counters(struct col_sink *sink)
     col_perf_close(perf);
 }
 
+/* Call stacks: whether they can be sampled, in the kernel too, and by unwind tables. */
 static void probe_stacks(struct col_sink *sink)
 {
     struct col_stacks *stacks = col_stacks_open(0, 99, false);
@@ -214,6 +229,7 @@ static void probe_stacks(struct col_sink *sink)
     col_stacks_close(stacks);
 }
 
+/* The instruction peak, which is the denominator of MFU. */
 static void probe_peak(struct col_sink *sink)
 {
     struct col_peak peak;
@@ -228,6 +244,7 @@ static void probe_peak(struct col_sink *sink)
     col_sink_ok(sink, "peak", "instruction peak", text);
 }
 
+/* The file of `tacho calibrate` for this machine. */
 static void probe_calibration(struct col_sink *sink)
 {
     struct col_calibration calibration;
@@ -252,8 +269,8 @@ int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_pr
                    void *ctx)
 {
     static void (*const probes[])(struct col_sink * sink) = {
-        probe_agent,  probe_clock, probe_storage,     probe_system, probe_counters,
-        probe_stacks, probe_peak,  probe_calibration, col_probe_gpu};
+        probe_agent,    probe_clock,  probe_storage, probe_tmpfs,       probe_system,
+        probe_counters, probe_stacks, probe_peak,    probe_calibration, col_probe_gpu};
     struct col_sink sink = {.row = row, .ctx = ctx, .folder = folder && *folder ? folder : "."};
     for (size_t i = 0; i < sizeof probes / sizeof *probes && sink.rc == 0; i++)
         probes[i](&sink);

@@ -80,6 +80,7 @@ static bool in_child(void (*look)(char *text, size_t size), char *text, size_t s
     return used > 0 && memchr(text, 0, used) != NULL;
 }
 
+/* In the child: the versions that the CUDA driver reports. */
 static void look_at_driver(char *text, size_t size)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
@@ -104,6 +105,7 @@ static void look_at_driver(char *text, size_t size)
                  version_number % 1000 / 10, device_count, device_count == 1 ? "" : "s");
 }
 
+/* Opens the last of the libraries that match a pattern below a prefix: the newest version. */
 static void *open_pattern(const char *format, const char *prefix)
 {
     char pattern[512];
@@ -141,6 +143,7 @@ static void *find_library(const char *const *names, const char *wheel, const cha
     return library;
 }
 
+/* In the child: the version of a library, and the file it came from. */
 static void look_at_library(char *text, size_t size, void *library, const char *symbol)
 {
     int (*get)(uint32_t *) =
@@ -228,6 +231,7 @@ static void probe_libraries(struct col_sink *sink)
                   "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
 }
 
+/* Whether this user may read the hardware counters of the GPU. */
 static void probe_permission(struct col_sink *sink)
 {
     char text[8192] = "";
@@ -258,6 +262,7 @@ struct nvml_text {
     bool denied;
 };
 
+/* Collects the metrics of the first GPU, which stands for all, into two lists. */
 static void nvml_row(void *ctx, int device, const char *name, const char *metric,
                      enum col_status status, double value, const char *unit)
 {
@@ -277,6 +282,7 @@ static void nvml_row(void *ctx, int device, const char *name, const char *metric
     found->denied |= status == COL_STATUS_DENIED;
 }
 
+/* In the child: what NVML reports of the GPUs, and what it does not. */
 static void look_at_nvml(char *text, size_t size)
 {
     struct nvml_text found = {0};

@@ -12,6 +12,7 @@
 
 /* ---- push and pop -------------------------------------------------------------------------------------------------------- */
 
+/* Removes entry i of a thread's stack. */
 static void stack_remove(struct col_thread *thread, uint32_t i)
 {
     thread->depth--;
@@ -122,6 +123,7 @@ static int on_pop(struct col_drain *drain, struct col_pool *pool, struct col_thr
     return rc;
 }
 
+/* A mark is a range without duration: it counts in the totals of its step like any other. */
 static int on_mark(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                    const struct col_event *event)
 {
@@ -183,6 +185,7 @@ static int counter_track(struct col_drain *drain, struct col_pool *pool, uint32_
     return 0;
 }
 
+/* A point of a counter. Values are stored as doubles; NaN where the record has none. */
 static int on_counter(struct col_drain *drain, struct col_pool *pool, const struct col_event *event)
 {
     int64_t track = 0;
@@ -200,6 +203,7 @@ static int on_counter(struct col_drain *drain, struct col_pool *pool, const stru
     return col_add_counter(drain, track, event->time, value);
 }
 
+/* A program has named a thread: its track gets that name. */
 static int on_thread_name(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                           const struct col_event *event)
 {
@@ -254,6 +258,7 @@ static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event 
     return found && kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
 
+/* Hands a record to the function for its kind. */
 static int on_event(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                     const struct col_event *event)
 {

@@ -39,6 +39,8 @@ static struct layout layout_of(const volatile struct wire_gpu *head)
                            head->buffers_offset};
 }
 
+/* Are the sizes plausible, and do all parts lie within the file? The process may have written
+ * anything there. */
 static bool layout_ok(const struct layout *layout, uint64_t bytes)
 {
     return layout->version == WIRE_VERSION && layout->buffer_bytes >= 4096 &&
@@ -130,6 +132,7 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
     return rc;
 }
 
+/* How many buffers of the file have memory behind them. */
 static uint32_t backed(const struct col_gpu *gpu)
 {
     uint32_t buffers = atomic_load_explicit(&gpu->head->buffers_backed, memory_order_acquire);
@@ -297,6 +300,7 @@ static int report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now
 
 /* ---- rounds -------------------------------------------------------------------------------------------------------------------- */
 
+/* By sequence, the second member of an entry: the order in which CUPTI completed the buffers. */
 static int order_todo(const void *left, const void *right)
 {
     const uint64_t left_sequence = *(const uint64_t *)((const char *)left + 8),

@@ -100,6 +100,7 @@ static const char *json_end(struct json *json)
     return json->text;
 }
 
+/* Stores a detail, or counts it as cut where new ones are no longer kept. */
 static int64_t intern(struct col_drain *drain, const struct store_detail *detail, int64_t time,
                       int *rc)
 {
@@ -160,6 +161,8 @@ static bool times(struct col_drain *drain, struct col_pool *pool,
     return false;
 }
 
+/* A kernel, on its stream. Its grid and block are columns; registers, shared memory, priority and
+ * graph are in the payload. */
 static int on_kernel(struct col_drain *drain, struct col_pool *pool,
                      const struct col_cupti_record *record, struct row *row)
 {
@@ -217,6 +220,7 @@ static int on_copy(struct col_drain *drain, struct col_pool *pool,
     return rc ? rc : put_row(drain, pool, row);
 }
 
+/* Memory set to a value on the device. */
 static int on_set(struct col_drain *drain, struct col_pool *pool,
                   const struct col_cupti_record *record, struct row *row)
 {
@@ -238,6 +242,7 @@ static int on_set(struct col_drain *drain, struct col_pool *pool,
     return rc ? rc : put_row(drain, pool, row);
 }
 
+/* A CUDA graph as a whole, where its nodes are not recorded. */
 static int on_graph(struct col_drain *drain, struct col_pool *pool,
                     const struct col_cupti_record *record, struct row *row)
 {
@@ -250,6 +255,7 @@ static int on_graph(struct col_drain *drain, struct col_pool *pool,
     return rc ? rc : put_row(drain, pool, row);
 }
 
+/* A call of the CUDA runtime or driver, on the thread that made it. */
 static int on_api(struct col_drain *drain, struct col_pool *pool,
                   const struct col_cupti_record *record, struct row *row)
 {
@@ -292,6 +298,7 @@ static int on_overhead(struct col_drain *drain, struct col_pool *pool,
 
 /* ---- events and waits ---- */
 
+/* The slot of an event; a newer event with the same hash replaces an older one. */
 static struct col_gpu_event *event_slot(const struct col_gpu *gpu, int64_t context, int64_t event,
                                         int64_t key)
 {
@@ -300,6 +307,7 @@ static struct col_gpu_event *event_slot(const struct col_gpu *gpu, int64_t conte
     return &gpu->event[(hash >> 40) % COL_GPU_EVENTS];
 }
 
+/* Remembers where an event was recorded, for the waits that follow. */
 static int on_event(struct col_gpu *gpu, const struct col_cupti_record *record)
 {
     if (!gpu->event && !(gpu->event = calloc(COL_GPU_EVENTS, sizeof *gpu->event)))
@@ -370,6 +378,7 @@ static int on_sync(struct col_drain *drain, struct col_pool *pool,
 
 /* ---- what is noted once ---- */
 
+/* Writes one property of a device: device.PROCESS.gpu:N.KEY. */
 static int set_device(struct col_drain *drain, struct col_pool *pool, int64_t device,
                       const char *key, const char *value)
 {

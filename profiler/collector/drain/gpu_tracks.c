@@ -96,6 +96,7 @@ int64_t col_gpu_api_name(struct col_drain *drain, struct col_pool *pool,
     return col_string(drain, text, strlen(text), rc);
 }
 
+/* Streams are few, so they are searched one by one. */
 int64_t col_gpu_stream_track(struct col_drain *drain, struct col_pool *pool, int64_t device,
                              int64_t stream, int *rc)
 {

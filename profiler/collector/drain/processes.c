@@ -92,6 +92,7 @@ void col_process_ended(struct col_process *process, int64_t end, int64_t exit_st
     process->gone = process->dirty = true;
 }
 
+/* Copies a text field of a pool's header, which need not be terminated. */
 static void read_header_text(char *text, size_t room, const char *field, size_t size)
 {
     snprintf(text, room, "%.*s", (int)size, field);
@@ -248,12 +249,9 @@ static int order_names(const void *left, const void *right)
     return strverscmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* Reads the folder of the pools for new names, sorts them and opens each pool. A pool that cannot
- * be read is removed, or it would be reported again in each round. */
-int col_pools_scan(struct col_drain *drain)
+/* The names of the pools that have appeared in the folder, to be freed with their list. */
+static int new_names(struct col_drain *drain, char ***names, size_t *count)
 {
-    if (drain->folder < 0)
-        return 0;
     int fd = dup(drain->folder), rc = 0;
     if (fd < 0)
         return TACHO_EIO;
@@ -262,8 +260,6 @@ int col_pools_scan(struct col_drain *drain)
         close(fd);
         return TACHO_EIO;
     }
-    char **name = NULL;
-    size_t count = 0;
     rewinddir(dir);
     for (struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL;) {
         if (strncmp(entry->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 ||
@@ -271,32 +267,47 @@ int col_pools_scan(struct col_drain *drain)
             continue;
         if (!col_pool_is_name(entry->d_name) || !col_pool_is_own(drain->folder, entry->d_name))
             continue;
-        char **list = realloc(name, (count + 1) * sizeof *list);
+        char **list = realloc(*names, (*count + 1) * sizeof *list);
         if (list)
-            name = list;
-        if (!list || !(name[count] = strdup(entry->d_name)))
+            *names = list;
+        if (!list || !(list[*count] = strdup(entry->d_name)))
             rc = TACHO_ENOMEM;
         else
-            count++;
+            (*count)++;
     }
     closedir(dir);
-    if (count)
-        qsort(name, count, sizeof *name, order_names);
-    for (size_t i = 0; i < count && rc == 0; i++) {
-        struct col_pool *pool = NULL;
-        rc = col_drain_pool(drain, name[i], &pool);
-        if (rc == 0) {
-            rc = pool_process(drain, pool);
-        } else if (rc != TACHO_ENOMEM) {
-            rc = col_drain_loss_uncounted(
-                drain, "collector",
-                "pool of a process not read: damaged or of another version of tacho");
-            unlinkat(drain->folder, name[i], 0);
-        }
+    if (*count)
+        qsort(*names, *count, sizeof **names, order_names);
+    return rc;
+}
+
+/* Opens a pool that has appeared. One that cannot be read is removed, or it would be reported again
+ * in each round. */
+static int open_new(struct col_drain *drain, const char *name)
+{
+    struct col_pool *pool = NULL;
+    int rc = col_drain_pool(drain, name, &pool);
+    if (rc == 0)
+        return pool_process(drain, pool);
+    if (rc == TACHO_ENOMEM)
+        return rc;
+    rc = col_drain_loss_uncounted(
+        drain, "collector", "pool of a process not read: damaged or of another version of tacho");
+    unlinkat(drain->folder, name, 0);
+    return rc;
+}
+
+int col_pools_scan(struct col_drain *drain)
+{
+    char **names = NULL;
+    size_t count = 0;
+    int rc = drain->folder >= 0 ? new_names(drain, &names, &count) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0)
+            rc = open_new(drain, names[i]);
+        free(names[i]);
     }
-    for (size_t i = 0; i < count; i++)
-        free(name[i]);
-    free(name);
+    free(names);
     return rc;
 }
 

@@ -20,6 +20,7 @@ static bool range_used(const struct col_range *range)
     return range->start != STORE_ABSENT || range->end != STORE_ABSENT;
 }
 
+/* The entry of an id, NULL: none is open. */
 static struct col_range *range_find(struct col_pool *pool, uint64_t id)
 {
     if (!pool->range_slots)
@@ -31,6 +32,7 @@ static struct col_range *range_find(struct col_pool *pool, uint64_t id)
     return NULL;
 }
 
+/* Doubles the table and puts every entry where it belongs in the new one. */
 static int range_grow(struct col_pool *pool)
 {
     uint32_t old_slots = pool->range_slots;
@@ -99,6 +101,7 @@ static int64_t track_of(const struct col_pool *pool, const struct col_range *ran
     return range->comm ? pool->comm_track : pool->range_track;
 }
 
+/* Adds the track of start/end ranges, or of collectives, when the first one appears. */
 static int range_track(struct col_drain *drain, struct col_pool *pool, bool comm)
 {
     int64_t *track = comm ? &pool->comm_track : &pool->range_track;

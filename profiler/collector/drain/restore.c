@@ -148,6 +148,8 @@ struct loading {
     int rc;
 };
 
+/* Copies one saved item: they are loaded in an order of their own, processes before pools and pools
+ * before threads. */
 static int collect(void *ctx, const char *key, const void *value, size_t bytes)
 {
     struct loading *loading = ctx;
@@ -295,6 +297,7 @@ static int load_thread(struct col_drain *drain, const struct item *item)
     return 0;
 }
 
+/* Restores an open start/end range. */
 static int load_range(struct col_drain *drain, const struct item *item)
 {
     struct col_pool *pool = pool_of(drain, item->key);
@@ -335,6 +338,7 @@ static int load_anchors(struct col_drain *drain, const struct item *item)
     return 0;
 }
 
+/* Restores how far a segment, or a device buffer, had been read. */
 static int load_position(void *ctx, const char *pool, int64_t segment, int64_t generation,
                          int64_t bytes)
 {

@@ -14,6 +14,7 @@
 #define LOOK_MS  300 /* between two looks at the pace of steps */
 #define MARGIN   2   /* steps, at least */
 #define REACH_MS 300
+/* Waits until all processes are past the window. */
 static void wait_for(const struct col_view *view, struct col_capture *capture)
 {
     for (bool all = false; !all;) {

@@ -30,6 +30,7 @@ static bool is_recording(const struct wire_gpu *gpu)
            stat.start_ticks == gpu->start_ticks && stat.state != 'Z';
 }
 
+/* Maps the gpu file of a process, if it is complete and the process records. */
 static void view_add(struct col_view *view, int folder, const char *name)
 {
     if (view->count == COL_VIEW_PROCESSES)

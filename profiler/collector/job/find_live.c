@@ -42,6 +42,7 @@ static void consider(struct newest *newest, char *path)
     snprintf(newest->found->path, sizeof newest->found->path, "%.4000s/run.db", path);
 }
 
+/* Looks at the descriptors of a process; only those of this user's processes can be read. */
 static void look_at(struct newest *newest, const char *pid)
 {
     char name[64], path[COL_PATH_MAX];

@@ -25,6 +25,7 @@ static bool set_by_user(const char *name, const char *library, const char **valu
     return *value && **value && strcmp(*value, library) != 0;
 }
 
+/* Adds a line about a variable that the user has set. */
 static void warn(struct col_gpu_env *keep, const char *name, const char *old, const char *what)
 {
     size_t length = strlen(keep->warning);
@@ -76,6 +77,7 @@ static void control_path(char *path, size_t size, const char *segments)
     snprintf(path, size, "%s/" WIRE_CONTROL, segments);
 }
 
+/* Writes the window between two increments of the sequence number. */
 static void control_write(struct wire_control *control, enum wire_capture mode, int64_t first,
                           int64_t last, int64_t every, int64_t until)
 {

@@ -86,6 +86,7 @@ static bool read_line(const char *path, char *line, size_t size, int64_t *writte
     return bytes > 0 && line[bytes - 1] == '\n';
 }
 
+/* The line of a request: id, phase, steps or time, and the id again as the mark of its end. */
 static int write_request(const char *folder, const struct request *request)
 {
     char path[COL_PATH_MAX + 16], line[200];
@@ -96,6 +97,7 @@ static int write_request(const char *folder, const struct request *request)
     return write_line(path, line, false);
 }
 
+/* False where the line is missing, half written or malformed. */
 static bool read_request(const char *folder, struct request *request)
 {
     char path[COL_PATH_MAX + 16], line[200];
@@ -124,6 +126,7 @@ static int write_answer(const char *path, const struct answer *answer)
     return write_line(path, line, true);
 }
 
+/* Likewise for the answer of a recorder. */
 static bool read_answer(const char *path, struct answer *answer)
 {
     char line[200];
@@ -320,6 +323,7 @@ static void look(const char *folder, const struct request *request, struct answe
         closedir(listing);
 }
 
+/* Have all recorders answered? Where the size of the job is known, their ranks are counted. */
 static bool complete(const struct answers *answers)
 {
     return answers->answered && (answers->job_ranks > 0 ? answers->ranks >= answers->job_ranks

@@ -22,6 +22,7 @@
 #include "profiler/collector/pool/pool.h"
 #include "store/store.h"
 
+/* The error code for an errno. */
 static int code_of(int error)
 {
     switch (error) {
@@ -319,6 +320,7 @@ bool col_live_locked(const char *folder)
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
+/* Is it the name of a file that tacho makes in a live folder? */
 static bool is_live_name(const char *name)
 {
     static const char *const made[] = {
@@ -349,6 +351,7 @@ static void remove_made(int folder, bool (*is_made)(const char *name))
         closedir(dir);
 }
 
+/* Removes tacho's files from the folder of the pools, then that folder and the link to it. */
 static void remove_segments(struct col_live *live)
 {
     struct stat stat;

@@ -119,6 +119,7 @@ static int make_folder(struct col_live *live, const char *parent, struct tacho_e
     return col_live_open_own(AT_FDCWD, real, real, &live->home, err);
 }
 
+/* Also true for a link that leads nowhere. */
 static bool exists(const char *path)
 {
     struct stat stat;

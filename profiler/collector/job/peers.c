@@ -50,6 +50,7 @@ void col_peers_setup(struct col_peers *peers, const struct col_options *options)
     snprintf(peers->path, sizeof peers->path, "%.3000s/%.1000s", real, slash ? slash + 1 : name);
 }
 
+/* The address of a session of the job: a name in the abstract namespace. */
 static socklen_t name_of(const struct col_peers *peers, unsigned session,
                          struct sockaddr_un *address)
 {
@@ -65,6 +66,7 @@ static int socket_new(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
+/* Does the process at the other end belong to the same user? */
 static bool is_own_user(int fd)
 {
     struct ucred who = {0};

@@ -87,14 +87,26 @@ static int64_t id32(const struct col_cupti_record *record, uint32_t offset)
     return offset + 4 <= record->bytes && value != UINT32_MAX ? (int64_t)value : STORE_ABSENT;
 }
 
+static void read_times(struct col_cupti_record *record, uint32_t offset)
+{
+    record->start = u64(record, offset);
+    record->end = u64(record, offset + 8);
+}
+
+/* Device, context and stream follow each other in most records. */
+static void read_place(struct col_cupti_record *record, uint32_t offset)
+{
+    record->device = u32(record, offset);
+    record->context = u32(record, offset + 4);
+    record->stream = u32(record, offset + 8);
+}
+
+/* The readers of each kind. Numbers are offsets in CUPTI's struct of the kind (see cupti.h). */
 static void read_kernel(struct col_cupti_record *record)
 {
     record->registers = u16(record, 6);
-    record->start = u64(record, 16);
-    record->end = u64(record, 24);
-    record->device = u32(record, 40);
-    record->context = u32(record, 44);
-    record->stream = u32(record, 48);
+    read_times(record, 16);
+    read_place(record, 40);
     for (uint32_t i = 0; i < 3; i++) {
         record->grid[i] = u32(record, 52 + 4 * i);
         record->block[i] = u32(record, 64 + 4 * i);
@@ -114,11 +126,8 @@ static void read_copy(struct col_cupti_record *record)
     record->source_kind = record->raw[5];
     record->target_kind = record->raw[6];
     record->size = (int64_t)u64(record, 8);
-    record->start = u64(record, 16);
-    record->end = u64(record, 24);
-    record->device = u32(record, 32);
-    record->context = u32(record, 36);
-    record->stream = u32(record, 40);
+    read_times(record, 16);
+    read_place(record, 32);
     record->correlation = u32(record, peer ? 60 : 44);
     record->graph_node = some64(record, peer ? 72 : 64);
     record->graph = some32(record, peer ? 80 : 72);
@@ -127,11 +136,8 @@ static void read_copy(struct col_cupti_record *record)
 static void read_set(struct col_cupti_record *record)
 {
     record->size = (int64_t)u64(record, 8);
-    record->start = u64(record, 16);
-    record->end = u64(record, 24);
-    record->device = u32(record, 32);
-    record->context = u32(record, 36);
-    record->stream = u32(record, 40);
+    read_times(record, 16);
+    read_place(record, 32);
     record->correlation = u32(record, 44);
     record->target_kind = u16(record, 50);
     record->graph_node = some64(record, 64);
@@ -141,11 +147,9 @@ static void read_set(struct col_cupti_record *record)
 static void read_api(struct col_cupti_record *record)
 {
     record->cbid = u32(record, 4);
-    record->start = u64(record, 8);
-    record->end = u64(record, 16);
+    read_times(record, 8);
     record->thread = u32(record, 28);
     record->correlation = u32(record, 32);
-    record->result = u32(record, 36);
 }
 
 static void read_device(struct col_cupti_record *record)
@@ -157,7 +161,6 @@ static void read_device(struct col_cupti_record *record)
     record->gpu.major = u32(record, 104);
     record->gpu.minor = u32(record, 108);
     record->gpu.id = record->device = u32(record, 112);
-    record->gpu.memory_khz_bandwidth = (int64_t)u64(record, 8);
     if (record->bytes >= 136)
         memcpy(record->gpu.uuid, record->raw + 120, sizeof record->gpu.uuid);
     record->name = u64(record, 136);
@@ -166,8 +169,7 @@ static void read_device(struct col_cupti_record *record)
 static void read_sync(struct col_cupti_record *record)
 {
     record->sync_kind = u32(record, 4);
-    record->start = u64(record, 8);
-    record->end = u64(record, 16);
+    read_times(record, 8);
     record->correlation = u32(record, 24);
     record->context = id32(record, 28);
     record->stream = id32(record, 32);
@@ -190,8 +192,7 @@ static void read_event(struct col_cupti_record *record)
 static void read_graph(struct col_cupti_record *record)
 {
     record->correlation = u32(record, 4);
-    record->start = u64(record, 8);
-    record->end = u64(record, 16);
+    read_times(record, 8);
     record->device = u32(record, 24);
     record->graph = u32(record, 28);
     record->context = u32(record, 32);
@@ -203,8 +204,7 @@ static void read_overhead(struct col_cupti_record *record)
     record->cbid = u32(record, 4); /* kind of overhead */
     record->object_kind = u32(record, 8);
     record->object_thread = u32(record, 16); /* {process, thread} of a process or thread */
-    record->start = u64(record, 24);
-    record->end = u64(record, 32);
+    read_times(record, 24);
     record->correlation = some32(record, 40);
 }
 

@@ -59,7 +59,7 @@ struct col_cupti_record {
     int64_t graph, graph_node;
     int64_t size; /* bytes copied, set or allocated */
     uint32_t copy_kind, source_kind, target_kind;
-    int64_t cbid, result;
+    int64_t cbid;
     int64_t sync_kind, event;
     int64_t event_record;               /* which record of the event is waited for */
     int64_t priority;                   /* of a stream */
@@ -67,7 +67,7 @@ struct col_cupti_record {
     int64_t object_kind, object_thread; /* of overhead */
     /* of a device */
     struct {
-        int64_t id, sms, memory, major, minor, warp, warps_per_sm, memory_khz_bandwidth;
+        int64_t id, sms, memory, major, minor, warp, warps_per_sm;
         uint8_t uuid[16];
     } gpu;
 };

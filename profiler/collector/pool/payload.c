@@ -94,6 +94,7 @@ static const char *enum_text(const char *const *table, size_t count, int64_t val
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------------- */
 
+/* Copies a name, cut where it is too long. */
 static void copy_name(char *name, const char *text, size_t bytes)
 {
     if (bytes >= COL_SCHEMA_NAME)
@@ -115,6 +116,7 @@ static const char *cut_number(const char *text, const char *end, uint32_t *out)
     return text < end ? text + 1 : text;
 }
 
+/* The column of a field; -1: none. */
 static int field_target(enum col_schema_kind kind, const char *name)
 {
     for (size_t i = 0; i < LENGTH(field_targets); i++)
@@ -286,6 +288,7 @@ static void put_json_text(char *buffer, size_t size, size_t *used, const char *t
     put(buffer, size, used, "\"");
 }
 
+/* A value as JSON; numbers that JSON cannot express become null. */
 static void put_json_scalar(char *buffer, size_t size, size_t *used, const struct scalar *scalar)
 {
     if (scalar->shape == SHAPE_SIGNED)

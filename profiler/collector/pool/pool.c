@@ -75,6 +75,7 @@ bool col_pool_is_name(const char *name)
     return is_mark || strcmp(name, WIRE_CONTROL) == 0;
 }
 
+/* A plain file of the caller without a second name. */
 static bool is_own(const struct stat *stat)
 {
     return S_ISREG(stat->st_mode) && stat->st_uid == geteuid() && stat->st_nlink == 1;
@@ -84,6 +85,29 @@ bool col_pool_is_own(int dirfd, const char *name)
 {
     struct stat st;
     return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
+}
+
+/* Checks the header of a mapped file of map->bytes and takes over what it says. */
+static int map_header(struct col_map *map, uint8_t *memory, const char *name,
+                      struct tacho_error *err)
+{
+    struct wire_pool *pool = (struct wire_pool *)memory;
+    if (__atomic_load_n(&pool->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC)
+        return tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
+    if (pool->version != WIRE_VERSION)
+        return tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build",
+                          "%s: pool of version %u, not %u", name, pool->version, WIRE_VERSION);
+    struct layout layout = layout_of(pool);
+    if (!layout_ok(&layout, map->bytes))
+        return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
+    map->head = pool;
+    map->segment_bytes = layout.segment_bytes;
+    map->segment_cap = layout.segment_cap;
+    map->arena_cap = layout.arena_cap;
+    map->directory = (struct wire_segment *)(memory + layout.directory_offset);
+    map->arena = memory + layout.arena_offset;
+    map->segments = memory + layout.segments_offset;
+    return 0;
 }
 
 int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_error *err)
@@ -106,28 +130,7 @@ int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_
         rc = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot map it: %s", name, strerror(errno));
         goto out;
     }
-    struct wire_pool *pool = memory;
-    if (__atomic_load_n(&pool->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC) {
-        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
-        goto out;
-    }
-    if (pool->version != WIRE_VERSION) {
-        rc = tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build",
-                        "%s: pool of version %u, not %u", name, pool->version, WIRE_VERSION);
-        goto out;
-    }
-    struct layout layout = layout_of(pool);
-    if (!layout_ok(&layout, map->bytes)) {
-        rc = tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
-        goto out;
-    }
-    map->head = pool;
-    map->segment_bytes = layout.segment_bytes;
-    map->segment_cap = layout.segment_cap;
-    map->arena_cap = layout.arena_cap;
-    map->directory = (struct wire_segment *)((uint8_t *)memory + layout.directory_offset);
-    map->arena = (uint8_t *)memory + layout.arena_offset;
-    map->segments = (uint8_t *)memory + layout.segments_offset;
+    rc = map_header(map, memory, name, err);
 out:
     close(fd);
     if (rc && memory != MAP_FAILED)

@@ -10,6 +10,7 @@
 
 /* ---- totals: open addressing over rows in order of first use ------------------------------------------------------------- */
 
+/* Mixes the four parts of the key (multipliers of SplitMix64). */
 static uint64_t key_hash(const struct col_total *total)
 {
     uint64_t hash = (uint64_t)total->track * 0x9e3779b97f4a7c15ull;
@@ -90,6 +91,7 @@ static int totals_add(struct col_totals *totals, const struct col_total *key, in
     return totals->count >= COL_TOTALS_MAX ? 1 : 0;
 }
 
+/* Writes the rows of a table and empties it. */
 static int totals_write(struct col_totals *totals, store *db, int64_t process, int64_t step)
 {
     for (uint32_t i = 0; i < totals->count; i++) {
@@ -188,6 +190,7 @@ int col_steps_add(struct col_steps *steps, struct col_step *step, const struct c
     return totals_add(step ? &step->totals : &steps->outside, key, duration, self);
 }
 
+/* Writes a step and its totals. The tables are kept for the next step, to save allocations. */
 static int step_write(struct col_steps *steps, struct col_step *step, store *db, int64_t process)
 {
     struct store_step row = {.process = process,
@@ -250,6 +253,7 @@ static void totals_save(const struct col_totals *totals, struct col_buffer *buff
     col_buffer_put(buffer, totals->row, totals->count * sizeof *totals->row);
 }
 
+/* Rows are added by their key, then overwritten with the saved sums. */
 static int totals_load(struct col_totals *totals, struct col_cursor *cursor)
 {
     uint32_t count;

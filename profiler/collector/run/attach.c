@@ -20,6 +20,7 @@
 #define TAKE_OVER_NS     5000000000ll /* to find, or to become, the next leader */
 #define TAKE_OVER_TRY_MS 5
 
+/* Fills in who this peer is, and its target if that runs already. */
 static void fill_hello(struct col_session *session, struct peer_message *hello)
 {
     *hello = (struct peer_message){.rank = session->peers.is_known ? session->peers.job.rank
@@ -61,6 +62,7 @@ struct announcement {
     int fd;
 };
 
+/* Runs before the target's exec: reports its pid and waits until the leader has opened counters. */
 static void announce(void *ctx, pid_t pid)
 {
     struct announcement *announcement = ctx;
@@ -104,6 +106,7 @@ static int next_leader(struct col_session *session, int *fd)
     return -1;
 }
 
+/* The drain was loaded from the last commit: samplers start, and the other peers are awaited. */
 static void begin_to_lead(struct col_session *session)
 {
     for (uint32_t i = 0; i < session->drain.process_count; i++)

@@ -23,6 +23,7 @@
 
 extern char **environ;
 
+/* The real path of a readable plain file; -1: it is not one. */
 static int resolve(const char *path, char out[COL_PATH_MAX])
 {
     char real[PATH_MAX];
@@ -161,6 +162,7 @@ static void describe_machine(struct col_keys *keys)
                  col_clock_invariant() ? "tsc" : "monotonic: no invariant time stamp counter");
 }
 
+/* Writes the options that change what is in the file. */
 static void describe_options(struct col_keys *keys, const struct col_options *options)
 {
     char pause[32];

@@ -13,6 +13,7 @@
 #include "profiler/collector/os/text.h"
 #include "profiler/collector/run/session.h"
 
+/* Marks the file as recovered, with the time that was not sampled. */
 static int write_recovered(struct col_session *session)
 {
     return session->gap_from ? col_session_note_gap(session)
@@ -42,6 +43,32 @@ static void describe_end(struct col_session *session)
 
 enum how { HOW_RECOVER, HOW_PEEK };
 
+/* Drains everything that can be read now. */
+static int drain_all(struct col_drain *drain)
+{
+    bool more = true;
+    int rc = 0;
+    while (rc == 0 && more)
+        if ((rc = col_drain_round(drain, &more)) == 0 && (rc = col_drain_commit(drain)) == 0)
+            rc = col_drain_reap(drain);
+    return rc ? rc : col_drain_commit(drain);
+}
+
+/* Goes on collecting until the processes that still record have ended. */
+static int collect_rest(struct col_session *session, int alive, struct tacho_error *err)
+{
+    int rc = col_signals_begin(&session->signals, err);
+    if (rc)
+        return rc;
+    col_session_message(
+        session,
+        "%d processes of the run still record: going on until they end (Ctrl-C finishes now)",
+        alive);
+    session->waiting_reported = true;
+    col_session_loop(session);
+    return 0;
+}
+
 /* Opens the live folder of a dead collector, drains what its processes left, and finishes the run.
  * If processes still record, HOW_RECOVER goes on collecting and HOW_PEEK leaves the run live. */
 static int take_over(const char *live, const struct col_options *options, enum how how,
@@ -64,31 +91,14 @@ static int take_over(const char *live, const struct col_options *options, enum h
         goto out;
     session.gap_from = session.drain.last_commit;
     result->started = true;
-    bool more = true;
-    while (rc == 0 && more)
-        if ((rc = col_drain_round(&session.drain, &more)) == 0 &&
-            (rc = col_drain_commit(&session.drain)) == 0)
-            rc = col_drain_reap(&session.drain);
-    if (rc == 0)
-        rc = col_drain_commit(&session.drain);
+    rc = drain_all(&session.drain);
     if (rc) {
         col_session_store_error(&session, rc, err);
         goto out;
     }
     int alive = col_drain_alive(&session.drain);
-    if (alive && how == HOW_PEEK)
+    if (alive && (how == HOW_PEEK || (rc = collect_rest(&session, alive, err)) != 0))
         goto out;
-    if (alive) {
-        rc = col_signals_begin(&session.signals, err);
-        if (rc)
-            goto out;
-        col_session_message(
-            &session,
-            "%d processes of the run still record: going on until they end (Ctrl-C finishes now)",
-            alive);
-        session.waiting_reported = true;
-        col_session_loop(&session);
-    }
     int64_t last = session.drain.stats.last_event;
     session.ended_at = last > session.gap_from ? last : session.gap_from;
     if (alive)
@@ -193,6 +203,26 @@ static int locate(const char *arg, struct col_found *found, struct tacho_error *
         "%s: no such run", *arg ? arg : "''");
 }
 
+/* Finishes a run whose collector is dead and whose processes have ended. */
+static int finish_dead(struct col_found *found, struct tacho_error *err)
+{
+    struct col_options options;
+    struct col_result result;
+    col_options_init(&options);
+    int rc = take_over(found->run, &options, HOW_PEEK, &result, err);
+    if (rc == 0 && result.finished) {
+        found->live = false;
+        found->recovered = true;
+        snprintf(found->note, sizeof found->note,
+                 "%.200s was not finished (its collector died): finished it as %.200s", found->run,
+                 result.path);
+        memcpy(found->path, result.path, sizeof found->path);
+        memcpy(found->run, result.path, sizeof found->run);
+    }
+    col_result_clear(&result);
+    return rc == TACHO_EBUSY ? 0 : rc; /* EBUSY: another process was faster, it is live again */
+}
+
 int col_find_run(const char *arg, bool finish, struct col_found *found, struct tacho_error *err)
 {
     memset(found, 0, sizeof *found);
@@ -217,21 +247,5 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
             return 0; /* it is read as it is */
         return tacho_fail(err, why->code, why->hint, "%s", why->what);
     }
-    struct col_options options;
-    struct col_result result;
-    col_options_init(&options);
-    rc = take_over(found->run, &options, HOW_PEEK, &result, err);
-    if (rc == 0 && result.finished) {
-        found->live = false;
-        found->recovered = true;
-        snprintf(found->note, sizeof found->note,
-                 "%.200s was not finished (its collector died): finished it as %.200s", found->run,
-                 result.path);
-        memcpy(found->path, result.path, sizeof found->path);
-        memcpy(found->run, result.path, sizeof found->run);
-    }
-    if (rc == TACHO_EBUSY)
-        rc = 0; /* another process was faster: it is live again */
-    col_result_clear(&result);
-    return rc;
+    return finish_dead(found, err);
 }

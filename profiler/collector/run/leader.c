@@ -22,6 +22,8 @@
 
 /* ---- connections ------------------------------------------------------------------------------------------------------------- */
 
+/* Adds a descriptor to those that wake the loop; `which` is 0 for the listener, else the number of
+ * the peer from 1. */
 static bool watch(struct col_session *session, int fd, unsigned which)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = which};
@@ -38,6 +40,7 @@ static void hang_up(struct col_peer *peer)
     peer->fd = -1;
 }
 
+/* The process row of a peer's target. A pid may have been reused, so start times are compared. */
 static struct col_process *row_of(struct col_session *session, const struct col_peer *peer)
 {
     for (uint32_t i = session->drain.process_count; i-- > 0;) {
@@ -122,6 +125,7 @@ static void on_hello(struct col_session *session, struct col_peer *peer, struct 
         welcome(session, peer);
 }
 
+/* The target of a peer exists and waits for exec: opens its counters, then lets it go. */
 static void on_started(struct col_session *session, struct col_peer *peer,
                        struct peer_message *message)
 {
@@ -191,6 +195,7 @@ static unsigned arrived(const struct col_session *session)
     return count;
 }
 
+/* Have all ranks of this node connected, as far as their number is known? */
 static bool is_complete(const struct col_session *session)
 {
     const struct col_peers *peers = &session->peers;
@@ -247,6 +252,7 @@ void col_leader_welcome(struct col_session *session)
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------------------- */
 
+/* A target whose tacho was killed: its exit status is not known. */
 static void note_unknown_end(struct col_process *process)
 {
     if (process->gone && !process->ended[0])

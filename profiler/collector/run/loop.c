@@ -12,6 +12,7 @@
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/run/leader.h"
 
+/* A child was reaped: notes how it ended, and for the target itself the result of the run. */
 static void child_ended(struct col_session *session, pid_t pid, int status,
                         const struct rusage *use)
 {
@@ -178,6 +179,7 @@ static void turn(struct col_session *session, bool *more)
         session->drain.volume.no_space = session->drain.volume.no_detail = false;
 }
 
+/* Waits until the next turn or sample is due, or a signal or message arrives. */
 static void wait_for_turn(struct col_session *session, bool more)
 {
     int64_t now = col_clock_now(), next = session->next_turn;
@@ -253,6 +255,7 @@ static int write_usage(struct col_session *session)
     return 0;
 }
 
+/* What goes into the last transaction: totals of the samplers, resources, the exit status. */
 static int write_end(struct col_session *session)
 {
     int rc = col_drain_begin(&session->drain);
@@ -271,6 +274,7 @@ static int write_end(struct col_session *session)
     return rc;
 }
 
+/* Says in the result that a signal ended the recording while processes went on. */
 static void note_interruption(struct col_session *session)
 {
     if (!session->stop)

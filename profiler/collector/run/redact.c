@@ -218,6 +218,7 @@ static void put_json(struct col_buffer *buffer, const char *text, size_t bytes)
     put_text(buffer, "\"");
 }
 
+/* Ends the text and hands it to the caller; NULL: memory ran out. */
 static char *finish(struct col_buffer *buffer)
 {
     col_buffer_put(buffer, "", 1);

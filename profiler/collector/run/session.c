@@ -144,6 +144,7 @@ struct setup_search {
     bool found;
 };
 
+/* Finds the saved setup among the live state. */
 static int find_setup(void *ctx, const char *key, const void *value, size_t bytes)
 {
     struct setup_search *search = ctx;
@@ -290,6 +291,7 @@ int col_session_note_gap(struct col_session *session)
 
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
 
+/* Reads everything that is left. */
 static int last_rounds(struct col_session *session)
 {
     bool more = true;
@@ -316,6 +318,7 @@ static int write_last(struct col_session *session, int (*last_words)(struct col_
     return keys.rc ? keys.rc : col_drain_commit(&session->drain);
 }
 
+/* Copies the counts of the drain into the result. */
 static void note_statistics(struct col_session *session)
 {
     struct col_result *result = session->result;
@@ -335,6 +338,7 @@ static void note_statistics(struct col_session *session)
         1e9;
 }
 
+/* One attempt to finish: the last rounds, the last transaction, then the store's own finish. */
 static int finish_once(struct col_session *session, int (*last_words)(struct col_session *session),
                        struct tacho_error *err)
 {

@@ -62,6 +62,7 @@ static void file_prefix(const struct col_calibration *calibration, char *prefix,
              calibration->cores, rint((double)calibration->memory_bytes / (1 << 30)));
 }
 
+/* Equal CPU model, cores and memory. */
 static bool same_machine(const struct col_calibration *left, const struct col_calibration *right)
 {
     char left_prefix[192], right_prefix[192];
@@ -110,6 +111,7 @@ static bool take_number(const json_t *from, const char *key, double *number)
     return isfinite(*number) && *number > 0;
 }
 
+/* A ceiling with a value and its spread, or an absent one with a reason and a fix. */
 static bool take_row(const json_t *from, struct col_ceiling *ceiling)
 {
     if (!take(from, "resource", ceiling->resource, sizeof ceiling->resource) ||
@@ -221,6 +223,7 @@ json_t *col_calibration_json(const struct col_calibration *calibration)
                      calibration->libraries, "ceilings", rows);
 }
 
+/* The error of a file that cannot be used. */
 static int damaged(const char *path, const char *what, struct tacho_error *err)
 {
     return tacho_fail(err, TACHO_ECORRUPT,

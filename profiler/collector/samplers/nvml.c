@@ -137,6 +137,7 @@ static const struct {
 #undef ROW
 };
 
+/* Loads the library and looks up its functions, by older names where it lacks the newer ones. */
 static bool library_load(struct col_nvml *nvml)
 {
     nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -156,6 +157,7 @@ static bool library_load(struct col_nvml *nvml)
     return nvml->init && nvml->count && nvml->handle;
 }
 
+/* Reads what does not change about a GPU, and prepares GPM where it is supported. */
 static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
 {
     struct gpm_support support = {.version = 1};
@@ -175,6 +177,7 @@ static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
                nvml->gpm_alloc(&gpu->gpm_sample[1]) == NVML_OK;
 }
 
+/* Initialises NVML and opens all GPUs. */
 static bool library_start(struct col_nvml *nvml)
 {
     unsigned count = 0;
@@ -189,6 +192,7 @@ static bool library_start(struct col_nvml *nvml)
 
 /* ---- readings ------------------------------------------------------------------------------------------------------------------- */
 
+/* The value of a field, by the type that NVML gives with it. */
 static double field_value(const struct nvml_field *field)
 {
     switch (field->type) {
@@ -301,6 +305,8 @@ static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nv
     }
 }
 
+/* Queues a reading and notes the result of the metric. A full queue drops readings, which are
+ * counted. */
 static void put(struct col_nvml *nvml, unsigned device, enum col_nvml_metric metric, int result,
                 double value)
 {
@@ -378,6 +384,8 @@ static void look(struct col_nvml *nvml)
     nvml->looks++;
 }
 
+/* The thread: looks at all GPUs, then sleeps until the next interval. After a look that took too
+ * long it rests for a quarter of the interval, so that it never runs without a break. */
 static void *thread_main(void *arg)
 {
     struct col_nvml *nvml = arg;
@@ -445,6 +453,7 @@ void col_nvml_close(struct col_nvml *nvml)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
 
+/* The status of a metric, from NVML's return code. */
 static enum col_status status_of(int result)
 {
     switch (result) {

@@ -143,6 +143,7 @@ static const struct isa isa_sse = {"SSE2", sse_fp32, sse_fp64, 14 * 4, 14 * 2};
 static const struct isa_bf16 isa_amx = {"AMX", amx_bf16, 6 * 16 * 16 * 32 * 2};
 static const struct isa_bf16 isa_avx512_bf16 = {"AVX-512 BF16", avx512_bf16, 14 * 32 * 2};
 
+/* The widest vectors that CPU and system support. */
 static const struct isa *choose_isa(void)
 {
     __builtin_cpu_init();
@@ -265,6 +266,8 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
 
 /* ---- what was measured before ------------------------------------------------------------------------------------------------ */
 
+/* The file of the cached peak. Its name is a hash of version, CPU model, instructions and CPUs, so
+ * that a value is never used for anything else. */
 static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const char *isa)
 {
     char model[128], key[4600], folder[COL_PATH_MAX];
@@ -300,6 +303,7 @@ static void cache_write(const char *path, const struct col_peak *peak)
         unlink(temporary);
 }
 
+/* The CPUs that this process may use. */
 static bool usable_cpus(struct col_peak *peak, int cpu[CPUS_MAX])
 {
     cpu_set_t set;

@@ -30,32 +30,35 @@ static const struct counter_kind {
     const char *vendor; /* only on CPUs of this one */
     bool needs_kernel;  /* happens in the kernel: counting user mode only would give a false 0 */
 } kinds[] = {
-    {"cycles", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, NULL, NULL, false},
-    {"instructions", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, NULL, NULL, false},
-    {"cache_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, NULL, NULL, false},
-    {"branch_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, NULL, NULL, false},
-    {"fp_scalar_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_SINGLE",
-     "GenuineIntel", false},
-    {"fp_128b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE",
-     "GenuineIntel", false},
-    {"fp_256b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE",
-     "GenuineIntel", false},
-    {"fp_512b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE",
-     "GenuineIntel", false},
-    {"fp_scalar_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_DOUBLE",
-     "GenuineIntel", false},
-    {"fp_128b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_DOUBLE",
-     "GenuineIntel", false},
-    {"fp_256b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE",
-     "GenuineIntel", false},
-    {"fp_512b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_DOUBLE",
-     "GenuineIntel", false},
+#define HARDWARE(name, event) \
+    { \
+        name, "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_##event, NULL, NULL, false \
+    }
+#define SOFTWARE(name, unit, event, needs_kernel) \
+    { \
+        name, unit, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##event, NULL, NULL, needs_kernel \
+    }
+#define FP_ARITH(name, width) \
+    { \
+        name, "instructions", 0, 0, "FP_ARITH_INST_RETIRED:" width, "GenuineIntel", false \
+    }
+    HARDWARE("cycles", CPU_CYCLES),
+    HARDWARE("instructions", INSTRUCTIONS),
+    HARDWARE("cache_misses", CACHE_MISSES),
+    HARDWARE("branch_misses", BRANCH_MISSES),
+    FP_ARITH("fp_scalar_single", "SCALAR_SINGLE"),
+    FP_ARITH("fp_128b_single", "128B_PACKED_SINGLE"),
+    FP_ARITH("fp_256b_single", "256B_PACKED_SINGLE"),
+    FP_ARITH("fp_512b_single", "512B_PACKED_SINGLE"),
+    FP_ARITH("fp_scalar_double", "SCALAR_DOUBLE"),
+    FP_ARITH("fp_128b_double", "128B_PACKED_DOUBLE"),
+    FP_ARITH("fp_256b_double", "256B_PACKED_DOUBLE"),
+    FP_ARITH("fp_512b_double", "512B_PACKED_DOUBLE"),
     {"fp_flops", "flops", 0, 0, "RETIRED_SSE_AVX_FLOPS:ANY", "AuthenticAMD", false},
-    {"task_clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, NULL, NULL, false},
-    {"page_faults", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, NULL, NULL, false},
-    {"context_switches", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, NULL, NULL,
-     true},
-    {"cpu_migrations", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, NULL, NULL, true},
+    SOFTWARE("task_clock", "ns", TASK_CLOCK, false),
+    SOFTWARE("page_faults", "count", PAGE_FAULTS, false),
+    SOFTWARE("context_switches", "count", CONTEXT_SWITCHES, true),
+    SOFTWARE("cpu_migrations", "count", CPU_MIGRATIONS, true),
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
@@ -143,6 +146,7 @@ static bool encode(const struct counter_kind *kind, struct perf_event_attr *attr
     return false;
 }
 
+/* Opens a counter that is inherited by all descendants and starts with the next exec. */
 static int open_counter(struct perf_event_attr *attr, pid_t pid)
 {
     attr->size = sizeof *attr;
@@ -154,6 +158,7 @@ static int open_counter(struct perf_event_attr *attr, pid_t pid)
     return (int)syscall(SYS_perf_event_open, attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* Is this CPU made by a vendor? NULL: any. */
 static bool is_vendor(const char *vendor)
 {
     char text[1024];

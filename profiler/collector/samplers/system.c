@@ -127,6 +127,7 @@ static int refuse(struct col_system *system, struct col_drain *drain, enum sourc
     return col_drain_loss(drain, "system", reason, STORE_ABSENT, now, STORE_ABSENT);
 }
 
+/* Adds a point to a counter track, which is made first. Nothing is stored while space is short. */
 static int put(struct col_drain *drain, int64_t process, const struct track_text *text,
                int64_t *track, double value)
 {
@@ -177,6 +178,7 @@ static int sample_wait(struct col_system *system, struct col_drain *drain, struc
     return put_process(drain, sampled, TRACK_CPU_WAIT, (double)wait);
 }
 
+/* Samples the bytes that a process has read from and written to disks. */
 static int sample_io(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
 {
     char path[48], text[1024];
@@ -190,6 +192,31 @@ static int sample_io(struct col_system *system, struct col_drain *drain, struct 
             written = col_proc_value(text, "write_bytes");
     int rc = read < 0 ? 0 : put_process(drain, sampled, TRACK_READ, (double)read);
     return rc || written < 0 ? rc : put_process(drain, sampled, TRACK_WRITTEN, (double)written);
+}
+
+/* Adds to `now` the switches of the threads that have ended since the sample before. */
+static void add_ended(struct sampled *now, const struct sampled *before)
+{
+    for (unsigned i = 0; i < before->threads; i++) {
+        unsigned same = 0;
+        while (same < now->threads && now->thread[same].tid != before->thread[i].tid)
+            same++;
+        if (same < now->threads)
+            continue;
+        now->switches[0] += before->thread[i].voluntary;
+        now->switches[1] += before->thread[i].involuntary;
+    }
+}
+
+static int put_switches(struct col_drain *drain, struct sampled *sampled)
+{
+    int64_t total[2] = {sampled->switches[0], sampled->switches[1]};
+    for (unsigned i = 0; i < sampled->threads; i++) {
+        total[0] += sampled->thread[i].voluntary;
+        total[1] += sampled->thread[i].involuntary;
+    }
+    int rc = put_process(drain, sampled, TRACK_VOLUNTARY, (double)total[0]);
+    return rc ? rc : put_process(drain, sampled, TRACK_INVOLUNTARY, (double)total[1]);
 }
 
 /* Samples context switches. The kernel counts them by thread, so those of threads that have ended
@@ -223,27 +250,9 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
     if (many)
         return refuse(system, drain, SOURCE_MANY, "context switches",
                       "a process has more than 64 threads");
-    int64_t total[2] = {now.switches[0], now.switches[1]};
-    for (unsigned i = 0; i < sampled->threads; i++) {
-        unsigned k = 0;
-        while (k < now.threads && now.thread[k].tid != sampled->thread[i].tid)
-            k++;
-        if (k < now.threads)
-            continue;
-        now.switches[0] += sampled->thread[i].voluntary;
-        now.switches[1] += sampled->thread[i].involuntary;
-    }
-    total[0] = now.switches[0];
-    total[1] = now.switches[1];
-    for (unsigned i = 0; i < now.threads; i++) {
-        total[0] += now.thread[i].voluntary;
-        total[1] += now.thread[i].involuntary;
-    }
+    add_ended(&now, sampled);
     *sampled = now;
-    if (!now.threads)
-        return 0;
-    int rc = put_process(drain, sampled, TRACK_VOLUNTARY, (double)total[0]);
-    return rc ? rc : put_process(drain, sampled, TRACK_INVOLUNTARY, (double)total[1]);
+    return now.threads ? put_switches(drain, sampled) : 0;
 }
 
 /* Samples one process, unless it has ended or its pid belongs to another one by now. */
@@ -357,6 +366,7 @@ static int sample_others(struct col_system *system, struct col_drain *drain)
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------------------ */
 
+/* Samples the share of time in which the machine's CPUs were busy since the last sample. */
 static int sample_cpu(struct col_system *system, struct col_drain *drain)
 {
     char text[512];

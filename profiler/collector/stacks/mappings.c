@@ -35,6 +35,7 @@ static size_t place_of(const struct col_mappings *mappings, int32_t pid)
     return low;
 }
 
+/* The address space of a process, NULL: not known. */
 static struct col_address_space *space_of(const struct col_mappings *mappings, int32_t pid)
 {
     size_t place = place_of(mappings, pid);

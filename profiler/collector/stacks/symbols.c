@@ -223,6 +223,7 @@ static size_t read_symbols(struct file *file, int source, int fd, const Elf64_Eh
     return file->symbols - before;
 }
 
+/* Is it a 64-bit little-endian ELF file with section headers of the expected size? */
 static bool is_elf(int fd, Elf64_Ehdr *header)
 {
     return read_at(fd, 0, header, sizeof *header) &&
@@ -266,6 +267,7 @@ static bool debug_path(int fd, const Elf64_Ehdr *header, const Elf64_Shdr *secti
     return false;
 }
 
+/* By address; of several at one place the best comes last: sized, then larger, then by rank. */
 static int order_symbols(const void *left, const void *right)
 {
     const struct symbol *first = left, *second = right;
@@ -369,6 +371,7 @@ const char *col_symbols_file_name(const struct col_symbols *symbols, uint32_t fi
 
 /* ---- /tmp/perf-PID.map ------------------------------------------------------------------------------------------------------ */
 
+/* The map of a process, made if it is new. NULL: out of memory. */
 static struct map *map_of(struct col_symbols *symbols, int32_t pid)
 {
     for (size_t i = 0; i < symbols->maps; i++)

@@ -130,6 +130,7 @@ static enum col_unwind_call call_before(const struct sample *sample, uint64_t ad
                 : COL_UNWIND_NO_CALL;
 }
 
+/* Reads a word of the copied stack; false outside of it. */
 static bool read_word(const struct sample *sample, uint64_t address, uint64_t *to)
 {
     uint64_t offset = address - sample->base;
@@ -261,6 +262,7 @@ static bool operate(struct machine *machine, const struct col_unwind_op *op)
     }
 }
 
+/* Evaluates an expression; false where it needs a value that is not known. */
 static bool evaluate(const struct sample *sample, const struct frame *frame, uint64_t cfa,
                      const struct col_unwind_rows *rows, int32_t index, uint64_t *value)
 {

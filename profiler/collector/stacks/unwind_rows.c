@@ -55,6 +55,7 @@ struct col_unwind_rows {
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
+/* Reads the loaded segments, which map file offsets to addresses. */
 static void read_segments(struct col_unwind_rows *rows)
 {
     size_t count = 0;
@@ -236,6 +237,7 @@ static bool compile(struct col_unwind_rows *rows, Dwarf_CFI *cfi, uint64_t addre
     return ok;
 }
 
+/* Has the file a section of that name? */
 static bool has_section(Elf *elf, const char *name)
 {
     size_t names;
