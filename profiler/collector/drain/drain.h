@@ -221,6 +221,8 @@ int col_process_append(struct col_drain *drain, const struct col_process *from,
  * program may be NULL. */
 int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const char *program,
                       struct col_process **out);
+/* The latest row of a process, NULL: none. */
+struct col_process *col_process_of(const struct col_drain *drain, int32_t pid);
 /* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
 void col_process_ended(struct col_process *process, int64_t end, int64_t exit_status,
                        const char *ended);

@@ -82,6 +82,14 @@ int col_drain_process(struct col_drain *drain, int32_t pid, int64_t start, const
     return process_add(drain, &process, out);
 }
 
+struct col_process *col_process_of(const struct col_drain *drain, int32_t pid)
+{
+    for (uint32_t i = drain->process_count; i-- > 0;)
+        if (drain->process[i]->pid == pid)
+            return drain->process[i];
+    return NULL;
+}
+
 void col_process_ended(struct col_process *process, int64_t end, int64_t exit_status,
                        const char *ended)
 {

@@ -60,13 +60,19 @@ void col_signals_end(struct col_signals *signals)
     signals->active = false;
 }
 
-bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info)
+/* Reads `bytes` at once; false at the end of a pipe, and where there is less. */
+static bool read_whole(int fd, void *to, size_t bytes)
 {
     ssize_t got;
     do
-        got = read(signals->fd, info, sizeof *info);
+        got = read(fd, to, bytes);
     while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof *info;
+    return got == (ssize_t)bytes;
+}
+
+bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info)
+{
+    return read_whole(signals->fd, info, sizeof *info);
 }
 
 bool col_signal_by_process(const struct signalfd_siginfo *info)
@@ -82,11 +88,7 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
                        const struct col_signals *signals, int go_fd, int report_fd)
 {
     char byte;
-    ssize_t got;
-    do
-        got = read(go_fd, &byte, 1);
-    while (got < 0 && errno == EINTR);
-    if (got != 1)
+    if (!read_whole(go_fd, &byte, 1))
         _exit(125); /* the parent is gone */
     for (size_t i = 0; i < env_count; i++)
         if (env[i].value)
@@ -98,7 +100,8 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
     sigprocmask(SIG_SETMASK, &signals->old, NULL);
     execvp(argv[0], argv);
     int error = errno;
-    got = write(report_fd, &error, sizeof error);
+    ssize_t written = write(report_fd, &error, sizeof error);
+    (void)written;
     _exit(error == ENOENT ? 127 : 126);
 }
 
@@ -147,11 +150,9 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
     go[0] = report[1] = -1;
     if (prepare)
         prepare(ctx, *pid);
-    ssize_t got = write(go[1], "g", 1);
-    do
-        got = read(report[0], error, sizeof *error);
-    while (got < 0 && errno == EINTR);
-    if (got == (ssize_t)sizeof *error) {
+    ssize_t written = write(go[1], "g", 1);
+    (void)written;
+    if (read_whole(report[0], error, sizeof *error)) {
         while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
             continue;
         int code = *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED;

@@ -25,20 +25,17 @@ static void describe_end(struct col_session *session)
 {
     const char *how = session->drain.other_boot ? "unknown: the machine was started again"
                                                 : "unknown: the collector was killed";
-    for (uint32_t i = 0; i < session->drain.process_count; i++) {
-        const struct col_process *process = session->drain.process[i];
-        if (i == 0 && process->ended[0] && process->exit_status != STORE_ABSENT) {
-            if (process->exit_status > 128)
-                snprintf(session->result->ended, sizeof session->result->ended,
-                         "%s; collector killed, recovered", process->ended);
-            else
-                snprintf(session->result->ended, sizeof session->result->ended,
-                         "exit %d; collector killed, recovered", (int)process->exit_status);
-            return;
-        }
-    }
-    snprintf(session->result->ended, sizeof session->result->ended, "%s; recovered%s", how,
-             session->stop ? " while processes went on" : "");
+    const struct col_process *first =
+        session->drain.process_count ? session->drain.process[0] : NULL;
+    char *ended = session->result->ended;
+    size_t size = sizeof session->result->ended;
+    if (!first || !first->ended[0] || first->exit_status == STORE_ABSENT)
+        snprintf(ended, size, "%s; recovered%s", how,
+                 session->stop ? " while processes went on" : "");
+    else if (first->exit_status > 128)
+        snprintf(ended, size, "%s; collector killed, recovered", first->ended);
+    else
+        snprintf(ended, size, "exit %d; collector killed, recovered", (int)first->exit_status);
 }
 
 enum how { HOW_RECOVER, HOW_PEEK };

@@ -212,17 +212,15 @@ static void drop(struct col_session *session)
 /* Repeats what was known about the child but not committed: its row, and how it ended. */
 static void note_child_again(struct col_session *session)
 {
-    struct col_process *again = NULL;
-    bool known = session->child == 0;
-    for (uint32_t i = 0; i < session->drain.process_count; i++)
-        known |= session->drain.process[i]->pid == (int32_t)session->child;
-    if (!known)
-        col_drain_process(&session->drain, (int32_t)session->child, session->started, NULL, &again);
+    struct col_process *again;
+    int32_t child = (int32_t)session->child;
+    if (child && !col_process_of(&session->drain, child))
+        col_drain_process(&session->drain, child, session->started, NULL, &again);
     if (!session->child_done)
         return;
     for (uint32_t i = 0; i < session->drain.process_count; i++) {
         struct col_process *process = session->drain.process[i];
-        if (process->pid == (int32_t)session->child && !process->ended[0])
+        if (process->pid == child && !process->ended[0])
             col_process_ended(process, session->ended_at, session->result->exit_code,
                               session->result->exit_code > 128 ? session->result->ended : "exit");
     }

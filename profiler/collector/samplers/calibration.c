@@ -104,6 +104,8 @@ static bool take(const json_t *from, const char *key, char *text, size_t size)
     return true;
 }
 
+#define TAKE(from, key, text) take(from, key, text, sizeof(text))
+
 static bool take_number(const json_t *from, const char *key, double *number)
 {
     const json_t *json = json_object_get(from, key);
@@ -114,18 +116,16 @@ static bool take_number(const json_t *from, const char *key, double *number)
 /* A ceiling with a value and its spread, or an absent one with a reason and a fix. */
 static bool take_row(const json_t *from, struct col_ceiling *ceiling)
 {
-    if (!take(from, "resource", ceiling->resource, sizeof ceiling->resource) ||
-        !take(from, "dtype", ceiling->dtype, sizeof ceiling->dtype) ||
-        !take(from, "unit", ceiling->unit, sizeof ceiling->unit) || !*ceiling->resource)
+    if (!TAKE(from, "resource", ceiling->resource) || !TAKE(from, "dtype", ceiling->dtype) ||
+        !TAKE(from, "unit", ceiling->unit) || !*ceiling->resource)
         return false;
     if (json_is_null(json_object_get(from, "value")))
-        return take(from, "reason", ceiling->how, sizeof ceiling->how) &&
-               take(from, "fix", ceiling->fix, sizeof ceiling->fix);
+        return TAKE(from, "reason", ceiling->how) && TAKE(from, "fix", ceiling->fix);
     ceiling->repeats = (int)json_integer_value(json_object_get(from, "repeats"));
     return take_number(from, "value", &ceiling->value) &&
            take_number(from, "median", &ceiling->median) &&
            take_number(from, "worst", &ceiling->worst) && ceiling->repeats > 0 &&
-           take(from, "how", ceiling->how, sizeof ceiling->how);
+           TAKE(from, "how", ceiling->how);
 }
 
 int col_calibration_add_json(struct col_calibration *calibration, const json_t *rows)
@@ -259,9 +259,9 @@ static int load(struct col_calibration *calibration, const char *path, struct ta
         calibration->busy_cores = json_number_value(busy);
     if (!schema || strcmp(schema, SCHEMA))
         rc = damaged(path, "no object of schema " SCHEMA, err);
-    else if (!take(machine, "cpu", calibration->cpu, sizeof calibration->cpu) ||
-             !take(machine, "libraries", calibration->libraries, sizeof calibration->libraries) ||
-             !take(all, "measured_at", calibration->measured_at, sizeof calibration->measured_at))
+    else if (!TAKE(machine, "cpu", calibration->cpu) ||
+             !TAKE(machine, "libraries", calibration->libraries) ||
+             !TAKE(all, "measured_at", calibration->measured_at))
         rc = damaged(path, "no machine or date", err);
     else if (!same_machine(calibration, &here))
         rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",

@@ -146,18 +146,10 @@ static struct thread *thread_of(struct col_stacks *stacks, int32_t pid, int32_t 
     return thread;
 }
 
-static struct col_process *process_of(struct col_drain *drain, int32_t pid)
-{
-    for (uint32_t i = drain->process_count; i-- > 0;)
-        if (drain->process[i]->pid == pid)
-            return drain->process[i];
-    return NULL;
-}
-
 /* The thread's track of kind `samples`, added when the thread is first seen on a CPU. */
 static int track_of(struct col_drain *drain, struct thread *thread, int64_t time, int64_t *track)
 {
-    struct col_process *process = process_of(drain, thread->pid);
+    struct col_process *process = col_process_of(drain, thread->pid);
     int rc = 0;
     *track = thread->track;
     if (thread->track)
@@ -475,8 +467,10 @@ static int on_record(struct col_stacks *stacks, struct col_drain *drain, const u
     const uint8_t *body = record + sizeof header;
     size_t bytes = header.size - sizeof header,
            own = bytes < 16 ? 0 : bytes - 16; /* without the trailer */
-    uint64_t lost[2];
-    int32_t task[4]; /* pid, parent's pid, tid, parent's tid */
+    uint64_t lost[2] = {0};
+    int32_t task[4] = {0}; /* pid, parent's pid, tid, parent's tid */
+    memcpy(task, body, own < sizeof task ? 0 : sizeof task);
+    memcpy(lost, body, own < sizeof lost ? 0 : sizeof lost);
     switch (header.type) {
     case PERF_RECORD_SAMPLE:
         return on_sample(stacks, drain, &header, body, bytes, time);
@@ -487,22 +481,16 @@ static int on_record(struct col_stacks *stacks, struct col_drain *drain, const u
         on_comm(stacks, &header, body, own);
         return 0;
     case PERF_RECORD_FORK:
-        if (own >= sizeof task) {
-            memcpy(task, body, sizeof task);
+        if (own >= sizeof task)
             on_fork(stacks, task);
-        }
         return 0;
     case PERF_RECORD_EXIT:
-        if (own >= sizeof task) {
-            memcpy(task, body, sizeof task);
-            if (task[0] == task[2])
-                remove_map(stacks, col_mappings_end(&stacks->maps, task[0]));
-        }
+        if (own >= sizeof task && task[0] == task[2])
+            remove_map(stacks, col_mappings_end(&stacks->maps, task[0]));
         return 0;
     case PERF_RECORD_LOST:
         if (own < sizeof lost)
             return 0;
-        memcpy(lost, body, sizeof lost);
         return col_drain_loss(drain, "stacks", "sample or mapping lost: the kernel's ring was full",
                               (int64_t)lost[1], (int64_t)time, (int64_t)time);
     default:
