@@ -265,6 +265,7 @@ static void probe_calibration(struct col_sink *sink)
     col_calibration_clear(&calibration);
 }
 
+/* The order of the lines on the screen. */
 int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe),
                    void *ctx)
 {

@@ -171,6 +171,8 @@ static int save_all(struct col_drain *drain)
     return rc ? rc : col_save_totals(drain);
 }
 
+/* Only after the commit do segments and buffers go back to the agents: what they held is safe then.
+ */
 int col_drain_commit(struct col_drain *drain)
 {
     if (!drain->in_transaction)
@@ -341,6 +343,8 @@ int col_drain_end(struct col_drain *drain)
     return rc ? rc : col_drain_commit(drain);
 }
 
+/* Pools that are read to their end are forgotten, so that a run of many short processes does not
+ * keep all their files. */
 int col_drain_reap(struct col_drain *drain)
 {
     uint32_t kept = 0;

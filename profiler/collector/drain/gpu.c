@@ -319,6 +319,8 @@ static void read_sizes(struct col_gpu *gpu)
     }
 }
 
+/* A buffer that CUPTI has completed is read in this round; one that a former collector has read
+ * already is only given back. */
 int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
 {
     if (!pool->gpu) {
@@ -392,6 +394,8 @@ int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
     return 0;
 }
 
+/* The part that was written is zeroed before the buffer goes back: a reader recognises the end of
+ * the records by it. */
 void col_gpu_release(struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
@@ -415,6 +419,7 @@ int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
     return report_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now());
 }
 
+/* Reads the buffers that CUPTI held when the process ended. Their records may be incomplete. */
 int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What rows of device work refer to, each added once and remembered: names of kernels and API
- * calls, tracks of streams and threads, the device of a context, the priority of a stream.
+ * calls, tracks of streams and threads, the device of a context, the priority of a stream. The
+ * lists are short (a process has some ten streams), so they are searched from one end to the other;
+ * the newest entries are tried first where an id may have been reused.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,6 +127,7 @@ int64_t col_gpu_stream_track(struct col_drain *drain, struct col_pool *pool, int
     return added.id;
 }
 
+/* A thread that recorded ranges has the track that these are on. */
 int64_t col_gpu_thread_track(const struct col_pool *pool, uint32_t tid)
 {
     for (uint32_t i = pool->gpu ? pool->gpu->thread_count : 0; i-- > 0;)
@@ -188,6 +191,7 @@ int col_gpu_note_context(struct col_gpu *gpu, int64_t context, int64_t device)
     return PUT(gpu->context, gpu->context_count, (struct col_gpu_context){context, device});
 }
 
+/* Absent for a stream that was made before recording began. */
 int64_t col_gpu_priority_of(const struct col_gpu *gpu, int64_t context, int64_t stream)
 {
     for (uint32_t i = 0; i < gpu->priority_count; i++)

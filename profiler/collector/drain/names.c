@@ -54,6 +54,8 @@ int64_t col_string(struct col_drain *drain, const char *text, size_t bytes, int 
     return *rc ? 0 : id;
 }
 
+/* Ids by place in the arena are kept in a table, so that a name that was seen before costs one
+ * look-up. */
 int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc)
 {
     if (arena < pool->string_cap && pool->string[arena])
@@ -128,7 +130,8 @@ int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
 
 /* ---- payloads ------------------------------------------------------------------------------------------------------------ */
 
-/* The parsed schema of an arena entry, NULL if there is none or it is not understood. */
+/* The schema of an arena entry, parsed at its first use. NULL if there is none or it is malformed.
+ */
 static const struct col_schema *pool_schema(struct col_pool *pool, uint32_t arena)
 {
     for (uint32_t i = 0; i < pool->schema_count; i++)

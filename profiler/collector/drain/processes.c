@@ -90,6 +90,7 @@ struct col_process *col_process_of(const struct col_drain *drain, int32_t pid)
     return NULL;
 }
 
+/* An earlier time of the end is kept: the drain may have noticed it before the status was read. */
 void col_process_ended(struct col_process *process, int64_t end, int64_t exit_status,
                        const char *ended)
 {
@@ -229,6 +230,7 @@ void col_pool_free(struct col_pool *pool)
     free(pool);
 }
 
+/* Threads have small ordinals that the agent gives out, so they are found by index. */
 int col_add_thread(struct col_pool *pool, uint32_t ordinal, struct col_thread **out)
 {
     if (ordinal >= pool->thread_cap) {
@@ -319,6 +321,9 @@ int col_pools_scan(struct col_drain *drain)
     return rc;
 }
 
+/* A process has ended when its pid is unused, belongs to a process that started at another time, or
+ * is a zombie. A collector that has just taken over does not know when that was: the last record of
+ * the pool tells it then. */
 void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_process *process = pool->process;

@@ -86,6 +86,7 @@ int col_save_pool(struct col_drain *drain, struct col_pool *pool)
     return put(drain, key);
 }
 
+/* Only ranges that have changed since the last commit are saved. */
 int col_save_ranges(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;
@@ -356,6 +357,8 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
     return 0;
 }
 
+/* Items are loaded kind by kind, because pools refer to processes, and threads and ranges to pools.
+ */
 int col_drain_load(struct col_drain *drain, struct tacho_error *err)
 {
     static const struct {

@@ -86,6 +86,7 @@ static bool in_window(const struct col_volume *volume, int64_t step)
     return volume->every <= 1 || (step - from) % volume->every == 0;
 }
 
+/* A full disk outweighs --max-size, and both outweigh the window of steps. */
 bool col_keeps_detail(const struct col_drain *drain, int64_t step, enum col_cut *why)
 {
     enum col_cut cut = COL_CUT_COUNT;
@@ -100,6 +101,7 @@ bool col_keeps_detail(const struct col_drain *drain, int64_t step, enum col_cut 
     return cut == COL_CUT_COUNT;
 }
 
+/* Cuts are collected until the next commit and become one loss row with their time range. */
 void col_count_cut(struct col_drain *drain, enum col_cut why, int64_t time)
 {
     if (!drain->cut[why].count || time < drain->cut[why].first)
@@ -146,6 +148,8 @@ int col_add_slice(struct col_drain *drain, int64_t track, const struct col_range
     return rc;
 }
 
+/* The duration counts in the totals of the step, whether or not the row is kept. A range whose row
+ * was written while it was open gets its end. */
 int col_end_range(struct col_drain *drain, struct col_pool *pool, int64_t track,
                   const struct col_range *range, int64_t end)
 {

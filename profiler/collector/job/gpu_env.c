@@ -33,6 +33,9 @@ static void warn(struct col_gpu_env *keep, const char *name, const char *old, co
              length ? "\n" : "", name, old, what);
 }
 
+/* tacho's library is loaded by CUDA through CUDA_INJECTION64_PATH and by NCCL as its profiler
+ * plugin. A library that the user had in the first variable is passed on and loaded after tacho's.
+ */
 size_t col_gpu_environment(const struct col_options *options, const char *library,
                            struct col_env *env, struct col_gpu_env *keep)
 {

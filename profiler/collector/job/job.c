@@ -34,6 +34,7 @@ static int64_t first_number(const char *(*get)(const char *name), const char *co
     return STORE_ABSENT;
 }
 
+/* Reads entries "N" and "N(xM)", the latter for M nodes in a row, until that of the node. */
 int64_t col_job_tasks(const char *text, int64_t node)
 {
     while (text && *text && node >= 0) {
@@ -85,6 +86,7 @@ static bool id_torchrun(const char *(*get)(const char *name), char *id, size_t s
     return true;
 }
 
+/* Open MPI 4 has a job id and a random key; Open MPI 5 has only the namespace of PMIx. */
 static bool id_openmpi(const char *(*get)(const char *name), char *id, size_t size)
 {
     const char *job = get("OMPI_MCA_ess_base_jobid"),
@@ -117,6 +119,7 @@ static bool id_pmix(const char *(*get)(const char *name), char *id, size_t size)
     return is_set(job);
 }
 
+/* Hydra has no id: the process that started the ranks of this node stands for the job. */
 static bool id_hydra(const char *(*get)(const char *name), char *id, size_t size)
 {
     struct col_proc_stat stat;

@@ -278,6 +278,7 @@ static int open_link(struct col_live *live, bool other_boot, const char *path,
     return 0;
 }
 
+/* The pools are used only if their folder holds the random name of this run. */
 int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_error *err)
 {
     char path[COL_PATH_MAX];
@@ -305,6 +306,7 @@ int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_
     return rc;
 }
 
+/* The lock is tried and dropped again. */
 bool col_live_locked(const char *folder)
 {
     char path[COL_PATH_MAX];
@@ -401,6 +403,8 @@ void col_live_leave(struct col_live *live)
     let_go(&live->home);
 }
 
+/* Moves run.db to its final name, or to a numbered one if another file has taken that name: the
+ * recording is worth more than its name. */
 int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tacho_error *err)
 {
     size_t stem = strlen(live->final) - strlen(COL_SUFFIX);

@@ -16,6 +16,7 @@
 
 #include "tacho_error.h"
 
+/* Files of /proc have no size, so they are read until the end or the room is used up. */
 long col_proc_read(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,6 +39,7 @@ long col_proc_read(const char *path, char *text, size_t size)
     return rc ? rc : (long)used;
 }
 
+/* After the name come state and then numbers; field 4 of proc(5) is the first of these. */
 int col_proc_parse_stat(const char *text, struct col_proc_stat *out)
 {
     memset(out, 0, sizeof *out);
@@ -151,6 +153,7 @@ int col_proc_parse_disks(const char *text, struct col_proc_disk *out)
     return disks ? 0 : TACHO_ENOTFOUND;
 }
 
+/* Children are listed for each thread of the process, because each thread may start some. */
 void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void *ctx)
 {
     char path[96], text[8192];

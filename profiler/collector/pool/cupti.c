@@ -233,6 +233,8 @@ static void read_stream(struct col_cupti_record *record)
     record->priority = (int32_t)u32(record, 12);
 }
 
+/* Records follow each other at multiples of eight bytes. A kind of 0 is the zeroed rest of a buffer
+ * that CUPTI has not filled. */
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
                    size_t *offset, struct col_cupti_record *record)
 {

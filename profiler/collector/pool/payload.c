@@ -125,6 +125,7 @@ static int field_target(enum col_schema_kind kind, const char *name)
     return -1;
 }
 
+/* The first line is the name of the schema, each further line a field: name, type, offset. */
 int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
 {
     memset(out, 0, sizeof *out);
@@ -460,6 +461,7 @@ void col_payload_value(uint64_t value, struct col_payload *out)
     out->detail.payload = out->json;
 }
 
+/* The fields are zeroed in the copy of the bytes by which details are looked up. */
 void col_payload_normalize(const struct col_schema *schema, void *data, size_t size)
 {
     if (schema->kind != COL_SCHEMA_STEP && schema->kind != COL_SCHEMA_COMM)

@@ -60,6 +60,8 @@ static bool is_pid_and_number(const char *text)
     return dot > text && *dot == '.' && dot[1] && !*after_number(dot + 1);
 }
 
+/* The names that agent and collector give: pools, gpu files, both while they are made, marks of
+ * processes without a pool, and the control file. */
 bool col_pool_is_name(const char *name)
 {
     static const char *const prefixes[] = {
@@ -147,6 +149,8 @@ void col_map_close(struct col_map *map)
     memset(map, 0, sizeof *map);
 }
 
+/* The arena grows while it is read, and the target may damage it: each entry is checked against the
+ * part that was in use a moment before. */
 const char *col_map_text(const struct col_map *map, uint32_t id, enum wire_text_type type,
                          uint32_t *bytes)
 {

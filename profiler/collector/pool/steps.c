@@ -163,6 +163,7 @@ void col_steps_close(struct col_steps *steps, int64_t index, int64_t end, bool e
     }
 }
 
+/* Ranges end in order of time, so the newest step is tried before the binary search. */
 struct col_step *col_steps_find(struct col_steps *steps, int64_t time)
 {
     size_t low = 0, high = steps->count; /* -> the number of steps that had begun */
@@ -214,6 +215,8 @@ static int step_write(struct col_steps *steps, struct col_step *step, store *db,
     return 0;
 }
 
+/* A step is written in the round after the one in which it closed. Tables that are full are written
+ * early and go on empty. */
 int col_steps_write(struct col_steps *steps, store *db, int64_t process, uint64_t round)
 {
     bool all = round == UINT64_MAX;
@@ -282,6 +285,8 @@ void col_steps_save(const struct col_steps *steps, struct col_buffer *buffer)
     totals_save(&steps->outside, buffer);
 }
 
+/* Loads what col_steps_save has written: counts of rows and steps, then each step with its totals,
+ * then those outside of steps. */
 int col_steps_load(struct col_steps *steps, struct col_cursor *cursor)
 {
     uint64_t count;

@@ -269,6 +269,7 @@ static void note_end(struct col_process *process, const struct col_peer *peer)
     process->awaited = false;
 }
 
+/* Rows are added here and not when a message arrives, because the store may be stalled then. */
 int col_leader_rows(struct col_session *session)
 {
     int rc = 0;
@@ -315,6 +316,8 @@ unsigned col_leader_running(struct col_session *session)
     return running;
 }
 
+/* Ranks of the node that have not connected are waited for after everything else has ended: a
+ * launcher may start them one after the other. */
 bool col_leader_waits(struct col_session *session)
 {
     if (session->peers.listener < 0)
@@ -370,6 +373,7 @@ static void add_time(struct timeval *sum, const struct timeval *added)
     sum->tv_usec = microseconds % 1000000;
 }
 
+/* Resident sets are not added: the largest one is kept, as getrusage does for children. */
 void col_leader_sum(struct col_session *session)
 {
     char *ended = session->result->ended;

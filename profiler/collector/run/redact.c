@@ -93,6 +93,8 @@ bool col_redact_env_allowed(const char *name)
     return false;
 }
 
+/* Harmless words are blanked out first, so that "--tokenizer" and "--max-tokens" are not taken for
+ * tokens. */
 bool col_redact_name_is_secret(const char *name)
 {
     char low[256];
@@ -190,7 +192,8 @@ static void put_text(struct col_buffer *buffer, const char *text)
     col_buffer_put(buffer, text, strlen(text));
 }
 
-/* Bytes that are not valid UTF-8 become U+FFFD: JSON is text, an argument may be anything. */
+/* Writes a string. Bytes that are not valid UTF-8 become U+FFFD: JSON is text, an argument may be
+ * anything. */
 static void put_json(struct col_buffer *buffer, const char *text, size_t bytes)
 {
     const unsigned char *letter = (const unsigned char *)text, *end = letter + bytes;
@@ -247,6 +250,8 @@ static void put_assignment(struct col_buffer *buffer, const char *arg, size_t by
     free(whole.bytes);
 }
 
+/* After an option whose name sounds secret ("--token") the next argument is its value. The program
+ * itself is never taken for an option. */
 char *col_redact_command(char *const *argv)
 {
     struct col_buffer buffer = {0};

@@ -89,6 +89,7 @@ void col_session_message(struct col_session *session, const char *format, ...)
         session->options->message(session->options->message_ctx, line);
 }
 
+/* The store's own message is used if it is about this error. */
 int col_session_store_error(struct col_session *session, int rc, struct tacho_error *err)
 {
     const struct tacho_error *last = session->db ? store_error(session->db) : NULL;
@@ -244,6 +245,7 @@ static bool reload(struct col_session *session)
     return false;
 }
 
+/* The first time a disk is full, the reserve is freed, which makes room for totals. */
 void col_session_failed(struct col_session *session, int rc)
 {
     session->failure = rc;
@@ -355,6 +357,8 @@ static int finish_once(struct col_session *session, int (*last_words)(struct col
     return store_finish(db, err);
 }
 
+/* Tries three times: each failure of the store goes back to the last commit, with less detail if
+ * the disk is full. */
 int col_session_finish(struct col_session *session, int (*last_words)(struct col_session *session),
                        struct tacho_error *err)
 {
@@ -406,6 +410,7 @@ static double cpu_seconds(const struct rusage *use)
            (double)(use->ru_utime.tv_usec + use->ru_stime.tv_usec) / 1e6;
 }
 
+/* Descriptors are closed and pointers cleared, so that freeing twice does no harm. */
 void col_session_free(struct col_session *session)
 {
     struct rusage now;

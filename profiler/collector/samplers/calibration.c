@@ -71,9 +71,10 @@ static bool same_machine(const struct col_calibration *left, const struct col_ca
     return !strcmp(left->cpu, right->cpu) && !strcmp(left_prefix, right_prefix);
 }
 
+/* FNV-1a, 32 bits: the part of the file name that depends on the libraries. */
 static unsigned hash_of(const char *text)
 {
-    unsigned hash = 2166136261u; /* FNV-1a */
+    unsigned hash = 2166136261u;
     for (; *text; text++)
         hash = (hash ^ (unsigned char)*text) * 16777619u;
     return hash;
@@ -145,6 +146,8 @@ int col_calibration_add_json(struct col_calibration *calibration, const json_t *
     return 0;
 }
 
+/* Three rows of resource "flops". A type without instructions on this CPU is an absent row with a
+ * reason. */
 int col_calibration_add_peak(struct col_calibration *calibration, const struct col_peak *peak,
                              const struct col_peak_spread spread[3])
 {
@@ -375,6 +378,8 @@ static bool beaten(const struct col_calibration *other, const struct col_ceiling
     return rival && (rival->value > ceiling->value || (ties && rival->value == ceiling->value));
 }
 
+/* Where both sources have a row of the same thing, the higher one counts: a machine is never slower
+ * than what it was once seen to do. Of equal ones the calibration's is kept. */
 int col_ceilings_write(store *db, const struct col_calibration *calibration,
                        const struct col_peak *peak)
 {

@@ -224,6 +224,8 @@ static int read_field(struct col_nvml *nvml, device_t device, unsigned id, unsig
     return rc ? rc : field.result;
 }
 
+/* The next functions adapt NVML's getters, which differ in their types, to a double. A function
+ * that the library lacks counts as not supported. */
 static int read_u32(int (*query)(device_t, unsigned *), device_t device, double *value)
 {
     unsigned answer = 0;
@@ -517,6 +519,8 @@ static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct 
     return rc ? rc : col_add_counter(drain, *track, reading->time, reading->value);
 }
 
+/* Readings are copied out under the lock and written without it: the thread must not wait for a
+ * disk. */
 int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain)
 {
     static struct reading batch[QUEUE]; /* large; one run at a time in a process */
@@ -549,6 +553,7 @@ void col_nvml_reset(struct col_nvml *nvml)
     pthread_mutex_unlock(&nvml->lock);
 }
 
+/* Uses the same functions without the thread. */
 int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric,
                               enum col_status status, double value, const char *unit),
                   void *ctx, const char **why)

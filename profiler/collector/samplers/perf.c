@@ -321,6 +321,7 @@ int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
     return 0;
 }
 
+/* Each counter gets its status and its total. One that was not counted gets a loss row too. */
 int col_perf_finish(struct col_perf *perf, struct col_drain *drain)
 {
     for (unsigned i = 0; i < perf->count; i++) {
