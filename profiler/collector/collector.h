@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room profiler/collector/: runs a program with the agent loaded, drains what
- * it records into a .tacho file while it runs, samples the machine beside it, and finishes the file
- * whatever way the program ends.
+ * Public header of profiler/collector/: runs a program with the agent loaded, drains what it
+ * records into a .tacho file while it runs, samples the machine, and finishes the file whichever
+ * way the program ends.
  *
- * Nothing here prints or exits. Text for people comes back in `struct tacho_error`, in `warnings`,
+ * Nothing here prints or exits. Text for people is returned in `struct tacho_error`, in `warnings`,
  * or through `message`. One run at a time in a process: col_run and col_recover use signalfd,
  * SIGCHLD and the child-subreaper attribute of the process.
  *
  * Files of a run called NAME.tacho, while it is live:
- *   NAME.tacho.live/   0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on
- * a local filesystem run.db           the store, WAL mode lock             flock held by the live
- * collector reserve          room kept back so that a run on a full disk can still be finished
- *     segments         0700 folder of the agent's pools, a symbolic link into tmpfs where that has
- * room At the end run.db becomes NAME.tacho (never overwriting) and the folder is removed.
+ *   NAME.tacho.live/  0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on
+ * a local filesystem run.db          the store, WAL mode lock            flock held by the live
+ * collector reserve         disk space kept so that a run on a full disk can still be finished
+ *     segments        0700 folder of the agent's pools, a symbolic link into tmpfs where that has
+ *                     room
+ * At the end run.db becomes NAME.tacho (never overwriting a file) and the folder is removed.
  */
 #ifndef COL_COLLECTOR_H
 #define COL_COLLECTOR_H
@@ -42,19 +43,18 @@ enum { COL_COUNTERS_SAMPLED = 1, COL_COUNTERS_ROOFLINE = 2 };
 
 struct col_options {
     char *const *command; /* argv of the target, NULL-terminated, borrowed */
-    const char *output;   /* final file (".tacho" is appended if missing); NULL =
-                             PROGRAM-YYYYMMDD-HHMMSS.tacho here */
-    const char *library; /* libtacho.so; NULL = $TACHO_LIBRARY, else beside the program or in ../lib
-                            of it */
-    int64_t steps_from, steps_to; /* detail is kept for steps from..to, both included; steps_from <
-                                     0 = all of them */
-    int64_t every;                /* of these, detail of every Nth step; 0 or 1 = each */
-    int64_t max_bytes;            /* size of the file at which detail stops; 0 = no limit */
-    int sample_ms;                /* interval of /proc sampling; 0 = off */
-    double pause;  /* probability that a step runs with recording paused (overhead measurement),
-                      0..0.5 */
-    int pool_mib;  /* cap of the segments of one process; 0 = the agent's default */
-    int stacks_hz; /* call stacks: samples of a second of CPU time; 0 = off */
+    /* Final file (".tacho" is appended if missing); NULL = PROGRAM-YYYYMMDD-HHMMSS.tacho here. */
+    const char *output;
+    /* libtacho.so; NULL = $TACHO_LIBRARY, else beside the program or in ../lib of it. */
+    const char *library;
+    /* Detail is kept for steps from..to, both included; steps_from < 0 = all of them. */
+    int64_t steps_from, steps_to;
+    int64_t every;       /* of these, detail of every Nth step; 0 or 1 = each */
+    int64_t max_bytes;   /* size of the file at which detail stops; 0 = no limit */
+    int sample_ms;       /* interval of /proc sampling; 0 = off */
+    double pause;        /* probability of a step without recording, to measure overhead: 0..0.5 */
+    int pool_mib;        /* cap of the segments of one process; 0 = the agent's default */
+    int stacks_hz;       /* call stacks: samples per second of CPU time; 0 = off */
     bool frame_pointers; /* call stacks by frame pointers, not by unwind tables */
     bool no_counters;    /* leave the hardware counters alone */
     enum col_gpu_mode gpu;
@@ -65,11 +65,9 @@ struct col_options {
     bool gemm_shapes; /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
     bool no_hook;     /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;     /* do not measure the machine's instruction peak */
-    bool separate; /* a recording of its own, also where other ranks of the same job are recorded on
-                      this node */
+    bool separate;    /* do not join the recording of other ranks of the job on this node */
     /* Called, from the calling thread, with one line (no newline) that a person should see while
-     * the target runs. May be NULL. It must survive a terminal that is gone. SIGPIPE is ignored
-     * meanwhile. */
+     * the target runs. May be NULL. The terminal may be gone; SIGPIPE is ignored during the run. */
     void (*message)(void *ctx, const char *text);
     void *message_ctx;
 };
@@ -80,17 +78,14 @@ void col_options_init(struct col_options *options);
 struct col_result {
     int exit_code; /* what the command line program should return, see col_run */
     bool started;  /* the target ran */
-    bool attached; /* another tacho of the job on this node records, and says what came of it;
-                      `path` is its live folder */
-    bool finished; /* `path` is a finished file; else it is the live folder that was left for `tacho
-                      recover`, or "" */
+    bool attached; /* another tacho of the job on this node records; `path` is its live folder */
+    bool finished; /* `path` is a finished file, else the live folder for `tacho recover`, or "" */
     char path[COL_PATH_MAX];
     char ended[256]; /* how the run ended: "exit 0", "signal 9 (KILL)", "interrupted: ..." */
     int64_t records; /* records read from pools (a push and a pop are two) */
     int64_t slices, counters, steps; /* rows stored */
-    int64_t lost; /* events known to be missing, PAUSED steps and --steps/--every/--max-size cuts
-                     not counted */
-    int64_t cut;  /* slices not stored because of --steps, --every, --max-size */
+    int64_t lost;               /* events known to be missing, without PAUSED steps and `cut` */
+    int64_t cut;                /* slices not stored because of --steps, --every, --max-size */
     int64_t processes, threads; /* that recorded something */
     int64_t bytes;              /* of the finished file */
     double seconds;             /* from start to end of the target */
@@ -99,13 +94,14 @@ struct col_result {
 };
 void col_result_clear(struct col_result *result); /* frees what the result owns */
 
-/* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them
- * on this node, the first one records the targets of all, and the others return with r->attached
- * (profiler/collector/job/peers.h). Returns 0, or a negative code with `err` filled. r->exit_code
- * is always set, as env(1) does it: 125 tacho failed before the start, 126/127 the target could not
- * be run, 128+n it ended by signal n, else its own exit status. A failure after the target ran (the
- * file could not be finished) returns its code, but r->exit_code is still the target's. When it
- * returns < 0 before the target ran, nothing is left on disk.
+/* Runs options->command and records it. Where a launcher (mpirun, srun, torchrun) started several
+ * of them on this node, the first one records the targets of all, and the others return with
+ * result->attached (profiler/collector/job/peers.h). Returns 0, or a negative code with `err`
+ * filled. result->exit_code is always set, as env(1) does it: 125 tacho failed before the start,
+ * 126/127 the target could not be run, 128+n it ended by signal n, else its own exit status. A
+ * failure after the target ran (the file could not be finished) returns its code, but
+ * result->exit_code is still the target's. When it returns < 0 before the target ran, nothing is
+ * left on disk.
  *
  * Signals while it runs: an INT of the terminal reaches the target too and is the target's to
  * answer. One sent by a process is forwarded; the second such INT finishes the file at once and
@@ -120,15 +116,14 @@ int col_run(const struct col_options *options, struct col_result *result, struct
 /* Finishes a run whose collector died: drains what its processes left in their segments (exactly
  * once), finishes and publishes. `live` is the NAME.tacho.live folder. If processes of the run
  * still record it goes on collecting until they end, `message` says so, and the first INT finishes
- * at once. After a reboot it finishes from what is in run.db and says what is missing as a loss. r
- * is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock,
- * TACHO_EDENIED it is not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
+ * at once. After a reboot it finishes from what is in run.db and says what is missing as a loss.
+ * The result is filled as by col_run (result->exit_code: 0). Errors: TACHO_EBUSY a live collector
+ * holds the lock, TACHO_EDENIED it is not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
 int col_recover(const char *live, const struct col_options *options, struct col_result *result,
                 struct tacho_error *err);
 
 struct col_found {
-    char path[COL_PATH_MAX]; /* what to open with store_open: a finished file, or run.db of a live
-                                run */
+    char path[COL_PATH_MAX]; /* to open with store_open: a finished file, or run.db of a live run */
     char run[COL_PATH_MAX];  /* the .tacho file or .tacho.live folder, for messages */
     bool live;               /* still being recorded */
     bool recovered;          /* was finished just now: `note` has one line that says so */
@@ -161,8 +156,8 @@ struct col_capture {
 
 /* Opens a window for device work in a run that is being recorded: `live` is its NAME.tacho.live
  * folder. All processes of the run see the same steps, on all machines that write their runs of the
- * job to the same folder. Errors: TACHO_ENOTFOUND (nobody records device work), TACHO_EUSAGE (all
- * of it is recorded anyway), TACHO_EIO. */
+ * job to the same folder. Errors: TACHO_ENOTFOUND (no process records device work), TACHO_EUSAGE
+ * (all of it is recorded anyway), TACHO_EIO. */
 int col_capture(const char *live, struct col_capture *capture, struct tacho_error *err);
 /* The same for the job whose runs of several machines are written to `folder`, from any machine
  * that sees it. TACHO_ENOTFOUND: there is none, or there are several. */
@@ -187,7 +182,7 @@ struct col_probe {
     const char *group; /* "agent", "clock", "storage", "counters", "system", "peak", "gpu" */
     const char *name;  /* "cycles", "invariant TSC", ... */
     enum col_status status;
-    int error;        /* errno behind it, 0 = none */
+    int error;        /* its errno, 0 = none */
     const char *text; /* what was found */
     const char *fix;  /* what to do about it, "" if nothing */
 };
@@ -195,6 +190,7 @@ struct col_probe {
 /* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem,
  * /proc, each hardware counter (counted for some milliseconds on the calling thread). Calls `row`
  * for each line until it returns non-zero, which is returned. */
-int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe), void *ctx);
+int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe),
+                   void *ctx);
 
 #endif

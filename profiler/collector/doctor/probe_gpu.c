@@ -262,14 +262,14 @@ struct nvml_text {
     bool denied;
 };
 
-/* Collects the metrics of the first GPU, which stands for all, into two lists. */
+/* Collects the metrics of the first GPU into two lists; the others of a machine are alike. */
 static void nvml_row(void *ctx, int device, const char *name, const char *metric,
                      enum col_status status, double value, const char *unit)
 {
     struct nvml_text *found = ctx;
     (void)name;
     if (device > 0)
-        return; /* the first stands for all */
+        return;
     char *list = status == COL_STATUS_OK ? found->found : found->missing;
     size_t used = strlen(list);
     if (status == COL_STATUS_OK && value == value)

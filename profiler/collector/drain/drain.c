@@ -116,8 +116,8 @@ static int write_cuts(struct col_drain *drain)
 /* ---- rounds and commits ---------------------------------------------------------------------------------------------------- */
 
 /* Saves the live state of a pool: positions of the segments that were read, threads, open ranges,
- * steps, device work. Open ranges get their rows now, so that a file that is read meanwhile, or
- * after a crash, shows them. */
+ * steps, device work. Open ranges get their rows now, so that a file that is read during the run,
+ * or after a crash, shows them. */
 static int save_pool(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;

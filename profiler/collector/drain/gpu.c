@@ -132,7 +132,7 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
     return rc;
 }
 
-/* How many buffers of the file have memory behind them. */
+/* How many buffers of the file have been given memory so far. */
 static uint32_t backed(const struct col_gpu *gpu)
 {
     uint32_t buffers = atomic_load_explicit(&gpu->head->buffers_backed, memory_order_acquire);

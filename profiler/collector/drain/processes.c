@@ -322,8 +322,8 @@ int col_pools_scan(struct col_drain *drain)
 }
 
 /* A process has ended when its pid is unused, belongs to a process that started at another time, or
- * is a zombie. A collector that has just taken over does not know when that was: the last record of
- * the pool tells it then. */
+ * is a zombie. A collector that has just taken over does not know when that was; its end is then
+ * the time of the last record in the pool. */
 void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_process *process = pool->process;

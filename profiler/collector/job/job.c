@@ -119,7 +119,7 @@ static bool id_pmix(const char *(*get)(const char *name), char *id, size_t size)
     return is_set(job);
 }
 
-/* Hydra has no id: the process that started the ranks of this node stands for the job. */
+/* Hydra has no id: the process that started the ranks of this node identifies the job. */
 static bool id_hydra(const char *(*get)(const char *name), char *id, size_t size)
 {
     struct col_proc_stat stat;

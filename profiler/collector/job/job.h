@@ -17,7 +17,7 @@
 struct col_job {
     char launcher[16];  /* "openmpi", "pmix", "slurm", "torchrun", "hydra" */
     char id[200];       /* equal in all ranks of the job, on all nodes (hydra: on this node) */
-    int64_t rank;       /* STORE_ABSENT: not told */
+    int64_t rank;       /* STORE_ABSENT: not known */
     int64_t ranks;      /* of the job; STORE_ABSENT */
     int64_t node_ranks; /* of the job on this node; STORE_ABSENT */
     bool many_nodes;    /* there are ranks on other nodes */

@@ -96,7 +96,7 @@ static void let_go(int *fd)
     *fd = -1;
 }
 
-/* Is the folder the caller's, and can nobody else write to it? Only such a folder is trusted. */
+/* Is the folder the caller's, and can no other user write to it? Only such a folder is trusted. */
 static int check_owner(const struct stat *stat, const char *path, struct tacho_error *err)
 {
     static const char foreign[] = "only its owner can finish it: 'tacho recover' as that user";
@@ -416,8 +416,6 @@ int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tach
                            : col_live_path(path, "%.*s-%d" COL_SUFFIX, (int)stem, live->final, i);
         if (!fits)
             return col_live_fail_long(err);
-        /* somebody else may have taken the name meanwhile: what was recorded is worth more than the
-         * name */
         rc = store_publish(db, path, err);
         if (rc != TACHO_EEXISTS)
             break;

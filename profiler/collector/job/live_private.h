@@ -25,8 +25,8 @@ int col_live_fail_errno(struct tacho_error *err, const char *path, const char *h
 int col_live_fail_long(struct tacho_error *err);
 /* Free bytes of the filesystem; -1: not known. */
 int64_t col_live_room_of(const char *path);
-/* Opens a folder that must be the caller's and writable by nobody else. A link in the last part of
- * the name is not followed. *fd is -1 on failure. */
+/* Opens a folder that must be the caller's and writable by no other user. A link in the last part
+ * of the name is not followed. *fd is -1 on failure. */
 int col_live_open_own(int at, const char *name, const char *shown, int *fd,
                       struct tacho_error *err);
 int col_live_take_lock(struct col_live *live, struct tacho_error *err);

@@ -76,7 +76,7 @@ enum peer_state {
 
 struct col_peer {
     enum peer_state state;
-    int fd; /* -1: none any more */
+    int fd; /* -1: closed */
     int32_t pid, status;
     uint64_t start_ticks;
     int64_t rank, start, end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Recovering a run whose collector died, and resolving RUN arguments. A run that is only read is
- * finished on the way if all of its processes have ended: then nothing can be added to it any more.
+ * finished on the way if all of its processes have ended: then nothing more can be added to it.
  */
 #include <dirent.h>
 #include <signal.h>

@@ -519,8 +519,8 @@ static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct 
     return rc ? rc : col_add_counter(drain, *track, reading->time, reading->value);
 }
 
-/* Readings are copied out under the lock and written without it: the thread must not wait for a
- * disk. */
+/* Readings are copied out under the lock and written without it, so that the thread does not wait
+ * for the store. */
 int col_nvml_sample(struct col_nvml *nvml, struct col_drain *drain)
 {
     static struct reading batch[QUEUE]; /* large; one run at a time in a process */

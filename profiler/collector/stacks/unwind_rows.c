@@ -79,7 +79,7 @@ struct col_unwind_rows *col_unwind_rows_open(int fd)
     }
     rows->fd = fd;
     elf_version(EV_CURRENT);
-    /* Read, not mapped: a file that is truncated meanwhile must not crash the collector. */
+    /* Read, not mapped: a file that is truncated during that must not crash the collector. */
     if (fd >= 0)
         rows->elf = elf_begin(fd, ELF_C_READ, NULL);
     if (rows->elf && gelf_getehdr(rows->elf, &header) && header.e_machine == EM_X86_64 &&
