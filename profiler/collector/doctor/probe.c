@@ -140,7 +140,7 @@ static void probe_tmpfs(struct col_sink *sink)
         col_sink_ok(sink, "storage", "tmpfs", text);
 }
 
-/* The files of /proc that are sampled. */
+/* The files of /proc that are sampled. Containers and chroots may hide some of them. */
 static void probe_system(struct col_sink *sink)
 {
     static const char *const path[] = {"/proc/self/stat", "/proc/self/io", "/proc/stat",
@@ -163,7 +163,7 @@ static void probe_system(struct col_sink *sink)
     }
 }
 
-/* Something to count: arithmetic, and pages touched for the first time. */
+/* Gives the counters something to count: arithmetic, and pages touched for the first time. */
 static void burn(int64_t ns)
 {
     volatile float x = 1;

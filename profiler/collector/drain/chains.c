@@ -53,6 +53,8 @@ static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t se
     return 0;
 }
 
+/* The state of a segment is read before its length: a segment that is seen as full has its final
+ * length. Threads are added when their first segment appears. */
 int col_chains_note(struct col_drain *drain, struct col_pool *pool)
 {
     pool->peak = col_map_peak(&pool->map);
@@ -186,6 +188,8 @@ static int skip_hole(struct col_drain *drain, struct col_pool *pool, struct col_
     return col_drain_loss_uncounted(drain, "collector", "segment of a thread missing");
 }
 
+/* After the last segment the open ranges of each thread get their rows without an end, and all
+ * steps are written. */
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;

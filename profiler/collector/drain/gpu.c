@@ -451,6 +451,7 @@ struct saved_gpu {
     bool state_reported, salvaged;
 };
 
+/* The lists follow the fixed part, each with the length that it says. */
 int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;

@@ -30,6 +30,7 @@ int col_decode_open(struct col_drain *drain)
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
 
+/* Tables double, because ids of arenas grow steadily while a run is read. */
 int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index)
 {
     if (index < *cap)
@@ -93,7 +94,8 @@ static int64_t domain_category(struct col_drain *drain, struct col_pool *pool, u
     return pool->domain[domain] = col_string(drain, text, bytes, rc);
 }
 
-/* The category "domain:category", remembered: a program has few of them. */
+/* The category of an event is "domain:category", or the domain alone. A program has few of them, so
+ * sixteen are remembered by a hash; a collision only costs a look-up in the store. */
 int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
                            const struct col_event *event, int *rc)
 {

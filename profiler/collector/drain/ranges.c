@@ -128,6 +128,8 @@ int col_range_forget(struct col_drain *drain, struct col_pool *pool, uint64_t id
     return store_live_set(drain->db, key, NULL, 0);
 }
 
+/* If its END was read first, the range is complete now. If the id is still open, the agent has
+ * reused it and the END of the earlier use was lost. */
 int col_on_start(struct col_drain *drain, struct col_pool *pool, const struct col_event *event)
 {
     struct col_extra extra;
@@ -207,6 +209,7 @@ int col_decode_materialise_ranges(struct col_drain *drain, struct col_pool *pool
     return 0;
 }
 
+/* Ends that still wait after two rounds lost their START: both would have been read by then. */
 int col_range_expire(struct col_drain *drain, struct col_pool *pool)
 {
     for (uint32_t i = 0; i < pool->range_slots; i++) {

@@ -122,6 +122,8 @@ int col_save_anchors(struct col_drain *drain)
     return store_live_set(drain->db, "clock", drain->stored, sizeof drain->stored);
 }
 
+/* Removes the saved state and the positions of a pool that is read to its end. Those of its threads
+ * have gone with the threads. */
 int col_forget_pool(struct col_drain *drain, struct col_pool *pool)
 {
     char key[COL_POOL_NAME + 32];

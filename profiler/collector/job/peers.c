@@ -89,6 +89,7 @@ bool col_peer_send(int fd, struct peer_message *message, enum peer_type type)
     return sent == (ssize_t)sizeof *message;
 }
 
+/* Texts of the message are terminated here, so that callers need not trust the other side. */
 int col_peer_receive(int fd, struct peer_message *message, int ms)
 {
     int64_t until = col_clock_now() + (int64_t)ms * 1000000;
@@ -180,6 +181,8 @@ bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_messa
     return ask(peers, session, hello, fd, welcome, &gone) == 1;
 }
 
+/* Tries the sessions of the job from 0 on. A free name is bound; if another rank binds it at the
+ * same time, everything is tried again, because that rank may be the leader to join. */
 enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello, int *fd,
                              struct peer_message *welcome)
 {

@@ -18,6 +18,8 @@
 static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
                                 SIGALRM, SIGWINCH, SIGPWR, SIGIO,   SIGXCPU, SIGCHLD};
 
+/* Signals become readable events, so that the loop handles them between two turns and never in the
+ * middle of a write. */
 int col_signals_begin(struct col_signals *signals, struct tacho_error *err)
 {
     sigset_t set;

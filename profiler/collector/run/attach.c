@@ -36,6 +36,8 @@ static void fill_hello(struct col_session *session, struct peer_message *hello)
     }
 }
 
+/* Joins only if the leader's folder of segments can be used from here: it may lie in another
+ * container. */
 int col_attach(struct col_session *session)
 {
     struct peer_message hello, welcome;

@@ -105,7 +105,8 @@ static int64_t group_limit(const char *root, const char *path, size_t length, co
     }
 }
 
-/* Memory that the control groups of this process allow, at most `machine`. */
+/* Memory that the control groups of this process allow, at most `machine`. Version 2 has one
+ * hierarchy ("::"), version 1 one for memory. */
 static int64_t memory_limit(int64_t machine)
 {
     char text[8192];

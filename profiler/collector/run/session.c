@@ -61,6 +61,7 @@ void col_session_init(struct col_session *session, const struct col_options *opt
     getrusage(RUSAGE_SELF, &session->own_usage);
 }
 
+/* Warnings are collected as lines and given to the caller with the result. */
 static void put_line(struct col_session *session, const char *format, va_list arguments)
 {
     char line[1024];
@@ -113,6 +114,8 @@ static struct col_volume volume_of(const struct col_options *options)
                                .max_bytes = options->max_bytes};
 }
 
+/* The drain holds a descriptor of the folder of the pools, so that a name that is replaced later
+ * does not redirect it. */
 int col_session_create(struct col_session *session, struct tacho_error *err)
 {
     int rc = store_create(session->live.db, &session->db, err);
@@ -267,6 +270,8 @@ void col_session_failed(struct col_session *session, int rc)
     }
 }
 
+/* While stalled, segments fill up in memory. The agents count what they must drop then, so a store
+ * that recovers has a gap with a number and not a silent one. */
 bool col_session_retry(struct col_session *session)
 {
     if (!session->stalled)

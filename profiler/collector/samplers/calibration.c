@@ -277,7 +277,8 @@ static int load(struct col_calibration *calibration, const char *path, struct ta
     return rc;
 }
 
-/* Loads the newest calibration among the files of a folder whose names begin with `prefix`. */
+/* Loads the newest calibration among the files of a folder whose names begin with `prefix`. There
+ * is one for each version of the engine's libraries; a run uses whichever was measured last. */
 static int load_newest(struct col_calibration *calibration, const char *folder, const char *prefix,
                        char path[COL_PATH_MAX], struct tacho_error *err)
 {
@@ -330,6 +331,8 @@ int col_calibration_find(struct col_calibration *calibration, const char *librar
     return load(calibration, path, err);
 }
 
+/* The temporary file has the pid in its name: two calibrations may run at once. fsync before the
+ * rename keeps a crash from leaving an empty file under the final name. */
 int col_calibration_save(const struct col_calibration *calibration, const char *path,
                          struct tacho_error *err)
 {

@@ -166,6 +166,9 @@ static bool is_vendor(const char *vendor)
            (col_proc_read("/proc/cpuinfo", text, sizeof text) > 0 && strstr(text, vendor));
 }
 
+/* Opens every counter of this CPU's vendor. Hardware events count user code only, which is all that
+ * perf_event_paranoid 2 allows. A software event that may not count the kernel is opened again for
+ * user code, unless it happens only in the kernel: a 0 would be false then. */
 struct col_perf *col_perf_open(pid_t pid)
 {
     struct col_perf *perf = calloc(1, sizeof *perf);
@@ -179,7 +182,6 @@ struct col_perf *col_perf_open(pid_t pid)
         *counter = (struct counter){.kind = &kinds[i], .fd = -1};
         if (!encode(&kinds[i], &attr, &counter->missing))
             continue;
-        /* hardware events: user mode only, which is also all that perf_event_paranoid 2 allows */
         attr.exclude_kernel = attr.type != PERF_TYPE_SOFTWARE;
         counter->fd = open_counter(&attr, pid);
         if (counter->fd < 0 && (errno == EACCES || errno == EPERM) &&

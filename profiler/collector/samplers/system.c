@@ -409,6 +409,7 @@ static int sample_machine(struct col_system *system, struct col_drain *drain)
     return rc ? rc : put_machine(drain, system, TRACK_DISK_WRITTEN, (double)disk.written_bytes);
 }
 
+/* One sample of everything; the descendants without a pool every tenth time only. */
 int col_system_sample(struct col_system *system, struct col_drain *drain)
 {
     int rc = follow(system, drain);

@@ -209,6 +209,8 @@ void col_mappings_learn(struct col_mappings *mappings, int32_t pid)
         fclose(file);
 }
 
+/* The pid takes the oldest place in the ring of ended processes; the one that had it is forgotten.
+ */
 int32_t col_mappings_end(struct col_mappings *mappings, int32_t pid)
 {
     remove_from_ended(mappings, pid);

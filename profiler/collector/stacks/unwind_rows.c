@@ -286,6 +286,8 @@ static bool room_for_one(struct col_unwind_rows *rows)
     return true;
 }
 
+/* Rows are compiled when they are first asked for and kept in an order by address. Where neither
+ * table has rules, a row for that one address says so, and libdw is not asked again. */
 const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *rows, uint64_t address)
 {
     static const struct col_unwind_row nothing = {.none = true};
@@ -339,6 +341,7 @@ static enum col_unwind_call call_before(const uint8_t *end)
     return COL_UNWIND_NO_CALL;
 }
 
+/* Remembers the answers in a small table by offset: samples ask for the same return addresses. */
 enum col_unwind_call col_unwind_rows_call(struct col_unwind_rows *rows, uint64_t offset)
 {
     uint8_t code[CALL_BYTES];
