@@ -31,6 +31,34 @@ const struct an_listing *an_list(void)
     return list;
 }
 
+/* Index of the analyzer whose name is these `length` characters; `count`: there is none. */
+static size_t index_of(const struct an_analyzer *const *table, size_t count, const char *name,
+                       size_t length)
+{
+    size_t i = 0;
+    while (i < count && (strlen(table[i]->name) != length || memcmp(table[i]->name, name, length)))
+        i++;
+    return i;
+}
+
+int an_order_check(const struct an_analyzer *const *table, size_t count, struct tacho_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *name = table[i]->after ? table[i]->after : "";
+        for (size_t length; *name; name += length + strspn(name + length, ", ")) {
+            length = strcspn(name, ",");
+            size_t before = index_of(table, count, name, length);
+            if (before >= i)
+                return tacho_fail(
+                    err, TACHO_EINTERNAL, NULL,
+                    "the analyzer \"%s\" must run after \"%.*s\", which %s in the table",
+                    table[i]->name, (int)length, name,
+                    before == count ? "is not" : "does not come before it");
+        }
+    }
+    return 0;
+}
+
 /* ---- the run ------------------------------------------------------------------------------------------------------------ */
 
 static bool runs_steps(const struct an_context *context, size_t process)
@@ -172,7 +200,9 @@ int an_analyze(store_reader *r, const struct an_options *options, struct an_resu
     struct an_trace *trace = NULL;
     struct an_result *result = NULL;
     *out = NULL;
-    int rc = 0;
+    int rc = an_order_check(analyzers, ANALYZERS, err);
+    if (rc)
+        return rc;
     if (context.options->part_slices > 0)
         rc = an_trace_part_find(
             r, context.options->part_slices,

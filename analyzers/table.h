@@ -7,7 +7,7 @@
 
 #include "analyzers/steps/context.h"
 
-/* All of them, in the order they run: later ones read what earlier ones left. */
+/* All of them, in the order they run: each one after those that its `after` names. */
 #define AN_ANALYZER_MAP(X) \
     X(an_steps) \
     X(an_phases) \
@@ -49,5 +49,10 @@
 #define AN_ANALYZER_EXTERN(name) extern const struct an_analyzer name;
 AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
 #undef AN_ANALYZER_EXTERN
+
+/* Checks that every analyzer of `table` comes after all analyzers that its `after` names. Returns
+ * 0, or TACHO_EINTERNAL with both names in *err: `after` names an analyzer that is not in the
+ * table, that runs later, or itself. */
+int an_order_check(const struct an_analyzer *const *table, size_t count, struct tacho_error *err);
 
 #endif

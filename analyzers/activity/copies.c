@@ -264,5 +264,9 @@ static int copies_run(struct an_context *context)
 }
 
 const struct an_analyzer an_copies = {
-    "copies", "copies and memsets by kind and memory: bytes, exposed time, bandwidth, waits",
-    AN_INPUT_DEVICES, copies_run, copies_absent};
+    .name = "copies",
+    .help = "copies and memsets by kind and memory: bytes, exposed time, bandwidth, waits",
+    .needs = AN_INPUT_DEVICES,
+    .run = copies_run,
+    .absent = copies_absent,
+};

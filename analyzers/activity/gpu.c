@@ -169,5 +169,9 @@ static void gpu_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_gpu = {
-    "gpu", "what each accelerator did: compute, exposed communication and copies, idle",
-    AN_INPUT_DEVICES, gpu_run, gpu_absent};
+    .name = "gpu",
+    .help = "what each accelerator did: compute, exposed communication and copies, idle",
+    .needs = AN_INPUT_DEVICES,
+    .run = gpu_run,
+    .absent = gpu_absent,
+};

@@ -355,5 +355,9 @@ static int launches_run(struct an_context *context)
 }
 
 const struct an_analyzer an_launches = {
-    "launches", "calls that put work on a device: delay, queue length, short kernels, graphs",
-    AN_INPUT_DEVICES, launches_run, launches_absent};
+    .name = "launches",
+    .help = "calls that put work on a device: delay, queue length, short kernels, graphs",
+    .needs = AN_INPUT_DEVICES,
+    .run = launches_run,
+    .absent = launches_absent,
+};

@@ -354,6 +354,10 @@ static void ops_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_ops = {
-    "ops",
-    "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
-    AN_INPUT_SLICES, ops_run, ops_absent};
+    .name = "ops",
+    .help =
+        "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
+    .needs = AN_INPUT_SLICES,
+    .run = ops_run,
+    .absent = ops_absent,
+};

@@ -105,5 +105,9 @@ static int precision_run(struct an_context *context)
 }
 
 const struct an_analyzer an_precision = {
-    "precision", "element types of matrix work, and its share on matrix units", AN_INPUT_DEVICES,
-    precision_run, precision_absent};
+    .name = "precision",
+    .help = "element types of matrix work, and its share on matrix units",
+    .needs = AN_INPUT_DEVICES,
+    .run = precision_run,
+    .absent = precision_absent,
+};

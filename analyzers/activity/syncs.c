@@ -137,5 +137,9 @@ static int syncs_run(struct an_context *context)
 }
 
 const struct an_analyzer an_syncs = {
-    "syncs", "host time in synchronise calls, and of it the time in which no device worked",
-    AN_INPUT_DEVICES, syncs_run, syncs_absent};
+    .name = "syncs",
+    .help = "host time in synchronise calls, and of it the time in which no device worked",
+    .needs = AN_INPUT_DEVICES,
+    .run = syncs_run,
+    .absent = syncs_absent,
+};

@@ -322,5 +322,10 @@ static void absent_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_compute_absent = {
-    "absent", "why devices, and threads that run steps, do not compute", AN_INPUT_SLICES,
-    absent_run, absent_absent};
+    .name = "absent",
+    .help = "why devices, and threads that run steps, do not compute",
+    .after = "steps, gpu, budget",
+    .needs = AN_INPUT_SLICES,
+    .run = absent_run,
+    .absent = absent_absent,
+};

@@ -368,5 +368,10 @@ static void budget_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_budget = {
-    "budget", "where a step's time goes: classes that sum to the step",
-    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, budget_run, budget_absent};
+    .name = "budget",
+    .help = "where a step's time goes: classes that sum to the step",
+    .after = "steps",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = budget_run,
+    .absent = budget_absent,
+};

@@ -208,5 +208,9 @@ static int compat_run(struct an_context *context)
 }
 
 const struct an_analyzer an_compat = {
-    "compat", "the arithmetic of TraceLens, HTA or the TensorBoard plugin, when asked for",
-    AN_INPUT_DEVICES, compat_run, compat_absent};
+    .name = "compat",
+    .help = "the arithmetic of TraceLens, HTA or the TensorBoard plugin, when asked for",
+    .needs = AN_INPUT_DEVICES,
+    .run = compat_run,
+    .absent = compat_absent,
+};

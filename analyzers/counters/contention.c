@@ -192,5 +192,10 @@ static int contention_run(struct an_context *context)
 }
 
 const struct an_analyzer an_contention = {
-    "contention", "cores that other programs took while steps ran",
-    AN_INPUT_COUNTERS | AN_INPUT_STEPS, contention_run, contention_absent};
+    .name = "contention",
+    .help = "cores that other programs took while steps ran",
+    .after = "steps, system",
+    .needs = AN_INPUT_COUNTERS | AN_INPUT_STEPS,
+    .run = contention_run,
+    .absent = contention_absent,
+};

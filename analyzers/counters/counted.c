@@ -225,6 +225,10 @@ static int counted_run(struct an_context *context)
     return rc;
 }
 
-const struct an_analyzer an_counted = {"counted",
-                                       "operations and bytes of ranges, counted by the hardware",
-                                       AN_INPUT_SLICES, counted_run, counted_absent};
+const struct an_analyzer an_counted = {
+    .name = "counted",
+    .help = "operations and bytes of ranges, counted by the hardware",
+    .needs = AN_INPUT_SLICES,
+    .run = counted_run,
+    .absent = counted_absent,
+};

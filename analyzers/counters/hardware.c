@@ -434,6 +434,10 @@ static int hardware_run(struct an_context *context)
     return 0;
 }
 
-const struct an_analyzer an_hardware = {"hardware",
-                                        "power, energy, clocks, throttling and activity of GPUs", 0,
-                                        hardware_run, hardware_absent};
+const struct an_analyzer an_hardware = {
+    .name = "hardware",
+    .help = "power, energy, clocks, throttling and activity of GPUs",
+    .after = "steps",
+    .run = hardware_run,
+    .absent = hardware_absent,
+};

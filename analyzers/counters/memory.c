@@ -440,6 +440,11 @@ static void memory_missing(struct an_context *context, const char *reason)
     memory_run(context);
 }
 
-const struct an_analyzer an_memory = {"memory",
-                                      "what the program holds by tag, its peak, room and growth",
-                                      AN_INPUT_COUNTERS, memory_run, memory_missing};
+const struct an_analyzer an_memory = {
+    .name = "memory",
+    .help = "what the program holds by tag, its peak, room and growth",
+    .after = "steps, system",
+    .needs = AN_INPUT_COUNTERS,
+    .run = memory_run,
+    .absent = memory_missing,
+};

@@ -57,5 +57,10 @@ static void series_absent(struct an_context *context, const char *reason)
     context->result->series_count = 0;
 }
 
-const struct an_analyzer an_series = {"series", "counters of the program: loss, learning rate ...",
-                                      AN_INPUT_COUNTERS, series_run, series_absent};
+const struct an_analyzer an_series = {
+    .name = "series",
+    .help = "counters of the program: loss, learning rate ...",
+    .needs = AN_INPUT_COUNTERS,
+    .run = series_run,
+    .absent = series_absent,
+};

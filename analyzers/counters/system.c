@@ -333,6 +333,11 @@ static int system_run(struct an_context *context)
     return rc;
 }
 
-const struct an_analyzer an_system = {"system",
-                                      "CPU, memory, storage, faults, switches of the target",
-                                      AN_INPUT_COUNTERS, system_run, system_absent};
+const struct an_analyzer an_system = {
+    .name = "system",
+    .help = "CPU, memory, storage, faults, switches of the target",
+    .after = "steps",
+    .needs = AN_INPUT_COUNTERS,
+    .run = system_run,
+    .absent = system_absent,
+};

@@ -520,5 +520,10 @@ static void samples_absent(struct an_context *context, const char *reason)
     (void)reason; /* needs nothing */
 }
 
-const struct an_analyzer an_sample_steps = {"samples", "values of each step, for tacho diff", 0,
-                                            samples_run, samples_absent};
+const struct an_analyzer an_sample_steps = {
+    .name = "samples",
+    .help = "values of each step, for tacho diff",
+    .after = "steps, gpu, budget",
+    .run = samples_run,
+    .absent = samples_absent,
+};

@@ -270,5 +270,13 @@ static void findings_absent(struct an_context *context, const char *reason)
     context->result->finding_count = 0;
 }
 
-const struct an_analyzer an_findings = {"findings", "what to change, with evidence and gain",
-                                        AN_INPUT_SLICES, findings_frame, findings_absent};
+const struct an_analyzer an_findings = {
+    .name = "findings",
+    .help = "what to change, with evidence and gain",
+    .after = "steps, gpu, budget, absent, attribution, utilization, roofline, ops, launches, "
+             "copies, syncs, precision, loader, communication, ranks, contention, hardware, "
+             "memory, quality, trust, replay",
+    .needs = AN_INPUT_SLICES,
+    .run = findings_frame,
+    .absent = findings_absent,
+};

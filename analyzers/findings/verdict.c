@@ -375,5 +375,11 @@ static void verdict_absent(struct an_context *context, const char *reason)
     context->result->verdict_class = "";
 }
 
-const struct an_analyzer an_verdict = {"verdict", "the run in one sentence", 0, verdict_run,
-                                       verdict_absent};
+const struct an_analyzer an_verdict = {
+    .name = "verdict",
+    .help = "the run in one sentence",
+    .after =
+        "steps, gpu, budget, attribution, utilization, ops, system, contention, trust, findings",
+    .run = verdict_run,
+    .absent = verdict_absent,
+};

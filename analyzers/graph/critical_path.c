@@ -420,5 +420,10 @@ static int path_run(struct an_context *context)
 }
 
 const struct an_analyzer an_critical_path = {
-    "critical path", "what the run's time depends on: every instant of steady steps once",
-    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, path_run, path_absent};
+    .name = "critical path",
+    .help = "what the run's time depends on: every instant of steady steps once",
+    .after = "steps",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = path_run,
+    .absent = path_absent,
+};

@@ -380,6 +380,11 @@ static int loader_run(struct an_context *context)
     return an_loader_model(context, sums, n);
 }
 
-const struct an_analyzer an_loader = {"loader",
-                                      "waits for batches, cost of the stages, workers, queue depth",
-                                      AN_INPUT_SLICES, loader_run, loader_absent};
+const struct an_analyzer an_loader = {
+    .name = "loader",
+    .help = "waits for batches, cost of the stages, workers, queue depth",
+    .after = "steps, budget",
+    .needs = AN_INPUT_SLICES,
+    .run = loader_run,
+    .absent = loader_absent,
+};

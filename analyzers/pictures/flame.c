@@ -181,6 +181,11 @@ static void flame_absent(struct an_context *context, const char *reason)
     context->result->flame.reason = reason;
 }
 
-const struct an_analyzer an_flame = {"flame", "ranges of the threads that run steps, as a tree",
-                                     AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, flame_run,
-                                     flame_absent};
+const struct an_analyzer an_flame = {
+    .name = "flame",
+    .help = "ranges of the threads that run steps, as a tree",
+    .after = "steps",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = flame_run,
+    .absent = flame_absent,
+};

@@ -149,5 +149,11 @@ static void heat_absent(struct an_context *context, const char *reason)
     context->result->heat.reason = reason;
 }
 
-const struct an_analyzer an_heat_map = {"heat", "step, waiting and transfer of each rank and step",
-                                        AN_INPUT_STEPS, heat_run, heat_absent};
+const struct an_analyzer an_heat_map = {
+    .name = "heat",
+    .help = "step, waiting and transfer of each rank and step",
+    .after = "steps, communication",
+    .needs = AN_INPUT_STEPS,
+    .run = heat_run,
+    .absent = heat_absent,
+};

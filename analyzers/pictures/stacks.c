@@ -213,4 +213,8 @@ static int stacks_run(struct an_context *context)
 }
 
 const struct an_analyzer an_stack_samples = {
-    "stacks", "sampled call stacks: functions and their CPU time", 0, stacks_run, absent};
+    .name = "stacks",
+    .help = "sampled call stacks: functions and their CPU time",
+    .run = stacks_run,
+    .absent = absent,
+};

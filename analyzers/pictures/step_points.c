@@ -126,5 +126,11 @@ static void step_points_absent(struct an_context *context, const char *reason)
     (void)reason;
 }
 
-const struct an_analyzer an_step_points = {"step_points", "every step as a point of a trend",
-                                           AN_INPUT_STEPS, step_points_run, step_points_absent};
+const struct an_analyzer an_step_points = {
+    .name = "step_points",
+    .help = "every step as a point of a trend",
+    .after = "steps, budget",
+    .needs = AN_INPUT_STEPS,
+    .run = step_points_run,
+    .absent = step_points_absent,
+};

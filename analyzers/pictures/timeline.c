@@ -371,5 +371,10 @@ static void timeline_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_timeline = {
-    "timeline", "what every thread and stream does in a typical and in the worst step",
-    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, timeline_run, timeline_absent};
+    .name = "timeline",
+    .help = "what every thread and stream does in a typical and in the worst step",
+    .after = "steps, critical path",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = timeline_run,
+    .absent = timeline_absent,
+};

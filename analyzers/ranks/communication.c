@@ -577,5 +577,10 @@ static int communication_run(struct an_context *context)
 }
 
 const struct an_analyzer an_communication = {
-    "communication", "collectives: bytes, bandwidth, transfer, waiting, overlap", AN_INPUT_SLICES,
-    communication_run, communication_absent};
+    .name = "communication",
+    .help = "collectives: bytes, bandwidth, transfer, waiting, overlap",
+    .after = "steps, budget, absent",
+    .needs = AN_INPUT_SLICES,
+    .run = communication_run,
+    .absent = communication_absent,
+};

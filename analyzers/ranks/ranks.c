@@ -522,5 +522,10 @@ static void ranks_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_ranks_compare = {
-    "ranks", "ranks beside each other: straggler, stage frontier, uneven data, pipeline, experts",
-    AN_INPUT_STEPS, ranks_run, ranks_absent};
+    .name = "ranks",
+    .help = "ranks beside each other: straggler, stage frontier, uneven data, pipeline, experts",
+    .after = "steps, budget, communication",
+    .needs = AN_INPUT_STEPS,
+    .run = ranks_run,
+    .absent = ranks_absent,
+};

@@ -217,8 +217,13 @@ static int replaying_run(struct an_context *context)
 }
 
 const struct an_analyzer an_replaying = {
-    "replay", "the dependency graph replayed: its error, what the step is sensitive to",
-    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, replaying_run, all_absent};
+    .name = "replay",
+    .help = "the dependency graph replayed: its error, what the step is sensitive to",
+    .after = "steps, loader, communication, trust",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = replaying_run,
+    .absent = all_absent,
+};
 
 /* ---- advice --------------------------------------------------------------------------------------------------------------------- */
 
@@ -309,6 +314,11 @@ static void advising_absent(struct an_context *context, const char *reason)
     (void)reason; /* "replay" needs the same and has said why */
 }
 
-const struct an_analyzer an_advising = {"advice", "what changes of the graph would do to the step",
-                                        AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
-                                        advising_run, advising_absent};
+const struct an_analyzer an_advising = {
+    .name = "advice",
+    .help = "what changes of the graph would do to the step",
+    .after = "steps, loader, communication, replay, findings",
+    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .run = advising_run,
+    .absent = advising_absent,
+};

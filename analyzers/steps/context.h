@@ -88,11 +88,16 @@ struct an_context {
     size_t problems;
 };
 
+/* One analyzer, a row of the table. `after` declares what it builds on: the names (`name`,
+ * separated by commas) of the analyzers whose part of the result or of the context it reads or
+ * completes, and which must therefore run before it; NULL: none, it reads only the trace and the
+ * devices. The frame checks at its start that the table keeps to it (an_order_check in table.h), so
+ * that a row can be moved without reading all analyzers. */
 struct an_analyzer {
-    const char *name, *help;
-    unsigned needs;                   /* enum an_input bits */
-    int (*run)(struct an_context *c); /* 0 or TACHO_ENOMEM */
-    void (*absent)(struct an_context *c, const char *reason);
+    const char *name, *help, *after;
+    unsigned needs;                         /* enum an_input bits */
+    int (*run)(struct an_context *context); /* 0 or TACHO_ENOMEM */
+    void (*absent)(struct an_context *context, const char *reason);
 };
 
 /* Notes a contradiction in the file for the trust section. */

@@ -262,5 +262,10 @@ static void phases_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_phases = {
-    "phases", "evaluation, checkpoints, compilation: wall time, and what the steps waited for",
-    AN_INPUT_SLICES, phases_run, phases_absent};
+    .name = "phases",
+    .help = "evaluation, checkpoints, compilation: wall time, and what the steps waited for",
+    .after = "steps",
+    .needs = AN_INPUT_SLICES,
+    .run = phases_run,
+    .absent = phases_absent,
+};

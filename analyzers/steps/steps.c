@@ -510,5 +510,8 @@ static void steps_absent(struct an_context *context, const char *reason)
 }
 
 const struct an_analyzer an_steps = {
-    "steps", "which steps there are, how long they last, tokens and samples a second", 0, steps_run,
-    steps_absent};
+    .name = "steps",
+    .help = "which steps there are, how long they last, tokens and samples a second",
+    .run = steps_run,
+    .absent = steps_absent,
+};

@@ -388,5 +388,10 @@ static int quality_run(struct an_context *context)
 }
 
 const struct an_analyzer an_quality = {
-    "quality", "what the capture is worth: missing launches and ops, cut steps, distortion",
-    AN_INPUT_DEVICES, quality_run, quality_absent};
+    .name = "quality",
+    .help = "what the capture is worth: missing launches and ops, cut steps, distortion",
+    .after = "steps, launches",
+    .needs = AN_INPUT_DEVICES,
+    .run = quality_run,
+    .absent = quality_absent,
+};

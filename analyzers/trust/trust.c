@@ -263,5 +263,10 @@ static void trust_absent(struct an_context *context, const char *reason)
     (void)reason; /* needs nothing, so it is never absent */
 }
 
-const struct an_analyzer an_trust = {"trust", "losses, overhead, missing counters, contradictions",
-                                     0, trust_run, trust_absent};
+const struct an_analyzer an_trust = {
+    .name = "trust",
+    .help = "losses, overhead, missing counters, contradictions",
+    .after = "steps, contention",
+    .run = trust_run,
+    .absent = trust_absent,
+};

@@ -150,5 +150,10 @@ static int attribution_run(struct an_context *context)
 }
 
 const struct an_analyzer an_attribution = {
-    "attribution", "device time by operator, module, line of code and annotation", AN_INPUT_DEVICES,
-    attribution_run, attribution_absent};
+    .name = "attribution",
+    .help = "device time by operator, module, line of code and annotation",
+    .after = "steps",
+    .needs = AN_INPUT_DEVICES,
+    .run = attribution_run,
+    .absent = attribution_absent,
+};

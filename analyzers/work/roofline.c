@@ -446,5 +446,10 @@ static int roofline_run(struct an_context *context)
 }
 
 const struct an_analyzer an_roofline = {
-    "roofline", "what each operator reaches of its device's peak and bandwidth", AN_INPUT_SLICES,
-    roofline_run, roofline_absent};
+    .name = "roofline",
+    .help = "what each operator reaches of its device's peak and bandwidth",
+    .after = "steps, attribution, counted",
+    .needs = AN_INPUT_SLICES,
+    .run = roofline_run,
+    .absent = roofline_absent,
+};

@@ -515,5 +515,10 @@ static int utilization_run(struct an_context *context)
 }
 
 const struct an_analyzer an_utilization = {
-    "utilization", "FLOPs in three conventions, and their share of the peak", AN_INPUT_STEPS,
-    utilization_run, utilization_absent};
+    .name = "utilization",
+    .help = "FLOPs in three conventions, and their share of the peak",
+    .after = "steps, attribution",
+    .needs = AN_INPUT_STEPS,
+    .run = utilization_run,
+    .absent = utilization_absent,
+};
