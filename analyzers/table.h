@@ -13,7 +13,7 @@
     X(an_phases) \
     X(an_gpu) \
     X(an_budget) \
-    X(an_compute_absent) \
+    X(an_noncompute) \
     X(an_attribution) \
     X(an_utilization) \
     X(an_counted) \

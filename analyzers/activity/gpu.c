@@ -6,12 +6,8 @@
  */
 #include <inttypes.h>
 
+#include "analyzers/base/sets.h"
 #include "analyzers/steps/context.h"
-
-static int64_t measure(struct an_set set)
-{
-    return an_spans_measure(set.span, set.count);
-}
 
 static void sum_ops(const struct an_devices *devices, const struct an_device *device,
                     struct an_gpu_device *out)
@@ -33,9 +29,9 @@ static void sum_ops(const struct an_devices *devices, const struct an_device *de
 
 static struct an_value overlap(const struct an_device_split *split)
 {
-    int64_t comm = measure(split->comm);
+    int64_t comm = an_set_measure(split->comm);
     if (comm > 0)
-        return an_num(100.0 * (double)an_time_sub(comm, measure(split->exposed_comm)) /
+        return an_num(100.0 * (double)an_time_sub(comm, an_set_measure(split->exposed_comm)) /
                       (double)comm);
     return an_num_none(split->opaque.count || split->unseen_graphs
                            ? "no communication outside of opaque graphs"
@@ -53,7 +49,7 @@ static void times_absent(struct an_gpu_device *out, const char *reason)
     out->overlap_pct = an_num_none(reason);
 }
 
-/* absent_report.c fills them. */
+/* noncompute_report.c fills them. */
 static void causes_absent(struct an_gpu_device *out)
 {
     static const char reason[] = "none of its rows has a time";
@@ -83,15 +79,15 @@ static void describe(struct an_context *context, const struct an_device *device,
         times_absent(out, "none of its rows has a time");
         return;
     }
-    int64_t span = an_time_sub(split->end, split->start), busy = measure(split->busy);
+    int64_t span = an_time_sub(split->end, split->start), busy = an_set_measure(split->busy);
     out->span_ns = an_int(span);
     out->busy_ns = an_int(busy);
-    out->compute_ns = an_int(measure(split->compute));
-    out->comm_ns = an_int(measure(split->comm));
-    out->copy_ns = an_int(measure(split->copy));
-    out->exposed_comm_ns = an_int(measure(split->exposed_comm));
-    out->exposed_copy_ns = an_int(measure(split->exposed_copy));
-    out->opaque_ns = an_int(measure(split->exposed_opaque));
+    out->compute_ns = an_int(an_set_measure(split->compute));
+    out->comm_ns = an_int(an_set_measure(split->comm));
+    out->copy_ns = an_int(an_set_measure(split->copy));
+    out->exposed_comm_ns = an_int(an_set_measure(split->exposed_comm));
+    out->exposed_copy_ns = an_int(an_set_measure(split->exposed_copy));
+    out->opaque_ns = an_int(an_set_measure(split->exposed_opaque));
     out->idle_ns = an_int(an_time_sub(span, busy));
     out->overlap_pct = overlap(split);
     sum_ops(context->gpu, device, out);
@@ -110,7 +106,7 @@ static void describe(struct an_context *context, const struct an_device *device,
 static void note_opaque(struct an_context *context, const struct an_device *device,
                         const struct an_device_split *split)
 {
-    double ms = (double)measure(split->exposed_opaque) / 1e6,
+    double ms = (double)an_set_measure(split->exposed_opaque) / 1e6,
            unseen = (double)split->unseen_ns / 1e6;
     if (ms - unseen > 0)
         an_problem(context,
@@ -136,7 +132,8 @@ static int note_fused(struct an_context *context, const struct an_device *device
                              &fused.span, &fused.count);
     if (rc || !fused.count)
         return rc;
-    double ms = (double)measure(fused) / 1e6, compute = (double)measure(split->compute) / 1e6;
+    double ms = (double)an_set_measure(fused) / 1e6,
+           compute = (double)an_set_measure(split->compute) / 1e6;
     if (ms > compute / 100)
         an_problem(context,
                    "device %" PRId64 " of rank %" PRId64

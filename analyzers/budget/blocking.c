@@ -6,7 +6,7 @@
  * on such a way blocks. The way is proven if the file says all of it, inferred if a part is told by
  * times only, or by a wait of another thread of the process.
  */
-#include "analyzers/budget/absent.h"
+#include "analyzers/budget/noncompute.h"
 
 #include <string.h>
 

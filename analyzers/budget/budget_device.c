@@ -12,33 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/sets.h"
 #include "analyzers/budget/budget.h"
 #include "analyzers/device/device_edges.h"
 
 #define HELD_LEAST \
     100000 /* ns: an op that is issued starts within this time (critical_path_walk.c) */
 
-struct span_list {
-    struct an_span *span;
-    size_t count, room;
-};
-
-/* Adds a span; they come by start, so that what is inside the last one is nothing new. */
-static int cover(struct span_list *span_list, int64_t start, int64_t end)
+/* Adds a span. Ranges of a thread come in order of start, so a span inside the last one adds
+ * nothing, and one that touches it makes it longer: the list stays small. */
+static int cover(struct an_span_list *list, int64_t start, int64_t end)
 {
-    if (end <= start || (span_list->count && end <= span_list->span[span_list->count - 1].end &&
-                         start >= span_list->span[span_list->count - 1].start))
-        return 0;
-    if (span_list->count && start >= span_list->span[span_list->count - 1].start &&
-        start <= span_list->span[span_list->count - 1].end) {
-        span_list->span[span_list->count - 1].end = end;
-        return 0;
-    }
-    int rc =
-        an_grow(&span_list->span, &span_list->room, span_list->count + 1, sizeof *span_list->span);
-    if (!rc)
-        span_list->span[span_list->count++] = (struct an_span){start, end};
-    return rc;
+    struct an_span *last = list->count ? &list->span[list->count - 1] : NULL;
+    if (!last || start < last->start || start > last->end)
+        return an_span_list_add(list, start, end);
+    last->end = end > last->end ? end : last->end;
+    return 0;
 }
 
 static bool is_input(enum an_role role)
@@ -63,7 +52,7 @@ static uint8_t *step_names(const struct an_context *context, const struct an_lan
 
 /* Time in rows of a thread (input: in its ranges of a loader). */
 static int cover_thread(const struct an_trace *trace, const struct an_track *track,
-                        const uint8_t *is_step, bool input, struct span_list *span_list)
+                        const uint8_t *is_step, bool input, struct an_span_list *span_list)
 {
     int rc = 0;
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
@@ -95,9 +84,9 @@ static bool drives(const struct an_devices *devices, const struct an_device *dev
 }
 
 /* Rows of the threads that drive the lane's device, and the loader's ranges of the step's thread,
- * as normalised sets. */
-static int host_sets(struct an_context *context, const struct an_lane *lane, struct span_list *host,
-                     struct span_list *input)
+ * as lists. */
+static int host_sets(struct an_context *context, const struct an_lane *lane,
+                     struct an_span_list *host, struct an_span_list *input)
 {
     const struct an_trace *trace = context->trace;
     const struct an_device *device = &context->gpu->device[lane->device];
@@ -112,27 +101,15 @@ static int host_sets(struct an_context *context, const struct an_lane *lane, str
         if (k == lane->track && !rc)
             rc = cover_thread(trace, track, is_step, true, input);
     }
-    host->count = an_spans_normalize(host->span, host->count);
-    input->count = an_spans_normalize(input->span, input->count);
     free(is_step);
     return rc;
 }
 
-typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t,
-                             struct an_span *);
-
-static int make(set_operation *operation, struct an_set a, struct an_set b, struct an_set *out)
-{
-    size_t room = a.count + b.count;
-    out->span = malloc((room ? room : 1) * sizeof *out->span);
-    out->count = out->span ? operation(a.span, a.count, b.span, b.count, out->span) : 0;
-    return out->span ? 0 : TACHO_ENOMEM;
-}
-
 /* Idle time of the device, from the first step to the last, phases left out. */
 static int idle_set(const struct an_context *context, const struct an_lane *lane,
-                    struct an_set busy, struct an_set *out)
+                    struct an_arena *arena, struct an_set *out)
 {
+    struct an_set busy = context->gpu->split[lane->device].busy;
     struct an_span all = {INT64_MAX, INT64_MIN};
     for (size_t i = lane->first; i < lane->first + lane->count; i++) {
         const struct an_step *step = &context->step[i];
@@ -141,28 +118,21 @@ static int idle_set(const struct an_context *context, const struct an_lane *lane
         all.start = step->start < all.start ? step->start : all.start;
         all.end = step->end > all.end ? step->end : all.end;
     }
-    struct an_set steps = {&all, all.end > all.start}, rest;
-    int rc = make(an_spans_subtract, steps, busy, &rest);
-    rc = rc ? rc : make(an_spans_subtract, rest, (struct an_set){lane->cut, lane->cut_count}, out);
-    free(rest.span);
-    return rc;
+    struct an_set steps = {&all, all.end > all.start};
+    int rc = an_set_combine(arena, an_spans_subtract, steps, busy, out);
+    return rc ? rc : an_set_combine(arena, an_spans_subtract, *out, an_lane_cut(lane), out);
 }
 
 /* Splits `idle` into what lies in `by` (*in) and the rest, which replaces it. */
-static int take(struct an_set *idle, struct an_set by, struct an_set *in)
+static int take(struct an_arena *arena, struct an_set *idle, struct an_set by, struct an_set *in)
 {
-    struct an_set rest;
-    int rc = make(an_spans_intersect, *idle, by, in);
-    if (rc || (rc = make(an_spans_subtract, *idle, by, &rest)))
-        return rc;
-    free(idle->span);
-    *idle = rest;
-    return 0;
+    int rc = an_set_combine(arena, an_spans_intersect, *idle, by, in);
+    return rc ? rc : an_set_combine(arena, an_spans_subtract, *idle, by, idle);
 }
 
 /* Calls of the process that wait for the device. */
 static int waiting_calls(struct an_context *context, const struct an_lane *lane,
-                         struct span_list *out)
+                         struct an_span_list *out)
 {
     const struct an_device_edges *edges;
     const struct an_trace *trace = context->trace;
@@ -172,17 +142,16 @@ static int waiting_calls(struct an_context *context, const struct an_lane *lane,
         if (trace->track[an_slice_track(trace, call)].process == lane->process)
             rc = cover(out, trace->slice.start[call], an_slice_end(trace, call));
     }
-    out->count = an_spans_normalize(out->span, out->count);
     return rc;
 }
 
 /* Idle time from when the next op was issued, while the host waits for the device. */
-static int held_set(struct an_context *context, const struct an_lane *lane,
+static int held_set(struct an_context *context, const struct an_lane *lane, struct an_arena *arena,
                     const struct an_set *idle, struct an_set *out)
 {
     const struct an_device *device = &context->gpu->device[lane->device];
     const struct an_device_ops *op = &context->gpu->op;
-    struct span_list held = {0}, waits = {0};
+    struct an_span_list held = {0}, waits = {0};
     int rc = 0;
     for (size_t i = 0; i < idle->count && !rc; i++) {
         int64_t from = idle->span[i].start, end = idle->span[i].end;
@@ -196,54 +165,65 @@ static int held_set(struct an_context *context, const struct an_lane *lane,
     }
     rc = rc || !held.count ? rc : waiting_calls(context, lane, &waits);
     rc = rc ? rc
-            : make(an_spans_intersect, (struct an_set){held.span, held.count},
-                   (struct an_set){waits.span, waits.count}, out);
+            : an_set_combine(arena, an_spans_intersect, an_span_list_set(&held),
+                             an_span_list_set(&waits), out);
     free(held.span);
     free(waits.span);
+    return rc;
+}
+
+/* Splits the time of the lane's device into one set for each class, and the part of the idle time
+ * that is held: the sets lie in `arena`. */
+static int split_classes(struct an_context *context, const struct an_lane *lane,
+                         struct an_arena *arena, struct an_budget_host *known,
+                         struct an_set part[AN_CLASS_COUNT], struct an_set *of_held)
+{
+    const struct an_device_split *split = &context->gpu->split[lane->device];
+    const struct an_set cut = an_lane_cut(lane), left = {lane->left, lane->left_count};
+    const struct {
+        enum an_class class;
+        struct an_set set;
+    } busy[] = {{AN_CLASS_COMPUTE, split->compute},
+                {AN_CLASS_COMM, split->exposed_comm},
+                {AN_CLASS_COPY, split->exposed_copy}};
+    struct an_set idle = {NULL, 0}, held = {NULL, 0};
+    struct an_span_list host = {0}, input = {0};
+    int rc = host_sets(context, lane, &host, &input);
+    known->rows = host.count > 0;
+    known->loader = input.count > 0;
+    for (size_t i = 0; i < sizeof busy / sizeof *busy && !rc; i++)
+        rc = an_set_combine(arena, an_spans_subtract, busy[i].set, cut, &part[busy[i].class]);
+    rc = rc ? rc : idle_set(context, lane, arena, &idle);
+    rc = rc ? rc : take(arena, &idle, an_span_list_set(&input), &part[AN_CLASS_INPUT]);
+    rc = rc ? rc : take(arena, &idle, left, &part[AN_CLASS_IO]);
+    rc = rc ? rc : held_set(context, lane, arena, &idle, &held);
+    rc = rc ? rc : take(arena, &idle, held, of_held);
+    rc = rc ? rc : take(arena, &idle, an_span_list_set(&host), &part[AN_CLASS_HOST]);
+    free(host.span);
+    free(input.span);
     return rc;
 }
 
 int an_budget_device(struct an_context *context, const struct an_lane *lane,
                      struct an_budget_host *known)
 {
-    const struct an_device_split *split = &context->gpu->split[lane->device];
-    const struct an_set cut = {lane->cut, lane->cut_count}, left = {lane->left, lane->left_count};
-    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0}, held = {NULL, 0},
-                  of_held = {NULL, 0};
-    struct span_list host = {0}, input = {0};
-    int rc = host_sets(context, lane, &host, &input);
-    known->rows = host.count > 0;
-    known->loader = input.count > 0;
-    rc = rc ? rc : make(an_spans_subtract, split->compute, cut, &part[AN_CLASS_COMPUTE]);
-    rc = rc ? rc : make(an_spans_subtract, split->exposed_comm, cut, &part[AN_CLASS_COMM]);
-    rc = rc ? rc : make(an_spans_subtract, split->exposed_copy, cut, &part[AN_CLASS_COPY]);
-    rc = rc ? rc : idle_set(context, lane, split->busy, &idle);
-    rc = rc ? rc : take(&idle, (struct an_set){input.span, input.count}, &part[AN_CLASS_INPUT]);
-    rc = rc ? rc : take(&idle, left, &part[AN_CLASS_IO]);
-    rc = rc ? rc : held_set(context, lane, &idle, &held);
-    rc = rc ? rc : take(&idle, held, &of_held);
-    rc = rc ? rc : take(&idle, (struct an_set){host.span, host.count}, &part[AN_CLASS_HOST]);
+    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, of_held = {NULL, 0};
+    struct an_arena *arena = an_arena_new();
+    int rc = arena ? split_classes(context, lane, arena, known, part, &of_held) : TACHO_ENOMEM;
     for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++) {
         struct an_step *step = &context->step[i];
         if (!an_step_detailed(step))
             continue;
-        step->cut_ns = an_spans_within(lane->cut, lane->cut_count, step->start, step->end);
+        step->cut_ns = an_set_within(an_lane_cut(lane), step->start, step->end);
         int64_t rest = an_step_ns(step);
         for (int k = 0; k < AN_CLASS_COUNT; k++) {
-            step->class_ns[k] =
-                an_spans_within(part[k].span, part[k].count, step->start, step->end);
+            step->class_ns[k] = an_set_within(part[k], step->start, step->end);
             rest = an_time_sub(rest, step->class_ns[k]);
         }
         step->class_ns[AN_CLASS_UNATTRIBUTED] = rest;
-        context->held_ns = an_time_add(
-            context->held_ns, an_spans_within(of_held.span, of_held.count, step->start, step->end));
+        context->held_ns =
+            an_time_add(context->held_ns, an_set_within(of_held, step->start, step->end));
     }
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        free(part[k].span);
-    free(idle.span);
-    free(held.span);
-    free(of_held.span);
-    free(host.span);
-    free(input.span);
+    an_arena_free(arena);
     return rc;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/device/device_build.h"
+#include "analyzers/device/device_private.h"
 
 #define ZERO_APART 500000000 /* ns: what is at 0 this long before all else has no time */
 
@@ -33,24 +33,6 @@ static bool is_comm_name(const char *name)
 {
     return !strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) ||
            !strncmp(name, "rccl:", 5) || !strncmp(name, "c10d::", 6);
-}
-
-const char *an_slice_category(const struct an_trace *trace, size_t i)
-{
-    return an_trace_name(trace, trace->slice.category[i]);
-}
-
-struct an_api_call an_slice_api(const struct an_trace *trace, size_t i)
-{
-    uint32_t name = trace->slice.name[i];
-    if (name >= trace->string_count)
-        return (struct an_api_call){AN_API_OTHER, false};
-    if (!trace->name_api[name]) { /* kept as 1 + 2 * kind + async */
-        struct an_api_call call = an_api_of(trace->string[name]);
-        trace->name_api[name] = (uint8_t)(1 + 2 * call.kind + call.async);
-    }
-    unsigned kept = trace->name_api[name] - 1u;
-    return (struct an_api_call){(enum an_api_kind)(kept / 2), kept & 1};
 }
 
 bool an_slice_launches(const struct an_trace *trace, size_t i)
@@ -362,15 +344,6 @@ static int claim_copies(struct builder *builder)
              (op->launch[i] != AN_NONE && in_comm_range(builder, op->launch[i]))))
             op->class[i] = AN_DEVICE_COMM;
     return 0;
-}
-
-int an_builder_scratch(struct builder *builder, size_t n)
-{
-    free(builder->pair);
-    free(builder->work);
-    builder->pair = malloc((n ? n : 1) * sizeof *builder->pair);
-    builder->work = malloc((n ? n : 1) * sizeof *builder->work);
-    return builder->pair && builder->work ? 0 : TACHO_ENOMEM;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------------- */

@@ -1,46 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the edges between device ops and calls of the host are found with: calls that record, wait
- * and synchronise by their correlation, the rows of waits on streams, and the ops of each stream in
- * order of launch.
+ * The edges between device ops and calls of the host, from the trace to sorted columns. This file
+ * gathers what the edges are found with (calls that record, wait and synchronise, the rows of waits
+ * on streams, and the ops of each stream in order of launch), has device_waits.c and device_syncs.c
+ * find them, and sorts the result.
  */
-#include "analyzers/device/device_edges.h"
+#include "analyzers/device/device_edges_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/base/radix.h"
-
 /* ---- reading the trace ----------------------------------------------------------------------------------------------------- */
-
-int64_t an_edge_number(const struct an_trace *trace, size_t slice, const char *key)
-{
-    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
-    const char *at = detail ? detail->payload : "";
-    size_t n = strlen(key);
-    for (at = strstr(at, key); at; at = strstr(at + 1, key)) {
-        if (at[-1] != '"' || at[n] != '"') /* a payload begins with a brace */
-            continue;
-        const char *number = at + n + 1;
-        number += strspn(number, " :");
-        char *end;
-        long long x = strtoll(number, &end, 10);
-        return end == number || x < 0 ? STORE_ABSENT : x;
-    }
-    return STORE_ABSENT;
-}
-
-uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i)
-{
-    int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
-         p = trace->slice.parent[p]) {
-        if (!an_category_is_call(an_slice_category(trace, p)) || !an_slice_open_at(trace, p, i))
-            break;
-        i = p;
-    }
-    return i;
-}
 
 static bool is_wanted(enum an_api_kind k)
 {
@@ -104,63 +74,6 @@ static int read_rows(struct an_edge_builder *builder)
     return rc;
 }
 
-/* ---- calls by correlation --------------------------------------------------------------------------------------------------- */
-
-static int call_order(const struct an_edge_builder *builder, const struct an_edge_call *edge_call,
-                      uint32_t process, int64_t correlation)
-{
-    const struct an_trace *trace = builder->trace;
-    uint32_t p = trace->track[edge_call->track].process;
-    int64_t own = trace->slice.correlation[edge_call->slice];
-    if (p != process)
-        return p < process ? -1 : 1;
-    return (own > correlation) - (own < correlation);
-}
-
-static int by_correlation(const void *x, const void *y, void *ctx)
-{
-    const struct an_edge_builder *builder = ctx;
-    uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
-    const struct an_trace *trace = builder->trace;
-    const struct an_edge_call *other = &builder->call[k];
-    int order = call_order(builder, &builder->call[i], trace->track[other->track].process,
-                           trace->slice.correlation[other->slice]);
-    return order ? order : (i > k) - (i < k);
-}
-
-static int index_calls(struct an_edge_builder *builder)
-{
-    const struct an_trace *trace = builder->trace;
-    if (!(builder->by_correlation =
-              malloc((builder->call_count + 1) * sizeof *builder->by_correlation)))
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < builder->call_count; i++)
-        if (trace->slice.correlation[builder->call[i].slice] != STORE_ABSENT)
-            builder->by_correlation[builder->correlated++] = (uint32_t)i;
-    if (builder->correlated)
-        qsort_r(builder->by_correlation, builder->correlated, sizeof *builder->by_correlation,
-                by_correlation, builder);
-    return 0;
-}
-
-uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process,
-                         int64_t correlation)
-{
-    size_t low = 0, high = builder->correlated;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (call_order(builder, &builder->call[builder->by_correlation[middle]], process,
-                       correlation) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found =
-        correlation != STORE_ABSENT && low < builder->correlated &&
-        !call_order(builder, &builder->call[builder->by_correlation[low]], process, correlation);
-    return found ? builder->call[builder->by_correlation[low]].slice : AN_NONE;
-}
-
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
 /* Sorts tracks by process; *of gets the first of each process. */
@@ -207,31 +120,6 @@ static int order_streams(struct an_edge_builder *builder)
     return group_tracks(builder->devices, builder->stream, streams, &builder->stream_of);
 }
 
-uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid)
-{
-    const struct an_trace *trace = builder->trace;
-    size_t p = an_edge_process(trace, like);
-    for (size_t i = builder->stream_of[p]; i < builder->stream_of[p + 1]; i++) {
-        const struct an_track *track = &trace->track[builder->stream[i]];
-        if (track->tid == tid && !strcmp(track->device, trace->track[like].device))
-            return builder->stream[i];
-    }
-    return AN_NONE;
-}
-
-size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, int64_t time)
-{
-    size_t low = builder->first[track], high = builder->first[track + 1];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(builder->devices, builder->op[middle]) < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static int chain_streams(struct an_edge_builder *builder)
 {
     const struct an_device_ops *op = &builder->devices->op;
@@ -251,25 +139,6 @@ static int chain_streams(struct an_edge_builder *builder)
 }
 
 /* ---- the edges --------------------------------------------------------------------------------------------------------------- */
-
-int an_edge_add(struct an_edge_builder *builder, uint32_t from, uint32_t to, bool inferred)
-{
-    if (an_grow(&builder->pair, &builder->pair_room, builder->pair_count + 1,
-                sizeof *builder->pair))
-        return TACHO_ENOMEM;
-    builder->pair[builder->pair_count++] = (struct an_edge_pair){from, to, inferred};
-    return 0;
-}
-
-int an_edge_add_sync(struct an_edge_builder *builder, uint32_t op, uint32_t call, bool inferred)
-{
-    struct an_device_edges *edges = builder->edges;
-    if (an_grow(&edges->sync, &builder->sync_room, edges->sync_count + 1, sizeof *edges->sync))
-        return TACHO_ENOMEM;
-    edges->sync[edges->sync_count++] =
-        (struct an_sync_edge){op, an_call_outermost(builder->trace, call), inferred};
-    return 0;
-}
 
 static int pair_order(const void *x, const void *y)
 {
@@ -374,7 +243,7 @@ int an_device_edges_of(struct an_devices *devices, const struct an_device_edges 
     if (!(builder.edges = an_arena_zero(devices->scratch, 1, sizeof *builder.edges)))
         return TACHO_ENOMEM;
     int rc = read_rows(&builder);
-    rc = rc ? rc : index_calls(&builder);
+    rc = rc ? rc : an_edge_index_calls(&builder);
     rc = rc ? rc : order_streams(&builder);
     rc = rc ? rc : chain_streams(&builder);
     rc = rc ? rc : an_edges_waits(&builder);

@@ -7,20 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/device/device_build.h"
-
-size_t an_launch_seek(const struct an_devices *devices, size_t slice)
-{
-    size_t low = 0, high = devices->launch_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (devices->launch_slice[middle] < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
+#include "analyzers/device/device_private.h"
 
 /* A call or an op in the sort by process and correlation. */
 static int pairs_by_correlation(struct builder *builder, size_t n, bool ops)
@@ -233,25 +220,6 @@ static int order_launches(struct builder *builder)
         devices->by_launch_known[d] = n ? n : device->count;
     }
     return 0;
-}
-
-int64_t an_device_launch_time(const struct an_devices *devices, size_t i)
-{
-    const struct an_device_ops *op = &devices->op;
-    return op->launch[i] == AN_NONE ? op->start[i] : devices->trace->slice.start[op->launch[i]];
-}
-
-size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time)
-{
-    size_t low = devices->device[d].first, high = low + devices->by_launch_known[d];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(devices, devices->by_launch[middle]) < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 int an_builder_links(struct builder *builder)

@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/sets.h"
 #include "analyzers/device/api.h"
 #include "analyzers/device/device.h"
-
-enum set_operation { SET_UNION, SET_SUBTRACT };
 
 int an_device_spans(const struct an_devices *devices, const struct an_device *device, unsigned mask,
                     int64_t t0, int64_t t1, struct an_span **out, size_t *count)
@@ -44,34 +43,14 @@ static int set_of(struct an_devices *devices, const struct an_device *device, un
                   struct an_set *out)
 {
     const struct an_device_ops *op = &devices->op;
-    size_t n = 0;
-    for (size_t i = device->first; i < device->first + device->count; i++)
-        n += mask >> op->class[i] & 1;
-    struct an_span *span = malloc((n ? n : 1) * sizeof *span);
-    if (!span)
-        return TACHO_ENOMEM;
-    n = 0;
-    for (size_t i = device->first; i < device->first + device->count; i++)
+    struct an_span_list list = {0};
+    int rc = 0;
+    for (size_t i = device->first; i < device->first + device->count && !rc; i++)
         if (mask >> op->class[i] & 1)
-            span[n++] = (struct an_span){op->start[i], op->end[i]};
-    out->count = an_spans_normalize(span, n);
-    out->span = an_arena_copy(devices->scratch, span, out->count * sizeof *span);
-    free(span);
-    return out->span ? 0 : TACHO_ENOMEM;
-}
-
-static int set_make(const struct an_devices *devices, enum set_operation operation, struct an_set a,
-                    struct an_set b, struct an_set *out)
-{
-    size_t room = a.count + b.count;
-    struct an_span *span = malloc((room ? room : 1) * sizeof *span);
-    if (!span)
-        return TACHO_ENOMEM;
-    out->count = operation == SET_UNION ? an_spans_union(a.span, a.count, b.span, b.count, span)
-                                        : an_spans_subtract(a.span, a.count, b.span, b.count, span);
-    out->span = an_arena_copy(devices->scratch, span, out->count * sizeof *span);
-    free(span);
-    return out->span ? 0 : TACHO_ENOMEM;
+            rc = an_span_list_add(&list, op->start[i], op->end[i]);
+    rc = rc ? rc : an_span_list_keep(&list, devices->scratch, out);
+    free(list.span);
+    return rc;
 }
 
 /* ---- graphs that left no record ------------------------------------------------------------------------------------------- */
@@ -212,8 +191,9 @@ static int find_hidden(struct an_devices *devices, uint32_t process, const uint8
         n = an_spans_normalize(span, n);
         split->unseen_ns = an_spans_measure(span, n);
         struct an_set hidden = {span, n}, opaque = split->exposed_opaque, busy = split->busy;
-        rc = set_make(devices, SET_UNION, opaque, hidden, &split->exposed_opaque);
-        rc = rc ? rc : set_make(devices, SET_UNION, busy, hidden, &split->busy);
+        rc = an_set_combine(devices->scratch, an_spans_union, opaque, hidden,
+                            &split->exposed_opaque);
+        rc = rc ? rc : an_set_combine(devices->scratch, an_spans_union, busy, hidden, &split->busy);
     }
     free(graph_calls.call);
     free(span);
@@ -252,12 +232,20 @@ static int split_device(struct an_devices *devices, const struct an_device *devi
     rc = rc ? rc : set_of(devices, device, AN_DEVICE_COPY_MASK, &split->copy);
     rc = rc ? rc : set_of(devices, device, 1u << AN_DEVICE_OPAQUE, &split->opaque);
     rc = rc ? rc
-            : set_make(devices, SET_SUBTRACT, split->comm, split->compute, &split->exposed_comm);
-    rc = rc ? rc : set_make(devices, SET_UNION, split->compute, split->comm, &rest);
-    rc = rc ? rc : set_make(devices, SET_SUBTRACT, split->copy, rest, &split->exposed_copy);
-    rc = rc ? rc : set_make(devices, SET_UNION, rest, split->copy, &classed);
-    rc = rc ? rc : set_make(devices, SET_SUBTRACT, split->opaque, classed, &split->exposed_opaque);
-    return rc ? rc : set_make(devices, SET_UNION, classed, split->opaque, &split->busy);
+            : an_set_combine(devices->scratch, an_spans_subtract, split->comm, split->compute,
+                             &split->exposed_comm);
+    rc = rc ? rc
+            : an_set_combine(devices->scratch, an_spans_union, split->compute, split->comm, &rest);
+    rc = rc ? rc
+            : an_set_combine(devices->scratch, an_spans_subtract, split->copy, rest,
+                             &split->exposed_copy);
+    rc = rc ? rc : an_set_combine(devices->scratch, an_spans_union, rest, split->copy, &classed);
+    rc = rc ? rc
+            : an_set_combine(devices->scratch, an_spans_subtract, split->opaque, classed,
+                             &split->exposed_opaque);
+    return rc ? rc
+              : an_set_combine(devices->scratch, an_spans_union, classed, split->opaque,
+                               &split->busy);
 }
 
 int an_devices_split(struct an_devices *devices)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/device/device_edges.h"
+#include "analyzers/device/device_edges_private.h"
 
 #define LONG_COPY_NS \
     20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited \

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/device/device_edges.h"
+#include "analyzers/device/device_edges_private.h"
 
 #define RELEASE_NS \
     20000 /* an op that began so soon behind another stream's end may have waited for it */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the host was in while devices had nothing to run: the launch-starved time of all devices
- * (absent.h) by name. Waiting for the loader is a class of its own and left out.
+ * (noncompute.h) by name. Waiting for the loader is a class of its own and left out.
  */
 #include <string.h>
 

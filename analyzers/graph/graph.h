@@ -28,6 +28,7 @@
 #define ANALYZERS_GRAPH_H
 
 #include "analyzers/steps/context.h"
+#include "analyzers/steps/windows.h"
 
 /* name, key */
 #define AN_NODE_MAP(X) \
@@ -227,17 +228,5 @@ static inline uint32_t an_graph_head(const struct an_graph *graph, uint32_t n)
                ? n - (graph->kind[n] == AN_NODE_WAIT ? 1 : 2)
                : n;
 }
-
-/* A window that is looked at: consecutive counted, detailed steps of one lane, phases inside
- * included. The path and the replay of a window may lead over tracks and ranks, always inside
- * [start, end). */
-struct an_window {
-    uint32_t lane;
-    size_t first, count; /* steps in an_context.step */
-    int64_t start, end;  /* of the first, of the last */
-};
-/* The windows of a lane: the longest runs of consecutive counted and detailed steps that touch or
- * are no further apart than the phases between them. *out lies in the work arena. */
-int an_windows_of(struct an_context *context, uint32_t lane, struct an_window **out, size_t *count);
 
 #endif

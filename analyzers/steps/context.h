@@ -71,7 +71,7 @@ struct an_context {
     struct an_lane *lane;
     size_t lane_count;
     struct an_devices *gpu;   /* NULL: no accelerator in this run */
-    struct an_causes *causes; /* for an_slice_cause where there is no graph (absent_host.c) */
+    struct an_causes *causes; /* for an_slice_cause where there is no graph (noncompute_host.c) */
     int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for
                         it: nothing says for what */
     uint32_t
@@ -128,6 +128,11 @@ static inline bool an_step_counted(const struct an_step *step)
 static inline bool an_step_detailed(const struct an_step *step)
 {
     return !step->excluded && step->detailed;
+}
+/* The phases that are cut out of the steps of a lane. */
+static inline struct an_set an_lane_cut(const struct an_lane *lane)
+{
+    return (struct an_set){lane->cut, lane->cut_count};
 }
 /* Duration with phases cut out. Only for steps with an end. */
 static inline int64_t an_step_ns(const struct an_step *step)

@@ -41,3 +41,33 @@ uint32_t an_lane_of_process(const struct an_context *context, uint32_t process)
             return k;
     return context->lane_count == 1 ? 0 : AN_NONE;
 }
+
+/* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none.
+ */
+static struct an_step *last_begun(const struct an_context *context, const struct an_lane *lane,
+                                  int64_t time, bool host)
+{
+    size_t low = lane->first, high = lane->first + lane->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((host ? context->step[middle].host_start : context->step[middle].start) <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > lane->first ? &context->step[low - 1] : NULL;
+}
+
+struct an_step *an_step_at(const struct an_context *context, const struct an_lane *lane,
+                           int64_t time)
+{
+    struct an_step *step = last_begun(context, lane, time, false);
+    return step && step->end != STORE_ABSENT && time < step->end ? step : NULL;
+}
+
+struct an_step *an_step_at_host(const struct an_context *context, const struct an_lane *lane,
+                                int64_t time)
+{
+    struct an_step *step = last_begun(context, lane, time, true);
+    return step && step->host_end != STORE_ABSENT && time < step->host_end ? step : NULL;
+}

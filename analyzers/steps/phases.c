@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/sets.h"
 #include "analyzers/steps/phases.h"
 
 /* Rows of a device repeat annotations of the host: they are no phases of their own. */
@@ -38,34 +39,20 @@ static bool is_phase(const struct an_trace *trace, size_t i, enum an_role role)
     return true;
 }
 
-struct span_list {
-    struct an_span *span;
-    size_t count, room;
-};
-
-static int list_add(struct span_list *span_list, int64_t start, int64_t end)
-{
-    int rc =
-        an_grow(&span_list->span, &span_list->room, span_list->count + 1, sizeof *span_list->span);
-    if (!rc)
-        span_list->span[span_list->count++] = (struct an_span){start, end};
-    return rc;
-}
-
 static int list_track(const struct an_trace *trace, uint32_t k, enum an_role role,
-                      struct span_list *span_list)
+                      struct an_span_list *span_list)
 {
     const struct an_track *track = &trace->track[k];
     for (size_t i = track->slice_first;
          is_host(track) && i < track->slice_first + track->slice_count; i++)
         if (is_phase(trace, i, role) &&
-            list_add(span_list, trace->slice.start[i], an_slice_end(trace, i)))
+            an_span_list_add(span_list, trace->slice.start[i], an_slice_end(trace, i)))
             return TACHO_ENOMEM;
     return 0;
 }
 
 /* Does a phase of another thread begin inside s and go on after it? `other` is sorted by start. */
-static bool is_handed_over(const struct span_list *other, struct an_span span)
+static bool is_handed_over(const struct an_span_list *other, struct an_span span)
 {
     size_t low = 0, high = other->count;
     while (low < high) {
@@ -91,10 +78,10 @@ static bool is_lane(const struct an_context *context, uint32_t track)
 }
 
 static int lane_phases(struct an_context *context, struct an_lane *lane, enum an_role role,
-                       struct span_list *cut, struct span_list *left)
+                       struct an_span_list *cut, struct an_span_list *left)
 {
     const struct an_trace *trace = context->trace;
-    struct span_list own = {0}, other = {0};
+    struct an_span_list own = {0}, other = {0};
     int rc = list_track(trace, lane->track, role, &own);
     for (uint32_t k = 0; k < trace->track_count && own.count && !rc; k++)
         if (trace->track[k].process == lane->process && !is_lane(context, k))
@@ -102,7 +89,7 @@ static int lane_phases(struct an_context *context, struct an_lane *lane, enum an
     other.count = an_spans_normalize(other.span, other.count);
     for (size_t i = 0; i < own.count && !rc; i++) {
         bool handed = is_handed_over(&other, own.span[i]);
-        rc = list_add(handed ? left : cut, own.span[i].start, own.span[i].end);
+        rc = an_span_list_add(handed ? left : cut, own.span[i].start, own.span[i].end);
     }
     free(own.span);
     free(other.span);
@@ -110,12 +97,14 @@ static int lane_phases(struct an_context *context, struct an_lane *lane, enum an
 }
 
 /* Moves a list into the context's working memory as a normalised set. */
-static int list_keep(struct an_context *context, struct span_list *span_list, struct an_span **span,
+static int list_keep(struct an_context *context, struct an_span_list *list, struct an_span **span,
                      size_t *count)
 {
-    *count = an_spans_normalize(span_list->span, span_list->count);
-    *span = an_arena_copy(context->scratch, span_list->span, *count * sizeof **span);
-    return *span ? 0 : TACHO_ENOMEM;
+    struct an_set set;
+    int rc = an_span_list_keep(list, context->scratch, &set);
+    *span = set.span;
+    *count = set.count;
+    return rc;
 }
 
 /* ---- phases on a device ---------------------------------------------------------------------------------------------------- */
@@ -176,7 +165,7 @@ int an_phases_cut(struct an_context *context)
     int rc = 0;
     for (size_t k = 0; k < context->lane_count && !rc; k++) {
         struct an_lane *lane = &context->lane[k];
-        struct span_list cut = {0}, left = {0};
+        struct an_span_list cut = {0}, left = {0};
         for (size_t i = 0; i < sizeof roles / sizeof *roles && lane->track != AN_NONE && !rc; i++)
             if (has_role(context->trace, roles[i]))
                 rc = lane_phases(context, lane, roles[i], &cut, &left);
@@ -190,8 +179,8 @@ int an_phases_cut(struct an_context *context)
         free(left.span);
         for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++)
             if (context->step[i].end != STORE_ABSENT)
-                context->step[i].cut_ns = an_spans_within(
-                    lane->cut, lane->cut_count, context->step[i].start, context->step[i].end);
+                context->step[i].cut_ns =
+                    an_set_within(an_lane_cut(lane), context->step[i].start, context->step[i].end);
     }
     return rc;
 }
@@ -232,21 +221,19 @@ static int phases_run(struct an_context *context)
     int rc = rows ? 0 : TACHO_ENOMEM;
     size_t n = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
-        struct span_list wall = {0}, exposed = {0};
+        struct an_span_list wall = {0}, exposed = {0};
         int64_t count = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
         for (uint32_t k = 0; k < trace->track_count && count && !rc; k++) {
             rc = list_track(trace, k, kinds[i].role, &wall);
             if (!rc && is_lane(context, k))
                 rc = list_track(trace, k, kinds[i].role, &exposed);
         }
-        wall.count = an_spans_normalize(wall.span, wall.count);
-        exposed.count = an_spans_normalize(exposed.span, exposed.count);
         if (count && !rc)
             rows[n++] = (struct an_phase){
                 .name = kinds[i].name,
                 .count = count,
-                .wall_ms = (double)an_spans_measure(wall.span, wall.count) / 1e6,
-                .exposed_ms = (double)an_spans_measure(exposed.span, exposed.count) / 1e6};
+                .wall_ms = (double)an_set_measure(an_span_list_set(&wall)) / 1e6,
+                .exposed_ms = (double)an_set_measure(an_span_list_set(&exposed)) / 1e6};
         free(wall.span);
         free(exposed.span);
     }

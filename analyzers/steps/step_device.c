@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/steps/step_source.h"
+#include "analyzers/steps/step_private.h"
 
 /* Ops of device d that a thread launched. */
 static size_t launched_by(const struct an_context *context, const struct an_device *device,

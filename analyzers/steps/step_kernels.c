@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/steps/step_source.h"
+#include "analyzers/steps/step_private.h"
 
 /* Kernels of optimizers: of PyTorch (foreach and fused), Apex, DeepSpeed, Transformer Engine. */
 static bool is_optimizer(const char *name)

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "analyzers/graph/graph.h"
+#include "analyzers/steps/windows.h"
 
 /* Does step b follow step a with nothing but phases between them? On a device the steps touch; on a
  * thread the loop's own instructions lie between two marked steps, and belong to the window as host

@@ -190,11 +190,6 @@ static int load_small(store_reader *r, struct an_trace_loader *loader)
     return rc ? rc : store_run_each(r, an_trace_row_key, loader);
 }
 
-int an_trace_key_order(const void *a, const void *b)
-{
-    return strcmp(((const struct an_run_key *)a)->key, ((const struct an_run_key *)b)->key);
-}
-
 static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint32_t *counter_track)
 {
     struct an_trace *trace = loader->trace;
@@ -214,8 +209,7 @@ static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint3
         trace->step[i].process = an_id_find(&loader->processes, trace->step[i].process);
     for (size_t i = 0; i < trace->track_count; i++)
         trace->track[i].process = an_id_find(&loader->processes, trace->track[i].process);
-    if (trace->key_count)
-        qsort(trace->key, trace->key_count, sizeof *trace->key, an_trace_key_order);
+    an_trace_order_keys(trace);
 }
 
 int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,

@@ -217,8 +217,8 @@ int an_trace_order(struct an_trace *trace, uint32_t *track);
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track);
 int an_trace_waits(struct an_trace *trace); /* adds the waits for gloo that a trace of
                                            torch.profiler shows (trace_waits.c) */
-int an_trace_key_order(const void *a,
-                       const void *b); /* of struct an_run_key, for qsort and bsearch */
+/* Sorts the run keys, so that an_trace_key can search them. */
+void an_trace_order_keys(struct an_trace *trace);
 
 /* What people call a track: its own name (with its process, where a thread of another process of
  * the rank has the same), else its kind and number. In `arena`. */

@@ -173,6 +173,27 @@ out:
     return rc;
 }
 
+/* ---- run keys ----------------------------------------------------------------------------------------------------------- */
+
+static int key_order(const void *left, const void *right)
+{
+    return strcmp(((const struct an_run_key *)left)->key, ((const struct an_run_key *)right)->key);
+}
+
+void an_trace_order_keys(struct an_trace *trace)
+{
+    if (trace->key_count)
+        qsort(trace->key, trace->key_count, sizeof *trace->key, key_order);
+}
+
+const char *an_trace_key(const struct an_trace *trace, const char *key)
+{
+    const struct an_run_key wanted = {key, NULL}, *found = NULL;
+    if (trace->key_count)
+        found = bsearch(&wanted, trace->key, trace->key_count, sizeof wanted, key_order);
+    return found ? found->value : NULL;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
 const char *an_trace_name(const struct an_trace *trace, uint32_t name)
@@ -188,15 +209,6 @@ const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t d
 enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail)
 {
     return detail < trace->detail_count ? trace->detail[detail].role : AN_ROLE_NONE;
-}
-
-const char *an_trace_key(const struct an_trace *trace, const char *key)
-{
-    struct an_run_key wanted = {key, NULL};
-    struct an_run_key *run_key = trace->key_count ? bsearch(&wanted, trace->key, trace->key_count,
-                                                            sizeof *trace->key, an_trace_key_order)
-                                                  : NULL;
-    return run_key ? run_key->value : NULL;
 }
 
 int64_t an_slice_end(const struct an_trace *trace, size_t i)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices do not compute, and why the thread that runs the steps of a CPU does not: absent.h's
- * sets over the whole capture and over the counted steps, and what the host did meanwhile.
+ * Why devices do not compute, and why the thread that runs the steps of a CPU does not:
+ * noncompute.h's sets over the whole capture and over the counted steps, and what the host did
+ * meanwhile.
  *
  * On a thread every instant of the counted steps that is in no range of work is absent, and the
  * causes are those of the same sweep that explains launch-starved time of a device.
  */
-#include "analyzers/budget/absent.h"
+#include "analyzers/budget/noncompute.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,21 +24,8 @@ static int64_t within(struct an_set set, struct an_set window)
 {
     int64_t ns = 0;
     for (size_t i = 0; i < window.count; i++)
-        ns = an_time_add(
-            ns, an_spans_within(set.span, set.count, window.span[i].start, window.span[i].end));
+        ns = an_time_add(ns, an_set_within(set, window.span[i].start, window.span[i].end));
     return ns;
-}
-
-static int make(struct an_context *context, struct an_set a, struct an_set b, bool subtract,
-                struct an_set *out)
-{
-    struct an_span *span = an_arena_zero(context->scratch, a.count + b.count, sizeof *span);
-    if (!span)
-        return TACHO_ENOMEM;
-    *out = (struct an_set){span, subtract
-                                     ? an_spans_subtract(a.span, a.count, b.span, b.count, span)
-                                     : an_spans_intersect(a.span, a.count, b.span, b.count, span)};
-    return 0;
 }
 
 /* The counted, detailed steps of a lane without its phases. */
@@ -56,7 +44,8 @@ static int steps_of(struct row *row)
         }
     struct an_set steps = {span, an_spans_normalize(span, n)};
     row->out->window = an_window_text(context);
-    return make(context, steps, (struct an_set){lane->cut, lane->cut_count}, true, &row->window);
+    return an_set_combine(context->scratch, an_spans_subtract, steps, an_lane_cut(lane),
+                          &row->window);
 }
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------- */
@@ -110,7 +99,7 @@ static int starved_order(const void *x, const void *y)
 
 /* What the threads that launched the late kernels did; where such a thread is in no range, what the
  * step's thread did. */
-static int starved_causes(struct row *row, const struct an_absence *absence)
+static int starved_causes(struct row *row, const struct an_noncompute_sets *absence)
 {
     struct an_context *context = row->context;
     struct an_host_tally tally = {.row = NULL};
@@ -126,18 +115,17 @@ static int starved_causes(struct row *row, const struct an_absence *absence)
         struct an_set mine;
         for (when.count = 0; i < absence->starved_count && starved[i].thread == thread && !rc; i++)
             rc = an_span_list_add(&when, starved[i].span.start, starved[i].span.end);
-        when.count = an_spans_normalize(when.span, when.count);
         rc = rc ? rc
-                : make(context, (struct an_set){when.span, when.count}, row->window, false, &mine);
+                : an_set_combine(context->scratch, an_spans_intersect, an_span_list_set(&when),
+                                 row->window, &mine);
         bool other = main_thread != AN_NONE && main_thread != thread;
         rest.count = 0;
         rc = rc ? rc
                 : an_host_sweep(context, &context->trace->track[thread], mine, &tally,
                                 other ? &rest : NULL);
-        rest.count = an_spans_normalize(rest.span, rest.count);
         if (!rc && rest.count)
             rc = an_host_sweep(context, &context->trace->track[main_thread],
-                               (struct an_set){rest.span, rest.count}, &tally, NULL);
+                               an_span_list_set(&rest), &tally, NULL);
     }
     rc = rc ? rc : keep_causes(row, &tally, false);
     free(when.span);
@@ -156,7 +144,7 @@ static int occupants(struct row *row, const struct an_device_split *split, enum 
     int64_t rest = row->out->part_ns[k].value;
     for (int i = 0; i < AN_OCCUPIED_NOTHING; i++) {
         struct an_set both;
-        int rc = make(row->context, part, by[i], false, &both);
+        int rc = an_set_combine(row->context->scratch, an_spans_intersect, part, by[i], &both);
         if (rc)
             return rc;
         row->out->occupied_ns[k][i] = an_int(within(both, row->window));
@@ -177,7 +165,7 @@ static void parts_absent(struct an_absent *out, const char *reason)
     out->causes_reason = reason;
 }
 
-static int device_row(struct row *row, size_t d, const struct an_absence *absence)
+static int device_row(struct row *row, size_t d, const struct an_noncompute_sets *absence)
 {
     struct an_context *context = row->context;
     const struct an_device_split *split = &context->gpu->split[d];
@@ -192,7 +180,7 @@ static int device_row(struct row *row, size_t d, const struct an_absence *absenc
         if (!row->window.span)
             return TACHO_ENOMEM;
     }
-    row->out->window_ns = an_spans_measure(row->window.span, row->window.count);
+    row->out->window_ns = an_set_measure(row->window);
     row->out->absent_ns = an_time_sub(row->out->window_ns, within(split->compute, row->window));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
         row->out->blocking_ns[k] = absence->blocking_reason
@@ -212,7 +200,7 @@ static int device_row(struct row *row, size_t d, const struct an_absence *absenc
 }
 
 /* The numbers of the whole capture, beside the device's others. */
-static void fill_device(struct an_gpu_device *out, const struct an_absence *absence)
+static void fill_device(struct an_gpu_device *out, const struct an_noncompute_sets *absence)
 {
     struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns,
                                               &out->absent_blocked_ns, &out->absent_dispatch_ns,
@@ -222,14 +210,11 @@ static void fill_device(struct an_gpu_device *out, const struct an_absence *abse
     if (!out->span_ns.valid)
         return; /* none of its rows has a time: gpu.c says so */
     for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        *part[k] = absence->reason
-                       ? an_int_none(absence->reason)
-                       : an_int(an_spans_measure(absence->part[k].span, absence->part[k].count));
+        *part[k] = absence->reason ? an_int_none(absence->reason)
+                                   : an_int(an_set_measure(absence->part[k]));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        *blocking[k] =
-            absence->blocking_reason
-                ? an_int_none(absence->blocking_reason)
-                : an_int(an_spans_measure(absence->blocking[k].span, absence->blocking[k].count));
+        *blocking[k] = absence->blocking_reason ? an_int_none(absence->blocking_reason)
+                                                : an_int(an_set_measure(absence->blocking[k]));
 }
 
 /* One device after another, each with a work arena of its own: their sets are only needed for their
@@ -243,12 +228,12 @@ static int run_devices(struct an_context *context)
     int rc = rows ? an_device_edges_of(context->gpu, &edges) : TACHO_ENOMEM;
     rc = rc || context->graph || context->causes ? rc : an_causes_make(context, &context->causes);
     for (size_t d = 0; d < devices->device_count && !rc; d++) {
-        struct an_absence absence;
+        struct an_noncompute_sets absence;
         struct row row = {.context = context,
                           .out = rows ? &rows[context->result->absent_count] : NULL};
         if (!devices->device[d].count)
             continue;
-        rc = (context->scratch = an_arena_new()) ? an_absence_of(context, d, &absence)
+        rc = (context->scratch = an_arena_new()) ? an_noncompute_sets_of(context, d, &absence)
                                                  : TACHO_ENOMEM;
         for (size_t k = 0; k < context->lane_count; k++)
             row.lane = context->lane[k].device == d ? &context->lane[k] : row.lane;
@@ -278,7 +263,7 @@ static int thread_row(struct row *row)
     row->out->causes_reason = NULL;
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
         row->out->blocking_ns[k] = an_int_none("communication/blocking_ms has it");
-    row->out->window_ns = an_spans_measure(row->window.span, row->window.count);
+    row->out->window_ns = an_set_measure(row->window);
     rc = rc ? rc
             : an_host_sweep(row->context, &row->context->trace->track[row->lane->track],
                             row->window, &tally, NULL);
@@ -321,7 +306,7 @@ static void absent_absent(struct an_context *context, const char *reason)
     context->result->absence.reason = reason;
 }
 
-const struct an_analyzer an_compute_absent = {
+const struct an_analyzer an_noncompute = {
     .name = "absent",
     .help = "why devices, and threads that run steps, do not compute",
     .after = "steps, gpu, budget",

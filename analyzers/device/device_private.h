@@ -2,8 +2,8 @@
  *
  * Private to device.c and device_links.c: the columns of device ops under construction.
  */
-#ifndef ANALYZERS_DEVICE_BUILD_H
-#define ANALYZERS_DEVICE_BUILD_H
+#ifndef ANALYZERS_DEVICE_PRIVATE_H
+#define ANALYZERS_DEVICE_PRIVATE_H
 
 #include "analyzers/base/radix.h"
 #include "analyzers/device/classes.h"

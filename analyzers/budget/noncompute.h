@@ -12,19 +12,12 @@
  * and the file does not tell which op that was, it is dependency-stalled. A gap without a next
  * kernel, or whose next kernel has no launch in the file, is dependency-stalled and unlinked.
  */
-#ifndef ANALYZERS_ABSENT_H
-#define ANALYZERS_ABSENT_H
+#ifndef ANALYZERS_NONCOMPUTE_H
+#define ANALYZERS_NONCOMPUTE_H
 
+#include "analyzers/base/sets.h"
 #include "analyzers/device/device_edges.h"
 #include "analyzers/graph/graph.h"
-
-/* A growing list of spans; normalise before use as a set. */
-struct an_span_list {
-    struct an_span *span;
-    size_t count, room;
-};
-int an_span_list_add(struct an_span_list *span_list, int64_t start,
-                     int64_t end); /* drops empty ones */
 
 /* Launch-starved time and the thread that launched the kernel it ended with. */
 struct an_starved {
@@ -32,7 +25,7 @@ struct an_starved {
     uint32_t thread; /* track */
 };
 
-struct an_absence {
+struct an_noncompute_sets {
     const char *reason; /* why the parts are not known; NULL: they are */
     struct an_set part[AN_ABSENT_PARTS];
     struct an_set unlinked; /* of part dependency */
@@ -46,7 +39,7 @@ struct an_absence {
 };
 
 /* The sets of device d; they lie in the work arena. 0 or TACHO_ENOMEM. */
-int an_absence_of(struct an_context *context, size_t d, struct an_absence *out);
+int an_noncompute_sets_of(struct an_context *context, size_t d, struct an_noncompute_sets *out);
 
 /* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE.
  */
@@ -59,7 +52,7 @@ int an_blocking_gap(struct an_context *context, const struct an_device_edges *ed
                     struct an_compute_gap gap, struct an_span_list *proven,
                     struct an_span_list *inferred);
 
-/* ---- what a thread did (absent_host.c) --------------------------------------------------------------------------------------- */
+/* ---- what a thread did (noncompute_host.c) --------------------------------------------------------------------------------------- */
 
 /* Time by cause and name. */
 struct an_host_tally {

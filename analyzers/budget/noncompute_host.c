@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread did at given times, by cause and name (absent.h). The innermost range that is open
- * decides; but what is done inside a wait for input, a compilation, a collection, a phase or a call
- * of the runtime is done for that.
+ * What a thread did at given times, by cause and name (noncompute.h). The innermost range that is
+ * open decides; but what is done inside a wait for input, a compilation, a collection, a phase or a
+ * call of the runtime is done for that.
  */
-#include "analyzers/budget/absent.h"
+#include "analyzers/budget/noncompute.h"
 
 #include <stdlib.h>
 #include <string.h>

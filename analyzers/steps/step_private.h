@@ -3,8 +3,8 @@
  * Private to step_source.c, step_kernels.c, step_device.c: steps on their way from a source to
  * lanes.
  */
-#ifndef ANALYZERS_STEP_SOURCE_H
-#define ANALYZERS_STEP_SOURCE_H
+#ifndef ANALYZERS_STEP_PRIVATE_H
+#define ANALYZERS_STEP_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 
@@ -22,7 +22,11 @@ struct finder {
     uint8_t *kind; /* enum name_kind of every string */
 };
 
+/* Appends a step to the list (step_found.c). 0 or TACHO_ENOMEM. */
 int an_found_add(struct finder *finder, struct found_step found_step);
+/* Sorts the found steps by process, thread and start, and fills the steps and lanes of the context
+ * with them: one lane for each thread. 0 or TACHO_ENOMEM. */
+int an_found_lanes(struct finder *finder);
 
 /* From the groups of optimizer kernels (step_kernels.c). *source says what was found; stays NULL
  * where nothing was. */

@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/budget/absent.h"
+#include "analyzers/budget/noncompute.h"
 
 #include <stdlib.h>
 
 #define DISPATCH_MOST_NS \
     100000 /* what starts later than this behind its release waited for something that is not in \
               the file */
-
-int an_span_list_add(struct an_span_list *span_list, int64_t start, int64_t end)
-{
-    if (end <= start)
-        return 0;
-    int rc =
-        an_grow(&span_list->span, &span_list->room, span_list->count + 1, sizeof *span_list->span);
-    if (!rc)
-        span_list->span[span_list->count++] = (struct an_span){start, end};
-    return rc;
-}
 
 /* What is found while the gaps of a device are walked. */
 struct walk {
@@ -113,8 +102,7 @@ static int walk_gap(struct walk *walk, int64_t a, int64_t b)
         return 0;
     uint32_t q = next_kernel(walk, b);
     int rc = split_gap(walk, a, b, q);
-    if (rc ||
-        !an_spans_within(walk->split->exposed_comm.span, walk->split->exposed_comm.count, a, b))
+    if (rc || !an_set_within(walk->split->exposed_comm, a, b))
         return rc;
     if (q == AN_NONE || walk->context->gpu->op.launch[q] == AN_NONE || walk->edges->unresolved[q])
         rc = an_span_list_add(&walk->unknown, a, b);
@@ -126,45 +114,22 @@ static int walk_gap(struct walk *walk, int64_t a, int64_t b)
 
 /* ---- the sets ---------------------------------------------------------------------------------------------------------------- */
 
-static int keep(struct an_context *context, struct an_span_list *span_list, struct an_set *out)
-{
-    out->count = an_spans_normalize(span_list->span, span_list->count);
-    out->span = an_arena_copy(context->scratch, span_list->span, out->count * sizeof *out->span);
-    return out->span ? 0 : TACHO_ENOMEM;
-}
-
-typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t,
-                             struct an_span *);
-
-static int combine(struct an_context *context, set_operation *operation, struct an_set a,
-                   struct an_set b, struct an_set *out)
-{
-    struct an_span *span = an_arena_zero(context->scratch, a.count + b.count, sizeof *span);
-    *out = (struct an_set){span, span ? operation(a.span, a.count, b.span, b.count, span) : 0};
-    return span ? 0 : TACHO_ENOMEM;
-}
-
 /* Proven, inferred without what is proven, and what cannot be told without both; all inside of
  * exposed communication. */
-static int keep_blocking(struct walk *walk, struct an_absence *out)
+static int keep_blocking(struct walk *walk, struct an_noncompute_sets *out)
 {
-    struct an_context *context = walk->context;
-    struct an_set raw[AN_BLOCKING_COUNT], both;
-    int rc = keep(context, &walk->proven, &raw[AN_BLOCKING_PROVEN]);
-    rc = rc ? rc : keep(context, &walk->inferred, &raw[AN_BLOCKING_INFERRED]);
-    rc = rc ? rc : keep(context, &walk->unknown, &raw[AN_BLOCKING_UNKNOWN]);
+    struct an_arena *arena = walk->context->scratch;
+    struct an_span_list *const found[] = {&walk->proven, &walk->inferred, &walk->unknown};
+    struct an_set *proven = &out->blocking[AN_BLOCKING_PROVEN],
+                  *inferred = &out->blocking[AN_BLOCKING_INFERRED],
+                  *unknown = &out->blocking[AN_BLOCKING_UNKNOWN], both;
+    int rc = 0;
     for (int k = 0; k < AN_BLOCKING_COUNT && !rc; k++)
-        rc = combine(context, an_spans_intersect, raw[k], walk->split->exposed_comm,
-                     &out->blocking[k]);
-    rc = rc ? rc
-            : combine(context, an_spans_subtract, out->blocking[AN_BLOCKING_INFERRED],
-                      out->blocking[AN_BLOCKING_PROVEN], &out->blocking[AN_BLOCKING_INFERRED]);
-    rc = rc ? rc
-            : combine(context, an_spans_union, out->blocking[AN_BLOCKING_PROVEN],
-                      out->blocking[AN_BLOCKING_INFERRED], &both);
-    return rc ? rc
-              : combine(context, an_spans_subtract, out->blocking[AN_BLOCKING_UNKNOWN], both,
-                        &out->blocking[AN_BLOCKING_UNKNOWN]);
+        rc = an_set_combine(arena, an_spans_intersect, an_span_list_set(found[k]),
+                            walk->split->exposed_comm, &out->blocking[k]);
+    rc = rc ? rc : an_set_combine(arena, an_spans_subtract, *inferred, *proven, inferred);
+    rc = rc ? rc : an_set_combine(arena, an_spans_union, *proven, *inferred, &both);
+    return rc ? rc : an_set_combine(arena, an_spans_subtract, *unknown, both, unknown);
 }
 
 /* Is there anything in the file that tells what waits for what on device d? */
@@ -185,22 +150,22 @@ static const char *why_no_blocking(const struct walk *walk)
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }
 
-int an_absence_of(struct an_context *context, size_t d, struct an_absence *out)
+int an_noncompute_sets_of(struct an_context *context, size_t d, struct an_noncompute_sets *out)
 {
     struct walk walk = {
         .context = context, .device = &context->gpu->device[d], .split = &context->gpu->split[d]};
     const struct an_set *compute = &walk.split->compute;
     int rc = an_device_edges_of(context->gpu, &walk.edges);
-    *out = (struct an_absence){.reason = NULL};
+    *out = (struct an_noncompute_sets){.reason = NULL};
     int64_t at = walk.split->start;
     for (size_t i = 0; i <= compute->count && !rc && walk.device->count; i++) {
         rc = walk_gap(&walk, at, i < compute->count ? compute->span[i].start : walk.split->end);
         at = i < compute->count ? compute->span[i].end : at;
     }
     for (int k = 0; k < AN_ABSENT_PARTS && !rc; k++)
-        rc = keep(context, &walk.part[k], &out->part[k]);
-    rc = rc ? rc : keep(context, &walk.unlinked, &out->unlinked);
-    rc = rc ? rc : keep(context, &walk.drained, &out->drained);
+        rc = an_span_list_keep(&walk.part[k], context->scratch, &out->part[k]);
+    rc = rc ? rc : an_span_list_keep(&walk.unlinked, context->scratch, &out->unlinked);
+    rc = rc ? rc : an_span_list_keep(&walk.drained, context->scratch, &out->drained);
     rc = rc ? rc : keep_blocking(&walk, out);
     if (!rc) {
         bool linked = false;

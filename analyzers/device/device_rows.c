@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one row of a trace says about devices: the category of a range, what a call of the
+ * accelerator's API does, and the scratch memory of the builder. The files that build the columns
+ * of device ops and their edges share these questions.
+ */
+#include <stdlib.h>
+
+#include "analyzers/device/device_private.h"
+
+const char *an_slice_category(const struct an_trace *trace, size_t i)
+{
+    return an_trace_name(trace, trace->slice.category[i]);
+}
+
+struct an_api_call an_slice_api(const struct an_trace *trace, size_t i)
+{
+    uint32_t name = trace->slice.name[i];
+    if (name >= trace->string_count)
+        return (struct an_api_call){AN_API_OTHER, false};
+    if (!trace->name_api[name]) { /* kept as 1 + 2 * kind + async */
+        struct an_api_call call = an_api_of(trace->string[name]);
+        trace->name_api[name] = (uint8_t)(1 + 2 * call.kind + call.async);
+    }
+    unsigned kept = trace->name_api[name] - 1u;
+    return (struct an_api_call){(enum an_api_kind)(kept / 2), kept & 1};
+}
+
+int an_builder_scratch(struct builder *builder, size_t n)
+{
+    free(builder->pair);
+    free(builder->work);
+    builder->pair = malloc((n ? n : 1) * sizeof *builder->pair);
+    builder->work = malloc((n ? n : 1) * sizeof *builder->work);
+    return builder->pair && builder->work ? 0 : TACHO_ENOMEM;
+}
+
+int64_t an_device_launch_time(const struct an_devices *devices, size_t i)
+{
+    const struct an_device_ops *op = &devices->op;
+    return op->launch[i] == AN_NONE ? op->start[i] : devices->trace->slice.start[op->launch[i]];
+}
+
+size_t an_launch_seek(const struct an_devices *devices, size_t slice)
+{
+    size_t low = 0, high = devices->launch_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (devices->launch_slice[middle] < slice)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time)
+{
+    size_t low = devices->device[d].first, high = low + devices->by_launch_known[d];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (an_device_launch_time(devices, devices->by_launch[middle]) < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of found steps, and how it becomes the lanes and steps of the context. The sources of
+ * steps (step_source.c, step_kernels.c) fill it.
+ */
+#include <stdlib.h>
+
+#include "analyzers/steps/step_private.h"
+
+int an_found_add(struct finder *finder, struct found_step found_step)
+{
+    int rc = an_grow(&finder->found, &finder->room, finder->count + 1, sizeof *finder->found);
+    if (!rc)
+        finder->found[finder->count++] = found_step;
+    return rc;
+}
+
+static int found_order(const void *x, const void *y)
+{
+    const struct found_step *a = x, *b = y;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    if (a->step.start != b->step.start)
+        return a->step.start < b->step.start ? -1 : 1;
+    return (a->step.index > b->step.index) - (a->step.index < b->step.index);
+}
+
+int an_found_lanes(struct finder *finder)
+{
+    struct an_context *context = finder->context;
+    size_t lanes = 0;
+    if (!finder->count)
+        return 0;
+    qsort(finder->found, finder->count, sizeof *finder->found, found_order);
+    for (size_t i = 0; i < finder->count; i++)
+        lanes += !i || finder->found[i].process != finder->found[i - 1].process ||
+                 finder->found[i].track != finder->found[i - 1].track;
+    context->step = an_arena_zero(context->scratch, finder->count, sizeof *context->step);
+    context->lane = an_arena_zero(context->scratch, lanes, sizeof *context->lane);
+    if (!context->step || !context->lane)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < finder->count; i++) {
+        const struct found_step *found_step = &finder->found[i];
+        if (!i || found_step->process != finder->found[i - 1].process ||
+            found_step->track != finder->found[i - 1].track) {
+            int64_t rank = found_step->process != AN_NONE
+                               ? context->trace->process[found_step->process].rank
+                               : STORE_ABSENT;
+            struct an_lane *lane = &context->lane[context->lane_count];
+            *lane = (struct an_lane){.process = found_step->process,
+                                     .track = found_step->track,
+                                     .device = AN_NONE,
+                                     .first = i,
+                                     .rank = rank == STORE_ABSENT ? (int64_t)context->lane_count
+                                                                  : rank};
+            context->lane_count++;
+        }
+        context->step[i] = found_step->step;
+        context->step[i].host_start = found_step->step.start;
+        context->step[i].host_end = found_step->step.end;
+        context->step[i].lane = (uint32_t)(context->lane_count - 1);
+        context->lane[context->lane_count - 1].count++;
+    }
+    context->step_count = finder->count;
+    return 0;
+}
