@@ -160,7 +160,7 @@ static int expose(struct an_context *context, const struct an_device *device, st
         return rc;
     for (size_t r = 0; r < rows->count; r++)
         rows->row[r].count = 0;
-    for (size_t i = device->first; i < device->first + device->count; i++)
+    for (size_t i = device->first; i < an_device_end(device); i++)
         if (rows->of_op[i] != AN_NONE)
             rows->row[rows->of_op[i]].count++;
     for (size_t r = 0; r < rows->count; r++) {
@@ -171,7 +171,7 @@ static int expose(struct an_context *context, const struct an_device *device, st
     size_t most = n + (hides[0] > hides[1] ? hides[0] : hides[1]);
     span = malloc((n + 1) * sizeof *span);
     rest = malloc((most + 1) * sizeof *rest);
-    for (size_t i = device->first; span && i < device->first + device->count; i++)
+    for (size_t i = device->first; span && i < an_device_end(device); i++)
         if (rows->of_op[i] != AN_NONE) {
             struct row *row = &rows->row[rows->of_op[i]];
             span[row->first + row->count++] = (struct an_span){ops->start[i], ops->end[i]};
@@ -192,13 +192,13 @@ static int expose(struct an_context *context, const struct an_device *device, st
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
 
-static int row_order(const void *x, const void *y)
+static int row_order(const void *first, const void *second)
 {
-    const struct row *a = x, *b = y;
-    if (a->row.total_ns != b->row.total_ns)
-        return a->row.total_ns > b->row.total_ns ? -1 : 1;
-    int kind = strcmp(a->row.kind, b->row.kind);
-    return kind ? kind : strcmp(a->row.memory, b->row.memory);
+    const struct an_copy_row *left = &((const struct row *)first)->row;
+    const struct an_copy_row *right = &((const struct row *)second)->row;
+    int order = AN_COMPARE(right->total_ns, left->total_ns);
+    order = order ? order : strcmp(left->kind, right->kind);
+    return order ? order : strcmp(left->memory, right->memory);
 }
 
 static void finish(struct an_context *context, struct row *row)

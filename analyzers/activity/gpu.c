@@ -13,7 +13,7 @@ static void sum_ops(const struct an_devices *devices, const struct an_device *de
                     struct an_gpu_device *out)
 {
     int64_t compute = 0, comm = 0, copy = 0;
-    for (size_t i = device->first; i < device->first + device->count; i++) {
+    for (size_t i = device->first; i < an_device_end(device); i++) {
         unsigned bit = 1u << devices->op.class[i];
         int64_t ns = an_time_sub(devices->op.end[i], devices->op.start[i]);
         int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute

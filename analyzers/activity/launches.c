@@ -30,12 +30,12 @@ struct queue {
 
 /* ---- calls by name ------------------------------------------------------------------------------------------------------ */
 
-static int row_order(const void *x, const void *y)
+static int row_order(const void *first, const void *second)
 {
-    const struct an_launch_row *a = x, *b = y;
-    if (a->host_ns != b->host_ns)
-        return a->host_ns > b->host_ns ? -1 : 1;
-    return a->count != b->count ? (a->count > b->count ? -1 : 1) : strcmp(a->name, b->name);
+    const struct an_launch_row *left = first, *right = second;
+    int order =
+        2 * AN_COMPARE(right->host_ns, left->host_ns) + AN_COMPARE(right->count, left->count);
+    return order ? order : strcmp(left->name, right->name);
 }
 
 /* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice),
@@ -111,8 +111,7 @@ static size_t first_op(const struct an_devices *devices, size_t k)
 static uint32_t device_of(const struct an_devices *devices, size_t op)
 {
     uint32_t d = 0;
-    while (d + 1 < devices->device_count &&
-           op >= devices->device[d].first + devices->device[d].count)
+    while (d + 1 < devices->device_count && op >= an_device_end(&devices->device[d]))
         d++;
     return d;
 }
@@ -176,10 +175,10 @@ static int match_calls(struct an_context *context, struct waiting *waiting)
 
 /* ---- queues ------------------------------------------------------------------------------------------------------------- */
 
-static int time_order(const void *x, const void *y)
+static int time_order(const void *first, const void *second)
 {
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
+    int64_t left = *(const int64_t *)first, right = *(const int64_t *)second;
+    return AN_COMPARE(left, right);
 }
 
 static void sort_times(int64_t *x, size_t n)

@@ -141,8 +141,8 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *track, 
 {
     size_t depth = 0;
     int64_t at = 0;
-    for (size_t i = track->slice_first; i <= track->slice_first + track->slice_count; i++) {
-        bool last = i == track->slice_first + track->slice_count;
+    for (size_t i = track->slice_first; i <= an_track_end(track); i++) {
+        bool last = i == an_track_end(track);
         int64_t start = last ? INT64_MAX : tr->slice.start[i];
         while (depth && table->end[depth - 1] <= start) {
             if (table->of_slice[depth - 1] != AN_NONE && table->end[depth - 1] > at)
@@ -259,18 +259,14 @@ static bool is_idle(const struct op *o)
     return !strcmp(o->kind, "queue_wait");
 }
 
-static int op_order(const void *x, const void *y)
+static int op_order(const void *first, const void *second)
 {
-    const struct op *a = x, *b = y;
-    if (is_idle(a) != is_idle(b))
-        return is_idle(a) ? 1 : -1;
-    if (a->self != b->self)
-        return a->self > b->self ? -1 : 1;
-    if (a->total != b->total)
-        return a->total > b->total ? -1 : 1;
-    if (a->name != b->name)
-        return a->name < b->name ? -1 : 1;
-    return strcmp(a->pass, b->pass);
+    const struct op *left = first, *right = second;
+    if (is_idle(left) != is_idle(right))
+        return is_idle(left) ? 1 : -1;
+    int order = 4 * AN_COMPARE(right->self, left->self) +
+                2 * AN_COMPARE(right->total, left->total) + AN_COMPARE(left->name, right->name);
+    return order ? order : strcmp(left->pass, right->pass);
 }
 
 static struct an_op op_row(struct an_context *context, const struct op *o, int64_t self_all)

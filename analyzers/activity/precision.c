@@ -34,13 +34,12 @@ static struct an_precision_row *row_of(struct an_context *context, struct rows *
     return &rows->row[rows->count++];
 }
 
-static int row_order(const void *x, const void *y)
+static int row_order(const void *first, const void *second)
 {
-    const struct an_precision_row *a = x, *b = y;
-    if (a->total_ns != b->total_ns)
-        return a->total_ns > b->total_ns ? -1 : 1;
-    int dtype = strcmp(a->dtype, b->dtype);
-    return dtype ? dtype : (int)b->matrix_unit - (int)a->matrix_unit;
+    const struct an_precision_row *left = first, *right = second;
+    int order = AN_COMPARE(right->total_ns, left->total_ns);
+    order = order ? order : strcmp(left->dtype, right->dtype);
+    return order ? order : right->matrix_unit - left->matrix_unit;
 }
 
 static void precision_absent(struct an_context *context, const char *reason)

@@ -87,12 +87,11 @@ static int add_call(struct an_context *context, struct rows *rows, size_t i,
     return 0;
 }
 
-static int sync_order(const void *x, const void *y)
+static int sync_order(const void *first, const void *second)
 {
-    const struct an_sync_row *a = x, *b = y;
-    if (a->host_ns != b->host_ns)
-        return a->host_ns > b->host_ns ? -1 : 1;
-    return strcmp(a->name, b->name);
+    const struct an_sync_row *left = first, *right = second;
+    int order = AN_COMPARE(right->host_ns, left->host_ns);
+    return order ? order : strcmp(left->name, right->name);
 }
 
 static void syncs_absent(struct an_context *context, const char *reason)
@@ -112,8 +111,7 @@ static int syncs_run(struct an_context *context)
         struct busy *b = &busy[p < trace->process_count ? p : trace->process_count];
         if (strcmp(track->kind, "thread") != 0)
             continue;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
-             i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
             uint32_t parent = trace->slice.parent[i];
             if (!is_sync(trace, i) || (parent != AN_NONE && is_sync(trace, parent)))
                 continue;

@@ -21,12 +21,10 @@ int64_t an_time_sub(int64_t a, int64_t b)
     return difference;
 }
 
-static int span_order(const void *x, const void *y)
+static int span_order(const void *first, const void *second)
 {
-    const struct an_span *a = x, *b = y;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    return (a->end > b->end) - (a->end < b->end);
+    const struct an_span *left = first, *right = second;
+    return 2 * AN_COMPARE(left->start, right->start) + AN_COMPARE(left->end, right->end);
 }
 
 /* Appends to a set under construction whose spans come in order of start. */

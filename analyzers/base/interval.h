@@ -16,6 +16,23 @@ struct an_span {
     int64_t start, end;
 };
 
+/* Order of two numbers as qsort wants it: -1, 0 or 1. For several keys the weights double, so that
+ * the first key that differs decides: 2 * AN_COMPARE(left->start, right->start) +
+ * AN_COMPARE(left->end, right->end). */
+#define AN_COMPARE(left, right) (((left) > (right)) - ((left) < (right)))
+
+/* Bisects the indexes [low, high). `is_before`, an expression of the index `middle`, holds for the
+ * first ones and for none after them. Afterwards `low` is the first index for which it is false,
+ * `high` where there is none. */
+#define AN_BISECT(low, high, is_before) \
+    while ((low) < (high)) { \
+        size_t middle = (low) + ((high) - (low)) / 2; \
+        if (is_before) \
+            (low) = middle + 1; \
+        else \
+            (high) = middle; \
+    }
+
 /* A normalised set with its length. */
 struct an_set {
     struct an_span *span;

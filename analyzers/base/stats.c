@@ -4,14 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzers/base/interval.h"
 #include "tacho_error.h"
 
 #define BOOTSTRAP_ROUNDS 2000
 
-static int double_order(const void *x, const void *y)
+static int double_order(const void *first, const void *second)
 {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
+    double left = *(const double *)first, right = *(const double *)second;
+    return AN_COMPARE(left, right);
 }
 
 void an_sort(double *x, size_t n)

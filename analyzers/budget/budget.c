@@ -132,7 +132,7 @@ static int sweep_step(struct an_context *context, const struct an_lane *lane,
         sweep->open[sweep->depth++] =
             (struct open_range){until < step->end ? until : step->end, CLASS_CUT};
     for (size_t i = an_slice_seek(trace, track, step->start);
-         i < track->slice_first + track->slice_count && trace->slice.start[i] < step->end; i++) {
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
         if (i == step->slice)
             continue;
         sweep_to(sweep, trace->slice.start[i]);
@@ -183,8 +183,7 @@ static void sum_steps(const struct an_context *context, const struct an_lane *la
                       struct an_budget *budget)
 {
     int64_t ns[AN_CLASS_COUNT] = {0};
-    size_t first = lane ? lane->first : 0,
-           last = lane ? lane->first + lane->count : context->step_count;
+    size_t first = lane ? lane->first : 0, last = lane ? an_lane_end(lane) : context->step_count;
     for (size_t i = first; i < last; i++) {
         const struct an_step *step = &context->step[i];
         if (!an_step_detailed(step))
@@ -335,8 +334,7 @@ static int budget_run(struct an_context *context)
         const struct an_lane *lane = &context->lane[k];
         if (lane->device != AN_NONE)
             rc = an_budget_device(context, lane, &host[k]);
-        for (size_t i = lane->first;
-             lane->device == AN_NONE && i < lane->first + lane->count && !rc; i++)
+        for (size_t i = lane->first; lane->device == AN_NONE && i < an_lane_end(lane) && !rc; i++)
             if (an_step_detailed(&context->step[i]))
                 rc = budget_step(context, lane, &context->step[i], &sweep);
     }

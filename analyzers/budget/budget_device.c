@@ -43,7 +43,7 @@ static uint8_t *step_names(const struct an_context *context, const struct an_lan
     uint8_t *is = calloc(trace->string_count + 1, 1);
     for (size_t i = 0; is && i < trace->string_count; i++)
         is[i] = !strncmp(trace->string[i], "ProfilerStep#", 13);
-    for (size_t i = lane->first; is && i < lane->first + lane->count; i++)
+    for (size_t i = lane->first; is && i < an_lane_end(lane); i++)
         if (context->step[i].slice != AN_NONE &&
             trace->slice.name[context->step[i].slice] != AN_NONE)
             is[trace->slice.name[context->step[i].slice]] = 1;
@@ -55,7 +55,7 @@ static int cover_thread(const struct an_trace *trace, const struct an_track *tra
                         const uint8_t *is_step, bool input, struct an_span_list *span_list)
 {
     int rc = 0;
-    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
+    for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
         uint32_t name = trace->slice.name[i];
         enum an_role role = an_slice_role(trace, i);
         if (input ? !is_input(role)
@@ -111,7 +111,7 @@ static int idle_set(const struct an_context *context, const struct an_lane *lane
 {
     struct an_set busy = context->gpu->split[lane->device].busy;
     struct an_span all = {INT64_MAX, INT64_MIN};
-    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         const struct an_step *step = &context->step[i];
         if (step->end == STORE_ABSENT)
             continue;
@@ -156,7 +156,7 @@ static int held_set(struct an_context *context, const struct an_lane *lane, stru
     for (size_t i = 0; i < idle->count && !rc; i++) {
         int64_t from = idle->span[i].start, end = idle->span[i].end;
         size_t next = an_device_op_seek(context->gpu, device, end);
-        if (an_time_sub(end, from) < HELD_LEAST || next == device->first + device->count ||
+        if (an_time_sub(end, from) < HELD_LEAST || next == an_device_end(device) ||
             op->launch[next] == AN_NONE)
             continue;
         int64_t issued = an_slice_end(context->trace, op->launch[next]);
@@ -210,7 +210,7 @@ int an_budget_device(struct an_context *context, const struct an_lane *lane,
     struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, of_held = {NULL, 0};
     struct an_arena *arena = an_arena_new();
     int rc = arena ? split_classes(context, lane, arena, known, part, &of_held) : TACHO_ENOMEM;
-    for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++) {
+    for (size_t i = lane->first; i < an_lane_end(lane) && !rc; i++) {
         struct an_step *step = &context->step[i];
         if (!an_step_detailed(step))
             continue;

@@ -31,7 +31,7 @@ static uint32_t next_kernel(const struct walk *walk, int64_t time)
     const struct an_device_ops *op = &walk->context->gpu->op;
     uint32_t best = AN_NONE;
     for (size_t i = an_device_op_seek(walk->context->gpu, walk->device, time);
-         i < walk->device->first + walk->device->count && op->start[i] == time; i++) {
+         i < an_device_end(walk->device) && op->start[i] == time; i++) {
         if (!(AN_DEVICE_COMPUTE_MASK >> op->class[i] & 1) || op->end[i] <= time)
             continue;
         bool known = op->launch[i] != AN_NONE;
@@ -139,7 +139,7 @@ static const char *why_no_blocking(const struct walk *walk)
     if (!walk->split->exposed_comm.count || walk->edges->count || walk->edges->sync_count ||
         walk->edges->waits)
         return NULL;
-    for (size_t i = walk->device->first; i < walk->device->first + walk->device->count;
+    for (size_t i = walk->device->first; i < an_device_end(walk->device);
          i++) { /* order of a stream that does both */
         uint32_t p = walk->edges->before[i];
         if (p != AN_NONE && (op->class[p] == AN_DEVICE_COMM) != (op->class[i] == AN_DEVICE_COMM))

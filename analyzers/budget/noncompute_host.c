@@ -178,7 +178,7 @@ int an_host_sweep(struct an_context *context, const struct an_track *track, stru
         return rc;
     context->causes = causes;
     host_sweep.causes = causes;
-    size_t stop = track->slice_first + track->slice_count;
+    size_t stop = an_track_end(track);
     for (size_t i = track->slice_first; i <= stop && !rc; i++) {
         int64_t next = i == stop ? INT64_MAX : trace->slice.start[i];
         while (host_sweep.depth && host_sweep.open[host_sweep.depth - 1].end <= next && !rc) {

@@ -37,7 +37,7 @@ static int steps_of(struct row *row)
     size_t n = 0;
     if (!span)
         return TACHO_ENOMEM;
-    for (size_t i = lane->first; i < lane->first + lane->count; i++)
+    for (size_t i = lane->first; i < an_lane_end(lane); i++)
         if (an_step_detailed(&context->step[i])) {
             span[n++] = (struct an_span){context->step[i].start, context->step[i].end};
             row->out->steps++;
@@ -50,14 +50,11 @@ static int steps_of(struct row *row)
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------- */
 
-static int cause_order(const void *x, const void *y)
+static int cause_order(const void *first, const void *second)
 {
-    const struct an_host_row *a = x, *b = y;
-    if (a->ns != b->ns)
-        return a->ns > b->ns ? -1 : 1;
-    if (a->cause != b->cause)
-        return a->cause < b->cause ? -1 : 1;
-    return (a->name > b->name) - (a->name < b->name);
+    const struct an_host_row *left = first, *right = second;
+    return 4 * AN_COMPARE(right->ns, left->ns) + 2 * AN_COMPARE(left->cause, right->cause) +
+           AN_COMPARE(left->name, right->name);
 }
 
 /* Rows of the tally; those of computation are left out where `computes` says that they are no
@@ -89,12 +86,11 @@ static int keep_causes(struct row *row, struct an_host_tally *tally, bool comput
     return 0;
 }
 
-static int starved_order(const void *x, const void *y)
+static int starved_order(const void *first, const void *second)
 {
-    const struct an_starved *a = x, *b = y;
-    if (a->thread != b->thread)
-        return a->thread < b->thread ? -1 : 1;
-    return (a->span.start > b->span.start) - (a->span.start < b->span.start);
+    const struct an_starved *left = first, *right = second;
+    return 2 * AN_COMPARE(left->thread, right->thread) +
+           AN_COMPARE(left->span.start, right->span.start);
 }
 
 /* What the threads that launched the late kernels did; where such a thread is in no range, what the

@@ -48,7 +48,7 @@ static bool clip(const struct an_trace *trace, const struct an_track *track, int
                  struct window *window)
 {
     int64_t first = trace->counter.time[track->counter_first],
-            last = trace->counter.time[track->counter_first + track->counter_count - 1];
+            last = trace->counter.time[an_counter_end(track) - 1];
     window->start = first > window->start ? first : window->start;
     window->end = last < window->end ? last : window->end;
     return window->end > window->start && an_time_sub(window->end, window->start) >= least;

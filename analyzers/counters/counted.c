@@ -159,22 +159,24 @@ static int find_marks(struct an_context *context, struct finder *finder)
         any |= counted[i] = !strcmp(trace->detail[i].schema, "tacho.counted");
     int rc = 0;
     for (size_t k = 0; any && k < trace->track_count; k++)
-        for (size_t i = trace->track[k].slice_first;
-             i < trace->track[k].slice_first + trace->track[k].slice_count && !rc; i++)
+        for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]) && !rc; i++)
             if (trace->slice.detail[i] != AN_NONE && counted[trace->slice.detail[i]])
                 rc = add_mark(context, finder, trace->track[k].process, i);
     return rc;
 }
 
-/* Rank by rank, the longest first; what has no time comes last. */
-static int range_order(const void *x, const void *y)
+static double time_or_less(const struct an_step_counted *counted)
 {
-    const struct an_range_counted *a = x, *b = y;
-    double ta = a->counted.time_ms.valid ? a->counted.time_ms.value : -1,
-           tb = b->counted.time_ms.valid ? b->counted.time_ms.value : -1;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return ta > tb ? -1 : ta < tb ? 1 : strcmp(a->name, b->name);
+    return counted->time_ms.valid ? counted->time_ms.value : -1;
+}
+
+/* Rank by rank, the longest first; what has no time comes last. */
+static int range_order(const void *first, const void *second)
+{
+    const struct an_range_counted *left = first, *right = second;
+    int order = 2 * AN_COMPARE(left->rank, right->rank) +
+                AN_COMPARE(time_or_less(&right->counted), time_or_less(&left->counted));
+    return order ? order : strcmp(left->name, right->name);
 }
 
 static const char *why_none(struct an_context *context)

@@ -62,8 +62,7 @@ static void count_steps(const struct an_context *context, struct window *window)
     window->tokens_known = window->samples_known = true;
     for (size_t l = 0; l < context->lane_count; l++) {
         int64_t n = 0;
-        for (size_t i = context->lane[l].first; i < context->lane[l].first + context->lane[l].count;
-             i++) {
+        for (size_t i = context->lane[l].first; i < an_lane_end(&context->lane[l]); i++) {
             const struct an_step *step = &context->step[i];
             if (!an_step_counted(step) || step->end == STORE_ABSENT)
                 continue;
@@ -203,10 +202,11 @@ static void energy(struct an_context *context, const struct window *window,
     }
 }
 
-static int reason_order(const void *x, const void *y)
+static int reason_order(const void *first, const void *second)
 {
-    const struct an_throttle *a = x, *b = y;
-    return a->pct != b->pct ? a->pct > b->pct ? -1 : 1 : strcmp(a->name, b->name);
+    const struct an_throttle *left = first, *right = second;
+    int order = AN_COMPARE(right->pct, left->pct);
+    return order ? order : strcmp(left->name, right->name);
 }
 
 /* Share of the window's samples in which any bit of the mask was set. */

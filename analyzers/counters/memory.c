@@ -62,7 +62,7 @@ static bool values_of(const struct an_trace *trace, const struct an_track *track
                       int64_t *most)
 {
     bool any = false;
-    for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++) {
+    for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
         if (!is_bytes(trace->counter.value[i]))
             continue;
         *last = (int64_t)trace->counter.value[i];
@@ -91,13 +91,12 @@ static struct an_count rank_of(const struct an_trace *trace, uint32_t process)
 
 /* ---- tags ------------------------------------------------------------------------------------------------------------------- */
 
-static int tag_order(const void *x, const void *y)
+static int tag_order(const void *first, const void *second)
 {
-    const struct an_memory_tag *a = x, *b = y;
-    if (a->peak != b->peak)
-        return a->peak > b->peak ? -1 : 1;
-    int by_name = strcmp(a->name, b->name);
-    return by_name ? by_name : strcmp(a->device, b->device);
+    const struct an_memory_tag *left = first, *right = second;
+    int order = AN_COMPARE(right->peak, left->peak);
+    order = order ? order : strcmp(left->name, right->name);
+    return order ? order : strcmp(left->device, right->device);
 }
 
 /* Is it a total of others and no part? */
@@ -343,7 +342,7 @@ static struct an_growth growth_of(const struct an_context *context, const struct
     struct an_growth growth = no_growth("fewer than 10 counted steps with a value");
     double before = NAN, from = NAN, to = NAN;
     size_t n = 0;
-    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         const struct an_step *step = &context->step[i];
         double v = an_step_counted(step) && step->end != STORE_ABSENT
                        ? value_at(context->trace, track, step->end)

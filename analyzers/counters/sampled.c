@@ -22,8 +22,7 @@ const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t pr
  * there is none. */
 static size_t seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    return an_times_seek(trace->counter.time, track->counter_first,
-                         track->counter_first + track->counter_count, time);
+    return an_times_seek(trace->counter.time, track->counter_first, an_counter_end(track), time);
 }
 
 bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, int64_t time,
@@ -53,7 +52,7 @@ bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, i
 static void each(const struct an_trace *trace, const struct an_track *track, int64_t start,
                  int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
 {
-    size_t last = track->counter_first + track->counter_count;
+    size_t last = an_counter_end(track);
     for (size_t i = seek(trace, track, start); i < last; i++) {
         if (i == track->counter_first) /* nobody knows for how long the first one was true */
             continue;

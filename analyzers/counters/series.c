@@ -12,7 +12,7 @@ static bool summarize(const struct an_trace *trace, const struct an_track *track
                       struct an_series *series)
 {
     double sum = 0;
-    for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++) {
+    for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
         double v = trace->counter.value[i];
         if (!isfinite(v)) /* a loss of NaN is said by the count: it is smaller than the number of
                              samples */

@@ -48,7 +48,7 @@ bool an_system_track(const struct an_track *track, const char *name, bool machin
 
 static double last_value(const struct an_trace *trace, const struct an_track *track)
 {
-    return trace->counter.value[track->counter_first + track->counter_count - 1];
+    return trace->counter.value[an_counter_end(track) - 1];
 }
 
 /* Sum of the last values over processes. */
@@ -134,8 +134,8 @@ struct an_value an_system_rate(const struct an_context *context, const char *nam
             (track->process != AN_NONE ? strcmp(track->name, name)
                                        : !other || strcmp(track->name, other)))
             continue;
-        any = any || (track->counter_count > 1 &&
-                      trace->counter.time[track->counter_first + track->counter_count - 1] > from);
+        any = any ||
+              (track->counter_count > 1 && trace->counter.time[an_counter_end(track) - 1] > from);
         sum += value_at(trace, track, to) - value_at(trace, track, from);
     }
     if (!any || !isfinite(sum))
@@ -150,7 +150,7 @@ struct an_value an_system_busy(const struct an_context *context, int64_t from, i
     for (size_t k = 0; k < trace->track_count; k++)
         for (size_t i = trace->track[k].counter_first;
              an_system_track(&trace->track[k], "cpu_busy", true) &&
-             i < trace->track[k].counter_first + trace->track[k].counter_count;
+             i < an_counter_end(&trace->track[k]);
              i++) /* a sample is the mean since the one before */
             if (trace->counter.time[i] >= from && (trace->counter.time[i] <= to || time <= 0)) {
                 sum += trace->counter.value[i];
@@ -178,7 +178,7 @@ static struct an_value cpu_cores(struct an_context *context)
         if (!an_system_track(track, "cpu_time", false))
             continue;
         int64_t first = trace->counter.time[track->counter_first];
-        int64_t last = trace->counter.time[track->counter_first + track->counter_count - 1];
+        int64_t last = trace->counter.time[an_counter_end(track) - 1];
         int64_t start = trace->process[track->process].start;
         double before = trace->counter.value[track->counter_first];
         ns += last_value(trace, track);
@@ -208,13 +208,11 @@ struct change {
     double delta;
 };
 
-static int change_order(const void *x, const void *y)
+static int change_order(const void *first, const void *second)
 {
-    const struct change *a = x, *b = y;
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    return (a->delta > b->delta) -
-           (a->delta < b->delta); /* what shrinks first: no peak that never was */
+    const struct change *left = first, *right = second;
+    return 2 * AN_COMPARE(left->time, right->time) +
+           AN_COMPARE(left->delta, right->delta); /* what shrinks first: no peak that never was */
 }
 
 static int rss_peak(struct an_context *context, struct an_value *out)
@@ -237,8 +235,7 @@ static int rss_peak(struct an_context *context, struct an_value *out)
         double now = 0;
         if (!an_system_track(track, "rss", false) && !an_system_track(track, "other_rss", true))
             continue;
-        for (size_t i = track->counter_first; i < track->counter_first + track->counter_count;
-             i++) {
+        for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
             all[n++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
             now = trace->counter.value[i];
         }

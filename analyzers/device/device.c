@@ -57,18 +57,15 @@ static int64_t ordinal_of(const char *device)
     return colon && end != colon + 1 && !*end ? n : 0;
 }
 
-static int stream_order(const void *x, const void *y, void *ctx)
+static int stream_order(const void *first, const void *second, void *ctx)
 {
     const struct an_trace *trace = ctx;
-    const struct an_track *a = &trace->track[*(const uint32_t *)x],
-                          *b = &trace->track[*(const uint32_t *)y];
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    int64_t oa = ordinal_of(a->device), ob = ordinal_of(b->device);
-    if (oa != ob)
-        return oa < ob ? -1 : 1;
-    int text = strcmp(a->device, b->device);
-    return text ? text : (a > b) - (a < b);
+    const struct an_track *left = &trace->track[*(const uint32_t *)first];
+    const struct an_track *right = &trace->track[*(const uint32_t *)second];
+    int order = 2 * AN_COMPARE(left->process, right->process) +
+                AN_COMPARE(ordinal_of(left->device), ordinal_of(right->device));
+    order = order ? order : strcmp(left->device, right->device);
+    return order ? order : AN_COMPARE(left, right);
 }
 
 /* Streams with device rows, in order of process and device. */
@@ -83,7 +80,7 @@ static int find_streams(struct builder *builder)
         size_t rows = 0;
         if (strcmp(track->kind, "stream") != 0)
             continue;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++)
+        for (size_t i = track->slice_first; i < an_track_end(track); i++)
             rows += is_device_row(builder, i);
         if (rows)
             builder->stream[builder->stream_count++] = k;
@@ -155,12 +152,10 @@ struct tie {
     uint32_t slice, track;
 };
 
-static int tie_order(const void *x, const void *y)
+static int tie_order(const void *first, const void *second)
 {
-    const struct tie *a = x, *b = y;
-    if (a->end != b->end)
-        return a->end < b->end ? -1 : 1;
-    return (a->slice > b->slice) - (a->slice < b->slice);
+    const struct tie *left = first, *right = second;
+    return 2 * AN_COMPARE(left->end, right->end) + AN_COMPARE(left->slice, right->slice);
 }
 
 /* Orders ops [first, last), which begin at the same time, by their ends. */
@@ -198,7 +193,7 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
     for (size_t k = 0; k < streams; k++) {
         const struct an_track *track = &trace->track[stream[k]];
         size_t before = n;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (!is_device_row(builder, i))
                 continue;
             if (is_timed(builder, i))

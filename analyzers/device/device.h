@@ -127,6 +127,11 @@ int64_t an_device_launch_time(const struct an_devices *devices, size_t i);
  * by_launch_known[d]. */
 size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time);
 
+/* The index after the last op of a device. */
+static inline size_t an_device_end(const struct an_device *device)
+{
+    return device->first + device->count;
+}
 /* First op of a device that starts at `time` or later: an index; first + count when there is none.
  */
 static inline size_t an_device_op_seek(const struct an_devices *devices,

@@ -59,8 +59,7 @@ static int read_rows(struct an_edge_builder *builder)
     for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
         bool stream = !strcmp(track->kind, "stream");
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
-             i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
             uint32_t category = trace->slice.category[i];
             if (category == AN_NONE || !is[category])
                 continue;
@@ -140,24 +139,18 @@ static int chain_streams(struct an_edge_builder *builder)
 
 /* ---- the edges --------------------------------------------------------------------------------------------------------------- */
 
-static int pair_order(const void *x, const void *y)
+static int pair_order(const void *first, const void *second)
 {
-    const struct an_edge_pair *a = x, *b = y;
-    if (a->to != b->to)
-        return a->to < b->to ? -1 : 1;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    return a->inferred - b->inferred;
+    const struct an_edge_pair *left = first, *right = second;
+    int order = 2 * AN_COMPARE(left->to, right->to) + AN_COMPARE(left->from, right->from);
+    return order ? order : left->inferred - right->inferred;
 }
 
-static int sync_edge_order(const void *x, const void *y)
+static int sync_edge_order(const void *first, const void *second)
 {
-    const struct an_sync_edge *a = x, *b = y;
-    if (a->call != b->call)
-        return a->call < b->call ? -1 : 1;
-    if (a->op != b->op)
-        return a->op < b->op ? -1 : 1;
-    return a->inferred - b->inferred;
+    const struct an_sync_edge *left = first, *right = second;
+    int order = 2 * AN_COMPARE(left->call, right->call) + AN_COMPARE(left->op, right->op);
+    return order ? order : left->inferred - right->inferred;
 }
 
 static int list_tracks(const struct an_devices *devices, struct an_device_edges *edges)
@@ -223,13 +216,7 @@ static int finish(struct an_edge_builder *builder)
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice)
 {
     size_t low = 0, high = edges->sync_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (edges->sync[middle].call < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, edges->sync[middle].call < slice);
     return low;
 }
 

@@ -48,10 +48,10 @@ static int call_order(const struct an_edge_builder *builder, const struct an_edg
     return (own > correlation) - (own < correlation);
 }
 
-static int by_correlation(const void *x, const void *y, void *ctx)
+static int by_correlation(const void *first, const void *second, void *ctx)
 {
     const struct an_edge_builder *builder = ctx;
-    uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+    uint32_t i = *(const uint32_t *)first, k = *(const uint32_t *)second;
     const struct an_trace *trace = builder->trace;
     const struct an_edge_call *other = &builder->call[k];
     int order = call_order(builder, &builder->call[i], trace->track[other->track].process,
@@ -78,14 +78,9 @@ uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process
                          int64_t correlation)
 {
     size_t low = 0, high = builder->correlated;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (call_order(builder, &builder->call[builder->by_correlation[middle]], process,
-                       correlation) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high,
+              call_order(builder, &builder->call[builder->by_correlation[middle]], process,
+                         correlation) < 0);
     bool found =
         correlation != STORE_ABSENT && low < builder->correlated &&
         !call_order(builder, &builder->call[builder->by_correlation[low]], process, correlation);
@@ -107,13 +102,7 @@ uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, in
 size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, int64_t time)
 {
     size_t low = builder->first[track], high = builder->first[track + 1];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(builder->devices, builder->op[middle]) < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, an_device_launch_time(builder->devices, builder->op[middle]) < time);
     return low;
 }
 

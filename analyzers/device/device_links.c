@@ -42,12 +42,12 @@ static struct key call_key(const struct an_trace *trace, const struct an_pair *c
     return (struct key){trace->track[call->extra].process, trace->slice.correlation[call->value]};
 }
 
-static int start_order(const void *x, const void *y, void *ctx)
+static int start_order(const void *first, const void *second, void *ctx)
 {
     const struct an_trace *trace = ctx;
-    const struct an_pair *a = x, *b = y;
-    int64_t sa = trace->slice.start[a->value], sb = trace->slice.start[b->value];
-    return (sa > sb) - (sa < sb);
+    const struct an_pair *left = first, *right = second;
+    int64_t sa = trace->slice.start[left->value], sb = trace->slice.start[right->value];
+    return AN_COMPARE(sa, sb);
 }
 
 /* Of calls that share a correlation (it was used again), the last one that began before the op;
@@ -56,13 +56,7 @@ static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *
                             int64_t start)
 {
     size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->slice.start[call[middle].value] <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, trace->slice.start[call[middle].value] <= start);
     return call[low ? low - 1 : 0].value;
 }
 
@@ -74,7 +68,7 @@ static int list_calls(struct builder *builder, struct an_pair **out, size_t *cou
     struct an_pair *call = NULL;
     for (uint32_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (an_row_of(builder, i) != ROW_CALL || trace->slice.correlation[i] == STORE_ABSENT)
                 continue;
             if (n == room && an_grow(&call, &room, n + 1, sizeof *call)) {
@@ -208,11 +202,11 @@ static int order_launches(struct builder *builder)
     for (size_t d = 0; d < devices->device_count; d++) {
         const struct an_device *device = &devices->device[d];
         size_t n = 0;
-        for (size_t i = device->first; i < device->first + device->count; i++)
+        for (size_t i = device->first; i < an_device_end(device); i++)
             if (devices->op.launch[i] != AN_NONE)
                 builder->pair[n++] = (struct an_pair){
                     an_pair_key(trace->slice.start[devices->op.launch[i]]), (uint32_t)i, 0};
-        for (size_t i = device->first; !n && i < device->first + device->count; i++)
+        for (size_t i = device->first; !n && i < an_device_end(device); i++)
             devices->by_launch[i] = (uint32_t)i;
         an_pairs_sort(builder->pair, builder->work, n);
         for (size_t i = 0; i < n; i++)

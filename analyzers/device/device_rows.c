@@ -44,25 +44,13 @@ int64_t an_device_launch_time(const struct an_devices *devices, size_t i)
 size_t an_launch_seek(const struct an_devices *devices, size_t slice)
 {
     size_t low = 0, high = devices->launch_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (devices->launch_slice[middle] < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, devices->launch_slice[middle] < slice);
     return low;
 }
 
 size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time)
 {
     size_t low = devices->device[d].first, high = low + devices->by_launch_known[d];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (an_device_launch_time(devices, devices->by_launch[middle]) < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, an_device_launch_time(devices, devices->by_launch[middle]) < time);
     return low;
 }

@@ -22,7 +22,7 @@ int an_device_spans(const struct an_devices *devices, const struct an_device *de
 {
     const struct an_device_ops *op = &devices->op;
     size_t n = 0;
-    for (size_t i = device->first; i < device->first + device->count && op->start[i] < t1; i++)
+    for (size_t i = device->first; i < an_device_end(device) && op->start[i] < t1; i++)
         n += mask >> op->class[i] & 1 && op->end[i] > t0;
     struct an_span *span = an_arena_zero(devices->scratch, n, sizeof *span);
     *out = span;
@@ -30,7 +30,7 @@ int an_device_spans(const struct an_devices *devices, const struct an_device *de
     if (!span)
         return TACHO_ENOMEM;
     n = 0;
-    for (size_t i = device->first; i < device->first + device->count && op->start[i] < t1; i++)
+    for (size_t i = device->first; i < an_device_end(device) && op->start[i] < t1; i++)
         if (mask >> op->class[i] & 1 && op->end[i] > t0)
             span[n++] = (struct an_span){op->start[i] > t0 ? op->start[i] : t0,
                                          op->end[i] < t1 ? op->end[i] : t1};
@@ -45,7 +45,7 @@ static int set_of(struct an_devices *devices, const struct an_device *device, un
     const struct an_device_ops *op = &devices->op;
     struct an_span_list list = {0};
     int rc = 0;
-    for (size_t i = device->first; i < device->first + device->count && !rc; i++)
+    for (size_t i = device->first; i < an_device_end(device) && !rc; i++)
         if (mask >> op->class[i] & 1)
             rc = an_span_list_add(&list, op->start[i], op->end[i]);
     rc = rc ? rc : an_span_list_keep(&list, devices->scratch, out);
@@ -71,13 +71,7 @@ struct graph_calls {
 static size_t device_of_op(const struct an_devices *devices, size_t op)
 {
     size_t low = 0, high = devices->device_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (devices->device[middle].first + devices->device[middle].count <= op)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, an_device_end(&devices->device[middle]) <= op);
     return low;
 }
 
@@ -95,10 +89,9 @@ static int list_thread(const struct an_trace *trace, const struct an_devices *de
                        const struct an_track *track, const uint8_t *kind,
                        struct graph_calls *graph_calls)
 {
-    size_t at = an_launch_seek(devices, track->slice_first +
-                                            track->slice_count); /* behind the thread's rows */
+    size_t at = an_launch_seek(devices, an_track_end(track)); /* behind the thread's rows */
     int64_t waited = INT64_MAX;
-    for (size_t i = track->slice_first + track->slice_count; i-- > track->slice_first;) {
+    for (size_t i = an_track_end(track); i-- > track->slice_first;) {
         bool linked = at && devices->launch_slice[at - 1] == i;
         at -= linked;
         uint32_t name = trace->slice.name[i];
@@ -131,21 +124,15 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
     const struct an_span nothing = {0, 0};
     int64_t start = graph_call->start;
     size_t low = 0, high = busy->count;
-    while (low <
-           high) { /* the first busy span that begins after the launch: the gap is before it */
-        size_t middle = low + (high - low) / 2;
-        if (busy->span[middle].start <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* the first busy span that begins after the launch: the gap is before it */
+    AN_BISECT(low, high, busy->span[middle].start <= start);
     if (!low || low == busy->count)
         return nothing;
     struct an_span gap = {busy->span[low - 1].end, busy->span[low].start};
     gap.start = gap.start > start ? gap.start : start;
     gap.end = graph_call->waited < gap.end ? graph_call->waited : gap.end;
     const struct an_device_ops *op = &devices->op;
-    size_t a = device->first, z = device->first + device->count;
+    size_t a = device->first, z = an_device_end(device);
     while (a < z) { /* the op that ends the gap */
         size_t middle = a + (z - a) / 2;
         if (op->start[middle] < busy->span[low].start)
@@ -222,7 +209,7 @@ static int split_device(struct an_devices *devices, const struct an_device *devi
                         struct an_device_split *split)
 {
     struct an_set rest, classed;
-    for (size_t i = device->first; i < device->first + device->count; i++) {
+    for (size_t i = device->first; i < an_device_end(device); i++) {
         split->start = i == device->first ? devices->op.start[i] : split->start;
         split->end =
             i == device->first || devices->op.end[i] > split->end ? devices->op.end[i] : split->end;

@@ -40,13 +40,7 @@ static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t strea
 {
     const struct an_device_ops *op = &builder->devices->op;
     size_t low = builder->first[stream], high = an_edge_launched(builder, stream, before);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (op->end[builder->op[middle]] <= end)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, op->end[builder->op[middle]] <= end);
     return low == builder->first[stream] ? AN_NONE : builder->op[low - 1];
 }
 
@@ -120,12 +114,10 @@ struct call_row {
     uint32_t row; /* index into b->row */
 };
 
-static int call_row_order(const void *x, const void *y)
+static int call_row_order(const void *first, const void *second)
 {
-    const struct call_row *a = x, *b = y;
-    if (a->call != b->call)
-        return a->call < b->call ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
+    const struct call_row *left = first, *right = second;
+    return 2 * AN_COMPARE(left->call, right->call) + AN_COMPARE(left->row, right->row);
 }
 
 /* Rows of synchronisation with the calls that they belong to, by call. */

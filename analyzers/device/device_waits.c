@@ -88,13 +88,7 @@ static bool is_wait_row(const struct an_trace *trace, uint32_t row)
 static uint32_t record_before(const struct an_edge_builder *builder, uint32_t slice)
 {
     size_t low = 0, high = builder->call_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (builder->call[middle].slice < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, builder->call[middle].slice < slice);
     if (low == builder->call_count || builder->call[low].slice != slice)
         return AN_NONE;
     uint32_t track = builder->call[low].track;
@@ -171,9 +165,8 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
     const struct an_devices *devices = builder->devices;
     const struct an_trace *trace = builder->trace;
     const struct an_track *track = &trace->track[builder->call[from].track];
-    struct launches_of_thread launches_of_thread = {
-        an_launch_seek(devices, track->slice_first),
-        an_launch_seek(devices, track->slice_first + track->slice_count)};
+    struct launches_of_thread launches_of_thread = {an_launch_seek(devices, track->slice_first),
+                                                    an_launch_seek(devices, an_track_end(track))};
     struct pending w[64];
     size_t n = 0;
     uint32_t record = AN_NONE;
@@ -225,13 +218,11 @@ static int waits_of_calls(struct an_edge_builder *builder, const uint8_t *has_ro
 /* ---- from times alone -------------------------------------------------------------------------------------------------------- */
 
 /* Ops of a device by their end. */
-static int end_order(const void *x, const void *y, void *ctx)
+static int end_order(const void *first, const void *second, void *ctx)
 {
     const struct an_device_ops *op = ctx;
-    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    if (op->end[a] != op->end[b])
-        return op->end[a] < op->end[b] ? -1 : 1;
-    return (a > b) - (a < b);
+    uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
+    return 2 * AN_COMPARE(op->end[left], op->end[right]) + AN_COMPARE(left, right);
 }
 
 /* The op of another stream that ended last before op q began; n: number of ops in by_end. */
@@ -239,13 +230,7 @@ static uint32_t ended_before(const struct an_device_ops *op, const uint32_t *by_
                              uint32_t q)
 {
     size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (op->end[by_end[middle]] <= op->start[q])
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, op->end[by_end[middle]] <= op->start[q]);
     int64_t since = an_time_sub(op->start[q], RELEASE_NS);
     for (size_t i = low; i-- > 0 && op->end[by_end[i]] >= since;)
         if (op->track[by_end[i]] != op->track[q] && op->start[by_end[i]] < op->start[q])
@@ -265,7 +250,7 @@ static int waits_of_times(struct an_edge_builder *builder, const struct an_devic
         by_end[i] = (uint32_t)(device->first + i);
     if (by_end)
         qsort_r(by_end, device->count, sizeof *by_end, end_order, (void *)(uintptr_t)op);
-    for (uint32_t q = (uint32_t)device->first; q < device->first + device->count && !rc; q++) {
+    for (uint32_t q = (uint32_t)device->first; q < an_device_end(device) && !rc; q++) {
         uint32_t launch = op->launch[q];
         if (launch == AN_NONE)
             continue;

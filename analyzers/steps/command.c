@@ -20,7 +20,7 @@ enum an_framework an_command_framework(const struct an_context *context)
         if (context->lane[k].track == AN_NONE)
             continue;
         const struct an_track *track = &trace->track[context->lane[k].track];
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             const char *domain = an_trace_name(trace, trace->slice.category[i]);
             if (!strcmp(domain, "libtrain"))
                 return AN_FRAMEWORK_LIBTRAIN;

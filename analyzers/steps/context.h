@@ -129,6 +129,11 @@ static inline bool an_step_detailed(const struct an_step *step)
 {
     return !step->excluded && step->detailed;
 }
+/* The index after the last step of a lane. */
+static inline size_t an_lane_end(const struct an_lane *lane)
+{
+    return lane->first + lane->count;
+}
 /* The phases that are cut out of the steps of a lane. */
 static inline struct an_set an_lane_cut(const struct an_lane *lane)
 {

@@ -47,14 +47,9 @@ uint32_t an_lane_of_process(const struct an_context *context, uint32_t process)
 static struct an_step *last_begun(const struct an_context *context, const struct an_lane *lane,
                                   int64_t time, bool host)
 {
-    size_t low = lane->first, high = lane->first + lane->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((host ? context->step[middle].host_start : context->step[middle].start) <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = lane->first, high = an_lane_end(lane);
+    AN_BISECT(low, high,
+              (host ? context->step[middle].host_start : context->step[middle].start) <= time);
     return low > lane->first ? &context->step[low - 1] : NULL;
 }
 

@@ -43,8 +43,7 @@ static int list_track(const struct an_trace *trace, uint32_t k, enum an_role rol
                       struct an_span_list *span_list)
 {
     const struct an_track *track = &trace->track[k];
-    for (size_t i = track->slice_first;
-         is_host(track) && i < track->slice_first + track->slice_count; i++)
+    for (size_t i = track->slice_first; is_host(track) && i < an_track_end(track); i++)
         if (is_phase(trace, i, role) &&
             an_span_list_add(span_list, trace->slice.start[i], an_slice_end(trace, i)))
             return TACHO_ENOMEM;
@@ -55,13 +54,7 @@ static int list_track(const struct an_trace *trace, uint32_t k, enum an_role rol
 static bool is_handed_over(const struct an_span_list *other, struct an_span span)
 {
     size_t low = 0, high = other->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (other->span[middle].start < span.start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, other->span[middle].start < span.start);
     for (; low < other->count && other->span[low].start <= span.end; low++)
         if (other->span[low].end > span.end)
             return true;
@@ -177,7 +170,7 @@ int an_phases_cut(struct an_context *context)
             rc = project(context, lane);
         free(cut.span);
         free(left.span);
-        for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++)
+        for (size_t i = lane->first; i < an_lane_end(lane) && !rc; i++)
             if (context->step[i].end != STORE_ABSENT)
                 context->step[i].cut_ns =
                     an_set_within(an_lane_cut(lane), context->step[i].start, context->step[i].end);
@@ -193,8 +186,7 @@ static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
     int64_t n = 0;
     for (size_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
-        for (size_t i = track->slice_first;
-             is_host(track) && i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; is_host(track) && i < an_track_end(track); i++) {
             if (an_slice_role(trace, i) != role)
                 continue;
             int levels = AN_DEPTH_MAX;

@@ -16,7 +16,7 @@ static size_t launched_by(const struct an_context *context, const struct an_devi
                           const struct an_track *thread)
 {
     size_t n = 0;
-    for (size_t i = device->first; i < device->first + device->count; i++) {
+    for (size_t i = device->first; i < an_device_end(device); i++) {
         uint32_t launch = context->gpu->op.launch[i];
         n += launch != AN_NONE && launch >= thread->slice_first &&
              launch - thread->slice_first < thread->slice_count;
@@ -81,7 +81,7 @@ static int64_t last_end(const struct an_context *context, size_t d, int64_t star
 static void place(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;
-    for (size_t i = lane->first + lane->count; i-- > lane->first;) {
+    for (size_t i = an_lane_end(lane); i-- > lane->first;) {
         struct an_step *step = &context->step[i];
         bool ended = step->host_end != STORE_ABSENT && step->host_end > step->host_start;
         int64_t start = ended

@@ -15,16 +15,13 @@ int an_found_add(struct finder *finder, struct found_step found_step)
     return rc;
 }
 
-static int found_order(const void *x, const void *y)
+static int found_order(const void *first, const void *second)
 {
-    const struct found_step *a = x, *b = y;
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    if (a->track != b->track)
-        return a->track < b->track ? -1 : 1;
-    if (a->step.start != b->step.start)
-        return a->step.start < b->step.start ? -1 : 1;
-    return (a->step.index > b->step.index) - (a->step.index < b->step.index);
+    const struct found_step *left = first, *right = second;
+    return 8 * AN_COMPARE(left->process, right->process) +
+           4 * AN_COMPARE(left->track, right->track) +
+           2 * AN_COMPARE(left->step.start, right->step.start) +
+           AN_COMPARE(left->step.index, right->step.index);
 }
 
 int an_found_lanes(struct finder *finder)

@@ -166,9 +166,7 @@ static bool holds_update(const struct finder *finder, const struct found_step *f
     const struct an_trace *trace = finder->context->trace;
     const struct an_track *track = &trace->track[found_step->track];
     for (size_t i = an_slice_seek(trace, track, found_step->step.start);
-         i < track->slice_first + track->slice_count &&
-         trace->slice.start[i] < found_step->step.end;
-         i++) {
+         i < an_track_end(track) && trace->slice.start[i] < found_step->step.end; i++) {
         uint32_t name = trace->slice.name[i];
         if (name < trace->string_count && finder->kind[name] == NAME_OPTIMIZER)
             return true;

@@ -28,14 +28,11 @@ struct step_slice {
     int64_t start;
 };
 
-static int step_slice_order(const void *x, const void *y)
+static int step_slice_order(const void *first, const void *second)
 {
-    const struct step_slice *a = x, *b = y;
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    return (a->slice > b->slice) - (a->slice < b->slice);
+    const struct step_slice *left = first, *right = second;
+    return 4 * AN_COMPARE(left->process, right->process) +
+           2 * AN_COMPARE(left->start, right->start) + AN_COMPARE(left->slice, right->slice);
 }
 
 /* Every range with a tacho.step payload, by process and start. */
@@ -47,7 +44,7 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
         const struct an_track *track = &trace->track[k];
         if (!is_thread(track))
             continue;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_STEP)
                 continue;
             if (an_grow(&all, &room, n + 1, sizeof *all)) {
@@ -69,14 +66,9 @@ static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t p
                               int64_t start)
 {
     size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (all[middle].process < process ||
-            (all[middle].process == process && all[middle].start < start))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high,
+              all[middle].process < process ||
+                  (all[middle].process == process && all[middle].start < start));
     return low;
 }
 
@@ -204,7 +196,7 @@ static int rarest_name(struct finder *finder, const struct an_track *track, enum
 {
     struct optimizer_name *all = NULL, *best = NULL;
     size_t n = 0, room = 0;
-    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
         if (kind_of(finder, i) != kind || is_nested(finder, i, kind))
             continue;
         uint32_t name = finder->context->trace->slice.name[i];
@@ -246,8 +238,7 @@ static int find_named(struct finder *finder, enum name_kind kind, bool ends)
             continue;
         if (ends && (rc = rarest_name(finder, track, kind, &name)))
             return rc;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
-             i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
             if (kind_of(finder, i) != kind || is_nested(finder, i, kind) ||
                 (ends && trace->slice.name[i] != name))
                 continue;
@@ -304,7 +295,7 @@ static int best_group(struct finder *finder, uint32_t k, struct name_group *best
     struct name_group *all = NULL;
     size_t n = 0, room = 0;
     best->count = 0;
-    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
         if (kind_of(finder, i) != NAME_WORD || trace->slice.dur[i] == AN_OPEN ||
             is_nested(finder, i, NAME_WORD))
             continue;
@@ -354,7 +345,7 @@ static int find_regular(struct finder *finder, const char **source)
             continue;
         const struct an_track *track = &trace->track[best.track];
         int64_t ordinal = 0;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (kind_of(finder, i) != NAME_WORD || is_nested(finder, i, NAME_WORD) ||
                 !group_is(finder, &best, best.track, an_trace_name(trace, trace->slice.name[i])))
                 continue;

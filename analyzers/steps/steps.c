@@ -27,7 +27,7 @@ static bool step_compiles(const struct an_context *context, const struct an_lane
         return false;
     const struct an_track *track = &trace->track[lane->track];
     for (size_t i = an_slice_seek(trace, track, step->host_start);
-         i < track->slice_first + track->slice_count && trace->slice.start[i] < step->host_end; i++)
+         i < an_track_end(track) && trace->slice.start[i] < step->host_end; i++)
         if (an_slice_role(trace, i) == AN_ROLE_COMPILE)
             return true;
     return false;
@@ -38,7 +38,7 @@ static const char not_asked[] = "not asked for";
 /* --steps: the reader knows which ones are typical, first and last among them or not. */
 static void keep_asked(struct an_context *context, const struct an_lane *lane)
 {
-    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         struct an_step *step = &context->step[i];
         if (!step->excluded &&
             (step->index < context->options->step_from || step->index > context->options->step_to))
@@ -55,7 +55,7 @@ static void exclude(struct an_context *context, const struct an_lane *lane)
         an_trace_key(context->trace, "source"); /* a window of a run: its steps are few */
     struct an_step *first = NULL, *last = NULL;
     int64_t until = INT64_MIN;
-    for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         struct an_step *step = &context->step[i];
         if (step->end == STORE_ABSENT) {
             step->excluded = step->excluded ? step->excluded : "no end";
@@ -102,28 +102,20 @@ struct index_entry {
         twice; /* another step of the process has this index: the aggregates cannot be told apart */
 };
 
-static int index_order(const void *x, const void *y)
+static int index_order(const void *first, const void *second)
 {
-    const struct index_entry *a = x, *b = y;
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    if (a->index != b->index)
-        return a->index < b->index ? -1 : 1;
-    return (a->step > b->step) - (a->step < b->step);
+    const struct index_entry *left = first, *right = second;
+    return 4 * AN_COMPARE(left->process, right->process) +
+           2 * AN_COMPARE(left->index, right->index) + AN_COMPARE(left->step, right->step);
 }
 
 static struct index_entry *index_find(struct index_entry *all, size_t n, uint32_t process,
                                       int64_t index)
 {
     size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (all[middle].process < process ||
-            (all[middle].process == process && all[middle].index < index))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high,
+              all[middle].process < process ||
+                  (all[middle].process == process && all[middle].index < index));
     return low < n && all[low].process == process && all[low].index == index ? &all[low] : NULL;
 }
 
@@ -219,10 +211,11 @@ static int list_excluded(struct an_context *context)
     return 0;
 }
 
-static int outlier_order(const void *x, const void *y)
+static int outlier_order(const void *first, const void *second)
 {
-    double a = ((const struct an_step_outlier *)x)->ms, b = ((const struct an_step_outlier *)y)->ms;
-    return (a < b) - (a > b);
+    double left = ((const struct an_step_outlier *)first)->ms,
+           right = ((const struct an_step_outlier *)second)->ms;
+    return AN_COMPARE(right, left);
 }
 
 /* Slow steps: a fast one needs no explanation. */
@@ -299,7 +292,7 @@ static void rates(struct an_context *context, bool tokens, struct an_value *per_
     for (size_t k = 0; k < context->lane_count; k++) {
         const struct an_lane *lane = &context->lane[k];
         double lane_sum = 0, lane_ns = 0;
-        for (size_t i = lane->first; i < lane->first + lane->count; i++) {
+        for (size_t i = lane->first; i < an_lane_end(lane); i++) {
             const struct an_step *step = &context->step[i];
             int64_t v = tokens ? step->tokens : step->samples;
             if (!an_step_counted(step))
@@ -348,18 +341,17 @@ static struct an_value between(const struct an_context *context)
     return gaps ? an_num(sum / (double)gaps / 1e6) : an_num_none("no two steps follow each other");
 }
 
-static int tokens_order(const void *x, const void *y)
+static int tokens_order(const void *first, const void *second)
 {
-    const struct an_step *const *a = x, *const *b = y;
-    if ((*a)->tokens != (*b)->tokens)
-        return (*a)->tokens < (*b)->tokens ? -1 : 1;
-    return (an_step_ns(*a) > an_step_ns(*b)) - (an_step_ns(*a) < an_step_ns(*b));
+    const struct an_step *const *left = first, *const *right = second;
+    return 2 * AN_COMPARE((*left)->tokens, (*right)->tokens) +
+           AN_COMPARE(an_step_ns(*left), an_step_ns(*right));
 }
 
-static int group_order(const void *x, const void *y)
+static int group_order(const void *first, const void *second)
 {
-    const struct an_step_group *a = x, *b = y;
-    return (a->count < b->count) - (a->count > b->count);
+    const struct an_step_group *left = first, *right = second;
+    return AN_COMPARE(right->count, left->count);
 }
 
 /* Steps of one size belong together; sorted by tokens and time, each group's median is in its

@@ -29,7 +29,7 @@ int an_windows_of(struct an_context *context, uint32_t lane, struct an_window **
     *count = 0;
     if (!window)
         return TACHO_ENOMEM;
-    for (size_t i = l->first; i < l->first + l->count; i++) {
+    for (size_t i = l->first; i < an_lane_end(l); i++) {
         const struct an_step *step = &context->step[i];
         if (!an_step_detailed(step) || step->end == STORE_ABSENT || step->end <= step->start ||
             an_time_sub(step->end, step->start) == INT64_MAX) /* damaged */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzers/base/arena.h"
+#include "analyzers/base/interval.h"
 #include "analyzers/trace/trace_part.h"
 #include "analyzers/trace/trace_rows.h"
 
@@ -95,10 +96,10 @@ static int load_big(store_reader *r, struct an_trace_loader *loader, uint32_t **
 
 /* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */
 
-static int wanted_order(const void *x, const void *y)
+static int wanted_order(const void *first, const void *second)
 {
-    const int64_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
+    const int64_t *left = first, *right = second;
+    return AN_COMPARE(*left, *right);
 }
 
 static int want(struct an_trace_loader *loader, const uint32_t *column, size_t count)

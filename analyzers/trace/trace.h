@@ -203,6 +203,15 @@ static inline bool an_slice_open_at(const struct an_trace *trace, size_t p, size
 {
     return p == i || an_slice_end(trace, p) > trace->slice.start[i];
 }
+/* The index after the last slice, and after the last counter value, of a track. */
+static inline size_t an_track_end(const struct an_track *track)
+{
+    return track->slice_first + track->slice_count;
+}
+static inline size_t an_counter_end(const struct an_track *track)
+{
+    return track->counter_first + track->counter_count;
+}
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time);
 

@@ -44,17 +44,14 @@ static void gather_narrow(uint32_t *column, const uint32_t *order, size_t n, uin
 
 /* Start first; of equal starts the longer one, an open one longest: what encloses comes before what
  * it encloses. */
-static int slice_order(const void *x, const void *y, void *ctx)
+static int slice_order(const void *first, const void *second, void *ctx)
 {
     const struct an_slices *slices = ctx;
-    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    if (slices->start[a] != slices->start[b])
-        return slices->start[a] < slices->start[b] ? -1 : 1;
-    int64_t da = slices->dur[a] == AN_OPEN ? INT64_MAX : slices->dur[a],
-            db = slices->dur[b] == AN_OPEN ? INT64_MAX : slices->dur[b];
-    if (da != db)
-        return da > db ? -1 : 1;
-    return (a > b) - (a < b);
+    uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
+    /* AN_OPEN is -1: as an unsigned number it is longer than any duration */
+    return 4 * AN_COMPARE(slices->start[left], slices->start[right]) +
+           2 * AN_COMPARE((uint64_t)slices->dur[right], (uint64_t)slices->dur[left]) +
+           AN_COMPARE(left, right);
 }
 
 static void sort_track(struct an_slices *slices, uint32_t *order, size_t n)
@@ -72,7 +69,7 @@ static int find_parents(struct an_trace *trace, const struct an_track *track, ui
                         int64_t **end, size_t *room)
 {
     size_t depth = 0;
-    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
         int64_t start = trace->slice.start[i], stop = start + trace->slice.dur[i];
         while (depth && (*end)[depth - 1] <= start)
             depth--;
@@ -132,13 +129,11 @@ out:
     return rc;
 }
 
-static int counter_order(const void *x, const void *y, void *ctx)
+static int counter_order(const void *first, const void *second, void *ctx)
 {
     const int64_t *time = ctx;
-    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    if (time[a] != time[b])
-        return time[a] < time[b] ? -1 : 1;
-    return (a > b) - (a < b);
+    uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
+    return 2 * AN_COMPARE(time[left], time[right]) + AN_COMPARE(left, right);
 }
 
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
@@ -223,19 +218,12 @@ int64_t an_slice_end(const struct an_trace *trace, size_t i)
 
 size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    return an_times_seek(trace->slice.start, track->slice_first,
-                         track->slice_first + track->slice_count, time);
+    return an_times_seek(trace->slice.start, track->slice_first, an_track_end(track), time);
 }
 
 uint32_t an_slice_track(const struct an_trace *trace, size_t i)
 {
     size_t low = 0, high = trace->track_count; /* the first track whose slices begin behind i */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->track[middle].slice_first <= i)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, trace->track[middle].slice_first <= i);
     return low ? (uint32_t)(low - 1) : AN_NONE;
 }

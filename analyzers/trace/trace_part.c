@@ -96,10 +96,10 @@ static int first_id(store_reader *r, enum table table, int64_t last, int64_t tim
 
 /* ---- runs whose rows stand in any order --------------------------------------------------------------------------------------- */
 
-static int order(const void *x, const void *y)
+static int order(const void *first, const void *second)
 {
-    const int64_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
+    const int64_t *left = first, *right = second;
+    return AN_COMPARE(*left, *right);
 }
 
 /* The time at which `slices` slices have not ended yet, from ends of slices that are looked at here

@@ -15,13 +15,7 @@ uint32_t an_id_find(const struct an_id_map *id_map, int64_t id)
     if (guess < id_map->count && id_map->id[guess] == id)
         return (uint32_t)guess;
     size_t low = 0, high = id_map->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (id_map->id[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, id_map->id[middle] < id);
     return low < id_map->count && id_map->id[low] == id ? (uint32_t)low : AN_NONE;
 }
 

@@ -50,10 +50,10 @@ static uint8_t what(const struct waits *waits, size_t i)
     return name < waits->trace->string_count ? waits->name[name] : 0;
 }
 
-static int span_order(const void *x, const void *y)
+static int span_order(const void *first, const void *second)
 {
-    const struct an_span *a = x, *b = y;
-    return (a->start > b->start) - (a->start < b->start);
+    const struct an_span *left = first, *right = second;
+    return AN_COMPARE(left->start, right->start);
 }
 
 /* Collectives of a process. */
@@ -63,9 +63,7 @@ static int find_calls(struct waits *waits, uint32_t process)
     waits->calls = 0;
     for (size_t k = 0; k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first;
-             trace->track[k].process == process &&
-             i < trace->track[k].slice_first + trace->track[k].slice_count;
-             i++) {
+             trace->track[k].process == process && i < an_track_end(&trace->track[k]); i++) {
             if (what(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
                 continue;
             if (an_grow(&waits->call, &waits->call_room, waits->calls + 1, sizeof *waits->call))
@@ -118,9 +116,9 @@ static int find_holes(struct waits *waits, uint32_t track)
     size_t depth = 0, ops = 0;
     int64_t last = INT64_MIN;
     bool issues = false;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !issues; i++)
+    for (size_t i = k->slice_first; i < an_track_end(k) && !issues; i++)
         issues = what(waits, i) == NAME_ISSUES || what(waits, i) == NAME_REDUCED;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && issues; i++) {
+    for (size_t i = k->slice_first; i < an_track_end(k) && issues; i++) {
         while (depth && waits->open[depth - 1].end <= trace->slice.start[i]) {
             last = waits->open[depth - 1].end > last ? waits->open[depth - 1].end : last;
             ops -= waits->open[--depth].start != 0;
@@ -182,8 +180,7 @@ static int add_rows(struct waits *waits)
               longer_narrow(&slices->category, n) && longer_narrow(&slices->detail, n) &&
               !add_name(trace);
     for (uint32_t k = 0; ok && k < trace->track_count; k++)
-        for (size_t i = trace->track[k].slice_first;
-             i < trace->track[k].slice_first + trace->track[k].slice_count; i++)
+        for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             track[i] = k;
     for (size_t i = 0; ok && i < waits->holes; i++) {
         size_t at = slices->count + i;
