@@ -31,9 +31,9 @@ void an_arena_free(struct an_arena *arena)
 {
     if (!arena)
         return;
-    for (struct arena_block *arena_block = arena->head, *next; arena_block; arena_block = next) {
-        next = arena_block->next;
-        free(arena_block);
+    for (struct arena_block *block = arena->head, *next; block; block = next) {
+        next = block->next;
+        free(block);
     }
     free(arena);
 }
@@ -45,41 +45,40 @@ bool an_arena_failed(const struct an_arena *arena)
 
 static void *arena_take(struct an_arena *arena, size_t bytes, size_t align)
 {
-    struct arena_block *arena_block = arena->head;
-    if (arena_block) {
-        size_t at = (arena_block->used + align - 1) / align * align;
-        if (at <= arena_block->size && bytes <= arena_block->size - at) {
-            arena_block->used = at + bytes;
-            return arena_block->data + at;
+    struct arena_block *block = arena->head;
+    if (block) {
+        size_t offset = (block->used + align - 1) / align * align;
+        if (offset <= block->size && bytes <= block->size - offset) {
+            block->used = offset + bytes;
+            return block->data + offset;
         }
     }
     size_t size = bytes > ARENA_BLOCK / 4 ? bytes : ARENA_BLOCK;
-    if (size > SIZE_MAX - sizeof *arena_block ||
-        !(arena_block = calloc(1, sizeof *arena_block +
-                                      size))) { /* large and zero: pages come as they are written */
+    if (size > SIZE_MAX - sizeof *block ||
+        !(block = calloc(1, sizeof *block +
+                                size))) { /* large and zero: pages come as they are written */
         arena->failed = true;
         return NULL;
     }
-    arena_block->size = size;
-    arena_block->used = bytes;
+    block->size = size;
+    block->used = bytes;
     /* a block made for one large array must not hide the room that is left in the current one */
     if (arena->head && size != ARENA_BLOCK) {
-        arena_block->next = arena->head->next;
-        arena->head->next = arena_block;
+        block->next = arena->head->next;
+        arena->head->next = block;
     } else {
-        arena_block->next = arena->head;
-        arena->head = arena_block;
+        block->next = arena->head;
+        arena->head = block;
     }
-    return arena_block->data;
+    return block->data;
 }
 
 void an_arena_give_back(struct an_arena *arena, const void *array)
 {
-    for (struct arena_block **at = &arena->head, *arena_block; (arena_block = *at);
-         at = &arena_block->next)
-        if ((const void *)arena_block->data == array && arena_block->size != ARENA_BLOCK) {
-            *at = arena_block->next;
-            free(arena_block);
+    for (struct arena_block **link = &arena->head, *block; (block = *link); link = &block->next)
+        if ((const void *)block->data == array && block->size != ARENA_BLOCK) {
+            *link = block->next;
+            free(block);
             return;
         }
 }
@@ -97,39 +96,39 @@ void *an_arena_zero(struct an_arena *arena, size_t count, size_t size)
 
 void *an_arena_copy(struct an_arena *arena, const void *data, size_t bytes)
 {
-    void *p = an_arena_zero(arena, bytes, 1);
-    if (p && bytes)
-        memcpy(p, data, bytes);
-    return p;
+    void *copy = an_arena_zero(arena, bytes, 1);
+    if (copy && bytes)
+        memcpy(copy, data, bytes);
+    return copy;
 }
 
 const char *an_arena_text(struct an_arena *arena, const char *text)
 {
     if (!text)
         return NULL;
-    size_t n = strlen(text) + 1;
-    char *p = arena_take(arena, n, 1);
-    return p ? memcpy(p, text, n) : "";
+    size_t size = strlen(text) + 1;
+    char *copy = arena_take(arena, size, 1);
+    return copy ? memcpy(copy, text, size) : "";
 }
 
 const char *an_arena_format(struct an_arena *arena, const char *format, ...)
 {
     char small[512];
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(small, sizeof small, format, ap);
-    va_end(ap);
-    if (n < 0)
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(small, sizeof small, format, arguments);
+    va_end(arguments);
+    if (length < 0)
         return "";
-    if ((size_t)n < sizeof small)
+    if ((size_t)length < sizeof small)
         return an_arena_text(arena, small);
-    char *p = arena_take(arena, (size_t)n + 1, 1);
-    if (!p)
+    char *text = arena_take(arena, (size_t)length + 1, 1);
+    if (!text)
         return "";
-    va_start(ap, format);
-    vsnprintf(p, (size_t)n + 1, format, ap);
-    va_end(ap);
-    return p;
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
 }
 
 int an_grow(void *array, size_t *capacity, size_t need, size_t element)

@@ -5,19 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t an_time_add(int64_t a, int64_t b)
+int64_t an_time_add(int64_t left, int64_t right)
 {
     int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return b > 0 ? INT64_MAX : INT64_MIN;
+    if (__builtin_add_overflow(left, right, &sum))
+        return right > 0 ? INT64_MAX : INT64_MIN;
     return sum;
 }
 
-int64_t an_time_sub(int64_t a, int64_t b)
+int64_t an_time_sub(int64_t left, int64_t right)
 {
     int64_t difference;
-    if (__builtin_sub_overflow(a, b, &difference))
-        return b < 0 ? INT64_MAX : INT64_MIN;
+    if (__builtin_sub_overflow(left, right, &difference))
+        return right < 0 ? INT64_MAX : INT64_MIN;
     return difference;
 }
 
@@ -28,93 +28,93 @@ static int span_order(const void *first, const void *second)
 }
 
 /* Appends to a set under construction whose spans come in order of start. */
-static size_t span_append(struct an_span *out, size_t n, struct an_span span)
+static size_t span_append(struct an_span *out, size_t count, struct an_span span)
 {
     if (span.end <= span.start)
-        return n;
-    if (n && span.start <= out[n - 1].end) {
-        if (span.end > out[n - 1].end)
-            out[n - 1].end = span.end;
-        return n;
+        return count;
+    if (count && span.start <= out[count - 1].end) {
+        if (span.end > out[count - 1].end)
+            out[count - 1].end = span.end;
+        return count;
     }
-    out[n] = span;
-    return n + 1;
+    out[count] = span;
+    return count + 1;
 }
 
-size_t an_spans_normalize(struct an_span *span, size_t n)
+size_t an_spans_normalize(struct an_span *span, size_t count)
 {
     size_t sorted = 1, kept = 0;
-    while (sorted < n && span_order(&span[sorted - 1], &span[sorted]) <= 0)
+    while (sorted < count && span_order(&span[sorted - 1], &span[sorted]) <= 0)
         sorted++;
-    if (sorted < n)
-        qsort(span, n, sizeof *span, span_order);
-    for (size_t i = 0; i < n; i++)
+    if (sorted < count)
+        qsort(span, count, sizeof *span, span_order);
+    for (size_t i = 0; i < count; i++)
         kept = span_append(span, kept, span[i]);
     return kept;
 }
 
-int64_t an_spans_measure(const struct an_span *span, size_t n)
+int64_t an_spans_measure(const struct an_span *span, size_t count)
 {
     int64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         sum = an_time_add(sum, an_time_sub(span[i].end, span[i].start));
     return sum;
 }
 
-size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                      struct an_span *out)
+size_t an_spans_union(const struct an_span *left, size_t left_count, const struct an_span *right,
+                      size_t right_count, struct an_span *out)
 {
-    size_t i = 0, j = 0, n = 0;
-    while (i < na || j < nb) {
-        if (j == nb || (i < na && a[i].start <= b[j].start))
-            n = span_append(out, n, a[i++]);
+    size_t i = 0, j = 0, count = 0;
+    while (i < left_count || j < right_count) {
+        if (j == right_count || (i < left_count && left[i].start <= right[j].start))
+            count = span_append(out, count, left[i++]);
         else
-            n = span_append(out, n, b[j++]);
+            count = span_append(out, count, right[j++]);
     }
-    return n;
+    return count;
 }
 
-size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                          struct an_span *out)
+size_t an_spans_intersect(const struct an_span *left, size_t left_count,
+                          const struct an_span *right, size_t right_count, struct an_span *out)
 {
-    size_t i = 0, j = 0, n = 0;
-    while (i < na && j < nb) {
-        struct an_span s = {a[i].start > b[j].start ? a[i].start : b[j].start,
-                            a[i].end < b[j].end ? a[i].end : b[j].end};
-        n = span_append(out, n, s);
-        if (a[i].end < b[j].end)
+    size_t i = 0, j = 0, count = 0;
+    while (i < left_count && j < right_count) {
+        struct an_span both = {left[i].start > right[j].start ? left[i].start : right[j].start,
+                               left[i].end < right[j].end ? left[i].end : right[j].end};
+        count = span_append(out, count, both);
+        if (left[i].end < right[j].end)
             i++;
         else
             j++;
     }
-    return n;
+    return count;
 }
 
-size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                         struct an_span *out)
+size_t an_spans_subtract(const struct an_span *left, size_t left_count, const struct an_span *right,
+                         size_t right_count, struct an_span *out)
 {
-    size_t j = 0, n = 0;
-    for (size_t i = 0; i < na; i++) {
-        int64_t at = a[i].start;
-        while (j < nb && b[j].end <= at)
+    size_t j = 0, count = 0;
+    for (size_t i = 0; i < left_count; i++) {
+        int64_t from = left[i].start;
+        while (j < right_count && right[j].end <= from)
             j++;
-        for (size_t k = j; k < nb && b[k].start < a[i].end; k++) {
-            n = span_append(out, n, (struct an_span){at, b[k].start});
-            at = b[k].end;
+        for (size_t k = j; k < right_count && right[k].start < left[i].end; k++) {
+            count = span_append(out, count, (struct an_span){from, right[k].start});
+            from = right[k].end;
         }
-        n = span_append(out, n, (struct an_span){at, a[i].end});
+        count = span_append(out, count, (struct an_span){from, left[i].end});
     }
-    return n;
+    return count;
 }
 
-size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int64_t time)
+size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t count, int64_t time)
 {
-    size_t low = 0, high = n;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int64_t at;
-        memcpy(&at, (const char *)rows + middle * size + offset, sizeof at);
-        if (at <= time)
+        int64_t row_time;
+        memcpy(&row_time, (const char *)rows + middle * size + offset, sizeof row_time);
+        if (row_time <= time)
             low = middle + 1;
         else
             high = middle;
@@ -122,15 +122,15 @@ size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int6
     return low;
 }
 
-size_t an_spans_seek(const struct an_span *span, size_t n, int64_t time)
+size_t an_spans_seek(const struct an_span *span, size_t count, int64_t time)
 {
-    return an_rows_seek(span, sizeof *span, offsetof(struct an_span, end), n, time);
+    return an_rows_seek(span, sizeof *span, offsetof(struct an_span, end), count, time);
 }
 
-int64_t an_spans_within(const struct an_span *span, size_t n, int64_t start, int64_t end)
+int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start, int64_t end)
 {
     int64_t sum = 0;
-    for (size_t i = an_spans_seek(span, n, start); i < n && span[i].start < end; i++) {
+    for (size_t i = an_spans_seek(span, count, start); i < count && span[i].start < end; i++) {
         int64_t s = span[i].start > start ? span[i].start : start,
                 e = span[i].end < end ? span[i].end : end;
         if (e > s)
@@ -139,11 +139,11 @@ int64_t an_spans_within(const struct an_span *span, size_t n, int64_t start, int
     return sum;
 }
 
-size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t at)
+size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t when)
 {
     while (first < last) {
         size_t middle = first + (last - first) / 2;
-        if (time[middle] < at)
+        if (time[middle] < when)
             first = middle + 1;
         else
             last = middle;

@@ -41,35 +41,35 @@ struct an_set {
 
 /* Sorts, merges overlapping and touching spans, drops empty ones; in place. Returns how many are
  * left. */
-size_t an_spans_normalize(struct an_span *span, size_t n);
+size_t an_spans_normalize(struct an_span *span, size_t count);
 
 /* ns in a set. */
-int64_t an_spans_measure(const struct an_span *span, size_t n);
+int64_t an_spans_measure(const struct an_span *span, size_t count);
 
 /* Set operations on normalised sets. `out` has room for na + nb spans and is none of the inputs;
  * returns how many it got. */
-size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                      struct an_span *out);
-size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                          struct an_span *out);
-size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
-                         struct an_span *out);
+size_t an_spans_union(const struct an_span *left, size_t left_count, const struct an_span *right,
+                      size_t right_count, struct an_span *out);
+size_t an_spans_intersect(const struct an_span *left, size_t left_count,
+                          const struct an_span *right, size_t right_count, struct an_span *out);
+size_t an_spans_subtract(const struct an_span *left, size_t left_count, const struct an_span *right,
+                         size_t right_count, struct an_span *out);
 
 /* First of n rows of `size` bytes whose time, an int64_t `offset` bytes into the row, lies behind
  * `time`: an index, n when there is none. The rows are in order of that time. */
-size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int64_t time);
+size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t count, int64_t time);
 /* First span of a set that ends after `time`: an index, n when there is none. */
-size_t an_spans_seek(const struct an_span *span, size_t n, int64_t time);
+size_t an_spans_seek(const struct an_span *span, size_t count, int64_t time);
 
 /* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
-int64_t an_spans_within(const struct an_span *span, size_t n, int64_t start, int64_t end);
+int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start, int64_t end);
 
 /* First of time[first, last), a column in order, that is `at` or later: an index, `last` when there
  * is none. */
-size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t at);
+size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t when);
 
 /* a + b, saturating: spans of a damaged file may lie anywhere. */
-int64_t an_time_add(int64_t a, int64_t b);
-int64_t an_time_sub(int64_t a, int64_t b);
+int64_t an_time_add(int64_t left, int64_t right);
+int64_t an_time_sub(int64_t left, int64_t right);
 
 #endif

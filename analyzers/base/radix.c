@@ -8,25 +8,25 @@
 #define DIGITS (1u << DIGIT)
 
 /* One pass of a counting sort by the digit at `shift`. */
-static void pass(const struct an_pair *pair, struct an_pair *out, size_t n, unsigned shift)
+static void pass(const struct an_pair *pair, struct an_pair *out, size_t count, unsigned shift)
 {
-    size_t at[DIGITS] = {0}, sum = 0;
-    for (size_t i = 0; i < n; i++)
-        at[pair[i].key >> shift & (DIGITS - 1)]++;
-    for (size_t d = 0; d < DIGITS; d++) {
-        size_t count = at[d];
-        at[d] = sum;
-        sum += count;
+    size_t offset[DIGITS] = {0}, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        offset[pair[i].key >> shift & (DIGITS - 1)]++;
+    for (size_t digit = 0; digit < DIGITS; digit++) {
+        size_t digit_count = offset[digit];
+        offset[digit] = sum;
+        sum += digit_count;
     }
-    for (size_t i = 0; i < n; i++)
-        out[at[pair[i].key >> shift & (DIGITS - 1)]++] = pair[i];
+    for (size_t i = 0; i < count; i++)
+        out[offset[pair[i].key >> shift & (DIGITS - 1)]++] = pair[i];
 }
 
-void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t n)
+void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t count)
 {
     uint64_t any = 0;
     bool sorted = true;
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 1; i < count; i++) {
         any |= pair[i].key ^ pair[0].key;
         sorted = sorted && pair[i - 1].key <= pair[i].key;
     }
@@ -36,11 +36,11 @@ void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t n)
     for (unsigned shift = 0; shift < 64; shift += DIGIT) {
         if (!(any >> shift & (DIGITS - 1)))
             continue;
-        pass(from, to, n, shift);
+        pass(from, to, count, shift);
         struct an_pair *swap = from;
         from = to;
         to = swap;
     }
     if (from != pair)
-        memcpy(pair, from, n * sizeof *pair);
+        memcpy(pair, from, count * sizeof *pair);
 }

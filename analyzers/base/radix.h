@@ -21,6 +21,6 @@ static inline uint64_t an_pair_key(int64_t x)
 }
 
 /* Sorts a[0..n) by key; pairs of equal keys stay in their order. `work` has room for n pairs. */
-void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t n);
+void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t count);
 
 #endif

@@ -15,105 +15,105 @@ static int double_order(const void *first, const void *second)
     return AN_COMPARE(left, right);
 }
 
-void an_sort(double *x, size_t n)
+void an_sort(double *values, size_t count)
 {
-    if (n > 1)
-        qsort(x, n, sizeof *x, double_order);
+    if (count > 1)
+        qsort(values, count, sizeof *values, double_order);
 }
 
-double an_quantile(const double *sorted, size_t n, double q)
+double an_quantile(const double *sorted, size_t count, double quantile)
 {
-    if (!n)
+    if (!count)
         return NAN;
-    double at = q * (double)(n - 1);
-    size_t low = (size_t)at;
-    if (low + 1 >= n)
-        return sorted[n - 1];
-    return sorted[low] + (at - (double)low) * (sorted[low + 1] - sorted[low]);
+    double place = quantile * (double)(count - 1);
+    size_t low = (size_t)place;
+    if (low + 1 >= count)
+        return sorted[count - 1];
+    return sorted[low] + (place - (double)low) * (sorted[low + 1] - sorted[low]);
 }
 
-double an_mean(const double *x, size_t n)
+double an_mean(const double *values, size_t count)
 {
     double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i];
-    return n ? sum / (double)n : NAN;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return count ? sum / (double)count : NAN;
 }
 
-double an_sd(const double *x, size_t n)
+double an_sd(const double *values, size_t count)
 {
-    if (n < 2)
+    if (count < 2)
         return NAN;
-    double mean = an_mean(x, n), sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (x[i] - mean) * (x[i] - mean);
-    return sqrt(sum / (double)(n - 1));
+    double mean = an_mean(values, count), sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (values[i] - mean) * (values[i] - mean);
+    return sqrt(sum / (double)(count - 1));
 }
 
-double an_mad(const double *x, size_t n, double centre, double *work)
+double an_mad(const double *values, size_t count, double centre, double *work)
 {
-    for (size_t i = 0; i < n; i++)
-        work[i] = fabs(x[i] - centre);
-    an_sort(work, n);
-    return an_quantile(work, n, 0.5);
+    for (size_t i = 0; i < count; i++)
+        work[i] = fabs(values[i] - centre);
+    an_sort(work, count);
+    return an_quantile(work, count, 0.5);
 }
 
 uint64_t an_random(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return mixed ^ (mixed >> 31);
 }
 
 /* Puts the element that sorting would put at k there, smaller ones before it, larger ones behind it
  * (Hoare's FIND). Pivots are random: no order of the input is slow. */
-static void select_at(double *x, size_t n, size_t k)
+static void select_at(double *values, size_t count, size_t place)
 {
-    uint64_t state = n;
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)k;
+    uint64_t state = count;
+    ptrdiff_t low = 0, high = (ptrdiff_t)count - 1, wanted = (ptrdiff_t)place;
     while (low < high) {
-        double pivot = x[low + (ptrdiff_t)(an_random(&state) % (uint64_t)(high - low + 1))];
+        double pivot = values[low + (ptrdiff_t)(an_random(&state) % (uint64_t)(high - low + 1))];
         ptrdiff_t i = low, j = high;
         while (i <= j) {
-            while (x[i] < pivot)
+            while (values[i] < pivot)
                 i++;
-            while (x[j] > pivot)
+            while (values[j] > pivot)
                 j--;
             if (i <= j) {
-                double swap = x[i];
-                x[i++] = x[j];
-                x[j--] = swap;
+                double swap = values[i];
+                values[i++] = values[j];
+                values[j--] = swap;
             }
         }
-        if (j < at)
+        if (j < wanted)
             low = i;
-        if (i > at)
+        if (i > wanted)
             high = j;
     }
 }
 
-double an_quantile_of(double *x, size_t n, double q)
+double an_quantile_of(double *values, size_t count, double quantile)
 {
-    if (!n)
+    if (!count)
         return NAN;
-    double at = q * (double)(n - 1), next = INFINITY;
-    size_t low = (size_t)at;
-    select_at(x, n, low);
-    if (low + 1 >= n)
-        return x[low];
-    for (size_t i = low + 1; i < n; i++)
-        next = x[i] < next ? x[i] : next;
-    return x[low] + (at - (double)low) * (next - x[low]);
+    double place = quantile * (double)(count - 1), next = INFINITY;
+    size_t low = (size_t)place;
+    select_at(values, count, low);
+    if (low + 1 >= count)
+        return values[low];
+    for (size_t i = low + 1; i < count; i++)
+        next = values[i] < next ? values[i] : next;
+    return values[low] + (place - (double)low) * (next - values[low]);
 }
 
-void an_tally_add(struct an_tally *tally, int64_t x)
+void an_tally_add(struct an_tally *tally, int64_t value)
 {
-    unsigned __int128 size = x < 0 ? -(unsigned __int128)x : (unsigned __int128)x;
-    tally->min = !tally->count || x < tally->min ? x : tally->min;
-    tally->max = !tally->count || x > tally->max ? x : tally->max;
+    unsigned __int128 size = value < 0 ? -(unsigned __int128)value : (unsigned __int128)value;
+    tally->min = !tally->count || value < tally->min ? value : tally->min;
+    tally->max = !tally->count || value > tally->max ? value : tally->max;
     tally->count++;
-    tally->inexact |= __builtin_add_overflow(tally->sum, x, &tally->sum);
+    tally->inexact |= __builtin_add_overflow(tally->sum, value, &tally->sum);
     tally->inexact |= __builtin_add_overflow(tally->squares, size * size, &tally->squares);
 }
 
@@ -123,33 +123,33 @@ double an_tally_sd(const struct an_tally *tally)
         return NAN;
     /* sum of squares - sum^2 / n, the quotient split into its whole part and the rest, so that
      * nothing cancels */
-    unsigned __int128 n = (unsigned __int128)tally->count;
+    unsigned __int128 count = (unsigned __int128)tally->count;
     unsigned __int128 sum =
         tally->sum < 0 ? -(unsigned __int128)tally->sum : (unsigned __int128)tally->sum;
     unsigned __int128 square = sum * sum;
-    long double spread =
-        (long double)(tally->squares - square / n) - (long double)(square % n) / (long double)n;
+    long double spread = (long double)(tally->squares - square / count) -
+                         (long double)(square % count) / (long double)count;
     return (double)sqrtl(spread > 0 ? spread / (long double)(tally->count - 1) : 0);
 }
 
 /* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does
  * not matter here). */
-static size_t random_below(uint64_t *state, size_t n)
+static size_t random_below(uint64_t *state, size_t count)
 {
-    return (size_t)(((an_random(state) >> 32) * (uint64_t)n) >> 32);
+    return (size_t)(((an_random(state) >> 32) * (uint64_t)count) >> 32);
 }
 
 /* Median of a resample of a sorted sample. Counting how often each index was drawn replaces sorting
  * the resample. */
-static double resampled_median(const double *sorted, size_t n, uint32_t *drawn, uint64_t *state)
+static double resampled_median(const double *sorted, size_t count, uint32_t *drawn, uint64_t *state)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         drawn[i] = 0;
-    for (size_t i = 0; i < n; i++)
-        drawn[random_below(state, n)]++;
-    size_t low = (n - 1) / 2, high = n / 2, seen = 0;
+    for (size_t i = 0; i < count; i++)
+        drawn[random_below(state, count)]++;
+    size_t low = (count - 1) / 2, high = count / 2, seen = 0;
     double first = NAN;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         seen += drawn[i];
         if (isnan(first) && seen > low)
             first = sorted[i];
@@ -159,21 +159,23 @@ static double resampled_median(const double *sorted, size_t n, uint32_t *drawn, 
     return first;
 }
 
-int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed,
-                       struct an_interval *out)
+int an_bootstrap_ratio(double *candidate, size_t candidate_count, double *baseline,
+                       size_t baseline_count, uint64_t seed, struct an_interval *out)
 {
-    size_t most = na > nb ? na : nb;
+    size_t most = candidate_count > baseline_count ? candidate_count : baseline_count;
     uint32_t *drawn = malloc(most * sizeof *drawn);
     double *rounds = malloc(BOOTSTRAP_ROUNDS * sizeof *rounds);
     int rc = TACHO_ENOMEM;
     if (!drawn || !rounds)
         goto out;
-    an_sort(a, na);
-    an_sort(b, nb);
-    out->estimate = 100 * (an_quantile(a, na, 0.5) / an_quantile(b, nb, 0.5) - 1);
+    an_sort(candidate, candidate_count);
+    an_sort(baseline, baseline_count);
+    out->estimate = 100 * (an_quantile(candidate, candidate_count, 0.5) /
+                               an_quantile(baseline, baseline_count, 0.5) -
+                           1);
     for (size_t i = 0; i < BOOTSTRAP_ROUNDS; i++) {
-        double top = resampled_median(a, na, drawn, &seed),
-               bottom = resampled_median(b, nb, drawn, &seed);
+        double top = resampled_median(candidate, candidate_count, drawn, &seed),
+               bottom = resampled_median(baseline, baseline_count, drawn, &seed);
         rounds[i] = 100 * (top / bottom - 1);
     }
     an_sort(rounds, BOOTSTRAP_ROUNDS);

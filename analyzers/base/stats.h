@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void an_sort(double *x, size_t n);
+void an_sort(double *values, size_t count);
 /* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996,
  * the default of R and numpy).
  */
-double an_quantile(const double *sorted, size_t n, double q);
-double an_mean(const double *x, size_t n);
+double an_quantile(const double *sorted, size_t count, double quantile);
+double an_mean(const double *values, size_t count);
 /* Sample standard deviation, n - 1; NAN for n < 2. */
-double an_sd(const double *x, size_t n);
+double an_sd(const double *values, size_t count);
 /* Median of |x - centre|; `work` has room for n. */
-double an_mad(const double *x, size_t n, double centre, double *work);
+double an_mad(const double *values, size_t count, double centre, double *work);
 
 struct an_interval {
     double estimate, low, high;
@@ -29,11 +29,11 @@ struct an_interval {
  * bootstrap interval (both samples resampled with replacement, percentile method, 2,000 rounds; the
  * same seed gives the same interval). `a` and `b` get sorted. Returns 0 or TACHO_ENOMEM. na, nb >=
  * 1, median(b) > 0. */
-int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed,
-                       struct an_interval *out);
+int an_bootstrap_ratio(double *candidate, size_t candidate_count, double *baseline,
+                       size_t baseline_count, uint64_t seed, struct an_interval *out);
 
 /* The same of an unsorted array, in linear time; reorders it. */
-double an_quantile_of(double *x, size_t n, double q);
+double an_quantile_of(double *values, size_t count, double quantile);
 
 /* Count, sum, extremes and sum of squares of times in ns, exact in integers. Start with zeroes. */
 struct an_tally {
@@ -41,7 +41,7 @@ struct an_tally {
     unsigned __int128 squares;
     bool inexact; /* a sum did not fit */
 };
-void an_tally_add(struct an_tally *tally, int64_t x);
+void an_tally_add(struct an_tally *tally, int64_t value);
 /* Sample standard deviation, n - 1: exact up to the last division and root; NAN for n < 2 and where
  * a sum did not fit. */
 double an_tally_sd(const struct an_tally *tally);

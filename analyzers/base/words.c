@@ -11,28 +11,28 @@
 #define MOST_DECIMALS 9
 #define MOST          1e15 /* doubles are whole numbers from here on, and nobody counts their digits */
 
-const char *an_number_print(char buf[AN_WORDS], double v, int digits)
+const char *an_number_print(char text[AN_WORDS], double value, int digits)
 {
-    if (!isfinite(v) || fabs(v) >= MOST) {
-        snprintf(buf, AN_WORDS, "%s",
-                 isnan(v) ? "unknown"
-                 : v < 0  ? "-(too large)"
-                          : "(too large)");
-        return buf;
+    if (!isfinite(value) || fabs(value) >= MOST) {
+        snprintf(text, AN_WORDS, "%s",
+                 isnan(value) ? "unknown"
+                 : value < 0  ? "-(too large)"
+                              : "(too large)");
+        return text;
     }
-    int before = v != 0 ? (int)floor(log10(fabs(v))) : 0;
+    int before = value != 0 ? (int)floor(log10(fabs(value))) : 0;
     int decimals = digits - 1 - before;
     decimals = decimals < 0 ? 0 : decimals > MOST_DECIMALS ? MOST_DECIMALS : decimals;
-    int n = snprintf(buf, AN_WORDS, "%.*f", decimals, v);
+    int length = snprintf(text, AN_WORDS, "%.*f", decimals, value);
     if (decimals) {
-        while (buf[n - 1] == '0')
-            buf[--n] = 0;
-        if (buf[n - 1] == '.')
-            buf[--n] = 0;
+        while (text[length - 1] == '0')
+            text[--length] = 0;
+        if (text[length - 1] == '.')
+            text[--length] = 0;
     }
-    if (!strcmp(buf, "-0"))
-        snprintf(buf, AN_WORDS, "0");
-    return buf;
+    if (!strcmp(text, "-0"))
+        snprintf(text, AN_WORDS, "0");
+    return text;
 }
 
 /* The unit in which people say so long a time, and how many of it are a millisecond. */
@@ -54,35 +54,35 @@ static const char *unit_of(double ms, int digits, double *scale)
     return unit[k].name;
 }
 
-const char *an_time_print(char buf[AN_WORDS], double ms, int digits)
+const char *an_time_print(char text[AN_WORDS], double ms, int digits)
 {
     double scale;
     const char *unit = unit_of(ms, digits, &scale);
-    an_number_print(buf, scale < 1e6 ? ms * scale : rint(ms * scale), digits);
+    an_number_print(text, scale < 1e6 ? ms * scale : rint(ms * scale), digits);
     if (isfinite(ms)) {
-        size_t n = strlen(buf);
-        snprintf(buf + n, AN_WORDS - n, " %s", unit);
+        size_t length = strlen(text);
+        snprintf(text + length, AN_WORDS - length, " %s", unit);
     }
-    return buf;
+    return text;
 }
 
-const char *an_number_words(struct an_arena *arena, double v, int digits)
+const char *an_number_words(struct an_arena *arena, double value, int digits)
 {
-    char buf[AN_WORDS];
-    return an_arena_text(arena, an_number_print(buf, v, digits));
+    char text[AN_WORDS];
+    return an_arena_text(arena, an_number_print(text, value, digits));
 }
 
 const char *an_time_words(struct an_arena *arena, double ms, int digits)
 {
-    char buf[AN_WORDS];
-    return an_arena_text(arena, an_time_print(buf, ms, digits));
+    char text[AN_WORDS];
+    return an_arena_text(arena, an_time_print(text, ms, digits));
 }
 
 const char *an_time_spread(struct an_arena *arena, double ms, double half)
 {
     double scale;
     const char *unit = unit_of(ms, 3, &scale);
-    char v[AN_WORDS], h[AN_WORDS];
-    return an_arena_format(arena, "%s ± %s %s", an_number_print(v, ms * scale, 3),
-                           an_number_print(h, half * scale, 2), unit);
+    char text[AN_WORDS], half_text[AN_WORDS];
+    return an_arena_format(arena, "%s ± %s %s", an_number_print(text, ms * scale, 3),
+                           an_number_print(half_text, half * scale, 2), unit);
 }

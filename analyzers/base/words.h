@@ -12,11 +12,11 @@
 struct an_arena;
 
 /* Into buf, which is returned. digits: 1 to 9. */
-const char *an_number_print(char buf[AN_WORDS], double v, int digits);
-const char *an_time_print(char buf[AN_WORDS], double ms, int digits);
+const char *an_number_print(char text[AN_WORDS], double value, int digits);
+const char *an_time_print(char text[AN_WORDS], double ms, int digits);
 
 /* The same as texts of an arena. */
-const char *an_number_words(struct an_arena *arena, double v, int digits);
+const char *an_number_words(struct an_arena *arena, double value, int digits);
 const char *an_time_words(struct an_arena *arena, double ms, int digits);
 /* "12.3 ± 0.41 ms": both in the unit of the first. */
 const char *an_time_spread(struct an_arena *arena, double ms, double half);

@@ -46,73 +46,73 @@ struct an_classes {
     uint32_t bucket[BUCKETS]; /* first part whose text begins with letters of this hash */
 };
 
-const char *an_device_class_key(enum an_device_class c)
+const char *an_device_class_key(enum an_device_class class)
 {
     static const char *const keys[] = {
 #define CLASS_KEY(name, key) key,
         AN_DEVICE_CLASS_MAP(CLASS_KEY)
 #undef CLASS_KEY
     };
-    return c < AN_DEVICE_CLASS_COUNT ? keys[c] : "";
+    return class < AN_DEVICE_CLASS_COUNT ? keys[class] : "";
 }
 
 /* ---- patterns ------------------------------------------------------------------------------------------------------------ */
 
 /* Behind a bracket expression that begins at s ("[]a-z]", "[[:alpha:]_]"). */
-static const char *skip_bracket(const char *s)
+static const char *skip_bracket(const char *at)
 {
-    s++;
-    s += *s == '^';
-    s += *s == ']';
-    while (*s && *s != ']') {
-        if (*s == '[' && (s[1] == ':' || s[1] == '.' || s[1] == '=')) {
-            const char *end = strchr(s + 2, s[1]);
+    at++;
+    at += *at == '^';
+    at += *at == ']';
+    while (*at && *at != ']') {
+        if (*at == '[' && (at[1] == ':' || at[1] == '.' || at[1] == '=')) {
+            const char *end = strchr(at + 2, at[1]);
             while (end && end[1] != ']')
-                end = strchr(end + 1, s[1]);
-            s = end ? end + 1 : s;
+                end = strchr(end + 1, at[1]);
+            at = end ? end + 1 : at;
         }
-        s++;
+        at++;
     }
-    return *s ? s + 1 : s;
+    return *at ? at + 1 : at;
 }
 
 /* Behind the group that begins at s, or at the end of the text. */
-static const char *skip_group(const char *s)
+static const char *skip_group(const char *at)
 {
     int depth = 0;
-    while (*s) {
-        if (*s == '\\' && s[1]) {
-            s += 2;
+    while (*at) {
+        if (*at == '\\' && at[1]) {
+            at += 2;
             continue;
         }
-        if (*s == '[') {
-            s = skip_bracket(s);
+        if (*at == '[') {
+            at = skip_bracket(at);
             continue;
         }
-        depth += *s == '(';
-        depth -= *s == ')';
-        s++;
+        depth += *at == '(';
+        depth -= *at == ')';
+        at++;
         if (!depth)
             break;
     }
-    return s;
+    return at;
 }
 
 /* Behind the part of a pattern that begins at s: at a bar that stands in no group, or at the end.
  */
-static const char *part_end(const char *s)
+static const char *part_end(const char *at)
 {
-    while (*s && *s != '|') {
-        if (*s == '\\' && s[1])
-            s += 2;
-        else if (*s == '[')
-            s = skip_bracket(s);
-        else if (*s == '(')
-            s = skip_group(s);
+    while (*at && *at != '|') {
+        if (*at == '\\' && at[1])
+            at += 2;
+        else if (*at == '[')
+            at = skip_bracket(at);
+        else if (*at == '(')
+            at = skip_group(at);
         else
-            s++;
+            at++;
     }
-    return s;
+    return at;
 }
 
 /* Texts of letters that follow each other: the longest so far, and the one being read. */
@@ -134,32 +134,32 @@ static void run_close(struct run *run)
  * there. */
 static int part_literal(struct an_classes *classes, struct part *part)
 {
-    size_t n = strlen(part->pattern);
-    struct run run = {.best = an_arena_zero(classes->arena, n + 1, 1),
-                      .now = an_arena_zero(classes->arena, n + 1, 1)};
-    const char *s = part->pattern;
+    size_t size = strlen(part->pattern);
+    struct run run = {.best = an_arena_zero(classes->arena, size + 1, 1),
+                      .now = an_arena_zero(classes->arena, size + 1, 1)};
+    const char *at = part->pattern;
     if (!run.best || !run.now)
         return TACHO_ENOMEM;
-    part->anchored = *s == '^';
-    s += part->anchored;
+    part->anchored = *at == '^';
+    at += part->anchored;
     part->plain = true;
-    while (*s) {
-        bool escaped = *s == '\\' && s[1];
-        if (escaped ? ispunct((unsigned char)s[1]) && !strchr("<>`'", s[1])
-                    : !strchr("[(.^$*?+{)", *s)) {
-            run.now[run.at++] = s[escaped];
-            s += 1 + escaped;
+    while (*at) {
+        bool escaped = *at == '\\' && at[1];
+        if (escaped ? ispunct((unsigned char)at[1]) && !strchr("<>`'", at[1])
+                    : !strchr("[(.^$*?+{)", *at)) {
+            run.now[run.at++] = at[escaped];
+            at += 1 + escaped;
             continue;
         }
         part->plain = false;
-        s += escaped; /* \\w and the like */
-        if (*s == '*' || *s == '?' || *s == '{')
+        at += escaped; /* \\w and the like */
+        if (*at == '*' || *at == '?' || *at == '{')
             run.at -= run.at > 0;
         run_close(&run);
-        if (*s == '{')
-            s = strchr(s, '}') ? strchr(s, '}') + 1 : s + strlen(s);
+        if (*at == '{')
+            at = strchr(at, '}') ? strchr(at, '}') + 1 : at + strlen(at);
         else
-            s = *s == '[' ? skip_bracket(s) : *s == '(' ? skip_group(s) : s + 1;
+            at = *at == '[' ? skip_bracket(at) : *at == '(' ? skip_group(at) : at + 1;
     }
     run_close(&run);
     part->plain = part->plain && run.length >= GRAM;
@@ -168,11 +168,11 @@ static int part_literal(struct an_classes *classes, struct part *part)
     return 0;
 }
 
-static unsigned gram_hash(const char *s)
+static unsigned gram_hash(const char *letters)
 {
-    uint32_t x = (uint32_t)(unsigned char)s[0] | (uint32_t)(unsigned char)s[1] << 8 |
-                 (uint32_t)(unsigned char)s[2] << 16;
-    return (x * 2654435761u) >> 20 & (BUCKETS - 1);
+    uint32_t gram = (uint32_t)(unsigned char)letters[0] | (uint32_t)(unsigned char)letters[1] << 8 |
+                    (uint32_t)(unsigned char)letters[2] << 16;
+    return (gram * 2654435761u) >> 20 & (BUCKETS - 1);
 }
 
 #define COPIES_MOST 32767 /* POSIX: RE_DUP_MAX, of one repetition */
@@ -180,27 +180,27 @@ static unsigned gram_hash(const char *s)
 /* How often a pattern's smallest piece may be written out when it is compiled: repetitions of
  * repetitions multiply, and regcomp would take all memory for 30 bytes of pattern. An upper bound:
  * it takes repetitions side by side for nested ones. */
-static bool repeats_too_much(const char *s)
+static bool repeats_too_much(const char *at)
 {
     long copies = 1;
-    for (char before = 0; *s && copies <= COPIES_MOST; before = *s++) {
-        if (*s == '\\' && s[1]) {
-            s++;
-        } else if (*s == '[') { /* to its end; a "]" at its beginning is one of its characters */
-            s += s[1] == '^' ? 2 : 1;
-            while (*s && s[1] && s[1] != ']')
-                s++;
-            s += s[0] && s[1];
-        } else if (*s == '{') {
+    for (char before = 0; *at && copies <= COPIES_MOST; before = *at++) {
+        if (*at == '\\' && at[1]) {
+            at++;
+        } else if (*at == '[') { /* to its end; a "]" at its beginning is one of its characters */
+            at += at[1] == '^' ? 2 : 1;
+            while (*at && at[1] && at[1] != ']')
+                at++;
+            at += at[0] && at[1];
+        } else if (*at == '{') {
             char *end;
-            long least = strtol(s + 1, &end, 10),
+            long least = strtol(at + 1, &end, 10),
                  most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
             long most_of = least > most ? least : most;
             copies *= most_of < 1 ? 1 : most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
-        } else if (*s == '+' && before && strchr(")}+*?", before)) {
+        } else if (*at == '+' && before && strchr(")}+*?", before)) {
             copies *= 2;
         }
-        if (!*s)
+        if (!*at)
             break;
     }
     return copies > COPIES_MOST;
@@ -209,13 +209,13 @@ static bool repeats_too_much(const char *s)
 static int add_parts(struct an_classes *classes, const char *pattern, bool check, char *why,
                      size_t size)
 {
-    for (const char *s = pattern;; s++) {
-        const char *end = part_end(s);
+    for (const char *start = pattern;; start++) {
+        const char *end = part_end(start);
         if (an_grow(&classes->part, &classes->part_room, classes->parts + 1, sizeof *classes->part))
             return TACHO_ENOMEM;
         struct part *part = &classes->part[classes->parts];
         *part = (struct part){.line = (uint32_t)(classes->lines - 1), .next = NO_PART};
-        part->pattern = an_arena_format(classes->arena, "%.*s", (int)(end - s), s);
+        part->pattern = an_arena_format(classes->arena, "%.*s", (int)(end - start), start);
         if (part_literal(classes, part))
             return TACHO_ENOMEM;
         classes->parts++;
@@ -229,8 +229,8 @@ static int add_parts(struct an_classes *classes, const char *pattern, bool check
             return TACHO_EFORMAT;
         }
         part->compiled = check;
-        s = end;
-        if (!*s)
+        start = end;
+        if (!*start)
             return 0;
     }
 }
@@ -245,21 +245,21 @@ static bool class_named(const char *word, struct line *line)
     line->class = AN_DEVICE_OTHER;
     if (!strcmp(word, "other"))
         return true;
-    for (int k = 0; k < AN_DEVICE_CLASS_COUNT; k++)
-        if (!strcmp(word, an_device_class_key((enum an_device_class)k))) {
-            line->class = (enum an_device_class)k;
+    for (int class = 0; class < AN_DEVICE_CLASS_COUNT; class ++)
+        if (!strcmp(word, an_device_class_key((enum an_device_class) class))) {
+            line->class = (enum an_device_class) class;
             return true;
         }
     return false;
 }
 
 /* Cuts the first field off a line; "-" where the line has ended. */
-static const char *field(char **at)
+static const char *field(char **rest)
 {
-    char *start = *at, *tab = start ? strchr(start, '\t') : NULL;
+    char *start = *rest, *tab = start ? strchr(start, '\t') : NULL;
     if (tab)
         *tab = 0;
-    *at = tab ? tab + 1 : NULL;
+    *rest = tab ? tab + 1 : NULL;
     return start && *start ? start : "-";
 }
 
@@ -309,9 +309,9 @@ static int add_table(struct an_classes *classes, const char *table, bool user,
         if (next)
             *next++ = 0;
         number++;
-        size_t n = strlen(line);
-        if (n && line[n - 1] == '\r')
-            line[n - 1] = 0;
+        size_t length = strlen(line);
+        if (length && line[length - 1] == '\r')
+            line[length - 1] = 0;
         int rc = *line && *line != '#' ? add_line(classes, line, user, number, err) : 0;
         if (rc)
             return rc;
@@ -342,50 +342,52 @@ int an_classes_new(const char *user, an_classes **out, struct tacho_error *err)
         struct part *part = &classes->part[i];
         if (!part->literal)
             continue;
-        unsigned h = gram_hash(part->literal);
-        part->next = classes->bucket[h];
-        classes->bucket[h] = (uint32_t)i;
+        unsigned hash = gram_hash(part->literal);
+        part->next = classes->bucket[hash];
+        classes->bucket[hash] = (uint32_t)i;
     }
     *out = classes;
     return 0;
 }
 
-void an_classes_free(an_classes *c)
+void an_classes_free(an_classes *classes)
 {
-    if (!c)
+    if (!classes)
         return;
-    for (size_t i = 0; i < c->parts; i++)
-        if (c->part[i].compiled)
-            regfree(&c->part[i].re);
-    an_arena_free(c->arena);
-    free(c->line);
-    free(c->part);
-    free(c->seen);
-    free(c);
+    for (size_t i = 0; i < classes->parts; i++)
+        if (classes->part[i].compiled)
+            regfree(&classes->part[i].re);
+    an_arena_free(classes->arena);
+    free(classes->line);
+    free(classes->part);
+    free(classes->seen);
+    free(classes);
 }
 
 /* ---- matching ------------------------------------------------------------------------------------------------------------ */
 
 /* Marks the parts whose text is in the name, and those that have none. */
-static void mark(const an_classes *c, const char *name)
+static void mark(const an_classes *classes, const char *name)
 {
-    size_t n = strlen(name);
-    for (size_t i = 0; i < c->parts; i++)
-        c->seen[i] = !c->part[i].literal;
-    for (size_t at = 0; at + GRAM <= n; at++)
-        for (uint32_t i = c->bucket[gram_hash(name + at)]; i != NO_PART; i = c->part[i].next) {
-            const struct part *part = &c->part[i];
-            if (part->length <= n - at && !memcmp(name + at, part->literal, part->length) &&
-                !(part->plain && part->anchored && at))
-                c->seen[i] = 1;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < classes->parts; i++)
+        classes->seen[i] = !classes->part[i].literal;
+    for (size_t offset = 0; offset + GRAM <= length; offset++)
+        for (uint32_t i = classes->bucket[gram_hash(name + offset)]; i != NO_PART;
+             i = classes->part[i].next) {
+            const struct part *part = &classes->part[i];
+            if (part->length <= length - offset &&
+                !memcmp(name + offset, part->literal, part->length) &&
+                !(part->plain && part->anchored && offset))
+                classes->seen[i] = 1;
         }
 }
 
-static bool part_matches(const an_classes *c, size_t i, const char *name)
+static bool part_matches(const an_classes *classes, size_t i, const char *name)
 {
-    struct part *part = &c->part[i];
-    if (!c->seen[i] || part->plain || part->broken)
-        return c->seen[i] && part->plain;
+    struct part *part = &classes->part[i];
+    if (!classes->seen[i] || part->plain || part->broken)
+        return classes->seen[i] && part->plain;
     if (!part->compiled) {
         part->compiled = !regcomp(&part->re, part->pattern, REG_EXTENDED | REG_NOSUB);
         part->broken = !part->compiled;
@@ -393,13 +395,15 @@ static bool part_matches(const an_classes *c, size_t i, const char *name)
     return part->compiled && !regexec(&part->re, name, 0, NULL, 0);
 }
 
-static void find_arithmetic(const an_classes *c, const char *name, struct an_name_class *name_class)
+static void find_arithmetic(const an_classes *classes, const char *name,
+                            struct an_name_class *name_class)
 {
-    for (size_t i = 0; i < c->parts && (!name_class->dtype || name_class->matrix_unit < 0); i++) {
-        const struct line *line = &c->line[c->part[i].line];
+    for (size_t i = 0; i < classes->parts && (!name_class->dtype || name_class->matrix_unit < 0);
+         i++) {
+        const struct line *line = &classes->line[classes->part[i].line];
         bool news = (line->dtype && !name_class->dtype) ||
                     (line->matrix_unit >= 0 && name_class->matrix_unit < 0);
-        if (line->decides || !news || !part_matches(c, i, name))
+        if (line->decides || !news || !part_matches(classes, i, name))
             continue;
         name_class->dtype = name_class->dtype ? name_class->dtype : line->dtype;
         name_class->matrix_unit =
@@ -407,17 +411,17 @@ static void find_arithmetic(const an_classes *c, const char *name, struct an_nam
     }
 }
 
-struct an_name_class an_class_of(const an_classes *c, const char *name)
+struct an_name_class an_class_of(const an_classes *classes, const char *name)
 {
     struct an_name_class name_class = {.class = AN_DEVICE_OTHER, .matrix_unit = -1};
-    mark(c, name);
-    for (size_t i = 0; i < c->parts && !name_class.known; i++) {
-        const struct line *line = &c->line[c->part[i].line];
-        if (line->decides && part_matches(c, i, name))
+    mark(classes, name);
+    for (size_t i = 0; i < classes->parts && !name_class.known; i++) {
+        const struct line *line = &classes->line[classes->part[i].line];
+        if (line->decides && part_matches(classes, i, name))
             name_class = (struct an_name_class){line->class, true, line->matrix_unit, line->dtype};
     }
     if (name_class.class == AN_DEVICE_MATRIX || name_class.class == AN_DEVICE_ATTENTION ||
         name_class.class == AN_DEVICE_FUSED)
-        find_arithmetic(c, name, &name_class);
+        find_arithmetic(classes, name, &name_class);
     return name_class;
 }

@@ -39,9 +39,9 @@ struct an_name_class {
 
 /* `user` may be NULL. TACHO_EFORMAT names the line of the user's table that is wrong. */
 int an_classes_new(const char *user, an_classes **out, struct tacho_error *err);
-void an_classes_free(an_classes *c); /* NULL is fine */
+void an_classes_free(an_classes *classes); /* NULL is fine */
 /* Of a kernel's name. Not for two threads at once: expressions are compiled when they are first
  * needed. */
-struct an_name_class an_class_of(const an_classes *c, const char *name);
+struct an_name_class an_class_of(const an_classes *classes, const char *name);
 
 #endif

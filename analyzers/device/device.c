@@ -43,8 +43,8 @@ bool an_slice_launches(const struct an_trace *trace, size_t i)
 
 static bool is_device_row(const struct builder *builder, size_t slice)
 {
-    enum row r = an_row_of(builder, slice);
-    return r == ROW_KERNEL || r == ROW_MEMCPY || r == ROW_MEMSET || r == ROW_GRAPH;
+    enum row row = an_row_of(builder, slice);
+    return row == ROW_KERNEL || row == ROW_MEMCPY || row == ROW_MEMSET || row == ROW_GRAPH;
 }
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------- */
@@ -53,8 +53,8 @@ static int64_t ordinal_of(const char *device)
 {
     const char *colon = strrchr(device, ':');
     char *end = NULL;
-    long long n = colon ? strtoll(colon + 1, &end, 10) : 0;
-    return colon && end != colon + 1 && !*end ? n : 0;
+    long long ordinal = colon ? strtoll(colon + 1, &end, 10) : 0;
+    return colon && end != colon + 1 && !*end ? ordinal : 0;
 }
 
 static int stream_order(const void *first, const void *second, void *ctx)
@@ -92,23 +92,24 @@ static int find_streams(struct builder *builder)
     return 0;
 }
 
-static bool same_device(const struct an_trace *trace, uint32_t x, uint32_t y)
+static bool same_device(const struct an_trace *trace, uint32_t first, uint32_t second)
 {
-    return trace->track[x].process == trace->track[y].process &&
-           !strcmp(trace->track[x].device, trace->track[y].device);
+    return trace->track[first].process == trace->track[second].process &&
+           !strcmp(trace->track[first].device, trace->track[second].device);
 }
 
-static void name_device(const struct builder *builder, struct an_device *d, const char *device,
+static void name_device(const struct builder *builder, struct an_device *out, const char *device,
                         int64_t ordinal)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_process *process = d->process != AN_NONE ? &trace->process[d->process] : NULL;
+    const struct an_process *process =
+        out->process != AN_NONE ? &trace->process[out->process] : NULL;
     const char *key = process ? an_arena_format(builder->scratch, "device.%lld.%s.name",
                                                 (long long)process->id, device)
                               : NULL;
     const char *name = key ? an_trace_key(trace, key) : NULL;
-    d->name = an_arena_text(builder->arena, name ? name : "");
-    d->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;
+    out->name = an_arena_text(builder->arena, name ? name : "");
+    out->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;
 }
 
 static bool is_zero(const struct builder *builder, int64_t time)
@@ -161,23 +162,23 @@ static int tie_order(const void *first, const void *second)
 /* Orders ops [first, last), which begin at the same time, by their ends. */
 static int sort_ties(struct builder *builder, size_t first, size_t last)
 {
-    struct an_device_ops *op = &builder->devices->op;
+    struct an_device_ops *ops = &builder->devices->op;
     bool sorted = true;
     for (size_t i = first + 1; i < last; i++)
-        sorted = sorted && (op->end[i - 1] < op->end[i] ||
-                            (op->end[i - 1] == op->end[i] && op->slice[i - 1] < op->slice[i]));
+        sorted = sorted && (ops->end[i - 1] < ops->end[i] ||
+                            (ops->end[i - 1] == ops->end[i] && ops->slice[i - 1] < ops->slice[i]));
     if (sorted)
         return 0;
     struct tie *tie = malloc((last - first) * sizeof *tie);
     if (!tie)
         return TACHO_ENOMEM;
     for (size_t i = first; i < last; i++)
-        tie[i - first] = (struct tie){op->end[i], op->slice[i], op->track[i]};
+        tie[i - first] = (struct tie){ops->end[i], ops->slice[i], ops->track[i]};
     qsort(tie, last - first, sizeof *tie, tie_order);
     for (size_t i = first; i < last; i++) {
-        op->end[i] = tie[i - first].end;
-        op->slice[i] = tie[i - first].slice;
-        op->track[i] = tie[i - first].track;
+        ops->end[i] = tie[i - first].end;
+        ops->slice[i] = tie[i - first].slice;
+        ops->track[i] = tie[i - first].track;
     }
     free(tie);
     return 0;
@@ -188,36 +189,36 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
                    size_t streams)
 {
     const struct an_trace *trace = builder->trace;
-    struct an_device_ops *op = &builder->devices->op;
-    size_t n = 0;
+    struct an_device_ops *ops = &builder->devices->op;
+    size_t count = 0;
     for (size_t k = 0; k < streams; k++) {
         const struct an_track *track = &trace->track[stream[k]];
-        size_t before = n;
+        size_t before = count;
         for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (!is_device_row(builder, i))
                 continue;
             if (is_timed(builder, i))
-                builder->pair[n++] =
+                builder->pair[count++] =
                     (struct an_pair){an_pair_key(trace->slice.start[i]), (uint32_t)i, stream[k]};
             else
                 builder->devices->untimed++;
         }
-        device->streams += n > before;
+        device->streams += count > before;
     }
-    an_pairs_sort(builder->pair, builder->work, n);
-    device->first = op->count;
-    device->count = n;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = op->count + i;
-        op->start[at] = trace->slice.start[builder->pair[i].value];
-        op->end[at] = an_slice_end(trace, builder->pair[i].value);
-        op->slice[at] = builder->pair[i].value;
-        op->track[at] = builder->pair[i].extra;
+    an_pairs_sort(builder->pair, builder->work, count);
+    device->first = ops->count;
+    device->count = count;
+    for (size_t i = 0; i < count; i++) {
+        size_t to = ops->count + i;
+        ops->start[to] = trace->slice.start[builder->pair[i].value];
+        ops->end[to] = an_slice_end(trace, builder->pair[i].value);
+        ops->slice[to] = builder->pair[i].value;
+        ops->track[to] = builder->pair[i].extra;
     }
-    op->count += n;
+    ops->count += count;
     int rc = 0;
-    for (size_t i = device->first, next; i < op->count && !rc; i = next) {
-        for (next = i + 1; next < op->count && op->start[next] == op->start[i];)
+    for (size_t i = device->first, next; i < ops->count && !rc; i = next) {
+        for (next = i + 1; next < ops->count && ops->start[next] == ops->start[i];)
             next++;
         rc = next > i + 1 ? sort_ties(builder, i, next) : 0;
     }
@@ -227,18 +228,18 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
 static int make_ops(struct builder *builder)
 {
     struct an_arena *arena = builder->scratch;
-    struct an_device_ops *op = &builder->devices->op;
-    op->start = an_arena_zero(arena, builder->rows, sizeof *op->start);
-    op->end = an_arena_zero(arena, builder->rows, sizeof *op->end);
-    op->slice = an_arena_zero(arena, builder->rows, sizeof *op->slice);
-    op->track = an_arena_zero(arena, builder->rows, sizeof *op->track);
-    op->launch = an_arena_zero(arena, builder->rows, sizeof *op->launch);
-    op->class = an_arena_zero(arena, builder->rows, sizeof *op->class);
-    op->known = an_arena_zero(arena, builder->rows, sizeof *op->known);
+    struct an_device_ops *ops = &builder->devices->op;
+    ops->start = an_arena_zero(arena, builder->rows, sizeof *ops->start);
+    ops->end = an_arena_zero(arena, builder->rows, sizeof *ops->end);
+    ops->slice = an_arena_zero(arena, builder->rows, sizeof *ops->slice);
+    ops->track = an_arena_zero(arena, builder->rows, sizeof *ops->track);
+    ops->launch = an_arena_zero(arena, builder->rows, sizeof *ops->launch);
+    ops->class = an_arena_zero(arena, builder->rows, sizeof *ops->class);
+    ops->known = an_arena_zero(arena, builder->rows, sizeof *ops->known);
     builder->devices->device =
         an_arena_zero(arena, builder->stream_count, sizeof *builder->devices->device);
-    if (!op->start || !op->end || !op->slice || !op->track || !op->launch || !op->class ||
-        !op->known || !builder->devices->device)
+    if (!ops->start || !ops->end || !ops->slice || !ops->track || !ops->launch || !ops->class ||
+        !ops->known || !builder->devices->device)
         return TACHO_ENOMEM;
     const struct an_trace *trace = builder->trace;
     int64_t ordinal = -1;
@@ -285,21 +286,21 @@ static bool is_collective(const struct an_trace *trace, size_t slice)
 static void classify(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
-    struct an_device_ops *op = &builder->devices->op;
-    for (size_t i = 0; i < op->count; i++) {
-        uint32_t slice = op->slice[i];
+    struct an_device_ops *ops = &builder->devices->op;
+    for (size_t i = 0; i < ops->count; i++) {
+        uint32_t slice = ops->slice[i];
         enum row row = an_row_of(builder, slice);
-        op->known[i] = 1;
+        ops->known[i] = 1;
         if (row == ROW_KERNEL) {
             const struct an_name_class *name_class =
                 class_of_name(builder, trace->slice.name[slice]);
             bool comm = !name_class->known && is_collective(trace, slice);
-            op->class[i] = (uint8_t)(comm ? AN_DEVICE_COMM : name_class->class);
-            op->known[i] = name_class->known || comm;
+            ops->class[i] = (uint8_t)(comm ? AN_DEVICE_COMM : name_class->class);
+            ops->known[i] = name_class->known || comm;
         } else {
-            op->class[i] = row == ROW_MEMCPY   ? AN_DEVICE_COPY
-                           : row == ROW_MEMSET ? AN_DEVICE_MEMSET
-                                               : AN_DEVICE_OPAQUE;
+            ops->class[i] = row == ROW_MEMCPY   ? AN_DEVICE_COPY
+                            : row == ROW_MEMSET ? AN_DEVICE_MEMSET
+                                                : AN_DEVICE_OPAQUE;
         }
     }
 }
@@ -309,11 +310,13 @@ static bool in_comm_range(const struct builder *builder, uint32_t slice)
 {
     const struct an_trace *trace = builder->trace;
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = slice; p != AN_NONE && levels--; p = trace->slice.parent[p]) {
-        uint32_t name = trace->slice.name[p];
-        bool comm = (name != AN_NONE && builder->comm[name]) || an_row_of(builder, p) == ROW_COMM ||
-                    an_trace_role(trace, trace->slice.detail[p]) == AN_ROLE_COMM;
-        if (comm && an_slice_open_at(trace, p, slice))
+    for (uint32_t around = slice; around != AN_NONE && levels--;
+         around = trace->slice.parent[around]) {
+        uint32_t name = trace->slice.name[around];
+        bool comm = (name != AN_NONE && builder->comm[name]) ||
+                    an_row_of(builder, around) == ROW_COMM ||
+                    an_trace_role(trace, trace->slice.detail[around]) == AN_ROLE_COMM;
+        if (comm && an_slice_open_at(trace, around, slice))
             return true;
     }
     return false;
@@ -323,21 +326,21 @@ static bool in_comm_range(const struct builder *builder, uint32_t slice)
  * stream that only it uses. */
 static int claim_copies(struct builder *builder)
 {
-    struct an_device_ops *op = &builder->devices->op;
+    struct an_device_ops *ops = &builder->devices->op;
     uint8_t *stream = an_arena_zero(builder->scratch, builder->trace->track_count,
                                     sizeof *stream); /* bits: 1 comm, 2 compute kernels */
     if (!stream)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < op->count; i++) {
-        unsigned bit = 1u << op->class[i];
-        if (an_row_of(builder, op->slice[i]) == ROW_KERNEL)
-            stream[op->track[i]] |= bit & AN_DEVICE_COMM_MASK ? 1 : 2;
+    for (size_t i = 0; i < ops->count; i++) {
+        unsigned bit = 1u << ops->class[i];
+        if (an_row_of(builder, ops->slice[i]) == ROW_KERNEL)
+            stream[ops->track[i]] |= bit & AN_DEVICE_COMM_MASK ? 1 : 2;
     }
-    for (size_t i = 0; i < op->count; i++)
-        if (op->class[i] == AN_DEVICE_COPY &&
-            (stream[op->track[i]] == 1 ||
-             (op->launch[i] != AN_NONE && in_comm_range(builder, op->launch[i]))))
-            op->class[i] = AN_DEVICE_COMM;
+    for (size_t i = 0; i < ops->count; i++)
+        if (ops->class[i] == AN_DEVICE_COPY &&
+            (stream[ops->track[i]] == 1 ||
+             (ops->launch[i] != AN_NONE && in_comm_range(builder, ops->launch[i]))))
+            ops->class[i] = AN_DEVICE_COMM;
     return 0;
 }
 

@@ -48,7 +48,7 @@ enum an_device_class {
 #define AN_DEVICE_COPY_MASK (1u << AN_DEVICE_COPY)
 #define AN_DEVICE_ALL_MASK  ((1u << AN_DEVICE_CLASS_COUNT) - 1)
 
-const char *an_device_class_key(enum an_device_class c);
+const char *an_device_class_key(enum an_device_class class);
 
 struct an_device {
     uint32_t process;
@@ -118,14 +118,14 @@ int an_devices_build(const struct an_trace *trace, const char *user_classes, str
 /* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN,
  * INT64_MAX: all). *out lies in the scratch arena. */
 int an_device_spans(const struct an_devices *devices, const struct an_device *device, unsigned mask,
-                    int64_t t0, int64_t t1, struct an_span **out, size_t *count);
+                    int64_t start, int64_t end, struct an_span **out, size_t *count);
 
 /* When op i was launched: start of the host call, or of the op itself where no launch is in the
  * file. */
-int64_t an_device_launch_time(const struct an_devices *devices, size_t i);
+int64_t an_device_launch_time(const struct an_devices *devices, size_t op);
 /* First place in by_launch of device d whose op was launched at or after `time`; at most first +
  * by_launch_known[d]. */
-size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time);
+size_t an_device_launch_seek(const struct an_devices *devices, size_t device, int64_t time);
 
 /* The index after the last op of a device. */
 static inline size_t an_device_end(const struct an_device *device)

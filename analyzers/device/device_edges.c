@@ -12,20 +12,21 @@
 
 /* ---- reading the trace ----------------------------------------------------------------------------------------------------- */
 
-static bool is_wanted(enum an_api_kind k)
+static bool is_wanted(enum an_api_kind kind)
 {
-    return k == AN_API_SYNC || k == AN_API_RECORD || k == AN_API_WAIT || k == AN_API_FREE;
+    return kind == AN_API_SYNC || kind == AN_API_RECORD || kind == AN_API_WAIT ||
+           kind == AN_API_FREE;
 }
 
 /* Of every string: as a category 1 is a call, 2 a wait or synchronisation on a device. */
 static uint8_t *read_categories(const struct an_trace *trace)
 {
-    uint8_t *is = calloc(trace->string_count + 1, 1);
-    for (size_t i = 0; is && i < trace->string_count; i++)
-        is[i] = an_category_is_call(trace->string[i]) ? 1
-                : !strcmp(trace->string[i], "sync")   ? 2
-                                                      : 0;
-    return is;
+    uint8_t *kinds = calloc(trace->string_count + 1, 1);
+    for (size_t i = 0; kinds && i < trace->string_count; i++)
+        kinds[i] = an_category_is_call(trace->string[i]) ? 1
+                   : !strcmp(trace->string[i], "sync")   ? 2
+                                                         : 0;
+    return kinds;
 }
 
 static int keep_call(struct an_edge_builder *builder, uint32_t slice, uint32_t track)
@@ -54,39 +55,41 @@ static int keep_row(struct an_edge_builder *builder, uint32_t slice, uint32_t tr
 static int read_rows(struct an_edge_builder *builder)
 {
     const struct an_trace *trace = builder->trace;
-    uint8_t *is = read_categories(trace);
-    int rc = is ? 0 : TACHO_ENOMEM;
+    uint8_t *kinds = read_categories(trace);
+    int rc = kinds ? 0 : TACHO_ENOMEM;
     for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
         bool stream = !strcmp(track->kind, "stream");
         for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
             uint32_t category = trace->slice.category[i];
-            if (category == AN_NONE || !is[category])
+            if (category == AN_NONE || !kinds[category])
                 continue;
-            if (stream && is[category] == 2)
+            if (stream && kinds[category] == 2)
                 rc = keep_row(builder, (uint32_t)i, k);
-            else if (!stream && is[category] == 1)
+            else if (!stream && kinds[category] == 1)
                 rc = keep_call(builder, (uint32_t)i, k);
         }
     }
-    free(is);
+    free(kinds);
     return rc;
 }
 
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
 /* Sorts tracks by process; *of gets the first of each process. */
-static int group_tracks(const struct an_devices *devices, uint32_t *track, size_t n, size_t **of)
+static int group_tracks(const struct an_devices *devices, uint32_t *track, size_t count,
+                        size_t **first_of)
 {
     const struct an_trace *trace = devices->trace;
-    size_t *first = *of = an_arena_zero(devices->scratch, trace->process_count + 3, sizeof *first);
-    uint32_t *copy = malloc((n + 1) * sizeof *copy);
+    size_t *first = *first_of =
+        an_arena_zero(devices->scratch, trace->process_count + 3, sizeof *first);
+    uint32_t *copy = malloc((count + 1) * sizeof *copy);
     if (first && copy) {
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             first[an_edge_process(trace, copy[i] = track[i]) + 2]++;
-        for (size_t p = 0; p <= trace->process_count; p++)
-            first[p + 2] += first[p + 1];
-        for (size_t i = 0; i < n; i++)
+        for (size_t process = 0; process <= trace->process_count; process++)
+            first[process + 2] += first[process + 1];
+        for (size_t i = 0; i < count; i++)
             track[first[an_edge_process(trace, copy[i]) + 1]++] = copy[i];
     }
     free(copy);
@@ -110,9 +113,9 @@ static int order_streams(struct an_edge_builder *builder)
             builder->stream[streams++] = k;
         builder->first[k + 2] += builder->first[k + 1];
     }
-    for (size_t d = 0; d < devices->device_count; d++)
-        for (size_t i = devices->device[d].first;
-             i < devices->device[d].first + devices->by_launch_known[d]; i++)
+    for (size_t device = 0; device < devices->device_count; device++)
+        for (size_t i = devices->device[device].first;
+             i < devices->device[device].first + devices->by_launch_known[device]; i++)
             if (devices->op.launch[devices->by_launch[i]] != AN_NONE)
                 builder->op[builder->first[devices->op.track[devices->by_launch[i]] + 1]++] =
                     devices->by_launch[i];
@@ -121,16 +124,16 @@ static int order_streams(struct an_edge_builder *builder)
 
 static int chain_streams(struct an_edge_builder *builder)
 {
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     struct an_device_edges *edges = builder->edges;
-    edges->before = an_arena_zero(builder->scratch, op->count, sizeof *edges->before);
-    edges->unresolved = an_arena_zero(builder->scratch, op->count, 1);
+    edges->before = an_arena_zero(builder->scratch, ops->count, sizeof *edges->before);
+    edges->unresolved = an_arena_zero(builder->scratch, ops->count, 1);
     uint32_t *last = malloc((builder->trace->track_count + 1) * sizeof *last);
     if (edges->before && last) {
         memset(last, 0xff, (builder->trace->track_count + 1) * sizeof *last);
-        for (size_t i = 0; i < op->count; i++) {
-            edges->before[i] = last[op->track[i]];
-            last[op->track[i]] = (uint32_t)i;
+        for (size_t i = 0; i < ops->count; i++) {
+            edges->before[i] = last[ops->track[i]];
+            last[ops->track[i]] = (uint32_t)i;
         }
     }
     free(last);
@@ -155,42 +158,42 @@ static int sync_edge_order(const void *first, const void *second)
 
 static int list_tracks(const struct an_devices *devices, struct an_device_edges *edges)
 {
-    size_t n = 0;
+    size_t count = 0;
     if (!(edges->sync_track = an_arena_zero(devices->scratch, devices->trace->track_count,
                                             sizeof *edges->sync_track)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < edges->sync_count; i++) { /* slices stand track by track */
-        uint32_t k = an_slice_track(devices->trace, edges->sync[i].call);
-        if (!n || edges->sync_track[n - 1] != k)
-            edges->sync_track[n++] = k;
+        uint32_t track = an_slice_track(devices->trace, edges->sync[i].call);
+        if (!count || edges->sync_track[count - 1] != track)
+            edges->sync_track[count++] = track;
     }
-    return group_tracks(devices, edges->sync_track, n, &edges->sync_of);
+    return group_tracks(devices, edges->sync_track, count, &edges->sync_of);
 }
 
 /* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */
 static int finish(struct an_edge_builder *builder)
 {
     struct an_device_edges *edges = builder->edges;
-    size_t ops = builder->devices->op.count, n = 0;
+    size_t ops = builder->devices->op.count, kept = 0;
     if (builder->pair_count)
         qsort(builder->pair, builder->pair_count, sizeof *builder->pair, pair_order);
     for (size_t i = 0; i < builder->pair_count; i++)
-        if (!n || builder->pair[i].to != builder->pair[n - 1].to ||
-            builder->pair[i].from != builder->pair[n - 1].from)
-            builder->pair[n++] = builder->pair[i];
-    edges->count = n;
-    edges->from = an_arena_zero(builder->scratch, n, sizeof *edges->from);
-    edges->inferred = an_arena_zero(builder->scratch, n, 1);
+        if (!kept || builder->pair[i].to != builder->pair[kept - 1].to ||
+            builder->pair[i].from != builder->pair[kept - 1].from)
+            builder->pair[kept++] = builder->pair[i];
+    edges->count = kept;
+    edges->from = an_arena_zero(builder->scratch, kept, sizeof *edges->from);
+    edges->inferred = an_arena_zero(builder->scratch, kept, 1);
     edges->first = an_arena_zero(builder->scratch, ops + 1, sizeof *edges->first);
     if (!edges->from || !edges->inferred || !edges->first)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < kept; i++) {
         edges->from[i] = builder->pair[i].from;
         edges->inferred[i] = builder->pair[i].inferred;
         edges->inferred_count += builder->pair[i].inferred;
         edges->first[builder->pair[i].to + 1]++;
     }
-    edges->recorded = n - edges->inferred_count;
+    edges->recorded = kept - edges->inferred_count;
     edges->waits = builder->row_count > 0;
     for (size_t i = 0; i < builder->call_count; i++)
         edges->waits = edges->waits || builder->call[i].kind == AN_API_WAIT ||
@@ -201,14 +204,14 @@ static int finish(struct an_edge_builder *builder)
     }
     if (edges->sync_count)
         qsort(edges->sync, edges->sync_count, sizeof *edges->sync, sync_edge_order);
-    n = 0;
+    kept = 0;
     for (size_t i = 0; i < edges->sync_count; i++)
-        if (!n || edges->sync[i].call != edges->sync[n - 1].call ||
-            edges->sync[i].op != edges->sync[n - 1].op)
-            edges->sync[n++] = edges->sync[i];
-    edges->sync_count = n;
+        if (!kept || edges->sync[i].call != edges->sync[kept - 1].call ||
+            edges->sync[i].op != edges->sync[kept - 1].op)
+            edges->sync[kept++] = edges->sync[i];
+    edges->sync_count = kept;
     struct an_sync_edge *grown = edges->sync;
-    edges->sync = an_arena_copy(builder->scratch, grown, n * sizeof *grown);
+    edges->sync = an_arena_copy(builder->scratch, grown, kept * sizeof *grown);
     free(grown);
     return edges->sync ? list_tracks(builder->devices, edges) : TACHO_ENOMEM;
 }

@@ -58,7 +58,7 @@ struct an_device_edges {
 int an_device_edges_of(struct an_devices *devices, const struct an_device_edges **out);
 
 /* The outermost call of the accelerator's API around slice i, or i itself. */
-uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i);
+uint32_t an_call_outermost(const struct an_trace *trace, uint32_t slice);
 /* Index of a track's process in stream_of and sync_of. */
 static inline size_t an_edge_process(const struct an_trace *trace, uint32_t track)
 {

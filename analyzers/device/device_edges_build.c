@@ -11,52 +11,53 @@
 int64_t an_edge_number(const struct an_trace *trace, size_t slice, const char *key)
 {
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
-    const char *at = detail ? detail->payload : "";
-    size_t n = strlen(key);
-    for (at = strstr(at, key); at; at = strstr(at + 1, key)) {
-        if (at[-1] != '"' || at[n] != '"') /* a payload begins with a brace */
+    const char *found = detail ? detail->payload : "";
+    size_t length = strlen(key);
+    for (found = strstr(found, key); found; found = strstr(found + 1, key)) {
+        if (found[-1] != '"' || found[length] != '"') /* a payload begins with a brace */
             continue;
-        const char *number = at + n + 1;
+        const char *number = found + length + 1;
         number += strspn(number, " :");
         char *end;
-        long long x = strtoll(number, &end, 10);
-        return end == number || x < 0 ? STORE_ABSENT : x;
+        long long value = strtoll(number, &end, 10);
+        return end == number || value < 0 ? STORE_ABSENT : value;
     }
     return STORE_ABSENT;
 }
 
-uint32_t an_call_outermost(const struct an_trace *trace, uint32_t i)
+uint32_t an_call_outermost(const struct an_trace *trace, uint32_t slice)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
-         p = trace->slice.parent[p]) {
-        if (!an_category_is_call(an_slice_category(trace, p)) || !an_slice_open_at(trace, p, i))
+    for (uint32_t parent = trace->slice.parent[slice]; parent != AN_NONE && levels--;
+         parent = trace->slice.parent[parent]) {
+        if (!an_category_is_call(an_slice_category(trace, parent)) ||
+            !an_slice_open_at(trace, parent, slice))
             break;
-        i = p;
+        slice = parent;
     }
-    return i;
+    return slice;
 }
 
 static int call_order(const struct an_edge_builder *builder, const struct an_edge_call *edge_call,
                       uint32_t process, int64_t correlation)
 {
     const struct an_trace *trace = builder->trace;
-    uint32_t p = trace->track[edge_call->track].process;
-    int64_t own = trace->slice.correlation[edge_call->slice];
-    if (p != process)
-        return p < process ? -1 : 1;
-    return (own > correlation) - (own < correlation);
+    uint32_t own_process = trace->track[edge_call->track].process;
+    int64_t own_correlation = trace->slice.correlation[edge_call->slice];
+    if (own_process != process)
+        return own_process < process ? -1 : 1;
+    return (own_correlation > correlation) - (own_correlation < correlation);
 }
 
 static int by_correlation(const void *first, const void *second, void *ctx)
 {
     const struct an_edge_builder *builder = ctx;
-    uint32_t i = *(const uint32_t *)first, k = *(const uint32_t *)second;
+    uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
     const struct an_trace *trace = builder->trace;
-    const struct an_edge_call *other = &builder->call[k];
-    int order = call_order(builder, &builder->call[i], trace->track[other->track].process,
+    const struct an_edge_call *other = &builder->call[right];
+    int order = call_order(builder, &builder->call[left], trace->track[other->track].process,
                            trace->slice.correlation[other->slice]);
-    return order ? order : (i > k) - (i < k);
+    return order ? order : (left > right) - (left < right);
 }
 
 int an_edge_index_calls(struct an_edge_builder *builder)
@@ -90,8 +91,8 @@ uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process
 uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid)
 {
     const struct an_trace *trace = builder->trace;
-    size_t p = an_edge_process(trace, like);
-    for (size_t i = builder->stream_of[p]; i < builder->stream_of[p + 1]; i++) {
+    size_t process = an_edge_process(trace, like);
+    for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1]; i++) {
         const struct an_track *track = &trace->track[builder->stream[i]];
         if (track->tid == tid && !strcmp(track->device, trace->track[like].device))
             return builder->stream[i];

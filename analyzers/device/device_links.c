@@ -10,18 +10,18 @@
 #include "analyzers/device/device_private.h"
 
 /* A call or an op in the sort by process and correlation. */
-static int pairs_by_correlation(struct builder *builder, size_t n, bool ops)
+static int pairs_by_correlation(struct builder *builder, size_t count, bool ops)
 {
     const struct an_trace *trace = builder->trace;
-    an_pairs_sort(builder->pair, builder->work, n);
+    an_pairs_sort(builder->pair, builder->work, count);
     if (trace->process_count < 2)
         return 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t track =
             ops ? builder->devices->op.track[builder->pair[i].value] : builder->pair[i].extra;
         builder->pair[i].key = trace->track[track].process;
     }
-    an_pairs_sort(builder->pair, builder->work, n);
+    an_pairs_sort(builder->pair, builder->work, count);
     return 0;
 }
 
@@ -30,11 +30,11 @@ struct key {
     int64_t correlation;
 };
 
-static int key_order(struct key a, struct key b)
+static int key_order(struct key left, struct key right)
 {
-    if (a.process != b.process)
-        return a.process < b.process ? -1 : 1;
-    return (a.correlation > b.correlation) - (a.correlation < b.correlation);
+    if (left.process != right.process)
+        return left.process < right.process ? -1 : 1;
+    return (left.correlation > right.correlation) - (left.correlation < right.correlation);
 }
 
 static struct key call_key(const struct an_trace *trace, const struct an_pair *call)
@@ -52,52 +52,53 @@ static int start_order(const void *first, const void *second, void *ctx)
 
 /* Of calls that share a correlation (it was used again), the last one that began before the op;
  * else the first. */
-static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *call, size_t n,
+static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *call, size_t count,
                             int64_t start)
 {
-    size_t low = 0, high = n;
+    size_t low = 0, high = count;
     AN_BISECT(low, high, trace->slice.start[call[middle].value] <= start);
     return call[low ? low - 1 : 0].value;
 }
 
 /* Every call that has a correlation, as (slice, track). */
-static int list_calls(struct builder *builder, struct an_pair **out, size_t *count)
+static int list_calls(struct builder *builder, struct an_pair **out, size_t *call_count)
 {
     const struct an_trace *trace = builder->trace;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     struct an_pair *call = NULL;
     for (uint32_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (an_row_of(builder, i) != ROW_CALL || trace->slice.correlation[i] == STORE_ABSENT)
                 continue;
-            if (n == room && an_grow(&call, &room, n + 1, sizeof *call)) {
+            if (count == room && an_grow(&call, &room, count + 1, sizeof *call)) {
                 free(call);
                 return TACHO_ENOMEM;
             }
-            call[n++] = (struct an_pair){an_pair_key(trace->slice.correlation[i]), (uint32_t)i, k};
+            call[count++] =
+                (struct an_pair){an_pair_key(trace->slice.correlation[i]), (uint32_t)i, k};
         }
     }
     *out = call;
-    *count = n;
+    *call_count = count;
     return 0;
 }
 
 /* Fills op.launch by merging calls and ops in order of process and correlation. */
 static void merge_launches(struct builder *builder, struct an_pair *call, size_t calls,
-                           const struct an_pair *pair, size_t ops)
+                           const struct an_pair *pair, size_t op_count)
 {
     const struct an_trace *trace = builder->trace;
-    struct an_device_ops *op = &builder->devices->op;
-    for (size_t i = 0, k = 0, next; i < calls && k < ops; i = next) {
+    struct an_device_ops *ops = &builder->devices->op;
+    for (size_t i = 0, at = 0, next; i < calls && at < op_count; i = next) {
         struct key key = call_key(trace, &call[i]);
         for (next = i + 1; next < calls && !key_order(call_key(trace, &call[next]), key);)
             next++;
         bool ordered = next == i + 1;
-        for (; k < ops; k++) {
-            uint32_t o = pair[k].value;
-            int order = key_order((struct key){trace->track[op->track[o]].process,
-                                               trace->slice.correlation[op->slice[o]]},
+        for (; at < op_count; at++) {
+            uint32_t op = pair[at].value;
+            int order = key_order((struct key){trace->track[ops->track[op]].process,
+                                               trace->slice.correlation[ops->slice[op]]},
                                   key);
             if (order > 0)
                 break;
@@ -106,7 +107,7 @@ static void merge_launches(struct builder *builder, struct an_pair *call, size_t
             if (!ordered)
                 qsort_r(call + i, next - i, sizeof *call, start_order, (void *)(uintptr_t)trace);
             ordered = true;
-            op->launch[o] = choose_call(trace, call + i, next - i, op->start[o]);
+            ops->launch[op] = choose_call(trace, call + i, next - i, ops->start[op]);
         }
     }
 }
@@ -114,11 +115,11 @@ static void merge_launches(struct builder *builder, struct an_pair *call, size_t
 static int link_ops(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
-    struct an_device_ops *op = &builder->devices->op;
+    struct an_device_ops *ops = &builder->devices->op;
     struct an_pair *call = NULL;
-    size_t calls = 0, n = 0;
-    for (size_t i = 0; i < op->count; i++)
-        op->launch[i] = AN_NONE;
+    size_t calls = 0, linked = 0;
+    for (size_t i = 0; i < ops->count; i++)
+        ops->launch[i] = AN_NONE;
     int rc = list_calls(builder, &call, &calls);
     if (rc || (rc = an_builder_scratch(builder, calls)))
         goto out;
@@ -127,14 +128,14 @@ static int link_ops(struct builder *builder)
     pairs_by_correlation(builder, calls, false);
     if (calls)
         memcpy(call, builder->pair, calls * sizeof *call);
-    if ((rc = an_builder_scratch(builder, op->count)))
+    if ((rc = an_builder_scratch(builder, ops->count)))
         goto out;
-    for (size_t i = 0; i < op->count; i++)
-        if (trace->slice.correlation[op->slice[i]] != STORE_ABSENT)
-            builder->pair[n++] = (struct an_pair){
-                an_pair_key(trace->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
-    pairs_by_correlation(builder, n, true);
-    merge_launches(builder, call, calls, builder->pair, n);
+    for (size_t i = 0; i < ops->count; i++)
+        if (trace->slice.correlation[ops->slice[i]] != STORE_ABSENT)
+            builder->pair[linked++] = (struct an_pair){
+                an_pair_key(trace->slice.correlation[ops->slice[i]]), (uint32_t)i, 0};
+    pairs_by_correlation(builder, linked, true);
+    merge_launches(builder, call, calls, builder->pair, linked);
 out:
     free(call);
     return rc;
@@ -144,29 +145,29 @@ out:
 static int invert_launches(struct builder *builder)
 {
     struct an_devices *devices = builder->devices;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < devices->op.count; i++)
         if (devices->op.launch[i] != AN_NONE)
-            builder->pair[n++] = (struct an_pair){devices->op.launch[i], (uint32_t)i, 0};
-    an_pairs_sort(builder->pair, builder->work, n);
-    for (size_t i = 0; i < n; i++)
+            builder->pair[count++] = (struct an_pair){devices->op.launch[i], (uint32_t)i, 0};
+    an_pairs_sort(builder->pair, builder->work, count);
+    for (size_t i = 0; i < count; i++)
         devices->launch_count += !i || builder->pair[i].key != builder->pair[i - 1].key;
-    devices->launch_op = an_arena_zero(builder->scratch, n, sizeof *devices->launch_op);
+    devices->launch_op = an_arena_zero(builder->scratch, count, sizeof *devices->launch_op);
     devices->launch_slice =
         an_arena_zero(builder->scratch, devices->launch_count, sizeof *devices->launch_slice);
     devices->launch_first =
         an_arena_zero(builder->scratch, devices->launch_count + 1, sizeof *devices->launch_first);
     if (!devices->launch_op || !devices->launch_slice || !devices->launch_first)
         return TACHO_ENOMEM;
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++) {
+    size_t launch = 0;
+    for (size_t i = 0; i < count; i++) {
         if (!i || builder->pair[i].key != builder->pair[i - 1].key) {
-            devices->launch_slice[k] = (uint32_t)builder->pair[i].key;
-            devices->launch_first[k++] = (uint32_t)i;
+            devices->launch_slice[launch] = (uint32_t)builder->pair[i].key;
+            devices->launch_first[launch++] = (uint32_t)i;
         }
         devices->launch_op[i] = builder->pair[i].value;
     }
-    devices->launch_first[k] = (uint32_t)n;
+    devices->launch_first[launch] = (uint32_t)count;
     return 0;
 }
 
@@ -175,16 +176,16 @@ static void count_lost(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
     struct an_devices *devices = builder->devices;
-    size_t k = 0;
+    size_t launch = 0;
     for (size_t i = 0; i < trace->slice.count; i++) {
-        while (k < devices->launch_count && devices->launch_slice[k] < i)
-            k++;
+        while (launch < devices->launch_count && devices->launch_slice[launch] < i)
+            launch++;
         if (an_row_of(builder, i) != ROW_CALL || !an_api_launches(an_slice_api(trace, i)))
             continue;
         uint32_t parent = trace->slice.parent[i];
         bool inside = parent != AN_NONE && an_row_of(builder, parent) == ROW_CALL;
         devices->launches_lost +=
-            !inside && (k == devices->launch_count || devices->launch_slice[k] != i);
+            !inside && (launch == devices->launch_count || devices->launch_slice[launch] != i);
     }
 }
 
@@ -199,19 +200,19 @@ static int order_launches(struct builder *builder)
         an_arena_zero(builder->scratch, devices->device_count, sizeof *devices->by_launch_known);
     if (!devices->by_launch || !devices->by_launch_known)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < devices->device_count; d++) {
-        const struct an_device *device = &devices->device[d];
-        size_t n = 0;
+    for (size_t number = 0; number < devices->device_count; number++) {
+        const struct an_device *device = &devices->device[number];
+        size_t count = 0;
         for (size_t i = device->first; i < an_device_end(device); i++)
             if (devices->op.launch[i] != AN_NONE)
-                builder->pair[n++] = (struct an_pair){
+                builder->pair[count++] = (struct an_pair){
                     an_pair_key(trace->slice.start[devices->op.launch[i]]), (uint32_t)i, 0};
-        for (size_t i = device->first; !n && i < an_device_end(device); i++)
+        for (size_t i = device->first; !count && i < an_device_end(device); i++)
             devices->by_launch[i] = (uint32_t)i;
-        an_pairs_sort(builder->pair, builder->work, n);
-        for (size_t i = 0; i < n; i++)
+        an_pairs_sort(builder->pair, builder->work, count);
+        for (size_t i = 0; i < count; i++)
             devices->by_launch[device->first + i] = builder->pair[i].value;
-        devices->by_launch_known[d] = n ? n : device->count;
+        devices->by_launch_known[number] = count ? count : device->count;
     }
     return 0;
 }

@@ -39,7 +39,7 @@ static inline enum row an_row_of(const struct builder *builder, size_t slice)
 }
 
 /* Gives b->pair and b->work room for n pairs. */
-int an_builder_scratch(struct builder *builder, size_t n);
+int an_builder_scratch(struct builder *builder, size_t count);
 /* Fills op.launch, the links the other way, and launches_lost. */
 int an_builder_links(struct builder *builder);
 

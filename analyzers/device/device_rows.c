@@ -26,19 +26,20 @@ struct an_api_call an_slice_api(const struct an_trace *trace, size_t i)
     return (struct an_api_call){(enum an_api_kind)(kept / 2), kept & 1};
 }
 
-int an_builder_scratch(struct builder *builder, size_t n)
+int an_builder_scratch(struct builder *builder, size_t count)
 {
     free(builder->pair);
     free(builder->work);
-    builder->pair = malloc((n ? n : 1) * sizeof *builder->pair);
-    builder->work = malloc((n ? n : 1) * sizeof *builder->work);
+    builder->pair = malloc((count ? count : 1) * sizeof *builder->pair);
+    builder->work = malloc((count ? count : 1) * sizeof *builder->work);
     return builder->pair && builder->work ? 0 : TACHO_ENOMEM;
 }
 
-int64_t an_device_launch_time(const struct an_devices *devices, size_t i)
+int64_t an_device_launch_time(const struct an_devices *devices, size_t op)
 {
-    const struct an_device_ops *op = &devices->op;
-    return op->launch[i] == AN_NONE ? op->start[i] : devices->trace->slice.start[op->launch[i]];
+    const struct an_device_ops *ops = &devices->op;
+    return ops->launch[op] == AN_NONE ? ops->start[op]
+                                      : devices->trace->slice.start[ops->launch[op]];
 }
 
 size_t an_launch_seek(const struct an_devices *devices, size_t slice)
@@ -48,9 +49,9 @@ size_t an_launch_seek(const struct an_devices *devices, size_t slice)
     return low;
 }
 
-size_t an_device_launch_seek(const struct an_devices *devices, size_t d, int64_t time)
+size_t an_device_launch_seek(const struct an_devices *devices, size_t device, int64_t time)
 {
-    size_t low = devices->device[d].first, high = low + devices->by_launch_known[d];
+    size_t low = devices->device[device].first, high = low + devices->by_launch_known[device];
     AN_BISECT(low, high, an_device_launch_time(devices, devices->by_launch[middle]) < time);
     return low;
 }

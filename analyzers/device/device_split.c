@@ -18,23 +18,23 @@
 #include "analyzers/device/device.h"
 
 int an_device_spans(const struct an_devices *devices, const struct an_device *device, unsigned mask,
-                    int64_t t0, int64_t t1, struct an_span **out, size_t *count)
+                    int64_t start, int64_t end, struct an_span **out, size_t *count)
 {
-    const struct an_device_ops *op = &devices->op;
-    size_t n = 0;
-    for (size_t i = device->first; i < an_device_end(device) && op->start[i] < t1; i++)
-        n += mask >> op->class[i] & 1 && op->end[i] > t0;
-    struct an_span *span = an_arena_zero(devices->scratch, n, sizeof *span);
+    const struct an_device_ops *ops = &devices->op;
+    size_t kept = 0;
+    for (size_t i = device->first; i < an_device_end(device) && ops->start[i] < end; i++)
+        kept += mask >> ops->class[i] & 1 && ops->end[i] > start;
+    struct an_span *span = an_arena_zero(devices->scratch, kept, sizeof *span);
     *out = span;
     *count = 0;
     if (!span)
         return TACHO_ENOMEM;
-    n = 0;
-    for (size_t i = device->first; i < an_device_end(device) && op->start[i] < t1; i++)
-        if (mask >> op->class[i] & 1 && op->end[i] > t0)
-            span[n++] = (struct an_span){op->start[i] > t0 ? op->start[i] : t0,
-                                         op->end[i] < t1 ? op->end[i] : t1};
-    *count = an_spans_normalize(span, n);
+    kept = 0;
+    for (size_t i = device->first; i < an_device_end(device) && ops->start[i] < end; i++)
+        if (mask >> ops->class[i] & 1 && ops->end[i] > start)
+            span[kept++] = (struct an_span){ops->start[i] > start ? ops->start[i] : start,
+                                            ops->end[i] < end ? ops->end[i] : end};
+    *count = an_spans_normalize(span, kept);
     return 0;
 }
 
@@ -42,12 +42,12 @@ int an_device_spans(const struct an_devices *devices, const struct an_device *de
 static int set_of(struct an_devices *devices, const struct an_device *device, unsigned mask,
                   struct an_set *out)
 {
-    const struct an_device_ops *op = &devices->op;
+    const struct an_device_ops *ops = &devices->op;
     struct an_span_list list = {0};
     int rc = 0;
     for (size_t i = device->first; i < an_device_end(device) && !rc; i++)
-        if (mask >> op->class[i] & 1)
-            rc = an_span_list_add(&list, op->start[i], op->end[i]);
+        if (mask >> ops->class[i] & 1)
+            rc = an_span_list_add(&list, ops->start[i], ops->end[i]);
     rc = rc ? rc : an_span_list_keep(&list, devices->scratch, out);
     free(list.span);
     return rc;
@@ -89,11 +89,11 @@ static int list_thread(const struct an_trace *trace, const struct an_devices *de
                        const struct an_track *track, const uint8_t *kind,
                        struct graph_calls *graph_calls)
 {
-    size_t at = an_launch_seek(devices, an_track_end(track)); /* behind the thread's rows */
+    size_t launch = an_launch_seek(devices, an_track_end(track)); /* behind the thread's rows */
     int64_t waited = INT64_MAX;
     for (size_t i = an_track_end(track); i-- > track->slice_first;) {
-        bool linked = at && devices->launch_slice[at - 1] == i;
-        at -= linked;
+        bool linked = launch && devices->launch_slice[launch - 1] == i;
+        launch -= linked;
         uint32_t name = trace->slice.name[i];
         uint8_t what = name == AN_NONE ? 0 : kind[name];
         const char *category = what ? an_slice_category(trace, i) : "";
@@ -106,9 +106,9 @@ static int list_thread(const struct an_trace *trace, const struct an_devices *de
         if (an_grow(&graph_calls->call, &graph_calls->room, graph_calls->count + 1,
                     sizeof *graph_calls->call))
             return TACHO_ENOMEM;
-        bool before = at && devices->launch_slice[at - 1] >= track->slice_first;
+        bool before = launch && devices->launch_slice[launch - 1] >= track->slice_first;
         size_t device =
-            before ? device_of_op(devices, devices->launch_op[devices->launch_first[at - 1]])
+            before ? device_of_op(devices, devices->launch_op[devices->launch_first[launch - 1]])
                    : SIZE_MAX;
         graph_calls->call[graph_calls->count++] =
             (struct graph_call){trace->slice.start[i], waited, device};
@@ -131,16 +131,16 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
     struct an_span gap = {busy->span[low - 1].end, busy->span[low].start};
     gap.start = gap.start > start ? gap.start : start;
     gap.end = graph_call->waited < gap.end ? graph_call->waited : gap.end;
-    const struct an_device_ops *op = &devices->op;
-    size_t a = device->first, z = an_device_end(device);
-    while (a < z) { /* the op that ends the gap */
-        size_t middle = a + (z - a) / 2;
-        if (op->start[middle] < busy->span[low].start)
-            a = middle + 1;
+    const struct an_device_ops *ops = &devices->op;
+    size_t first = device->first, end = an_device_end(device);
+    while (first < end) { /* the op that ends the gap */
+        size_t middle = first + (end - first) / 2;
+        if (ops->start[middle] < busy->span[low].start)
+            first = middle + 1;
         else
-            z = middle;
+            end = middle;
     }
-    return op->launch[a] == AN_NONE || gap.end <= gap.start ? nothing : gap;
+    return ops->launch[first] == AN_NONE || gap.end <= gap.start ? nothing : gap;
 }
 
 /* Spans in which devices of the process look idle and are not known to be; spans[d] for each of its
@@ -157,27 +157,28 @@ static int find_hidden(struct an_devices *devices, uint32_t process, const uint8
     if (!rc && graph_calls.count)
         rc = (span = malloc(graph_calls.count * sizeof *span)) ? 0 : TACHO_ENOMEM;
     size_t first = SIZE_MAX;
-    for (size_t d = 0; d < devices->device_count && !rc; d++) {
-        if (devices->device[d].process != process)
+    for (size_t device = 0; device < devices->device_count && !rc; device++) {
+        if (devices->device[device].process != process)
             continue;
-        first = first == SIZE_MAX ? d : first;
-        struct an_device_split *split = &devices->split[d];
-        size_t n = 0;
+        first = first == SIZE_MAX ? device : first;
+        struct an_device_split *split = &devices->split[device];
+        size_t hidden_count = 0;
         for (size_t i = 0; i < graph_calls.count; i++) {
-            size_t on = graph_calls.call[i].device == SIZE_MAX ? first : graph_calls.call[i].device;
-            if (on != d)
+            size_t of = graph_calls.call[i].device == SIZE_MAX ? first : graph_calls.call[i].device;
+            if (of != device)
                 continue;
             struct an_span hidden =
-                hidden_by(devices, &devices->device[d], &split->busy, &graph_calls.call[i]);
+                hidden_by(devices, &devices->device[device], &split->busy, &graph_calls.call[i]);
             split->unseen_graphs++;
             if (hidden.end > hidden.start)
-                span[n++] = hidden;
+                span[hidden_count++] = hidden;
         }
-        if (!n)
+        if (!hidden_count)
             continue;
-        n = an_spans_normalize(span, n);
-        split->unseen_ns = an_spans_measure(span, n);
-        struct an_set hidden = {span, n}, opaque = split->exposed_opaque, busy = split->busy;
+        hidden_count = an_spans_normalize(span, hidden_count);
+        split->unseen_ns = an_spans_measure(span, hidden_count);
+        struct an_set hidden = {span, hidden_count}, opaque = split->exposed_opaque,
+                      busy = split->busy;
         rc = an_set_combine(devices->scratch, an_spans_union, opaque, hidden,
                             &split->exposed_opaque);
         rc = rc ? rc : an_set_combine(devices->scratch, an_spans_union, busy, hidden, &split->busy);
@@ -197,9 +198,9 @@ static int hide_graphs(struct an_devices *devices)
     for (size_t i = 0; i < trace->string_count; i++)
         graphs |= (kind[i] = graph_kind(trace->string[i])) == 1;
     int rc = 0;
-    for (size_t d = 0; d < devices->device_count && graphs && !rc; d++)
-        if (!d || devices->device[d].process != devices->device[d - 1].process)
-            rc = find_hidden(devices, devices->device[d].process, kind);
+    for (size_t device = 0; device < devices->device_count && graphs && !rc; device++)
+        if (!device || devices->device[device].process != devices->device[device - 1].process)
+            rc = find_hidden(devices, devices->device[device].process, kind);
     return rc;
 }
 
@@ -241,7 +242,7 @@ int an_devices_split(struct an_devices *devices)
                   an_arena_zero(devices->scratch, devices->device_count, sizeof *devices->split))
                  ? 0
                  : TACHO_ENOMEM;
-    for (size_t d = 0; d < devices->device_count && !rc; d++)
-        rc = split_device(devices, &devices->device[d], &devices->split[d]);
+    for (size_t i = 0; i < devices->device_count && !rc; i++)
+        rc = split_device(devices, &devices->device[i], &devices->split[i]);
     return rc ? rc : hide_graphs(devices);
 }

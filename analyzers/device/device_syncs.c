@@ -21,14 +21,14 @@ bool an_copy_waits(const struct an_devices *devices, size_t op)
         strcmp(an_slice_category(trace, ops->slice[op]), "memcpy") != 0)
         return false;
     uint32_t call = an_call_outermost(trace, launch);
-    struct an_api_call a = an_slice_api(trace, call);
+    struct an_api_call api = an_slice_api(trace, call);
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[ops->slice[op]]);
     int64_t end = an_slice_end(trace, call);
-    if (a.kind != AN_API_COPY || trace->slice.dur[call] == AN_OPEN ||
+    if (api.kind != AN_API_COPY || trace->slice.dur[call] == AN_OPEN ||
         ops->start[op] < trace->slice.start[call] ||
         ops->end[op] > an_time_add(end, AN_EDGE_SLACK_NS))
         return false;
-    if (!a.async || (detail && !strcmp(detail->kind, "pageable")))
+    if (!api.async || (detail && !strcmp(detail->kind, "pageable")))
         return true;
     return (!detail || !*detail->kind) && trace->slice.dur[call] >= LONG_COPY_NS;
 }
@@ -38,9 +38,9 @@ bool an_copy_waits(const struct an_devices *devices, size_t op)
 static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t stream, int64_t before,
                            int64_t end)
 {
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     size_t low = builder->first[stream], high = an_edge_launched(builder, stream, before);
-    AN_BISECT(low, high, op->end[builder->op[middle]] <= end);
+    AN_BISECT(low, high, ops->end[builder->op[middle]] <= end);
     return low == builder->first[stream] ? AN_NONE : builder->op[low - 1];
 }
 
@@ -48,14 +48,14 @@ static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t strea
 static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     int64_t end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     int rc = 0;
     for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1] && !rc; i++) {
-        uint32_t s = builder->stream[i];
-        size_t at = an_edge_launched(builder, s, trace->slice.start[call]);
-        if (at > builder->first[s] && op->end[builder->op[at - 1]] <= end)
-            rc = an_edge_add_sync(builder, builder->op[at - 1], call, false);
+        uint32_t stream = builder->stream[i];
+        size_t last = an_edge_launched(builder, stream, trace->slice.start[call]);
+        if (last > builder->first[stream] && ops->end[builder->op[last - 1]] <= end)
+            rc = an_edge_add_sync(builder, builder->op[last - 1], call, false);
     }
     return rc;
 }
@@ -64,14 +64,15 @@ static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t pr
 static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     int64_t start = trace->slice.start[call],
             end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
     uint32_t best = AN_NONE;
     for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1]; i++) {
-        uint32_t p = last_ended(builder, builder->stream[i], start, end);
-        if (p != AN_NONE && op->end[p] > start && (best == AN_NONE || op->end[p] > op->end[best]))
-            best = p;
+        uint32_t last = last_ended(builder, builder->stream[i], start, end);
+        if (last != AN_NONE && ops->end[last] > start &&
+            (best == AN_NONE || ops->end[last] > ops->end[best]))
+            best = last;
     }
     return best == AN_NONE ? 0 : an_edge_add_sync(builder, best, call, true);
 }
@@ -80,7 +81,7 @@ static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t p
 static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t process, size_t row)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     uint32_t stream = builder->row_track[row], slice = builder->row[row];
     const char *name = an_trace_name(trace, trace->slice.name[slice]);
     int64_t before = trace->slice.start[call],
@@ -89,10 +90,10 @@ static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t pr
     if (!strcmp(name, "Context Sync") || !strcmp(name, "Device Sync"))
         return sync_device(builder, call, process);
     if (!strcmp(name, "Event Sync")) {
-        int64_t of = an_edge_number(trace, slice, "stream");
+        int64_t number = an_edge_number(trace, slice, "stream");
         uint32_t record = an_edge_call_of(builder, trace->track[stream].process,
                                           an_edge_number(trace, slice, "record_correlation"));
-        stream = of == STORE_ABSENT ? AN_NONE : an_edge_stream(builder, stream, of);
+        stream = number == STORE_ABSENT ? AN_NONE : an_edge_stream(builder, stream, number);
         inferred = record == AN_NONE;
         before = inferred ? before : trace->slice.start[record];
     } else if (trace->track[stream].tid == STORE_ABSENT) {
@@ -100,13 +101,13 @@ static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t pr
     }
     if (stream == AN_NONE || builder->first[stream] == builder->first[stream + 1])
         return sync_by_time(builder, call, process);
-    size_t at = an_edge_launched(builder, stream, before);
-    uint32_t p = inferred                      ? last_ended(builder, stream, before, end)
-                 : at > builder->first[stream] ? builder->op[at - 1]
-                                               : AN_NONE;
-    if (p == AN_NONE || op->end[p] > end)
+    size_t last = an_edge_launched(builder, stream, before);
+    uint32_t op = inferred                        ? last_ended(builder, stream, before, end)
+                  : last > builder->first[stream] ? builder->op[last - 1]
+                                                  : AN_NONE;
+    if (op == AN_NONE || ops->end[op] > end)
         return 0;
-    return an_edge_add_sync(builder, p, call, inferred);
+    return an_edge_add_sync(builder, op, call, inferred);
 }
 
 struct call_row {
@@ -161,19 +162,19 @@ int an_edges_syncs(struct an_edge_builder *builder)
 {
     const struct an_trace *trace = builder->trace;
     const struct an_devices *devices = builder->devices;
-    size_t rows, at = 0;
+    size_t rows, next = 0;
     struct call_row *row = rows_of_calls(builder, &rows);
     int rc = row ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < builder->call_count && !rc; i++) {
         const struct an_edge_call *edge_call = &builder->call[i];
-        while (at < rows && row[at].call < edge_call->slice)
-            at++;
-        bool has = at < rows && row[at].call == edge_call->slice;
+        while (next < rows && row[next].call < edge_call->slice)
+            next++;
+        bool has = next < rows && row[next].call == edge_call->slice;
         if (edge_call->kind == AN_API_SYNC
                 ? !has && an_call_outermost(trace, edge_call->slice) != edge_call->slice
                 : edge_call->kind != AN_API_FREE)
             continue; /* part of the call around it, unless a row speaks of this one */
-        rc = sync_call(builder, edge_call, has ? &row[at] : NULL);
+        rc = sync_call(builder, edge_call, has ? &row[next] : NULL);
     }
     free(row);
     for (size_t i = 0; i < devices->op.count && !rc; i++)

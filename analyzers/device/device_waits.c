@@ -24,26 +24,26 @@ struct wait {
 /* Of the ops launched before `before` on other streams of the process, each stream's last: the one
  * that ended last before op q began. AN_NONE: none ended in time. *late: some stream's last op
  * ended later, so that it may be the one. */
-static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t q, int64_t before,
-                                 bool *late)
+static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t waiter,
+                                 int64_t before, bool *late)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_device_ops *op = &builder->devices->op;
-    uint32_t best = AN_NONE, own = op->track[q];
+    const struct an_device_ops *ops = &builder->devices->op;
+    uint32_t best = AN_NONE, own = ops->track[waiter];
     *late = false;
     size_t process = an_edge_process(trace, own);
     for (size_t i = builder->stream_of[process]; i < builder->stream_of[process + 1]; i++) {
-        uint32_t s = builder->stream[i];
-        if (s == own)
+        uint32_t stream = builder->stream[i];
+        if (stream == own)
             continue;
-        size_t at = an_edge_launched(builder, s, before);
-        if (at == builder->first[s])
+        size_t last = an_edge_launched(builder, stream, before);
+        if (last == builder->first[stream])
             continue;
-        uint32_t p = builder->op[at - 1];
-        if (op->end[p] > an_time_add(op->start[q], AN_EDGE_SLACK_NS))
+        uint32_t producer = builder->op[last - 1];
+        if (ops->end[producer] > an_time_add(ops->start[waiter], AN_EDGE_SLACK_NS))
             *late = true;
-        else if (best == AN_NONE || op->end[p] > op->end[best])
-            best = p;
+        else if (best == AN_NONE || ops->end[producer] > ops->end[best])
+            best = producer;
     }
     return best;
 }
@@ -51,29 +51,30 @@ static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t
 /* Which op a wait holds back, and by which. */
 static int resolve(struct an_edge_builder *builder, const struct wait *wait)
 {
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     struct an_device_edges *edges = builder->edges;
-    size_t at = an_edge_launched(builder, wait->on, wait->called);
-    if (at == builder->first[wait->on + 1])
+    size_t next = an_edge_launched(builder, wait->on, wait->called);
+    if (next == builder->first[wait->on + 1])
         return 0; /* nothing was launched behind it */
-    uint32_t q = builder->op[at];
+    uint32_t waiter = builder->op[next];
     if (wait->of != AN_NONE) {
         size_t last = an_edge_launched(builder, wait->of, wait->recorded);
         if (wait->of == wait->on || last == builder->first[wait->of])
             return 0; /* order of the stream; or an event behind nothing that was recorded */
-        uint32_t p = builder->op[last - 1];
-        bool agrees = op->end[p] <= an_time_add(op->start[q], AN_EDGE_SLACK_NS);
+        uint32_t producer = builder->op[last - 1];
+        bool agrees = ops->end[producer] <= an_time_add(ops->start[waiter], AN_EDGE_SLACK_NS);
         if (agrees)
-            return an_edge_add(builder, p, q, wait->inferred);
-        edges->unresolved[q] = 1;
+            return an_edge_add(builder, producer, waiter, wait->inferred);
+        edges->unresolved[waiter] = 1;
         return 0;
     }
     bool late;
-    uint32_t p = producer_by_time(builder, q, wait->recorded, &late);
-    int64_t free_at = edges->before[q] != AN_NONE ? op->end[edges->before[q]] : INT64_MIN;
-    if (p != AN_NONE && op->end[p] > free_at)
-        return an_edge_add(builder, p, q, true);
-    edges->unresolved[q] |= p == AN_NONE && late;
+    uint32_t producer = producer_by_time(builder, waiter, wait->recorded, &late);
+    int64_t free_at =
+        edges->before[waiter] != AN_NONE ? ops->end[edges->before[waiter]] : INT64_MIN;
+    if (producer != AN_NONE && ops->end[producer] > free_at)
+        return an_edge_add(builder, producer, waiter, true);
+    edges->unresolved[waiter] |= producer == AN_NONE && late;
     return 0;
 }
 
@@ -135,23 +136,24 @@ struct launches_of_thread {
     size_t at, end; /* in an_devices.launch_slice */
 };
 
-static int flush(struct an_edge_builder *builder, const struct pending *pending, size_t n,
+static int flush(struct an_edge_builder *builder, const struct pending *pending, size_t count,
                  const struct launches_of_thread *launches_of_thread)
 {
     const struct an_devices *devices = builder->devices;
     uint32_t taken = AN_NONE;
-    for (size_t i = n, used = 0; i-- > 0 && used < 2; used++) {
-        uint32_t on = AN_NONE;
-        for (size_t k = launches_of_thread->at;
-             k < launches_of_thread->end && k - launches_of_thread->at < 256 && on == AN_NONE;
-             k++) {
-            uint32_t track = devices->op.track[devices->launch_op[devices->launch_first[k]]];
-            on = track != taken ? track : AN_NONE;
+    for (size_t i = count, used = 0; i-- > 0 && used < 2; used++) {
+        uint32_t stream = AN_NONE;
+        for (size_t launch = launches_of_thread->at;
+             launch < launches_of_thread->end && launch - launches_of_thread->at < 256 &&
+             stream == AN_NONE;
+             launch++) {
+            uint32_t track = devices->op.track[devices->launch_op[devices->launch_first[launch]]];
+            stream = track != taken ? track : AN_NONE;
         }
-        if (on == AN_NONE)
+        if (stream == AN_NONE)
             break;
-        taken = on;
-        struct wait wait = {on, AN_NONE, pending[i].called, pending[i].recorded, true};
+        taken = stream;
+        struct wait wait = {stream, AN_NONE, pending[i].called, pending[i].recorded, true};
         int rc = resolve(builder, &wait);
         if (rc)
             return rc;
@@ -160,18 +162,18 @@ static int flush(struct an_edge_builder *builder, const struct pending *pending,
 }
 
 /* Waits of one thread: its calls are b->call[from .. to). */
-static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t to)
+static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end)
 {
     const struct an_devices *devices = builder->devices;
     const struct an_trace *trace = builder->trace;
     const struct an_track *track = &trace->track[builder->call[from].track];
     struct launches_of_thread launches_of_thread = {an_launch_seek(devices, track->slice_first),
                                                     an_launch_seek(devices, an_track_end(track))};
-    struct pending w[64];
-    size_t n = 0;
+    struct pending pending[64];
+    size_t count = 0;
     uint32_t record = AN_NONE;
     int rc = 0;
-    for (size_t i = from; i < to && !rc; i++) {
+    for (size_t i = from; i < end && !rc; i++) {
         uint32_t slice = builder->call[i].slice;
         if (builder->call[i].kind == AN_API_RECORD)
             record = slice;
@@ -180,23 +182,24 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
         size_t next = launches_of_thread.at;
         while (next < launches_of_thread.end && devices->launch_slice[next] < slice)
             next++;
-        if (n && next > launches_of_thread.at &&
-            w[n - 1].called < trace->slice.start[devices->launch_slice[next - 1]]) {
+        if (count && next > launches_of_thread.at &&
+            pending[count - 1].called < trace->slice.start[devices->launch_slice[next - 1]]) {
             size_t first = launches_of_thread.at;
             while (first < next &&
-                   trace->slice.start[devices->launch_slice[first]] < w[n - 1].called)
+                   trace->slice.start[devices->launch_slice[first]] < pending[count - 1].called)
                 first++;
-            rc = flush(builder, w, n, &(struct launches_of_thread){first, launches_of_thread.end});
-            n = 0;
+            rc = flush(builder, pending, count,
+                       &(struct launches_of_thread){first, launches_of_thread.end});
+            count = 0;
         }
         launches_of_thread.at = next;
-        if (n == sizeof w / sizeof *w)
-            memmove(w, w + 1, --n * sizeof *w);
-        w[n++] = (struct pending){trace->slice.start[slice],
-                                  trace->slice.start[record == AN_NONE ? slice : record]};
+        if (count == sizeof pending / sizeof *pending)
+            memmove(pending, pending + 1, --count * sizeof *pending);
+        pending[count++] = (struct pending){trace->slice.start[slice],
+                                            trace->slice.start[record == AN_NONE ? slice : record]};
     }
-    if (n && !rc)
-        rc = flush(builder, w, n, &launches_of_thread);
+    if (count && !rc)
+        rc = flush(builder, pending, count, &launches_of_thread);
     return rc;
 }
 
@@ -220,27 +223,28 @@ static int waits_of_calls(struct an_edge_builder *builder, const uint8_t *has_ro
 /* Ops of a device by their end. */
 static int end_order(const void *first, const void *second, void *ctx)
 {
-    const struct an_device_ops *op = ctx;
+    const struct an_device_ops *ops = ctx;
     uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
-    return 2 * AN_COMPARE(op->end[left], op->end[right]) + AN_COMPARE(left, right);
+    return 2 * AN_COMPARE(ops->end[left], ops->end[right]) + AN_COMPARE(left, right);
 }
 
 /* The op of another stream that ended last before op q began; n: number of ops in by_end. */
-static uint32_t ended_before(const struct an_device_ops *op, const uint32_t *by_end, size_t n,
-                             uint32_t q)
+static uint32_t ended_before(const struct an_device_ops *ops, const uint32_t *by_end, size_t count,
+                             uint32_t waiter)
 {
-    size_t low = 0, high = n;
-    AN_BISECT(low, high, op->end[by_end[middle]] <= op->start[q]);
-    int64_t since = an_time_sub(op->start[q], RELEASE_NS);
-    for (size_t i = low; i-- > 0 && op->end[by_end[i]] >= since;)
-        if (op->track[by_end[i]] != op->track[q] && op->start[by_end[i]] < op->start[q])
+    size_t low = 0, high = count;
+    AN_BISECT(low, high, ops->end[by_end[middle]] <= ops->start[waiter]);
+    int64_t since = an_time_sub(ops->start[waiter], RELEASE_NS);
+    for (size_t i = low; i-- > 0 && ops->end[by_end[i]] >= since;)
+        if (ops->track[by_end[i]] != ops->track[waiter] &&
+            ops->start[by_end[i]] < ops->start[waiter])
             return by_end[i];
     return AN_NONE;
 }
 
 static int waits_of_times(struct an_edge_builder *builder, const struct an_device *device)
 {
-    const struct an_device_ops *op = &builder->devices->op;
+    const struct an_device_ops *ops = &builder->devices->op;
     const struct an_trace *trace = builder->trace;
     if (device->streams < 2)
         return 0;
@@ -249,16 +253,19 @@ static int waits_of_times(struct an_edge_builder *builder, const struct an_devic
     for (size_t i = 0; i < device->count && by_end; i++)
         by_end[i] = (uint32_t)(device->first + i);
     if (by_end)
-        qsort_r(by_end, device->count, sizeof *by_end, end_order, (void *)(uintptr_t)op);
-    for (uint32_t q = (uint32_t)device->first; q < an_device_end(device) && !rc; q++) {
-        uint32_t launch = op->launch[q];
+        qsort_r(by_end, device->count, sizeof *by_end, end_order, (void *)(uintptr_t)ops);
+    for (uint32_t waiter = (uint32_t)device->first; waiter < an_device_end(device) && !rc;
+         waiter++) {
+        uint32_t launch = ops->launch[waiter];
         if (launch == AN_NONE)
             continue;
-        int64_t free_at =
-            builder->edges->before[q] != AN_NONE ? op->end[builder->edges->before[q]] : INT64_MIN;
-        uint32_t p = ended_before(op, by_end, device->count, q);
-        if (p != AN_NONE && op->end[p] > free_at && op->end[p] > an_slice_end(trace, launch))
-            rc = an_edge_add(builder, p, q, true);
+        int64_t free_at = builder->edges->before[waiter] != AN_NONE
+                              ? ops->end[builder->edges->before[waiter]]
+                              : INT64_MIN;
+        uint32_t producer = ended_before(ops, by_end, device->count, waiter);
+        if (producer != AN_NONE && ops->end[producer] > free_at &&
+            ops->end[producer] > an_slice_end(trace, launch))
+            rc = an_edge_add(builder, producer, waiter, true);
     }
     free(by_end);
     return rc;
@@ -272,22 +279,22 @@ int an_edges_waits(struct an_edge_builder *builder)
     uint8_t *rows = calloc(trace->process_count + 1, 1), *any = calloc(trace->process_count + 1, 1);
     int rc = rows && any ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < builder->row_count && !rc; i++) {
-        size_t process = an_edge_process(trace, builder->row_track[i]);
+        size_t id = an_edge_process(trace, builder->row_track[i]);
         if (!is_wait_row(trace, builder->row[i]))
             continue;
-        rows[process] = 1;
+        rows[id] = 1;
         rc = wait_of_row(builder, i);
     }
     rc = rc ? rc : waits_of_calls(builder, rows);
     for (size_t i = 0; i < builder->call_count && !rc; i++) {
-        size_t process = an_edge_process(trace, builder->call[i].track);
-        any[process] |= builder->call[i].kind == AN_API_WAIT;
+        size_t id = an_edge_process(trace, builder->call[i].track);
+        any[id] |= builder->call[i].kind == AN_API_WAIT;
     }
-    for (size_t d = 0; d < builder->devices->device_count && !rc; d++) {
-        uint32_t process = builder->devices->device[d].process;
-        size_t p = process < trace->process_count ? process : trace->process_count;
-        if (!rows[p] && !any[p])
-            rc = waits_of_times(builder, &builder->devices->device[d]);
+    for (size_t device = 0; device < builder->devices->device_count && !rc; device++) {
+        uint32_t id = builder->devices->device[device].process;
+        size_t process = id < trace->process_count ? id : trace->process_count;
+        if (!rows[process] && !any[process])
+            rc = waits_of_times(builder, &builder->devices->device[device]);
     }
     free(rows);
     free(any);

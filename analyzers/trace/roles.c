@@ -8,18 +8,18 @@
 
 #include "analyzers/trace/trace.h"
 
-static bool ends(const char *s, const char *with)
+static bool ends(const char *text, const char *with)
 {
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && !memcmp(s + n - m, with, m);
+    size_t length = strlen(text), with_length = strlen(with);
+    return length >= with_length && !memcmp(text + length - with_length, with, with_length);
 }
 
 /* Is one of the words in the name, with no letter, digit or underscore beside it? */
 static bool has_word(const char *name, const char *const *words)
 {
     for (; *words; words++)
-        for (const char *at = strstr(name, *words); at; at = strstr(at + 1, *words)) {
-            char before = at > name ? at[-1] : ' ', after = at[strlen(*words)];
+        for (const char *found = strstr(name, *words); found; found = strstr(found + 1, *words)) {
+            char before = found > name ? found[-1] : ' ', after = found[strlen(*words)];
             const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
             if (!strchr(letters, before) && (!after || !strchr(letters, after)))
                 return true;

@@ -11,9 +11,9 @@
 #include "analyzers/trace/trace_rows.h"
 
 /* The ids in a column become indexes. */
-static void id_resolve(uint32_t *column, size_t n, const struct an_id_map *id_map)
+static void id_resolve(uint32_t *column, size_t count, const struct an_id_map *id_map)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (column[i] != AN_NONE)
             column[i] = an_id_find(id_map, column[i]);
 }
@@ -23,26 +23,28 @@ static void id_resolve(uint32_t *column, size_t n, const struct an_id_map *id_ma
 #define PART_ROOM (1u << 20) /* slices that room is made for before they are seen */
 
 /* Rows of a table for sizing; a table that cannot be counted grows as it is read. */
-static size_t rows_of(store_reader *r, const char *table)
+static size_t rows_of(store_reader *reader, const char *table)
 {
-    int64_t n = 0;
-    return store_count(r, table, &n) == 0 && n > 0 && n < (int64_t)AN_NONE ? (size_t)n : 0;
+    int64_t count = 0;
+    return store_count(reader, table, &count) == 0 && count > 0 && count < (int64_t)AN_NONE
+               ? (size_t)count
+               : 0;
 }
 
-static int load_slices(store_reader *r, struct an_trace_loader *loader)
+static int load_slices(store_reader *reader, struct an_trace_loader *loader)
 {
     const struct an_trace_part *trace_part = loader->part;
     /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as
      * it is read */
-    int rc = an_trace_row_slice_room(loader, !trace_part ? rows_of(r, "slice")
+    int rc = an_trace_row_slice_room(loader, !trace_part ? rows_of(reader, "slice")
                                              : trace_part->slices < PART_ROOM
                                                  ? (size_t)trace_part->slices
                                                  : PART_ROOM);
     if (rc)
         return rc;
-    return trace_part ? store_slice_between(r, trace_part->slice, trace_part->t0, trace_part->t1,
-                                            an_trace_row_slice, loader)
-                      : store_slice_each(r, 0, an_trace_row_slice, loader);
+    return trace_part ? store_slice_between(reader, trace_part->slice, trace_part->t0,
+                                            trace_part->t1, an_trace_row_slice, loader)
+                      : store_slice_each(reader, 0, an_trace_row_slice, loader);
 }
 
 /* Values from the head of the table, and those of the part. */
@@ -54,43 +56,44 @@ static int on_head(void *ctx, const struct store_counter *counter)
                : an_trace_row_counter(ctx, counter);
 }
 
-static int load_counters(store_reader *r, struct an_trace_loader *loader)
+static int load_counters(store_reader *reader, struct an_trace_loader *loader)
 {
     if (!loader->part) {
-        int rc = an_trace_row_counter_room(loader, rows_of(r, "counter"));
-        return rc ? rc : store_counter_each(r, 0, an_trace_row_counter, loader);
+        int rc = an_trace_row_counter_room(loader, rows_of(reader, "counter"));
+        return rc ? rc : store_counter_each(reader, 0, an_trace_row_counter, loader);
     }
-    int rc = store_counter_each(r, 0, on_head, loader);
+    int rc = store_counter_each(reader, 0, on_head, loader);
     return loader->rc || rc < 0
                ? rc
-               : store_counter_each(r, loader->part->counter, an_trace_row_counter, loader);
+               : store_counter_each(reader, loader->part->counter, an_trace_row_counter, loader);
 }
 
-static int load_stacks(store_reader *r, struct an_trace_loader *loader)
+static int load_stacks(store_reader *reader, struct an_trace_loader *loader)
 {
     if (loader->part)
         return 0;
-    int rc = store_stack_each(r, 1, an_trace_row_stack, loader);
+    int rc = store_stack_each(reader, 1, an_trace_row_stack, loader);
     loader->room = 0;
-    return rc ? rc : store_sample_each(r, 0, an_trace_row_sample, loader);
+    return rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
 }
 
-static int load_big(store_reader *r, struct an_trace_loader *loader, uint32_t **slice_track,
+static int load_big(store_reader *reader, struct an_trace_loader *loader, uint32_t **slice_track,
                     uint32_t **counter_track)
 {
-    int rc = load_slices(r, loader);
+    int rc = load_slices(reader, loader);
     *slice_track = loader->track;
     loader->track = NULL;
     loader->room = 0;
-    rc = rc ? rc : load_counters(r, loader);
+    rc = rc ? rc : load_counters(reader, loader);
     *counter_track = loader->track;
     loader->track = NULL;
     loader->room = 0;
-    rc = rc ? rc : load_stacks(r, loader);
-    rc =
-        rc || loader->part ? rc : an_trace_row_aggregate_room(loader, rows_of(r, "step_aggregate"));
+    rc = rc ? rc : load_stacks(reader, loader);
+    rc = rc || loader->part
+             ? rc
+             : an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
     return rc ? rc
-              : store_step_aggregate_from(r, loader->part ? loader->part->aggregate : 0,
+              : store_step_aggregate_from(reader, loader->part ? loader->part->aggregate : 0,
                                           an_trace_row_aggregate, loader);
 }
 
@@ -139,34 +142,34 @@ static int on_one_detail(void *ctx, const struct store_detail *detail)
 }
 
 /* A look for each id costs about as much as a hundred rows of a scan. */
-static int load_wanted(store_reader *r, struct an_trace_loader *loader, bool strings)
+static int load_wanted(store_reader *reader, struct an_trace_loader *loader, bool strings)
 {
     int64_t last;
-    int rc = store_last_id(r, strings ? "string" : "detail", &last);
+    int rc = store_last_id(reader, strings ? "string" : "detail", &last);
     want_sort(&loader->wanted);
     if (rc)
         return rc;
     if ((int64_t)loader->wanted.count > last / 100)
-        return strings ? store_string_each(r, 0, an_trace_row_string, loader)
-                       : store_detail_each(r, 0, an_trace_row_detail, loader);
+        return strings ? store_string_each(reader, 0, an_trace_row_string, loader)
+                       : store_detail_each(reader, 0, an_trace_row_detail, loader);
     for (size_t i = 0; i < loader->wanted.count && rc >= 0 && !loader->rc; i++)
-        rc = strings ? store_string_each(r, loader->wanted.id[i], on_one_string, loader)
-                     : store_detail_each(r, loader->wanted.id[i], on_one_detail, loader);
+        rc = strings ? store_string_each(reader, loader->wanted.id[i], on_one_string, loader)
+                     : store_detail_each(reader, loader->wanted.id[i], on_one_detail, loader);
     return rc > 0 ? 0 : rc;
 }
 
-static int load_names(store_reader *r, struct an_trace_loader *loader)
+static int load_names(store_reader *reader, struct an_trace_loader *loader)
 {
     const struct an_slices *slices = &loader->trace->slice;
     const struct an_aggregates *aggregates = &loader->trace->aggregate;
     int rc;
     if (!loader->part) {
-        rc = store_detail_each(r, 0, an_trace_row_detail, loader);
-        return rc ? rc : store_string_each(r, 0, an_trace_row_string, loader);
+        rc = store_detail_each(reader, 0, an_trace_row_detail, loader);
+        return rc ? rc : store_string_each(reader, 0, an_trace_row_string, loader);
     }
     if ((rc = want(loader, slices->detail, slices->count)) ||
         (rc = want(loader, aggregates->detail, aggregates->count)) ||
-        (rc = load_wanted(r, loader, false)))
+        (rc = load_wanted(reader, loader, false)))
         return rc;
     loader->wanted.count = 0;
     if ((rc = want(loader, slices->name, slices->count)) ||
@@ -174,21 +177,21 @@ static int load_names(store_reader *r, struct an_trace_loader *loader)
         (rc = want(loader, aggregates->name, aggregates->count)) ||
         (rc = want(loader, aggregates->category, aggregates->count)))
         return rc;
-    return load_wanted(r, loader, true);
+    return load_wanted(reader, loader, true);
 }
 
-static int load_small(store_reader *r, struct an_trace_loader *loader)
+static int load_small(store_reader *reader, struct an_trace_loader *loader)
 {
-    int rc = store_step_from(r, loader->part ? loader->part->step : INT64_MIN, an_trace_row_step,
-                             loader);
-    rc = rc ? rc : store_track_each(r, 0, an_trace_row_track, loader);
-    rc = rc ? rc : store_process_each(r, an_trace_row_process, loader);
-    rc = rc ? rc : load_names(r, loader);
-    rc = rc ? rc : store_loss_each(r, an_trace_row_loss, loader);
-    rc = rc ? rc : store_ceiling_each(r, an_trace_row_ceiling, loader);
+    int rc = store_step_from(reader, loader->part ? loader->part->step : INT64_MIN,
+                             an_trace_row_step, loader);
+    rc = rc ? rc : store_track_each(reader, 0, an_trace_row_track, loader);
+    rc = rc ? rc : store_process_each(reader, an_trace_row_process, loader);
+    rc = rc ? rc : load_names(reader, loader);
+    rc = rc ? rc : store_loss_each(reader, an_trace_row_loss, loader);
+    rc = rc ? rc : store_ceiling_each(reader, an_trace_row_ceiling, loader);
     loader->trace->ended = (struct an_ended){NAN, NAN, NAN, NAN, NAN};
-    rc = rc ? rc : store_metric_each(r, an_trace_row_metric, loader);
-    return rc ? rc : store_run_each(r, an_trace_row_key, loader);
+    rc = rc ? rc : store_metric_each(reader, an_trace_row_metric, loader);
+    return rc ? rc : store_run_each(reader, an_trace_row_key, loader);
 }
 
 static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint32_t *counter_track)
@@ -213,8 +216,8 @@ static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint3
     an_trace_order_keys(trace);
 }
 
-int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,
-                       struct tacho_error *err)
+int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
+                       struct an_trace **out, struct tacho_error *err)
 {
     struct an_trace_loader loader = {.part = part && !part->whole ? part : NULL};
     uint32_t *slice_track = NULL, *counter_track = NULL;
@@ -224,7 +227,8 @@ int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct
         !(loader.trace->arena = an_arena_new()))
         goto out;
     loader.trace->t1 = -1;
-    if ((rc = load_big(r, &loader, &slice_track, &counter_track)) || (rc = load_small(r, &loader)))
+    if ((rc = load_big(reader, &loader, &slice_track, &counter_track)) ||
+        (rc = load_small(reader, &loader)))
         goto out;
     resolve(&loader, slice_track, counter_track);
     if ((rc = an_trace_order(loader.trace, slice_track)) ||
@@ -245,7 +249,7 @@ out:
         *out = loader.trace;
         return 0;
     }
-    const struct tacho_error *tacho_error = store_reader_error(r);
+    const struct tacho_error *tacho_error = store_reader_error(reader);
     if (tacho_error && tacho_error->code && !loader.rc)
         tacho_fail(err, rc, tacho_error->hint, "%s", tacho_error->what);
     else
@@ -254,9 +258,9 @@ out:
     return rc;
 }
 
-int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *err)
+int an_trace_load(store_reader *reader, struct an_trace **out, struct tacho_error *err)
 {
-    return an_trace_load_part(r, NULL, out, err);
+    return an_trace_load_part(reader, NULL, out, err);
 }
 
 void an_trace_free(struct an_trace *trace)

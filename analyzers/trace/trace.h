@@ -172,11 +172,11 @@ struct an_trace {
 
 /* Loads a run. The tables that others refer to are read last, so that a file that grows meanwhile
  * resolves. */
-int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *err);
+int an_trace_load(store_reader *reader, struct an_trace **out, struct tacho_error *err);
 /* The same for the part of it that trace_part.h chose; NULL: all. */
 struct an_trace_part;
-int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,
-                       struct tacho_error *err);
+int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
+                       struct an_trace **out, struct tacho_error *err);
 void an_trace_free(struct an_trace *trace); /* NULL is fine */
 
 /* Text of a string index, "" for AN_NONE. */

@@ -8,16 +8,16 @@
 
 /* Stable counting sort by track into `order`; `first` gets track_count + 1 offsets. Rows without a
  * track are left out. */
-static size_t group_by_track(const uint32_t *track, size_t n, size_t tracks, uint32_t *order,
+static size_t group_by_track(const uint32_t *track, size_t count, size_t tracks, uint32_t *order,
                              size_t *first)
 {
     memset(first, 0, (tracks + 1) * sizeof *first);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (track[i] != AN_NONE)
             first[track[i] + 1]++;
     for (size_t k = 0; k < tracks; k++)
         first[k + 1] += first[k];
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (track[i] != AN_NONE)
             order[first[track[i]]++] = (uint32_t)i;
     for (size_t k = tracks; k; k--)
@@ -26,20 +26,20 @@ static size_t group_by_track(const uint32_t *track, size_t n, size_t tracks, uin
     return first[tracks];
 }
 
-static void gather_wide(int64_t *column, const uint32_t *order, size_t n, int64_t *work)
+static void gather_wide(int64_t *column, const uint32_t *order, size_t count, int64_t *work)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         work[i] = column[order[i]];
-    if (n)
-        memcpy(column, work, n * sizeof *column);
+    if (count)
+        memcpy(column, work, count * sizeof *column);
 }
 
-static void gather_narrow(uint32_t *column, const uint32_t *order, size_t n, uint32_t *work)
+static void gather_narrow(uint32_t *column, const uint32_t *order, size_t count, uint32_t *work)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         work[i] = column[order[i]];
-    if (n)
-        memcpy(column, work, n * sizeof *column);
+    if (count)
+        memcpy(column, work, count * sizeof *column);
 }
 
 /* Start first; of equal starts the longer one, an open one longest: what encloses comes before what
@@ -54,13 +54,13 @@ static int slice_order(const void *first, const void *second, void *ctx)
            AN_COMPARE(left, right);
 }
 
-static void sort_track(struct an_slices *slices, uint32_t *order, size_t n)
+static void sort_track(struct an_slices *slices, uint32_t *order, size_t count)
 {
     size_t sorted = 1;
-    while (sorted < n && slice_order(&order[sorted - 1], &order[sorted], slices) < 0)
+    while (sorted < count && slice_order(&order[sorted - 1], &order[sorted], slices) < 0)
         sorted++;
-    if (sorted < n)
-        qsort_r(order, n, sizeof *order, slice_order, slices);
+    if (sorted < count)
+        qsort_r(order, count, sizeof *order, slice_order, slices);
 }
 
 /* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's.
@@ -77,11 +77,11 @@ static int find_parents(struct an_trace *trace, const struct an_track *track, ui
         if (trace->slice.dur[i] == AN_OPEN)
             stop = depth ? (*end)[depth - 1] : INT64_MAX;
         if (depth == *room) {
-            size_t a = *room, b = *room;
-            if (an_grow(stack, &a, depth + 1, sizeof **stack) ||
-                an_grow(end, &b, depth + 1, sizeof **end))
+            size_t stack_room = *room, end_room = *room;
+            if (an_grow(stack, &stack_room, depth + 1, sizeof **stack) ||
+                an_grow(end, &end_room, depth + 1, sizeof **end))
                 return TACHO_ENOMEM;
-            *room = a;
+            *room = stack_room;
         }
         (*stack)[depth] = (uint32_t)i;
         (*end)[depth++] = stop;
@@ -92,14 +92,14 @@ static int find_parents(struct an_trace *trace, const struct an_track *track, ui
 int an_trace_order(struct an_trace *trace, uint32_t *track)
 {
     struct an_slices *slices = &trace->slice;
-    size_t n = slices->count, kept, room = 0;
-    uint32_t *order = malloc((n ? n : 1) * sizeof *order), *stack = NULL;
-    int64_t *work = malloc((n ? n : 1) * sizeof *work), *end = NULL;
+    size_t count = slices->count, kept, room = 0;
+    uint32_t *order = malloc((count ? count : 1) * sizeof *order), *stack = NULL;
+    int64_t *work = malloc((count ? count : 1) * sizeof *work), *end = NULL;
     size_t *first = malloc((trace->track_count + 1) * sizeof *first);
     int rc = TACHO_ENOMEM;
     if (!order || !work || !first)
         goto out;
-    kept = group_by_track(track, n, trace->track_count, order, first);
+    kept = group_by_track(track, count, trace->track_count, order, first);
     for (size_t k = 0; k < trace->track_count; k++) {
         trace->track[k].slice_first = first[k];
         trace->track[k].slice_count = first[k + 1] - first[k];
@@ -111,7 +111,7 @@ int an_trace_order(struct an_trace *trace, uint32_t *track)
     gather_narrow(slices->name, order, kept, (uint32_t *)work);
     gather_narrow(slices->category, order, kept, (uint32_t *)work);
     gather_narrow(slices->detail, order, kept, (uint32_t *)work);
-    trace->orphans += n - kept;
+    trace->orphans += count - kept;
     slices->count = kept;
     free(work);
     work = NULL;
@@ -139,14 +139,14 @@ static int counter_order(const void *first, const void *second, void *ctx)
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
 {
     struct an_counters *counters = &trace->counter;
-    size_t n = counters->count, kept;
-    uint32_t *order = malloc((n ? n : 1) * sizeof *order);
-    int64_t *work = malloc((n ? n : 1) * sizeof *work);
+    size_t count = counters->count, kept;
+    uint32_t *order = malloc((count ? count : 1) * sizeof *order);
+    int64_t *work = malloc((count ? count : 1) * sizeof *work);
     size_t *first = malloc((trace->track_count + 1) * sizeof *first);
     int rc = TACHO_ENOMEM;
     if (!order || !work || !first)
         goto out;
-    kept = group_by_track(track, n, trace->track_count, order, first);
+    kept = group_by_track(track, count, trace->track_count, order, first);
     for (size_t k = 0; k < trace->track_count; k++) {
         trace->track[k].counter_first = first[k];
         trace->track[k].counter_count = first[k + 1] - first[k];
@@ -159,7 +159,7 @@ int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
     if (kept)
         memcpy(counters->value, work, kept * sizeof *counters->value);
     counters->count = kept;
-    trace->orphans += n - kept;
+    trace->orphans += count - kept;
     rc = 0;
 out:
     free(order);

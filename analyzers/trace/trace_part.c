@@ -12,59 +12,62 @@
 enum table { SLICE, COUNTER, STEP };
 
 /* Rows `from` to `stop` of a table; where there are none, the first one behind. */
-struct look {
+struct rows_seen {
     int64_t stop;
     int64_t start, end, newest; /* of the last one; latest end of all */
     bool found;
 };
 
-static int see(struct look *look, int64_t id, int64_t start, int64_t end)
+static int note_row(struct rows_seen *seen, int64_t id, int64_t start, int64_t end)
 {
-    if (look->found && id > look->stop)
+    if (seen->found && id > seen->stop)
         return 1;
-    look->newest = look->found && look->newest > end ? look->newest : end;
-    look->start = start;
-    look->end = end;
-    look->found = true;
-    return id >= look->stop;
+    seen->newest = seen->found && seen->newest > end ? seen->newest : end;
+    seen->start = start;
+    seen->end = end;
+    seen->found = true;
+    return id >= seen->stop;
 }
 
 static int see_slice(void *ctx, const struct store_slice *slice)
 {
-    return see(ctx, slice->id, slice->start,
-               slice->dur == STORE_ABSENT ? slice->start : an_time_add(slice->start, slice->dur));
+    return note_row(ctx, slice->id, slice->start,
+                    slice->dur == STORE_ABSENT ? slice->start
+                                               : an_time_add(slice->start, slice->dur));
 }
 
 static int see_counter(void *ctx, const struct store_counter *counter)
 {
-    return see(ctx, counter->id, counter->time, counter->time);
+    return note_row(ctx, counter->id, counter->time, counter->time);
 }
 
 static int see_step(void *ctx, const struct store_step *step)
 {
-    return see(ctx, step->id, step->start, step->end == STORE_ABSENT ? step->start : step->end);
+    return note_row(ctx, step->id, step->start,
+                    step->end == STORE_ABSENT ? step->start : step->end);
 }
 
-static int look(store_reader *r, enum table table, int64_t from, int64_t stop, struct look *l)
+static int read_rows(store_reader *reader, enum table table, int64_t from, int64_t stop,
+                     struct rows_seen *out)
 {
-    *l = (struct look){.stop = stop};
-    int rc = table == SLICE     ? store_slice_each(r, from, see_slice, l)
-             : table == COUNTER ? store_counter_each(r, from, see_counter, l)
-                                : store_step_from(r, from, see_step, l);
+    *out = (struct rows_seen){.stop = stop};
+    int rc = table == SLICE     ? store_slice_each(reader, from, see_slice, out)
+             : table == COUNTER ? store_counter_each(reader, from, see_counter, out)
+                                : store_step_from(reader, from, see_step, out);
     return rc < 0 ? rc : 0;
 }
 
 /* About the first id whose row ends at or after `time`, as if ids grew with the ends of rows. */
-static int bisect(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
+static int bisect(store_reader *reader, enum table table, int64_t last, int64_t time, int64_t *id)
 {
-    struct look l;
+    struct rows_seen seen;
     int64_t low = 1, high = last + 1;
     int rc;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if ((rc = look(r, table, middle, middle, &l)))
+        if ((rc = read_rows(reader, table, middle, middle, &seen)))
             return rc;
-        if (l.found && l.end < time)
+        if (seen.found && seen.end < time)
             low = middle + 1;
         else
             high = middle;
@@ -75,18 +78,18 @@ static int bisect(store_reader *r, enum table table, int64_t last, int64_t time,
 
 /* The first id from which rows may end at or after `time`: from there back until a whole block lies
  * before it. */
-static int first_id(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
+static int first_id(store_reader *reader, enum table table, int64_t last, int64_t time, int64_t *id)
 {
-    struct look l;
+    struct rows_seen seen;
     int64_t low;
-    int rc = bisect(r, table, last, time, &low);
+    int rc = bisect(reader, table, last, time, &low);
     if (rc)
         return rc;
     while (low > 1) {
         int64_t from = low > BLOCK ? low - BLOCK : 1;
-        if ((rc = look(r, table, from, low - 1, &l)))
+        if ((rc = read_rows(reader, table, from, low - 1, &seen)))
             return rc;
-        if (l.newest < time)
+        if (seen.newest < time)
             break;
         low = from;
     }
@@ -104,23 +107,23 @@ static int order(const void *first, const void *second)
 
 /* The time at which `slices` slices have not ended yet, from ends of slices that are looked at here
  * and there. */
-static int time_by_sample(store_reader *r, int64_t last, int64_t slices, int64_t until,
+static int time_by_sample(store_reader *reader, int64_t last, int64_t slices, int64_t until,
                           int64_t *time)
 {
     static const int64_t none = 0;
     int64_t *end = malloc(PROBES * sizeof *end), step = last / PROBES + 1;
-    size_t n = 0;
+    size_t count = 0;
     int rc = end ? 0 : TACHO_ENOMEM;
-    for (int64_t id = 1; !rc && id <= last && n < PROBES; id += step) {
-        struct look l;
-        rc = look(r, SLICE, id, id, &l);
-        if (!rc && l.found && l.end <= until)
-            end[n++] = l.end;
+    for (int64_t id = 1; !rc && id <= last && count < PROBES; id += step) {
+        struct rows_seen seen;
+        rc = read_rows(reader, SLICE, id, id, &seen);
+        if (!rc && seen.found && seen.end <= until)
+            end[count++] = seen.end;
     }
-    if (!rc && n) {
-        qsort(end, n, sizeof *end, order);
+    if (!rc && count) {
+        qsort(end, count, sizeof *end, order);
         size_t keep = (size_t)(slices / step) + 1;
-        *time = end[n > keep ? n - keep : 0];
+        *time = end[count > keep ? count - keep : 0];
     } else if (!rc) {
         *time = none;
     }
@@ -161,17 +164,17 @@ static int keep_step(void *ctx, const struct store_step *step)
  */
 static int64_t start_of_least(const struct steps *steps)
 {
-    size_t n = steps->count < RING ? steps->count : RING;
-    int64_t t0 = INT64_MAX;
-    for (size_t i = 0; i < n; i++) {
+    size_t count = steps->count < RING ? steps->count : RING;
+    int64_t start = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
         const struct store_step *step = &steps->ring[(steps->count - 1 - i) % RING];
         int newer = 0;
         for (size_t k = 0; k < i; k++)
             newer += steps->ring[(steps->count - 1 - k) % RING].process == step->process;
         if (newer < AN_PART_STEPS_LEAST)
-            t0 = step->start < t0 ? step->start : t0;
+            start = step->start < start ? step->start : start;
     }
-    return t0;
+    return start;
 }
 
 /* From the first step that begins in the part on. */
@@ -185,116 +188,108 @@ static int first_step(void *ctx, const struct store_step *step)
 
 static int count_step(void *ctx, const struct store_step *step)
 {
-    struct an_trace_part *trace_part = ctx;
-    if (step->start < trace_part->t0 || step->start > trace_part->t1)
+    struct an_trace_part *part = ctx;
+    if (step->start < part->t0 || step->start > part->t1)
         return 0;
-    trace_part->first_index = !trace_part->steps || step->index < trace_part->first_index
-                                  ? step->index
-                                  : trace_part->first_index;
-    trace_part->last_index = !trace_part->steps || step->index > trace_part->last_index
-                                 ? step->index
-                                 : trace_part->last_index;
-    trace_part->steps++;
+    part->first_index =
+        !part->steps || step->index < part->first_index ? step->index : part->first_index;
+    part->last_index =
+        !part->steps || step->index > part->last_index ? step->index : part->last_index;
+    part->steps++;
     return 0;
 }
 
-static int fit_steps(store_reader *r, int64_t slices, int64_t last, int64_t high,
-                     struct an_trace_part *trace_part)
+static int fit_steps(store_reader *reader, int64_t slices, int64_t last, int64_t high,
+                     struct an_trace_part *part)
 {
-    struct steps steps = {.until = trace_part->t1, .part = trace_part};
+    struct steps steps = {.until = part->t1, .part = part};
     int64_t from = 1, least_slice, steps_end;
     int rc = 0;
-    if (trace_part->ordered) {
-        if ((rc = first_id(r, STEP, trace_part->last_step_row, trace_part->t1, &steps_end)))
+    if (part->ordered) {
+        if ((rc = first_id(reader, STEP, part->last_step_row, part->t1, &steps_end)))
             return rc;
         from = steps_end > RING ? steps_end - RING : 1;
     }
-    if ((rc = store_step_from(r, from, keep_step, &steps)))
+    if ((rc = store_step_from(reader, from, keep_step, &steps)))
         return rc;
     int64_t least = start_of_least(&steps);
-    if (least < trace_part->t0 && trace_part->ordered) {
-        if ((rc = first_id(r, SLICE, last, least, &least_slice)))
+    if (least < part->t0 && part->ordered) {
+        if ((rc = first_id(reader, SLICE, last, least, &least_slice)))
             return rc;
         if (high - least_slice <= AN_PART_STRETCH * slices)
-            trace_part->t0 = least;
-    } else if (least < trace_part->t0) {
-        trace_part->t0 = least; /* steps of an import are few and large */
+            part->t0 = least;
+    } else if (least < part->t0) {
+        part->t0 = least; /* steps of an import are few and large */
     }
-    trace_part->step = 1;
-    if (trace_part->ordered &&
-        (rc = first_id(r, STEP, trace_part->last_step_row, trace_part->t0, &trace_part->step)))
+    part->step = 1;
+    if (part->ordered && (rc = first_id(reader, STEP, part->last_step_row, part->t0, &part->step)))
         return rc;
     steps.t0 = INT64_MAX;
-    if ((rc = store_step_from(r, trace_part->step, first_step, &steps)))
+    if ((rc = store_step_from(reader, part->step, first_step, &steps)))
         return rc;
     if (steps.t0 != INT64_MAX)
-        trace_part->t0 = steps.t0;
-    trace_part->last_index = -1;
-    return store_step_from(r, trace_part->step, count_step, trace_part);
+        part->t0 = steps.t0;
+    part->last_index = -1;
+    return store_step_from(reader, part->step, count_step, part);
 }
 
 /* Rows of step_aggregate follow the rows of their steps: so many of all as of the steps, and some
  * more for safety. */
-static int first_aggregate(store_reader *r, struct an_trace_part *trace_part)
+static int first_aggregate(store_reader *reader, struct an_trace_part *part)
 {
     int64_t last;
-    int rc = store_last_id(r, "step_aggregate", &last);
-    trace_part->aggregate = 1;
-    if (rc || !trace_part->ordered || !trace_part->last_step_row)
+    int rc = store_last_id(reader, "step_aggregate", &last);
+    part->aggregate = 1;
+    if (rc || !part->ordered || !part->last_step_row)
         return rc;
-    double share = (double)(trace_part->last_step_row - trace_part->step + 2) /
-                   (double)trace_part->last_step_row;
+    double share = (double)(part->last_step_row - part->step + 2) / (double)part->last_step_row;
     int64_t rows = (int64_t)(share * (double)last * 1.5) + BLOCK;
-    trace_part->aggregate = rows < last ? last - rows : 1;
+    part->aggregate = rows < last ? last - rows : 1;
     return 0;
 }
 
 /* Highest id of a table, of a damaged file too: one that has a successor. */
-static int last_of(store_reader *r, const char *table, int64_t *id)
+static int last_of(store_reader *reader, const char *table, int64_t *id)
 {
-    int rc = store_last_id(r, table, id);
+    int rc = store_last_id(reader, table, id);
     *id -= *id == INT64_MAX;
     return rc;
 }
 
-int an_trace_part_find(store_reader *r, int64_t slices, int64_t until,
-                       struct an_trace_part *trace_part)
+int an_trace_part_find(store_reader *reader, int64_t slices, int64_t until,
+                       struct an_trace_part *part)
 {
-    struct look l;
+    struct rows_seen seen;
     int64_t last, high;
     int rc;
-    *trace_part = (struct an_trace_part){.ordered = true, .t1 = until, .last_index = -1};
-    if ((rc = last_of(r, "slice", &last)))
+    *part = (struct an_trace_part){.ordered = true, .t1 = until, .last_index = -1};
+    if ((rc = last_of(reader, "slice", &last)))
         return rc;
     if (last <= slices && until == INT64_MAX) {
-        trace_part->whole = true;
+        part->whole = true;
         return 0;
     }
-    if ((rc = last_of(r, "step", &trace_part->last_step_row)) ||
-        (rc = last_of(r, "counter", &trace_part->last_counter_row)) ||
-        (rc = store_run_each(r, on_key, &trace_part->ordered)))
+    if ((rc = last_of(reader, "step", &part->last_step_row)) ||
+        (rc = last_of(reader, "counter", &part->last_counter_row)) ||
+        (rc = store_run_each(reader, on_key, &part->ordered)))
         return rc;
     high = last + 1;
-    trace_part->slice = trace_part->counter = 1;
-    if (!trace_part->ordered) {
-        rc = time_by_sample(r, last, slices, until, &trace_part->t0);
+    part->slice = part->counter = 1;
+    if (!part->ordered) {
+        rc = time_by_sample(reader, last, slices, until, &part->t0);
     } else {
-        if (until != INT64_MAX && (rc = bisect(r, SLICE, last, until, &high)))
+        if (until != INT64_MAX && (rc = bisect(reader, SLICE, last, until, &high)))
             return rc;
-        rc = high > slices ? look(r, SLICE, high - slices, high - slices, &l) : 0;
-        trace_part->t0 =
-            high > slices ? l.end : INT64_MIN; /* so few: from the beginning of the run */
+        rc = high > slices ? read_rows(reader, SLICE, high - slices, high - slices, &seen) : 0;
+        part->t0 = high > slices ? seen.end : INT64_MIN; /* so few: from the beginning of the run */
     }
-    if (rc || (rc = fit_steps(r, slices, last, high, trace_part)) ||
-        (rc = first_aggregate(r, trace_part)))
+    if (rc || (rc = fit_steps(reader, slices, last, high, part)) ||
+        (rc = first_aggregate(reader, part)))
         return rc;
-    if (trace_part->ordered &&
-        ((rc = first_id(r, SLICE, last, trace_part->t0, &trace_part->slice)) ||
-         (rc = first_id(r, COUNTER, trace_part->last_counter_row, trace_part->t0,
-                        &trace_part->counter))))
+    if (part->ordered &&
+        ((rc = first_id(reader, SLICE, last, part->t0, &part->slice)) ||
+         (rc = first_id(reader, COUNTER, part->last_counter_row, part->t0, &part->counter))))
         return rc;
-    trace_part->slices = !trace_part->ordered       ? slices
-                         : high > trace_part->slice ? high - trace_part->slice
-                                                    : 1;
+    part->slices = !part->ordered ? slices : high > part->slice ? high - part->slice : 1;
     return 0;
 }

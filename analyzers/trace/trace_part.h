@@ -37,7 +37,7 @@ struct an_trace_part {
 
 /* Chooses the newest part with about so many slices that ends at `until` (ns; INT64_MAX: at the end
  * of the run). 0 or a code; store_reader_error() has the words. */
-int an_trace_part_find(store_reader *r, int64_t slices, int64_t until,
-                       struct an_trace_part *trace_part);
+int an_trace_part_find(store_reader *reader, int64_t slices, int64_t until,
+                       struct an_trace_part *part);
 
 #endif

@@ -33,19 +33,19 @@ static uint32_t id_raw(int64_t id)
     return id >= 0 && id < (int64_t)AN_NONE ? (uint32_t)id : AN_NONE;
 }
 
-static const char *text_of(struct an_trace_loader *loader, const char *s)
+static const char *text_of(struct an_trace_loader *loader, const char *text)
 {
-    return s && *s ? an_arena_text(loader->trace->arena, s) : "";
+    return text && *text ? an_arena_text(loader->trace->arena, text) : "";
 }
 
-static const char *text_short(struct an_trace_loader *loader, const char *s)
+static const char *text_short(struct an_trace_loader *loader, const char *text)
 {
-    if (!s || !*s)
+    if (!text || !*text)
         return "";
     for (size_t i = 0; i < loader->texts; i++)
-        if (!strcmp(loader->text[i], s))
+        if (!strcmp(loader->text[i], text))
             return loader->text[i];
-    const char *copy = an_arena_text(loader->trace->arena, s);
+    const char *copy = an_arena_text(loader->trace->arena, text);
     if (loader->texts < AN_SHORT_TEXTS)
         loader->text[loader->texts++] = copy;
     return copy;
@@ -266,76 +266,76 @@ static enum an_role role_of(const char *schema, const char *kind)
 }
 
 /* Sizes and counts below 0 cannot be; they are treated as not known. */
-static int64_t known(int64_t v)
+static int64_t known(int64_t value)
 {
-    return v < 0 ? STORE_ABSENT : v;
+    return value < 0 ? STORE_ABSENT : value;
 }
 
-int an_trace_row_detail(void *ctx, const struct store_detail *x)
+int an_trace_row_detail(void *ctx, const struct store_detail *row)
 {
     struct an_trace_loader *loader = ctx;
     struct an_trace *trace = loader->trace;
-    if (loader->part && an_id_find(&loader->wanted, x->id) == AN_NONE)
+    if (loader->part && an_id_find(&loader->wanted, row->id) == AN_NONE)
         return 0;
     if ((loader->rc = an_grow(&trace->detail, &loader->detail_room, trace->detail_count + 1,
                               sizeof *trace->detail)) ||
-        (loader->rc = an_id_add(&loader->details, x->id)))
+        (loader->rc = an_id_add(&loader->details, row->id)))
         return loader->rc;
-    struct an_detail *d = &trace->detail[trace->detail_count++];
-    *d = (struct an_detail){.flops = known(x->flops),
-                            .bytes_read = known(x->bytes_read),
-                            .bytes_written = known(x->bytes_written),
-                            .model_flops = known(x->model_flops),
-                            .palm_flops = known(x->palm_flops),
-                            .bytes = known(x->bytes),
-                            .samples = known(x->samples),
-                            .communicator = x->communicator,
-                            .ranks = known(x->ranks),
-                            .dtype = text_short(loader, x->dtype),
-                            .pass = text_short(loader, x->pass),
-                            .kind = text_short(loader, x->kind),
-                            .schema = text_short(loader, x->schema),
-                            .collective = text_short(loader, x->collective),
-                            .copy_kind = text_short(loader, x->copy_kind),
-                            .grid = text_of(loader, x->grid),
-                            .block = text_of(loader, x->block),
-                            .payload = text_of(loader, x->payload)};
-    d->role = role_of(d->schema, d->kind);
-    d->paused =
-        d->role == AN_ROLE_STEP && x->flags != STORE_ABSENT && (x->flags & STORE_DETAIL_PAUSED);
+    struct an_detail *out = &trace->detail[trace->detail_count++];
+    *out = (struct an_detail){.flops = known(row->flops),
+                              .bytes_read = known(row->bytes_read),
+                              .bytes_written = known(row->bytes_written),
+                              .model_flops = known(row->model_flops),
+                              .palm_flops = known(row->palm_flops),
+                              .bytes = known(row->bytes),
+                              .samples = known(row->samples),
+                              .communicator = row->communicator,
+                              .ranks = known(row->ranks),
+                              .dtype = text_short(loader, row->dtype),
+                              .pass = text_short(loader, row->pass),
+                              .kind = text_short(loader, row->kind),
+                              .schema = text_short(loader, row->schema),
+                              .collective = text_short(loader, row->collective),
+                              .copy_kind = text_short(loader, row->copy_kind),
+                              .grid = text_of(loader, row->grid),
+                              .block = text_of(loader, row->block),
+                              .payload = text_of(loader, row->payload)};
+    out->role = role_of(out->schema, out->kind);
+    out->paused = out->role == AN_ROLE_STEP && row->flags != STORE_ABSENT &&
+                  (row->flags & STORE_DETAIL_PAUSED);
     /* A program need not say the kind: then its FLOPs count, but for the optimizer, which
      * multiplies no matrices. */
-    bool unsaid = !*d->kind && d->flops > 0 && strcmp(d->pass, "optimizer") != 0;
-    d->hardware = d->role == AN_ROLE_WORK &&
-                  (unsaid || !strcmp(d->kind, "matrix") || !strcmp(d->kind, "attention") ||
-                   !strcmp(d->kind, "convolution"));
+    bool unsaid = !*out->kind && out->flops > 0 && strcmp(out->pass, "optimizer") != 0;
+    out->hardware = out->role == AN_ROLE_WORK &&
+                    (unsaid || !strcmp(out->kind, "matrix") || !strcmp(out->kind, "attention") ||
+                     !strcmp(out->kind, "convolution"));
     return 0;
 }
 
-int an_trace_row_process(void *ctx, const struct store_process *x)
+int an_trace_row_process(void *ctx, const struct store_process *row)
 {
     struct an_trace_loader *loader = ctx;
     struct an_trace *trace = loader->trace;
     if ((loader->rc = an_grow(&trace->process, &loader->process_room, trace->process_count + 1,
                               sizeof *trace->process)) ||
-        (loader->rc = an_id_add(&loader->processes, x->id)))
+        (loader->rc = an_id_add(&loader->processes, row->id)))
         return loader->rc;
-    struct an_process *p = &trace->process[trace->process_count++];
-    *p = (struct an_process){.id = x->id,
-                             .rank = x->rank,
-                             .pid = x->pid,
-                             .parent = x->parent_pid,
-                             .start = x->start,
-                             .end = x->end,
-                             .exit_status = x->exit_status,
-                             .host = text_of(loader, x->host),
-                             .device = text_of(loader, x->device),
-                             .program = text_of(loader, x->program),
-                             .ended = text_of(loader, x->ended)};
-    if (p->start != STORE_ABSENT)
-        seen(trace, p->start, p->start);
-    if (p->end != STORE_ABSENT)
-        seen(trace, p->end, p->end);
+    struct an_process *out = &trace->process[trace->process_count++];
+    *out = (struct an_process){.id = row->id,
+                               .rank = row->rank,
+                               .pid = row->pid,
+                               .parent = row->parent_pid,
+                               .start = row->start,
+                               .end = row->end,
+                               .exit_status = row->exit_status,
+                               .host = text_of(loader, row->host),
+                               .device = text_of(loader, row->device),
+                               .program = text_of(loader, row->program),
+                               .ended = text_of(loader, row->ended)};
+    if (out->start != STORE_ABSENT)
+        seen(trace, out->start, out->start);
+    if (out->end != STORE_ABSENT)
+        seen(trace, out->end, out->end);
     return 0;
 }
 

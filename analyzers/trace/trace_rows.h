@@ -57,8 +57,8 @@ int an_trace_row_sample(
 
 int an_trace_row_step(void *ctx, const struct store_step *step);
 int an_trace_row_string(void *ctx, int64_t id, const char *text);
-int an_trace_row_detail(void *ctx, const struct store_detail *x);
-int an_trace_row_process(void *ctx, const struct store_process *x);
+int an_trace_row_detail(void *ctx, const struct store_detail *row);
+int an_trace_row_process(void *ctx, const struct store_process *row);
 int an_trace_row_track(void *ctx, const struct store_track *track);
 int an_trace_row_loss(void *ctx, const struct store_loss *loss);
 int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling);

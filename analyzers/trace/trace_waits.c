@@ -112,13 +112,13 @@ static bool is_op(const struct an_trace *trace, size_t i)
 static int find_holes(struct waits *waits, uint32_t track)
 {
     const struct an_trace *trace = waits->trace;
-    const struct an_track *k = &trace->track[track];
+    const struct an_track *thread = &trace->track[track];
     size_t depth = 0, ops = 0;
     int64_t last = INT64_MIN;
     bool issues = false;
-    for (size_t i = k->slice_first; i < an_track_end(k) && !issues; i++)
+    for (size_t i = thread->slice_first; i < an_track_end(thread) && !issues; i++)
         issues = what(waits, i) == NAME_ISSUES || what(waits, i) == NAME_REDUCED;
-    for (size_t i = k->slice_first; i < an_track_end(k) && issues; i++) {
+    for (size_t i = thread->slice_first; i < an_track_end(thread) && issues; i++) {
         while (depth && waits->open[depth - 1].end <= trace->slice.start[i]) {
             last = waits->open[depth - 1].end > last ? waits->open[depth - 1].end : last;
             ops -= waits->open[--depth].start != 0;
@@ -138,61 +138,61 @@ static int find_holes(struct waits *waits, uint32_t track)
 
 static int add_name(struct an_trace *trace)
 {
-    size_t n = trace->string_count;
-    const char **string = realloc(trace->string, (n + 2) * sizeof *string);
+    size_t count = trace->string_count;
+    const char **string = realloc(trace->string, (count + 2) * sizeof *string);
     if (string)
         trace->string = string;
-    uint8_t *role = realloc(trace->name_role, n + 2),
-            *api = role ? realloc(trace->name_api, n + 2) : NULL;
+    uint8_t *role = realloc(trace->name_role, count + 2),
+            *api = role ? realloc(trace->name_api, count + 2) : NULL;
     trace->name_role = role ? role : trace->name_role;
     trace->name_api = api ? api : trace->name_api;
     if (!string || !role || !api)
         return TACHO_ENOMEM;
-    string[n] = WAIT_NAME;
-    role[n] = AN_ROLE_COMM_WAIT;
-    api[n] = api[n + 1] = role[n + 1] = 0;
-    trace->string_count = n + 1;
+    string[count] = WAIT_NAME;
+    role[count] = AN_ROLE_COMM_WAIT;
+    api[count] = api[count + 1] = role[count + 1] = 0;
+    trace->string_count = count + 1;
     return 0;
 }
 
-static int64_t *longer(int64_t **column, size_t n)
+static int64_t *longer(int64_t **column, size_t count)
 {
-    int64_t *x = realloc(*column, n * sizeof *x);
-    *column = x ? x : *column;
-    return x;
+    int64_t *bigger = realloc(*column, count * sizeof *bigger);
+    *column = bigger ? bigger : *column;
+    return bigger;
 }
 
-static uint32_t *longer_narrow(uint32_t **column, size_t n)
+static uint32_t *longer_narrow(uint32_t **column, size_t count)
 {
-    uint32_t *x = realloc(*column, n * sizeof *x);
-    *column = x ? x : *column;
-    return x;
+    uint32_t *bigger = realloc(*column, count * sizeof *bigger);
+    *column = bigger ? bigger : *column;
+    return bigger;
 }
 
 static int add_rows(struct waits *waits)
 {
     struct an_trace *trace = waits->trace;
     struct an_slices *slices = &trace->slice;
-    size_t n = slices->count + waits->holes;
-    uint32_t *track = malloc(n * sizeof *track);
-    bool ok = track && longer(&slices->start, n) && longer(&slices->dur, n) &&
-              longer(&slices->correlation, n) && longer_narrow(&slices->name, n) &&
-              longer_narrow(&slices->category, n) && longer_narrow(&slices->detail, n) &&
+    size_t count = slices->count + waits->holes;
+    uint32_t *track = malloc(count * sizeof *track);
+    bool ok = track && longer(&slices->start, count) && longer(&slices->dur, count) &&
+              longer(&slices->correlation, count) && longer_narrow(&slices->name, count) &&
+              longer_narrow(&slices->category, count) && longer_narrow(&slices->detail, count) &&
               !add_name(trace);
     for (uint32_t k = 0; ok && k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             track[i] = k;
     for (size_t i = 0; ok && i < waits->holes; i++) {
-        size_t at = slices->count + i;
-        track[at] = waits->hole[i].track;
-        slices->start[at] = waits->hole[i].start;
-        slices->dur[at] = waits->hole[i].end - waits->hole[i].start;
-        slices->correlation[at] = STORE_ABSENT;
-        slices->name[at] = (uint32_t)trace->string_count - 1;
-        slices->category[at] = slices->detail[at] = AN_NONE;
+        size_t row = slices->count + i;
+        track[row] = waits->hole[i].track;
+        slices->start[row] = waits->hole[i].start;
+        slices->dur[row] = waits->hole[i].end - waits->hole[i].start;
+        slices->correlation[row] = STORE_ABSENT;
+        slices->name[row] = (uint32_t)trace->string_count - 1;
+        slices->category[row] = slices->detail[row] = AN_NONE;
     }
     if (ok) {
-        slices->count = n;
+        slices->count = count;
         trace->inferred = waits->holes;
         free(slices->parent);
         slices->parent = NULL;
@@ -216,10 +216,10 @@ int an_trace_waits(struct an_trace *trace)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->string_count; i++)
         any = (waits.name[i] = what_of(trace->string[i])) == NAME_CALL || any;
-    for (uint32_t p = 0; p < trace->process_count && any && !rc; p++) {
-        rc = find_calls(&waits, p);
+    for (uint32_t process = 0; process < trace->process_count && any && !rc; process++) {
+        rc = find_calls(&waits, process);
         for (uint32_t k = 0; k < trace->track_count && !rc && waits.calls; k++)
-            if (trace->track[k].process == p && !strcmp(trace->track[k].kind, "thread"))
+            if (trace->track[k].process == process && !strcmp(trace->track[k].kind, "thread"))
                 rc = find_holes(&waits, k);
     }
     if (!rc && waits.holes)

@@ -9,15 +9,16 @@
 #include "analyzers/trace/trace.h"
 
 /* Does a thread of another process beside it, as of a loader's worker, have the same name? */
-static bool name_is_shared(const struct an_trace *trace, const struct an_track *k)
+static bool name_is_shared(const struct an_trace *trace, const struct an_track *track)
 {
-    for (size_t i = 0; k->process != AN_NONE && i < trace->track_count; i++) {
-        const struct an_track *x = &trace->track[i];
-        if (x->process == AN_NONE || x->process == k->process || strcmp(x->kind, k->kind) ||
-            strcmp(x->name, k->name))
+    for (size_t i = 0; track->process != AN_NONE && i < trace->track_count; i++) {
+        const struct an_track *other = &trace->track[i];
+        if (other->process == AN_NONE || other->process == track->process ||
+            strcmp(other->kind, track->kind) || strcmp(other->name, track->name))
             continue;
-        int64_t a = trace->process[k->process].rank, b = trace->process[x->process].rank;
-        if (a == b || a == STORE_ABSENT || b == STORE_ABSENT)
+        int64_t own = trace->process[track->process].rank,
+                others = trace->process[other->process].rank;
+        if (own == others || own == STORE_ABSENT || others == STORE_ABSENT)
             return true;
     }
     return false;
