@@ -63,18 +63,18 @@ int an_order_check(const struct an_analyzer *const *table, size_t count, struct 
 
 static bool runs_steps(const struct an_context *context, size_t process)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].process == process)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].process == process)
             return true;
     return false;
 }
 
 static struct an_count key_number(const struct an_trace *trace, const char *key, const char *reason)
 {
-    const char *v = an_trace_key(trace, key);
+    const char *text = an_trace_key(trace, key);
     char *end = NULL;
-    long long n = v ? strtoll(v, &end, 10) : 0;
-    return v && end != v && !*end ? an_int(n) : an_int_none(reason);
+    long long number = text ? strtoll(text, &end, 10) : 0;
+    return text && end != text && !*end ? an_int(number) : an_int_none(reason);
 }
 
 static int describe_run(struct an_context *context)
@@ -88,15 +88,15 @@ static int describe_run(struct an_context *context)
     for (size_t i = 0; i < trace->key_count; i++)
         keys[i] = (struct an_key){an_arena_text(context->arena, trace->key[i].key),
                                   an_arena_text(context->arena, trace->key[i].value)};
-    for (size_t p = 0; p < trace->process_count; p++) {
-        bool steps = runs_steps(context, p);
+    for (size_t process = 0; process < trace->process_count; process++) {
+        bool steps = runs_steps(context, process);
         run->ranks += steps;
         main = !main || (steps && !runs_steps(context, (size_t)(main - trace->process)))
-                   ? &trace->process[p]
+                   ? &trace->process[process]
                    : main;
     }
-    for (size_t k = 0; k < trace->track_count; k++)
-        run->threads += !strcmp(trace->track[k].kind, "thread");
+    for (size_t i = 0; i < trace->track_count; i++)
+        run->threads += !strcmp(trace->track[i].kind, "thread");
     run->processes = (int64_t)trace->process_count;
     run->file = an_arena_text(context->arena, context->options->file ? context->options->file : "");
     run->live = context->options->live;
@@ -122,14 +122,15 @@ static int describe_run(struct an_context *context)
 static int copy_ceilings(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    size_t n = context->result->ceiling_count;
-    struct an_ceiling *rows = an_arena_zero(context->arena, n + trace->ceiling_count, sizeof *rows);
+    size_t known = context->result->ceiling_count;
+    struct an_ceiling *rows =
+        an_arena_zero(context->arena, known + trace->ceiling_count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
-    if (n)
-        memcpy(rows, context->result->ceilings, n * sizeof *rows);
+    if (known)
+        memcpy(rows, context->result->ceilings, known * sizeof *rows);
     for (size_t i = 0; i < trace->ceiling_count; i++)
-        rows[n + i] = (struct an_ceiling){
+        rows[known + i] = (struct an_ceiling){
             .device = an_arena_text(context->arena, trace->ceiling[i].device),
             .resource = an_arena_text(context->arena, trace->ceiling[i].resource),
             .dtype = an_arena_text(context->arena, trace->ceiling[i].dtype),
@@ -137,7 +138,7 @@ static int copy_ceilings(struct an_context *context)
             .value = trace->ceiling[i].value,
             .unit = an_ceiling_unit(trace->ceiling[i].resource)};
     context->result->ceilings = rows;
-    context->result->ceiling_count = n + trace->ceiling_count;
+    context->result->ceiling_count = known + trace->ceiling_count;
     return 0;
 }
 
@@ -191,7 +192,7 @@ static const char *describe_part(struct an_context *context, const struct an_tra
     return an_arena_format(context->arena, "%zu of the ranges", context->trace->slice.count);
 }
 
-int an_analyze(store_reader *r, const struct an_options *options, struct an_result **out,
+int an_analyze(store_reader *reader, const struct an_options *options, struct an_result **out,
                struct tacho_error *err)
 {
     static const struct an_options defaults = {.file = NULL};
@@ -205,13 +206,13 @@ int an_analyze(store_reader *r, const struct an_options *options, struct an_resu
         return rc;
     if (context.options->part_slices > 0)
         rc = an_trace_part_find(
-            r, context.options->part_slices,
+            reader, context.options->part_slices,
             context.options->part_until ? context.options->part_until : INT64_MAX, &part);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s",
-                          store_reader_error(r)->code ? store_reader_error(r)->what
-                                                      : tacho_error_text(rc));
-    if ((rc = an_trace_load_part(r, &part, &trace, err)))
+                          store_reader_error(reader)->code ? store_reader_error(reader)->what
+                                                           : tacho_error_text(rc));
+    if ((rc = an_trace_load_part(reader, &part, &trace, err)))
         return rc;
     rc = TACHO_ENOMEM;
     if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) ||

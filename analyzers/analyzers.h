@@ -22,7 +22,7 @@
 #include "tacho_error.h"
 
 /* Loads the run and runs every analyzer. `o` may be NULL. *out is NULL on error. */
-int an_analyze(store_reader *r, const struct an_options *options, struct an_result **out,
+int an_analyze(store_reader *reader, const struct an_options *options, struct an_result **out,
                struct tacho_error *err);
 /* The analyzers, in the order they run: for `tacho help analyzers` and docs. Static storage, ends
  * with name NULL. */

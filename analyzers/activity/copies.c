@@ -38,22 +38,22 @@ static bool between_devices(const char *kind)
     return !strcmp(kind, "DtoD") || !strcmp(kind, "PtoP");
 }
 
-static enum waits waits(const struct an_context *context, size_t op, const struct row *row)
+static enum waits waits_of(const struct an_context *context, size_t op, const struct row *row)
 {
     uint32_t call = context->gpu->op.launch[op];
     if (row->memset || between_devices(row->row.kind))
         return WAITS_NO;
-    struct an_api_call a = {AN_API_OTHER, false};
+    struct an_api_call api = {AN_API_OTHER, false};
     if (call != AN_NONE) {
-        a = an_slice_api(context->trace, call);
-        if (a.kind != AN_API_COPY)
+        api = an_slice_api(context->trace, call);
+        if (api.kind != AN_API_COPY)
             return WAITS_NO;
     }
     if (!strcmp(row->row.memory, "pageable"))
         return WAITS_PAGEABLE;
     if (call == AN_NONE)
         return WAITS_CALL_UNKNOWN;
-    if (!a.async)
+    if (!api.async)
         return WAITS_CALL;
     return *row->row.memory ? WAITS_NO : WAITS_MEMORY_UNKNOWN;
 }
@@ -89,14 +89,14 @@ static int row_of(struct an_context *context, struct rows *rows, size_t op, uint
                                                    : context->trace->detail_count) +
                                        memset];
     if (!*known) {
-        uint32_t r = row_find(context, rows,
-                              memset                         ? "memset"
-                              : detail && *detail->copy_kind ? detail->copy_kind
-                                                             : "unknown",
-                              detail ? detail->kind : "", memset);
-        if (r == AN_NONE)
+        uint32_t found = row_find(context, rows,
+                                  memset                         ? "memset"
+                                  : detail && *detail->copy_kind ? detail->copy_kind
+                                                                 : "unknown",
+                                  detail ? detail->kind : "", memset);
+        if (found == AN_NONE)
             return TACHO_ENOMEM;
-        *known = r + 1;
+        *known = found + 1;
     }
     *row = *known - 1;
     return 0;
@@ -123,13 +123,13 @@ static void row_add(struct an_context *context, struct row *row, size_t op)
     int64_t dur = an_time_sub(ops->end[op], ops->start[op]);
     row->row.count++;
     row->row.total_ns = an_time_add(row->row.total_ns, dur);
-    enum waits w = waits(context, op, row);
-    row->sync += w == WAITS_PAGEABLE || w == WAITS_CALL;
-    row->call_unknown += w == WAITS_CALL_UNKNOWN;
-    row->memory_unknown += w == WAITS_MEMORY_UNKNOWN;
-    if (w == WAITS_PAGEABLE)
+    enum waits waits = waits_of(context, op, row);
+    row->sync += waits == WAITS_PAGEABLE || waits == WAITS_CALL;
+    row->call_unknown += waits == WAITS_CALL_UNKNOWN;
+    row->memory_unknown += waits == WAITS_MEMORY_UNKNOWN;
+    if (waits == WAITS_PAGEABLE)
         row->row.rule = "pageable memory: the driver stages it while the call waits";
-    else if (w == WAITS_CALL && !row->row.rule)
+    else if (waits == WAITS_CALL && !row->row.rule)
         row->row.rule = "the call waits for its copy (no Async in its name)";
     int64_t bytes = size_of(context, op);
     if (bytes == STORE_ABSENT)
@@ -151,7 +151,7 @@ static int expose(struct an_context *context, const struct an_device *device, st
     const struct an_device_ops *ops = &context->gpu->op;
     unsigned busy = AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK;
     struct an_span *hide[2], *span, *rest;
-    size_t hides[2], n = 0;
+    size_t hides[2], total = 0;
     int rc = an_device_spans(context->gpu, device, busy, INT64_MIN, INT64_MAX, &hide[0], &hides[0]);
     if (!rc)
         rc = an_device_spans(context->gpu, device, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN,
@@ -164,12 +164,12 @@ static int expose(struct an_context *context, const struct an_device *device, st
         if (rows->of_op[i] != AN_NONE)
             rows->row[rows->of_op[i]].count++;
     for (size_t r = 0; r < rows->count; r++) {
-        rows->row[r].first = n;
-        n += rows->row[r].count;
+        rows->row[r].first = total;
+        total += rows->row[r].count;
         rows->row[r].count = 0;
     }
-    size_t most = n + (hides[0] > hides[1] ? hides[0] : hides[1]);
-    span = malloc((n + 1) * sizeof *span);
+    size_t most = total + (hides[0] > hides[1] ? hides[0] : hides[1]);
+    span = malloc((total + 1) * sizeof *span);
     rest = malloc((most + 1) * sizeof *rest);
     for (size_t i = device->first; span && i < an_device_end(device); i++)
         if (rows->of_op[i] != AN_NONE) {
@@ -178,9 +178,10 @@ static int expose(struct an_context *context, const struct an_device *device, st
         }
     for (size_t r = 0; span && rest && r < rows->count; r++) {
         struct row *row = &rows->row[r];
-        size_t k = an_spans_normalize(span + row->first, row->count);
-        k = an_spans_subtract(span + row->first, k, hide[row->memset], hides[row->memset], rest);
-        row->row.exposed_ns = an_time_add(row->row.exposed_ns, an_spans_measure(rest, k));
+        size_t spans = an_spans_normalize(span + row->first, row->count);
+        spans = an_spans_subtract(span + row->first, spans, hide[row->memset], hides[row->memset],
+                                  rest);
+        row->row.exposed_ns = an_time_add(row->row.exposed_ns, an_spans_measure(rest, spans));
     }
     rc = span && rest ? 0 : TACHO_ENOMEM;
     free(span);
@@ -242,8 +243,8 @@ static int copies_run(struct an_context *context)
         if (!(rc = row_of(context, &rows, i, &rows.of_op[i])) && rows.of_op[i] != AN_NONE)
             row_add(context, &rows.row[rows.of_op[i]], i);
     }
-    for (size_t d = 0; d < devices->device_count && !rc && rows.count; d++)
-        rc = expose(context, &devices->device[d], &rows);
+    for (size_t device = 0; device < devices->device_count && !rc && rows.count; device++)
+        rc = expose(context, &devices->device[device], &rows);
     struct an_copy_row *out = rc ? NULL : an_arena_zero(context->arena, rows.count, sizeof *out);
     if (out) {
         if (rows.count)

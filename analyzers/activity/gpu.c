@@ -150,10 +150,10 @@ static int gpu_run(struct an_context *context)
     int rc = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < devices->device_count; d++) {
-        describe(context, &devices->device[d], &devices->split[d], &rows[d]);
-        note_opaque(context, &devices->device[d], &devices->split[d]);
-        rc = rc ? rc : note_fused(context, &devices->device[d], &devices->split[d]);
+    for (size_t i = 0; i < devices->device_count; i++) {
+        describe(context, &devices->device[i], &devices->split[i], &rows[i]);
+        note_opaque(context, &devices->device[i], &devices->split[i]);
+        rc = rc ? rc : note_fused(context, &devices->device[i], &devices->split[i]);
     }
     context->result->gpus = rows;
     context->result->gpu_count = devices->device_count;

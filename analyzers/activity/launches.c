@@ -40,12 +40,12 @@ static int row_order(const void *first, const void *second)
 
 /* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice),
  * or by its name; a call inside another call is part of that one. */
-static bool launches(const struct an_context *context, size_t i, size_t *k)
+static bool is_launch(const struct an_context *context, size_t i, size_t *next)
 {
     const struct an_devices *devices = context->gpu;
-    while (*k < devices->launch_count && devices->launch_slice[*k] < i)
-        ++*k;
-    if (*k < devices->launch_count && devices->launch_slice[*k] == i)
+    while (*next < devices->launch_count && devices->launch_slice[*next] < i)
+        ++*next;
+    if (*next < devices->launch_count && devices->launch_slice[*next] == i)
         return true;
     uint32_t parent = context->trace->slice.parent[i];
     return an_slice_launches(context->trace, i) &&
@@ -55,15 +55,15 @@ static bool launches(const struct an_context *context, size_t i, size_t *k)
 static int count_calls(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    struct an_launches *r = &context->result->launches;
+    struct an_launches *launches = &context->result->launches;
     struct an_launch_row *row = NULL;
-    size_t rows = 0, room = 0, at = 0;
+    size_t rows = 0, room = 0, next_launch = 0;
     int64_t timed = 0, host = 0;
     uint32_t *of_name = calloc(trace->string_count + 1,
                                sizeof *of_name); /* row + 1 of a name; the last one: no name */
     int rc = of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < trace->slice.count && !rc; i++) {
-        if (!launches(context, i, &at))
+        if (!is_launch(context, i, &next_launch))
             continue;
         uint32_t name = trace->slice.name[i] < trace->string_count ? trace->slice.name[i]
                                                                    : (uint32_t)trace->string_count;
@@ -76,8 +76,8 @@ static int count_calls(struct an_context *context)
             break;
         struct an_launch_row *launch_row = &row[of_name[name] - 1];
         launch_row->count++;
-        r->calls++;
-        r->graphs += an_slice_api(trace, i).kind == AN_API_GRAPH;
+        launches->calls++;
+        launches->graphs += an_slice_api(trace, i).kind == AN_API_GRAPH;
         if (trace->slice.dur[i] == AN_OPEN)
             continue;
         timed++;
@@ -86,11 +86,11 @@ static int count_calls(struct an_context *context)
     }
     if (!rc && rows)
         qsort(row, rows, sizeof *row, row_order);
-    if (!rc && rows && !(r->rows = an_arena_copy(context->arena, row, rows * sizeof *row)))
+    if (!rc && rows && !(launches->rows = an_arena_copy(context->arena, row, rows * sizeof *row)))
         rc = TACHO_ENOMEM;
-    r->row_count = rc ? 0 : rows;
-    r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
-                            : an_num_none("no launching call is in the file");
+    launches->row_count = rc ? 0 : rows;
+    launches->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
+                                   : an_num_none("no launching call is in the file");
     free(row);
     free(of_name);
     return rc;
@@ -99,30 +99,30 @@ static int count_calls(struct an_context *context)
 /* ---- matched calls ------------------------------------------------------------------------------------------------------ */
 
 /* First op of launch k on its device. */
-static size_t first_op(const struct an_devices *devices, size_t k)
+static size_t first_op(const struct an_devices *devices, size_t launch)
 {
-    size_t first = devices->launch_op[devices->launch_first[k]];
-    for (size_t j = devices->launch_first[k]; j < devices->launch_first[k + 1]; j++)
-        if (devices->op.start[devices->launch_op[j]] < devices->op.start[first])
-            first = devices->launch_op[j];
+    size_t first = devices->launch_op[devices->launch_first[launch]];
+    for (size_t i = devices->launch_first[launch]; i < devices->launch_first[launch + 1]; i++)
+        if (devices->op.start[devices->launch_op[i]] < devices->op.start[first])
+            first = devices->launch_op[i];
     return first;
 }
 
 static uint32_t device_of(const struct an_devices *devices, size_t op)
 {
-    uint32_t d = 0;
-    while (d + 1 < devices->device_count && op >= an_device_end(&devices->device[d]))
-        d++;
-    return d;
+    uint32_t device = 0;
+    while (device + 1 < devices->device_count && op >= an_device_end(&devices->device[device]))
+        device++;
+    return device;
 }
 
 /* Kernels of a call that is no graph launch, against the call's own time on the host. */
-static void count_short(const struct an_context *context, size_t k, int64_t host, int64_t *kernels,
-                        int64_t *brief)
+static void count_short(const struct an_context *context, size_t launch, int64_t host,
+                        int64_t *kernels, int64_t *brief)
 {
     const struct an_devices *devices = context->gpu;
-    for (size_t j = devices->launch_first[k]; j < devices->launch_first[k + 1]; j++) {
-        size_t op = devices->launch_op[j];
+    for (size_t i = devices->launch_first[launch]; i < devices->launch_first[launch + 1]; i++) {
+        size_t op = devices->launch_op[i];
         if (strcmp(an_slice_category(context->trace, devices->op.slice[op]), "kernel") != 0)
             continue;
         ++*kernels;
@@ -138,33 +138,36 @@ static int match_calls(struct an_context *context, struct waiting *waiting)
     struct an_launches *launches = &context->result->launches;
     double *delay = malloc((devices->launch_count + 1) * sizeof *delay);
     int64_t sum = 0, kernels = 0, brief = 0;
-    size_t n = 0;
+    size_t count = 0;
     if (!delay)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < devices->launch_count; k++) {
-        size_t call = devices->launch_slice[k];
-        if (devices->launch_first[k] == devices->launch_first[k + 1])
+    for (size_t launch = 0; launch < devices->launch_count; launch++) {
+        size_t call = devices->launch_slice[launch];
+        if (devices->launch_first[launch] == devices->launch_first[launch + 1])
             continue;
-        size_t op = first_op(devices, k);
-        int64_t start = trace->slice.start[call], at = devices->op.start[op];
+        size_t op = first_op(devices, launch);
+        int64_t start = trace->slice.start[call], op_start = devices->op.start[op];
         launches->matched++;
         waiting->track[waiting->count] = devices->op.track[op];
         waiting->device[waiting->count] = device_of(devices, op);
         waiting->enter[waiting->count] = start;
-        waiting->leave[waiting->count++] = at > start ? at : start;
+        waiting->leave[waiting->count++] = op_start > start ? op_start : start;
         if (trace->slice.dur[call] == AN_OPEN)
             continue;
-        int64_t wait = an_time_sub(at, an_time_add(start, trace->slice.dur[call]));
-        delay[n++] = wait > 0 ? (double)wait : 0;
+        int64_t wait = an_time_sub(op_start, an_time_add(start, trace->slice.dur[call]));
+        delay[count++] = wait > 0 ? (double)wait : 0;
         sum = an_time_add(sum, wait > 0 ? wait : 0);
         if (an_slice_api(trace, call).kind != AN_API_GRAPH)
-            count_short(context, k, trace->slice.dur[call], &kernels, &brief);
+            count_short(context, launch, trace->slice.dur[call], &kernels, &brief);
     }
     const char *none = "no device op of this file has its launching call in it";
-    launches->delay_mean_us = n ? an_num((double)sum / (double)n / 1e3) : an_num_none(none);
-    launches->delay_median_us = n ? an_num(an_quantile_of(delay, n, 0.5) / 1e3) : an_num_none(none);
-    launches->delay_p95_us = n ? an_num(an_quantile_of(delay, n, 0.95) / 1e3) : an_num_none(none);
-    launches->delay_max_us = n ? an_num(an_quantile_of(delay, n, 1) / 1e3) : an_num_none(none);
+    launches->delay_mean_us = count ? an_num((double)sum / (double)count / 1e3) : an_num_none(none);
+    launches->delay_median_us =
+        count ? an_num(an_quantile_of(delay, count, 0.5) / 1e3) : an_num_none(none);
+    launches->delay_p95_us =
+        count ? an_num(an_quantile_of(delay, count, 0.95) / 1e3) : an_num_none(none);
+    launches->delay_max_us =
+        count ? an_num(an_quantile_of(delay, count, 1) / 1e3) : an_num_none(none);
     const char *no_kernel = "no kernel of this file has its launching call in it";
     launches->short_kernels = kernels ? an_int(brief) : an_int_none(no_kernel);
     launches->short_pct =
@@ -181,33 +184,33 @@ static int time_order(const void *first, const void *second)
     return AN_COMPARE(left, right);
 }
 
-static void sort_times(int64_t *x, size_t n)
+static void sort_times(int64_t *times, size_t count)
 {
     size_t sorted = 1;
-    while (sorted < n && x[sorted - 1] <= x[sorted])
+    while (sorted < count && times[sorted - 1] <= times[sorted])
         sorted++;
-    if (sorted < n)
-        qsort(x, n, sizeof *x, time_order);
+    if (sorted < count)
+        qsort(times, count, sizeof *times, time_order);
 }
 
 /* One stream: n calls that enter and leave, each by time. The times at which it is full are
  * appended to `full`. */
 static size_t sweep_stream(struct queue *queue, const int64_t *enter, const int64_t *leave,
-                           size_t n, struct an_span *full)
+                           size_t count, struct an_span *full)
 {
-    size_t in = 0, out = 0, spans = 0;
+    size_t entered = 0, left = 0, spans = 0;
     int64_t since = 0;
-    while (out < n) {
-        bool enters = in < n && enter[in] < leave[out];
-        int64_t before = (int64_t)(in - out);
+    while (left < count) {
+        bool enters = entered < count && enter[entered] < leave[left];
+        int64_t before = (int64_t)(entered - left);
         if (enters) {
-            since = before + 1 == QUEUE_FULL ? enter[in] : since;
-            in++;
+            since = before + 1 == QUEUE_FULL ? enter[entered] : since;
+            entered++;
             queue->longest = before + 1 > queue->longest ? before + 1 : queue->longest;
         } else {
             if (before == QUEUE_FULL)
-                full[spans++] = (struct an_span){since, leave[out]};
-            out++;
+                full[spans++] = (struct an_span){since, leave[left]};
+            left++;
         }
     }
     return spans;
@@ -221,37 +224,37 @@ static void group_streams(const struct waiting *waiting, size_t tracks, size_t *
     memset(first, 0, (tracks + 1) * sizeof *first);
     for (size_t i = 0; i < waiting->count; i++)
         first[waiting->track[i] + 1] += waiting->leave[i] > waiting->enter[i];
-    for (size_t k = 0; k < tracks; k++)
-        first[k + 1] += first[k];
+    for (size_t track = 0; track < tracks; track++)
+        first[track + 1] += first[track];
     for (size_t i = 0; i < waiting->count; i++) {
         if (waiting->leave[i] == waiting->enter[i])
             continue;
         enter[first[waiting->track[i]]] = waiting->enter[i];
         leave[first[waiting->track[i]]++] = waiting->leave[i];
     }
-    for (size_t k = tracks; k; k--)
-        first[k] = first[k - 1];
+    for (size_t track = tracks; track; track--)
+        first[track] = first[track - 1];
     first[0] = 0;
 }
 
 /* Window of each stream (track) or device: first call that enters to the last that leaves. */
-static void windows(const struct waiting *waiting, const uint32_t *of, struct an_span *window,
-                    size_t n)
+static void windows(const struct waiting *waiting, const uint32_t *group_of, struct an_span *window,
+                    size_t count)
 {
-    for (size_t k = 0; k < n; k++)
-        window[k] = (struct an_span){INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < count; i++)
+        window[i] = (struct an_span){INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < waiting->count; i++) {
-        struct an_span *span = &window[of[i]];
+        struct an_span *span = &window[group_of[i]];
         span->start = waiting->enter[i] < span->start ? waiting->enter[i] : span->start;
         span->end = waiting->leave[i] > span->end ? waiting->leave[i] : span->end;
     }
 }
 
-static double sum_windows(const struct an_span *window, size_t n)
+static double sum_windows(const struct an_span *window, size_t count)
 {
     double sum = 0;
-    for (size_t k = 0; k < n; k++)
-        sum += window[k].end > window[k].start ? (double)an_time_sub(window[k].end, window[k].start)
+    for (size_t i = 0; i < count; i++)
+        sum += window[i].end > window[i].start ? (double)an_time_sub(window[i].end, window[i].start)
                                                : 0;
     return sum;
 }
@@ -263,39 +266,40 @@ static int sweep_queues(const struct an_context *context, const struct waiting *
     size_t tracks = context->trace->track_count,
            most = tracks > devices->device_count ? tracks : devices->device_count;
     size_t *first = calloc(tracks + 1, sizeof *first);
-    uint32_t *device = calloc(tracks + 1, sizeof *device);
+    uint32_t *device_of_track = calloc(tracks + 1, sizeof *device_of_track);
     int64_t *enter = calloc(waiting->count + 1, sizeof *enter),
             *leave = calloc(waiting->count + 1, sizeof *leave);
     struct an_span *window = calloc(most + 1, sizeof *window),
                    *full = calloc(waiting->count + 1, sizeof *full);
-    int rc = first && device && enter && leave && window && full ? 0 : TACHO_ENOMEM;
+    int rc = first && device_of_track && enter && leave && window && full ? 0 : TACHO_ENOMEM;
     if (rc)
         goto out;
     for (size_t i = 0; i < waiting->count; i++) {
         queue->area += (double)an_time_sub(waiting->leave[i], waiting->enter[i]);
-        device[waiting->track[i]] = waiting->device[i];
+        device_of_track[waiting->track[i]] = waiting->device[i];
     }
     windows(waiting, waiting->track, window, tracks);
     queue->time = sum_windows(window, tracks);
     windows(waiting, waiting->device, window, devices->device_count);
     queue->window = sum_windows(window, devices->device_count);
     group_streams(waiting, tracks, first, enter, leave);
-    for (uint32_t d = 0; d < devices->device_count; d++) {
-        size_t n = 0;
-        for (size_t k = 0; k < tracks; k++) {
-            size_t calls = first[k + 1] - first[k];
-            if (!calls || device[k] != d)
+    for (uint32_t device = 0; device < devices->device_count; device++) {
+        size_t full_count = 0;
+        for (size_t track = 0; track < tracks; track++) {
+            size_t calls = first[track + 1] - first[track];
+            if (!calls || device_of_track[track] != device)
                 continue;
-            sort_times(enter + first[k], calls);
-            sort_times(leave + first[k], calls);
-            n += sweep_stream(queue, enter + first[k], leave + first[k], calls, full + n);
+            sort_times(enter + first[track], calls);
+            sort_times(leave + first[track], calls);
+            full_count += sweep_stream(queue, enter + first[track], leave + first[track], calls,
+                                       full + full_count);
         }
-        n = an_spans_normalize(full, n);
-        queue->full += (double)an_spans_measure(full, n);
+        full_count = an_spans_normalize(full, full_count);
+        queue->full += (double)an_spans_measure(full, full_count);
     }
 out:
     free(first);
-    free(device);
+    free(device_of_track);
     free(enter);
     free(leave);
     free(window);
@@ -325,11 +329,11 @@ static void launches_absent(struct an_context *context, const char *reason)
 static int launches_run(struct an_context *context)
 {
     struct an_launches *launches = &context->result->launches;
-    size_t n = context->gpu->launch_count;
-    struct waiting waiting = {.track = malloc((n + 1) * sizeof *waiting.track),
-                              .device = malloc((n + 1) * sizeof *waiting.device),
-                              .enter = malloc((n + 1) * sizeof *waiting.enter),
-                              .leave = malloc((n + 1) * sizeof *waiting.leave)};
+    size_t count = context->gpu->launch_count;
+    struct waiting waiting = {.track = malloc((count + 1) * sizeof *waiting.track),
+                              .device = malloc((count + 1) * sizeof *waiting.device),
+                              .enter = malloc((count + 1) * sizeof *waiting.enter),
+                              .leave = malloc((count + 1) * sizeof *waiting.leave)};
     struct queue queue = {.area = 0};
     int rc = waiting.track && waiting.device && waiting.enter && waiting.leave
                  ? count_calls(context)

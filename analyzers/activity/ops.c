@@ -39,30 +39,30 @@ struct table {
 
 static uint64_t op_hash(uint32_t name, uint32_t category, const char *kind, const char *pass)
 {
-    uint64_t h = 1469598103934665603u ^ name;
-    h = (h * 1099511628211u) ^ category;
+    uint64_t hash = 1469598103934665603u ^ name;
+    hash = (hash * 1099511628211u) ^ category;
     for (; *kind; kind++)
-        h = (h * 1099511628211u) ^ (unsigned char)*kind;
-    for (h = (h * 1099511628211u) ^ 0xff; *pass; pass++)
-        h = (h * 1099511628211u) ^ (unsigned char)*pass;
-    return h ^ (h >> 29);
+        hash = (hash * 1099511628211u) ^ (unsigned char)*kind;
+    for (hash = (hash * 1099511628211u) ^ 0xff; *pass; pass++)
+        hash = (hash * 1099511628211u) ^ (unsigned char)*pass;
+    return hash ^ (hash >> 29);
 }
 
 static int table_rehash(struct table *table)
 {
     size_t size = table->buckets ? table->buckets * 2 : 1024;
-    uint32_t *b = calloc(size, sizeof *b);
-    if (!b)
+    uint32_t *bucket = calloc(size, sizeof *bucket);
+    if (!bucket)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < table->count; i++) {
-        const struct op *o = &table->op[i];
-        size_t at = op_hash(o->name, o->category, o->kind, o->pass) & (size - 1);
-        while (b[at])
-            at = (at + 1) & (size - 1);
-        b[at] = (uint32_t)i + 1;
+        const struct op *op = &table->op[i];
+        size_t slot = op_hash(op->name, op->category, op->kind, op->pass) & (size - 1);
+        while (bucket[slot])
+            slot = (slot + 1) & (size - 1);
+        bucket[slot] = (uint32_t)i + 1;
     }
     free(table->bucket);
-    table->bucket = b;
+    table->bucket = bucket;
     table->buckets = size;
     return 0;
 }
@@ -74,12 +74,12 @@ static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
     const char *kind = detail ? detail->kind : "", *pass = detail ? detail->pass : "";
     if (2 * (table->count + 1) > table->buckets && table_rehash(table))
         return AN_NONE;
-    size_t at = op_hash(name, category, kind, pass) & (table->buckets - 1);
-    for (; table->bucket[at]; at = (at + 1) & (table->buckets - 1)) {
-        const struct op *o = &table->op[table->bucket[at] - 1];
-        if (o->name == name && o->category == category && !strcmp(o->kind, kind) &&
-            !strcmp(o->pass, pass))
-            return table->bucket[at] - 1;
+    size_t slot = op_hash(name, category, kind, pass) & (table->buckets - 1);
+    for (; table->bucket[slot]; slot = (slot + 1) & (table->buckets - 1)) {
+        const struct op *op = &table->op[table->bucket[slot] - 1];
+        if (op->name == name && op->category == category && !strcmp(op->kind, kind) &&
+            !strcmp(op->pass, pass))
+            return table->bucket[slot] - 1;
     }
     if (an_grow(&table->op, &table->room, table->count + 1, sizeof *table->op))
         return AN_NONE;
@@ -88,62 +88,63 @@ static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
                                           .kind = kind,
                                           .pass = pass,
                                           .schema = detail ? detail->schema : ""};
-    table->bucket[at] = (uint32_t)++table->count;
+    table->bucket[slot] = (uint32_t)++table->count;
     return (uint32_t)table->count - 1;
 }
 
-static void op_payload(struct op *o, const struct an_detail *detail, int64_t calls, int64_t ns)
+static void op_payload(struct op *op, const struct an_detail *detail, int64_t calls, int64_t ns)
 {
     if (!detail)
         return;
     if (detail->flops != STORE_ABSENT) {
-        int64_t f;
-        o->flops =
-            an_time_add(o->flops, __builtin_mul_overflow(detail->flops, calls, &f) ? INT64_MAX : f);
-        o->flops_ns += (double)ns;
+        int64_t flops;
+        op->flops = an_time_add(
+            op->flops, __builtin_mul_overflow(detail->flops, calls, &flops) ? INT64_MAX : flops);
+        op->flops_ns += (double)ns;
     }
     bool traffic = detail->bytes_read != STORE_ABSENT || detail->bytes_written != STORE_ABSENT;
     if (traffic || detail->bytes > 0) {
-        int64_t b =
+        int64_t bytes =
             traffic ? an_time_add(detail->bytes_read == STORE_ABSENT ? 0 : detail->bytes_read,
                                   detail->bytes_written == STORE_ABSENT ? 0 : detail->bytes_written)
                     : detail->bytes;
-        o->bytes = an_time_add(o->bytes, __builtin_mul_overflow(b, calls, &b) ? INT64_MAX : b);
-        o->bytes_ns += (double)ns;
+        op->bytes = an_time_add(op->bytes,
+                                __builtin_mul_overflow(bytes, calls, &bytes) ? INT64_MAX : bytes);
+        op->bytes_ns += (double)ns;
     }
 }
 
-static void op_call(struct op *o, const struct an_detail *detail, int64_t dur)
+static void op_call(struct op *op, const struct an_detail *detail, int64_t dur)
 {
-    o->count++;
-    o->total = an_time_add(o->total, dur);
-    an_tally_add(&o->seen, dur);
-    op_payload(o, detail, 1, dur);
+    op->count++;
+    op->total = an_time_add(op->total, dur);
+    an_tally_add(&op->seen, dur);
+    op_payload(op, detail, 1, dur);
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------- */
 
 static int stack_room(struct table *table, size_t need)
 {
-    size_t a = table->stack_room, b = table->stack_room;
-    if (an_grow(&table->of_slice, &a, need, sizeof *table->of_slice) ||
-        an_grow(&table->end, &b, need, sizeof *table->end))
+    size_t slice_room = table->stack_room, end_room = table->stack_room;
+    if (an_grow(&table->of_slice, &slice_room, need, sizeof *table->of_slice) ||
+        an_grow(&table->end, &end_room, need, sizeof *table->end))
         return TACHO_ENOMEM;
-    table->stack_room = a;
+    table->stack_room = slice_room;
     return 0;
 }
 
 /* One pass over a thread: at each instant the innermost range gets the time as its self time.
  * Ranges without an end have none.
  */
-static int sweep_track(const struct an_trace *tr, const struct an_track *track, struct table *table,
-                       bool nested)
+static int sweep_track(const struct an_trace *trace, const struct an_track *track,
+                       struct table *table, bool nested)
 {
     size_t depth = 0;
     int64_t at = 0;
     for (size_t i = track->slice_first; i <= an_track_end(track); i++) {
         bool last = i == an_track_end(track);
-        int64_t start = last ? INT64_MAX : tr->slice.start[i];
+        int64_t start = last ? INT64_MAX : trace->slice.start[i];
         while (depth && table->end[depth - 1] <= start) {
             if (table->of_slice[depth - 1] != AN_NONE && table->end[depth - 1] > at)
                 table->op[table->of_slice[depth - 1]].self = an_time_add(
@@ -157,25 +158,25 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *track, 
             table->op[table->of_slice[depth - 1]].self =
                 an_time_add(table->op[table->of_slice[depth - 1]].self, start - at);
         at = start;
-        const struct an_detail *detail = an_trace_detail(tr, tr->slice.detail[i]);
-        uint32_t row = table_row(table, tr->slice.name[i], tr->slice.category[i], detail);
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+        uint32_t row = table_row(table, trace->slice.name[i], trace->slice.category[i], detail);
         if (row == AN_NONE || stack_room(table, depth + 1))
             return TACHO_ENOMEM;
-        bool open = tr->slice.dur[i] == AN_OPEN;
+        bool open = trace->slice.dur[i] == AN_OPEN;
         if (open) {
             table->op[row].count++;
             op_payload(&table->op[row], detail, 1, 0);
         } else {
-            op_call(&table->op[row], detail, tr->slice.dur[i]);
+            op_call(&table->op[row], detail, trace->slice.dur[i]);
         }
         if (!nested) {
-            table->op[row].self = an_time_add(table->op[row].self, open ? 0 : tr->slice.dur[i]);
+            table->op[row].self = an_time_add(table->op[row].self, open ? 0 : trace->slice.dur[i]);
             continue;
         }
         table->of_slice[depth] = open || (detail && detail->paused)
                                      ? AN_NONE
                                      : row; /* what a paused step did is not known */
-        table->end[depth++] = an_slice_end(tr, i);
+        table->end[depth++] = an_slice_end(trace, i);
     }
     return 0;
 }
@@ -185,13 +186,13 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *track, 
 /* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So:
  * all slices first, then the difference between what the aggregates know and what was seen of each
  * row, never below what was seen. */
-static int merge_aggregates(const struct an_trace *tr, struct table *table)
+static int merge_aggregates(const struct an_trace *trace, struct table *table)
 {
-    const struct an_aggregates *aggregates = &tr->aggregate;
+    const struct an_aggregates *aggregates = &trace->aggregate;
     struct table all = {0};
     int rc = 0;
     for (size_t i = 0; i < aggregates->count && !rc; i++) {
-        const struct an_detail *detail = an_trace_detail(tr, aggregates->detail[i]);
+        const struct an_detail *detail = an_trace_detail(trace, aggregates->detail[i]);
         uint32_t row = table_row(&all, aggregates->name[i], aggregates->category[i], detail);
         if (row == AN_NONE) {
             rc = TACHO_ENOMEM;
@@ -204,26 +205,26 @@ static int merge_aggregates(const struct an_trace *tr, struct table *table)
         op_payload(&all.op[row], detail, aggregates->calls[i], aggregates->total[i]);
     }
     for (size_t i = 0; i < all.count && !rc; i++) {
-        const struct op *a = &all.op[i];
-        struct an_detail key = {.kind = a->kind, .pass = a->pass, .schema = a->schema};
-        uint32_t row = table_row(table, a->name, a->category, &key);
+        const struct op *known = &all.op[i];
+        struct an_detail key = {.kind = known->kind, .pass = known->pass, .schema = known->schema};
+        uint32_t row = table_row(table, known->name, known->category, &key);
         if (row == AN_NONE) {
             rc = TACHO_ENOMEM;
             break;
         }
-        struct op *o = &table->op[row];
-        if (a->count == o->count &&
-            a->self < o->self) /* the same calls: what ran below them was cut */
-            o->self = a->self;
-        if (a->count <= o->count)
+        struct op *seen = &table->op[row];
+        if (known->count == seen->count &&
+            known->self < seen->self) /* the same calls: what ran below them was cut */
+            seen->self = known->self;
+        if (known->count <= seen->count)
             continue;
-        o->count = a->count;
-        o->total = a->total;
-        o->self = a->self;
-        o->flops = a->flops;
-        o->bytes = a->bytes;
-        o->flops_ns = a->flops_ns;
-        o->bytes_ns = a->bytes_ns;
+        seen->count = known->count;
+        seen->total = known->total;
+        seen->self = known->self;
+        seen->flops = known->flops;
+        seen->bytes = known->bytes;
+        seen->flops_ns = known->flops_ns;
+        seen->bytes_ns = known->bytes_ns;
     }
     free(all.op);
     free(all.bucket);
@@ -234,17 +235,17 @@ static int merge_aggregates(const struct an_trace *tr, struct table *table)
 
 static int sum_devices(struct an_context *context, struct table *table)
 {
-    const struct an_device_ops *op = &context->gpu->op;
+    const struct an_device_ops *ops = &context->gpu->op;
     const struct an_slices *slices = &context->trace->slice;
-    for (size_t i = 0; i < op->count; i++) {
-        const char *class = an_device_class_key((enum an_device_class)op->class[i]);
+    for (size_t i = 0; i < ops->count; i++) {
+        const char *class = an_device_class_key((enum an_device_class)ops->class[i]);
         struct an_detail key = {.kind = class, .pass = "", .schema = "gpu.kernel"};
         uint32_t row =
-            table_row(table, slices->name[op->slice[i]], slices->category[op->slice[i]], &key);
+            table_row(table, slices->name[ops->slice[i]], slices->category[ops->slice[i]], &key);
         if (row == AN_NONE)
             return TACHO_ENOMEM;
-        op_call(&table->op[row], an_trace_detail(context->trace, slices->detail[op->slice[i]]),
-                an_time_sub(op->end[i], op->start[i]));
+        op_call(&table->op[row], an_trace_detail(context->trace, slices->detail[ops->slice[i]]),
+                an_time_sub(ops->end[i], ops->start[i]));
         table->op[row].self = table->op[row].total;
     }
     context->result->ops_window = "the whole capture";
@@ -254,9 +255,9 @@ static int sum_devices(struct an_context *context, struct table *table)
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */
 
 /* A loader's worker that waits for room in the queue does nothing: it has no share of the work. */
-static bool is_idle(const struct op *o)
+static bool is_idle(const struct op *op)
 {
-    return !strcmp(o->kind, "queue_wait");
+    return !strcmp(op->kind, "queue_wait");
 }
 
 static int op_order(const void *first, const void *second)
@@ -269,38 +270,39 @@ static int op_order(const void *first, const void *second)
     return order ? order : strcmp(left->pass, right->pass);
 }
 
-static struct an_op op_row(struct an_context *context, const struct op *o, int64_t self_all)
+static struct an_op op_row(struct an_context *context, const struct op *op, int64_t self_all)
 {
     const char *none = "the file holds no call with an end";
-    struct an_op r = {.name = an_arena_text(context->arena, an_trace_name(context->trace, o->name)),
-                      .category =
-                          an_arena_text(context->arena, an_trace_name(context->trace, o->category)),
-                      .kind = an_arena_text(context->arena, o->kind),
-                      .pass = an_arena_text(context->arena, o->pass),
-                      .count = o->count,
-                      .total_ns = o->total,
-                      .self_ns = o->self};
-    r.min_ns = o->seen.count ? an_int(o->seen.min) : an_int_none(none);
-    r.max_ns = o->seen.count ? an_int(o->seen.max) : an_int_none(none);
-    r.mean_us = o->count ? an_num((double)o->total / (double)o->count / 1e3) : an_num_none(none);
-    double sd = an_tally_sd(&o->seen);
-    r.sd_us = !isnan(sd)
-                  ? an_num(sd / 1e3)
-                  : an_num_none(o->seen.count > 1 ? "the times do not fit"
-                                                  : "fewer than two calls with an end in the file");
-    if (is_idle(o))
-        r.share_pct = an_num_none("waiting for room in the queue is no work");
+    struct an_op row = {
+        .name = an_arena_text(context->arena, an_trace_name(context->trace, op->name)),
+        .category = an_arena_text(context->arena, an_trace_name(context->trace, op->category)),
+        .kind = an_arena_text(context->arena, op->kind),
+        .pass = an_arena_text(context->arena, op->pass),
+        .count = op->count,
+        .total_ns = op->total,
+        .self_ns = op->self};
+    row.min_ns = op->seen.count ? an_int(op->seen.min) : an_int_none(none);
+    row.max_ns = op->seen.count ? an_int(op->seen.max) : an_int_none(none);
+    row.mean_us =
+        op->count ? an_num((double)op->total / (double)op->count / 1e3) : an_num_none(none);
+    double sd = an_tally_sd(&op->seen);
+    row.sd_us = !isnan(sd) ? an_num(sd / 1e3)
+                           : an_num_none(op->seen.count > 1
+                                             ? "the times do not fit"
+                                             : "fewer than two calls with an end in the file");
+    if (is_idle(op))
+        row.share_pct = an_num_none("waiting for room in the queue is no work");
     else
-        r.share_pct = self_all > 0 ? an_num(100 * (double)o->self / (double)self_all)
-                                   : an_num_none("no time was recorded");
+        row.share_pct = self_all > 0 ? an_num(100 * (double)op->self / (double)self_all)
+                                     : an_num_none("no time was recorded");
     const char *silent = "its payload does not say";
-    r.flops = o->flops > 0 || o->flops_ns > 0 ? an_int(o->flops) : an_int_none(silent);
-    r.bytes = o->bytes > 0 || o->bytes_ns > 0 ? an_int(o->bytes) : an_int_none(silent);
-    r.flops_per_s =
-        o->flops_ns > 0 ? an_num((double)o->flops / o->flops_ns * 1e9) : an_num_none(silent);
-    r.bytes_per_s =
-        o->bytes_ns > 0 ? an_num((double)o->bytes / o->bytes_ns * 1e9) : an_num_none(silent);
-    return r;
+    row.flops = op->flops > 0 || op->flops_ns > 0 ? an_int(op->flops) : an_int_none(silent);
+    row.bytes = op->bytes > 0 || op->bytes_ns > 0 ? an_int(op->bytes) : an_int_none(silent);
+    row.flops_per_s =
+        op->flops_ns > 0 ? an_num((double)op->flops / op->flops_ns * 1e9) : an_num_none(silent);
+    row.bytes_per_s =
+        op->bytes_ns > 0 ? an_num((double)op->bytes / op->bytes_ns * 1e9) : an_num_none(silent);
+    return row;
 }
 
 static int sum_threads(const struct an_trace *trace, struct table *table)

@@ -27,24 +27,24 @@ static int busy_of(const struct an_context *context, uint32_t process, struct bu
 {
     const struct an_devices *devices = context->gpu;
     busy->known = true;
-    for (size_t d = 0; d < devices->device_count; d++) {
+    for (size_t device = 0; device < devices->device_count; device++) {
         struct an_span *span, *both;
-        size_t n;
-        if (devices->device[d].process != process)
+        size_t count;
+        if (devices->device[device].process != process)
             continue;
-        int rc = an_device_spans(context->gpu, &devices->device[d], AN_DEVICE_ALL_MASK, INT64_MIN,
-                                 INT64_MAX, &span, &n);
+        int rc = an_device_spans(context->gpu, &devices->device[device], AN_DEVICE_ALL_MASK,
+                                 INT64_MIN, INT64_MAX, &span, &count);
         if (rc)
             return rc;
         busy->device = true;
         if (!busy->count) {
             busy->span = span;
-            busy->count = n;
+            busy->count = count;
             continue;
         }
-        if (!(both = an_arena_zero(context->scratch, n + busy->count, sizeof *both)))
+        if (!(both = an_arena_zero(context->scratch, count + busy->count, sizeof *both)))
             return TACHO_ENOMEM;
-        busy->count = an_spans_union(busy->span, busy->count, span, n, both);
+        busy->count = an_spans_union(busy->span, busy->count, span, count, both);
         an_arena_give_back(context->scratch, busy->span);
         an_arena_give_back(context->scratch, span);
         busy->span = both;
@@ -107,17 +107,18 @@ static int syncs_run(struct an_context *context)
     int rc = rows.of_name && busy ? 0 : TACHO_ENOMEM;
     for (size_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
-        uint32_t p = track->process;
-        struct busy *b = &busy[p < trace->process_count ? p : trace->process_count];
+        uint32_t process = track->process;
+        struct busy *process_busy =
+            &busy[process < trace->process_count ? process : trace->process_count];
         if (strcmp(track->kind, "thread") != 0)
             continue;
         for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
             uint32_t parent = trace->slice.parent[i];
             if (!is_sync(trace, i) || (parent != AN_NONE && is_sync(trace, parent)))
                 continue;
-            if (!b->known)
-                rc = busy_of(context, p, b);
-            rc = rc ? rc : add_call(context, &rows, i, b);
+            if (!process_busy->known)
+                rc = busy_of(context, process, process_busy);
+            rc = rc ? rc : add_call(context, &rows, i, process_busy);
         }
     }
     if (!rc && rows.count) {
@@ -127,8 +128,8 @@ static int syncs_run(struct an_context *context)
         context->result->sync_count = context->result->sync ? rows.count : 0;
         rc = context->result->sync ? 0 : TACHO_ENOMEM;
     }
-    for (size_t p = 0; busy && p <= trace->process_count; p++)
-        an_arena_give_back(context->scratch, busy[p].span);
+    for (size_t process = 0; busy && process <= trace->process_count; process++)
+        an_arena_give_back(context->scratch, busy[process].span);
     free(rows.row);
     free(rows.of_name);
     return rc;

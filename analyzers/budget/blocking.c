@@ -22,14 +22,14 @@ struct way {
 };
 
 /* Did the op end in the gap, before what waits for it? Then the way goes on from it. */
-static void reach(struct way *way, uint32_t p)
+static void reach(struct way *way, uint32_t op)
 {
-    if (way->context->gpu->op.end[p] <= way->gap.start || way->count == OPS_MOST)
+    if (way->context->gpu->op.end[op] <= way->gap.start || way->count == OPS_MOST)
         return;
     for (size_t i = 0; i < way->count; i++)
-        if (way->op[i] == p)
+        if (way->op[i] == op)
             return;
-    way->op[way->count++] = p;
+    way->op[way->count++] = op;
 }
 
 static void reach_sync(struct way *way, size_t i, int64_t until)
@@ -43,9 +43,9 @@ static void reach_sync(struct way *way, size_t i, int64_t until)
 static void reach_thread(struct way *way, uint32_t track, int64_t launched)
 {
     const struct an_trace *trace = way->context->trace;
-    const struct an_track *x = &trace->track[track];
-    size_t i = an_sync_seek(way->edges, an_slice_seek(trace, x, launched));
-    while (i-- > 0 && way->edges->sync[i].call >= x->slice_first) {
+    const struct an_track *thread = &trace->track[track];
+    size_t i = an_sync_seek(way->edges, an_slice_seek(trace, thread, launched));
+    while (i-- > 0 && way->edges->sync[i].call >= thread->slice_first) {
         int64_t end = an_slice_end(trace, way->edges->sync[i].call);
         if (end <= way->gap.start)
             break;
@@ -56,11 +56,11 @@ static void reach_thread(struct way *way, uint32_t track, int64_t launched)
 
 /* Calls that waited before op q was launched and came back inside the gap: of the thread that
  * launched it; where inferred ways count, of the other threads of its process as well. */
-static void reach_host(struct way *way, uint32_t q)
+static void reach_host(struct way *way, uint32_t op)
 {
     const struct an_trace *trace = way->context->trace;
     const struct an_device_edges *edges = way->edges;
-    uint32_t launch = way->context->gpu->op.launch[q];
+    uint32_t launch = way->context->gpu->op.launch[op];
     if (launch == AN_NONE)
         return;
     uint32_t thread = an_slice_track(trace, launch);
@@ -76,13 +76,13 @@ static void walk(struct way *way)
     way->count = 0;
     way->op[way->count++] = way->gap.next;
     for (size_t i = 0; i < way->count; i++) {
-        uint32_t q = way->op[i];
-        if (way->edges->before[q] != AN_NONE)
-            reach(way, way->edges->before[q]);
-        for (size_t k = way->edges->first[q]; k < way->edges->first[q + 1]; k++)
+        uint32_t op = way->op[i];
+        if (way->edges->before[op] != AN_NONE)
+            reach(way, way->edges->before[op]);
+        for (size_t k = way->edges->first[op]; k < way->edges->first[op + 1]; k++)
             if (way->inferred || !way->edges->inferred[k])
                 reach(way, way->edges->from[k]);
-        reach_host(way, q);
+        reach_host(way, op);
     }
 }
 
@@ -90,17 +90,17 @@ int an_blocking_gap(struct an_context *context, const struct an_device_edges *ed
                     struct an_compute_gap gap, struct an_span_list *proven,
                     struct an_span_list *inferred)
 {
-    const struct an_device_ops *op = &context->gpu->op;
+    const struct an_device_ops *ops = &context->gpu->op;
     struct way way = {.context = context, .edges = edges, .gap = gap};
     int rc = 0;
     for (int pass = 0; pass < 2 && !rc; pass++) {
         way.inferred = pass;
         walk(&way);
         for (size_t i = 0; i < way.count && !rc; i++) {
-            uint32_t p = way.op[i];
-            int64_t start = op->start[p] > gap.start ? op->start[p] : gap.start;
-            int64_t end = op->end[p] < gap.end ? op->end[p] : gap.end;
-            if (op->class[p] == AN_DEVICE_COMM)
+            uint32_t op = way.op[i];
+            int64_t start = ops->start[op] > gap.start ? ops->start[op] : gap.start;
+            int64_t end = ops->end[op] < gap.end ? ops->end[op] : gap.end;
+            if (ops->class[op] == AN_DEVICE_COMM)
                 rc = an_span_list_add(pass ? inferred : proven, start, end);
         }
     }

@@ -182,7 +182,7 @@ int an_budget_spans(struct an_context *context, const struct an_step *step,
 static void sum_steps(const struct an_context *context, const struct an_lane *lane,
                       struct an_budget *budget)
 {
-    int64_t ns[AN_CLASS_COUNT] = {0};
+    int64_t sums[AN_CLASS_COUNT] = {0};
     size_t first = lane ? lane->first : 0, last = lane ? an_lane_end(lane) : context->step_count;
     for (size_t i = first; i < last; i++) {
         const struct an_step *step = &context->step[i];
@@ -192,10 +192,10 @@ static void sum_steps(const struct an_context *context, const struct an_lane *la
         budget->step_ns = an_time_add(budget->step_ns, an_step_ns(step));
         budget->phase_ns = an_time_add(budget->phase_ns, step->cut_ns);
         for (int k = 0; k < AN_CLASS_COUNT; k++)
-            ns[k] = an_time_add(ns[k], step->class_ns[k]);
+            sums[k] = an_time_add(sums[k], step->class_ns[k]);
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        budget->ns[k] = an_int(ns[k]);
+        budget->ns[k] = an_int(sums[k]);
 }
 
 static void class_absent(struct an_budget *budget, enum an_class class, const char *reason)
@@ -264,49 +264,49 @@ static void finish(const struct an_context *context, const struct an_lane *lane,
 /* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums
  * all the same. A class that some devices cannot tell is the mean of all: there it holds no time.
  */
-static void mean_devices(const struct an_context *context, struct an_budget *b,
-                         const struct an_device_budget *d, size_t n)
+static void mean_devices(const struct an_context *context, struct an_budget *mean,
+                         const struct an_device_budget *device, size_t count)
 {
     const struct an_budget *first = NULL;
     size_t with = 0;
-    sum_steps(context, NULL, b);
-    for (size_t i = 0; i < n; i++)
-        if (!d[i].budget.reason) {
-            first = first ? first : &d[i].budget;
+    sum_steps(context, NULL, mean);
+    for (size_t i = 0; i < count; i++)
+        if (!device[i].budget.reason) {
+            first = first ? first : &device[i].budget;
             with++;
-            b->roles_known = b->roles_known || d[i].budget.roles_known;
+            mean->roles_known = mean->roles_known || device[i].budget.roles_known;
         }
     if (!with) {
-        budget_absent_all(b, b->steps ? "the steps last 0 ns"
-                                      : "no counted step has all its ranges in the file");
+        budget_absent_all(mean, mean->steps ? "the steps last 0 ns"
+                                            : "no counted step has all its ranges in the file");
         return;
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         double sum = 0;
         bool valid = false;
-        for (size_t i = 0; i < n; i++) {
-            const struct an_value *v = &d[i].budget.pct[k];
-            if (d[i].budget.reason || !v->valid)
+        for (size_t i = 0; i < count; i++) {
+            const struct an_value *share = &device[i].budget.pct[k];
+            if (device[i].budget.reason || !share->valid)
                 continue;
-            sum += v->value;
+            sum += share->value;
             valid = true;
         }
         if (valid)
-            b->pct[k] = an_num(sum / (double)with);
+            mean->pct[k] = an_num(sum / (double)with);
         else
-            class_absent(b, (enum an_class)k, first->pct[k].reason);
+            class_absent(mean, (enum an_class)k, first->pct[k].reason);
     }
 }
 
-static void name_worst(struct an_device_budget *budget, size_t n)
+static void name_worst(struct an_device_budget *budget, size_t count)
 {
     struct an_device_budget *worst = NULL;
-    for (size_t i = 0; i < n; i++) {
-        const struct an_value *v = &budget[i].budget.pct[AN_CLASS_COMPUTE];
-        if (v->valid && (!worst || v->value < worst->budget.pct[AN_CLASS_COMPUTE].value))
+    for (size_t i = 0; i < count; i++) {
+        const struct an_value *share = &budget[i].budget.pct[AN_CLASS_COMPUTE];
+        if (share->valid && (!worst || share->value < worst->budget.pct[AN_CLASS_COMPUTE].value))
             worst = &budget[i];
     }
-    if (worst && n > 1)
+    if (worst && count > 1)
         worst->worst = true;
 }
 

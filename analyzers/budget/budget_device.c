@@ -40,14 +40,14 @@ static bool is_input(enum an_role role)
 static uint8_t *step_names(const struct an_context *context, const struct an_lane *lane)
 {
     const struct an_trace *trace = context->trace;
-    uint8_t *is = calloc(trace->string_count + 1, 1);
-    for (size_t i = 0; is && i < trace->string_count; i++)
-        is[i] = !strncmp(trace->string[i], "ProfilerStep#", 13);
-    for (size_t i = lane->first; is && i < an_lane_end(lane); i++)
+    uint8_t *names = calloc(trace->string_count + 1, 1);
+    for (size_t i = 0; names && i < trace->string_count; i++)
+        names[i] = !strncmp(trace->string[i], "ProfilerStep#", 13);
+    for (size_t i = lane->first; names && i < an_lane_end(lane); i++)
         if (context->step[i].slice != AN_NONE &&
             trace->slice.name[context->step[i].slice] != AN_NONE)
-            is[trace->slice.name[context->step[i].slice]] = 1;
-    return is;
+            names[trace->slice.name[context->step[i].slice]] = 1;
+    return names;
 }
 
 /* Time in rows of a thread (input: in its ranges of a loader). */
@@ -150,16 +150,16 @@ static int held_set(struct an_context *context, const struct an_lane *lane, stru
                     const struct an_set *idle, struct an_set *out)
 {
     const struct an_device *device = &context->gpu->device[lane->device];
-    const struct an_device_ops *op = &context->gpu->op;
+    const struct an_device_ops *ops = &context->gpu->op;
     struct an_span_list held = {0}, waits = {0};
     int rc = 0;
     for (size_t i = 0; i < idle->count && !rc; i++) {
         int64_t from = idle->span[i].start, end = idle->span[i].end;
         size_t next = an_device_op_seek(context->gpu, device, end);
         if (an_time_sub(end, from) < HELD_LEAST || next == an_device_end(device) ||
-            op->launch[next] == AN_NONE)
+            ops->launch[next] == AN_NONE)
             continue;
-        int64_t issued = an_slice_end(context->trace, op->launch[next]);
+        int64_t issued = an_slice_end(context->trace, ops->launch[next]);
         from = issued > from ? issued : from;
         rc = an_time_sub(end, from) < HELD_LEAST ? 0 : cover(&held, from, end);
     }

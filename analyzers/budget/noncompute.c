@@ -28,15 +28,15 @@ static int64_t issued_at(const struct an_context *context, uint32_t op)
 /* The compute op that starts at `time`: of several, the first that was issued; AN_NONE: none. */
 static uint32_t next_kernel(const struct walk *walk, int64_t time)
 {
-    const struct an_device_ops *op = &walk->context->gpu->op;
+    const struct an_device_ops *ops = &walk->context->gpu->op;
     uint32_t best = AN_NONE;
     for (size_t i = an_device_op_seek(walk->context->gpu, walk->device, time);
-         i < an_device_end(walk->device) && op->start[i] == time; i++) {
-        if (!(AN_DEVICE_COMPUTE_MASK >> op->class[i] & 1) || op->end[i] <= time)
+         i < an_device_end(walk->device) && ops->start[i] == time; i++) {
+        if (!(AN_DEVICE_COMPUTE_MASK >> ops->class[i] & 1) || ops->end[i] <= time)
             continue;
-        bool known = op->launch[i] != AN_NONE;
-        if (best == AN_NONE || (known && op->launch[best] == AN_NONE) ||
-            (known && op->launch[best] != AN_NONE &&
+        bool known = ops->launch[i] != AN_NONE;
+        if (best == AN_NONE || (known && ops->launch[best] == AN_NONE) ||
+            (known && ops->launch[best] != AN_NONE &&
              issued_at(walk->context, (uint32_t)i) < issued_at(walk->context, best)))
             best = (uint32_t)i;
     }
@@ -44,13 +44,14 @@ static uint32_t next_kernel(const struct walk *walk, int64_t time)
 }
 
 /* End of the last op that op q depends on directly, INT64_MIN: none is known. */
-static int64_t released_at(const struct walk *walk, uint32_t q)
+static int64_t released_at(const struct walk *walk, uint32_t op)
 {
-    const struct an_device_ops *op = &walk->context->gpu->op;
-    int64_t last = walk->edges->before[q] == AN_NONE ? INT64_MIN : op->end[walk->edges->before[q]];
-    for (size_t k = walk->edges->first[q]; k < walk->edges->first[q + 1]; k++)
-        last = op->end[walk->edges->from[k]] > last ? op->end[walk->edges->from[k]] : last;
-    return last < op->start[q] ? last : op->start[q];
+    const struct an_device_ops *ops = &walk->context->gpu->op;
+    int64_t last =
+        walk->edges->before[op] == AN_NONE ? INT64_MIN : ops->end[walk->edges->before[op]];
+    for (size_t k = walk->edges->first[op]; k < walk->edges->first[op + 1]; k++)
+        last = ops->end[walk->edges->from[k]] > last ? ops->end[walk->edges->from[k]] : last;
+    return last < ops->start[op] ? last : ops->start[op];
 }
 
 /* Did the thread of a launch come back from a call that waits, after `since`? */
@@ -65,14 +66,14 @@ static bool came_back(const struct walk *walk, uint32_t launch, int64_t since)
     return call >= track->slice_first && an_slice_end(trace, call) > since;
 }
 
-static int starve(struct walk *walk, uint32_t q, int64_t start, int64_t end)
+static int starve(struct walk *walk, uint32_t next, int64_t start, int64_t end)
 {
     if (end <= start)
         return 0;
     if (an_grow(&walk->starved, &walk->starved_room, walk->starved_count + 1,
                 sizeof *walk->starved))
         return TACHO_ENOMEM;
-    uint32_t launch = walk->context->gpu->op.launch[q];
+    uint32_t launch = walk->context->gpu->op.launch[next];
     walk->starved[walk->starved_count++] =
         (struct an_starved){{start, end}, an_slice_track(walk->context->trace, launch)};
     int rc = an_span_list_add(&walk->part[AN_ABSENT_LAUNCH_STARVED], start, end);
@@ -80,36 +81,38 @@ static int starve(struct walk *walk, uint32_t q, int64_t start, int64_t end)
                                                  : an_span_list_add(&walk->drained, start, end);
 }
 
-static int split_gap(struct walk *walk, int64_t a, int64_t b, uint32_t q)
+static int split_gap(struct walk *walk, int64_t start, int64_t end, uint32_t next)
 {
-    if (q == AN_NONE || walk->context->gpu->op.launch[q] == AN_NONE) {
-        int rc = an_span_list_add(&walk->part[AN_ABSENT_DEPENDENCY], a, b);
-        return rc ? rc : an_span_list_add(&walk->unlinked, a, b);
+    if (next == AN_NONE || walk->context->gpu->op.launch[next] == AN_NONE) {
+        int rc = an_span_list_add(&walk->part[AN_ABSENT_DEPENDENCY], start, end);
+        return rc ? rc : an_span_list_add(&walk->unlinked, start, end);
     }
-    int64_t issued = issued_at(walk->context, q), released = released_at(walk, q);
-    issued = issued < a ? a : issued;
+    int64_t issued = issued_at(walk->context, next), released = released_at(walk, next);
+    issued = issued < start ? start : issued;
     released = released < issued ? issued : released;
-    int rc = starve(walk, q, a, issued);
+    int rc = starve(walk, next, start, issued);
     rc = rc ? rc : an_span_list_add(&walk->part[AN_ABSENT_BLOCKED], issued, released);
-    bool dispatch = !walk->edges->unresolved[q] && an_time_sub(b, released) <= DISPATCH_MOST_NS;
+    bool dispatch =
+        !walk->edges->unresolved[next] && an_time_sub(end, released) <= DISPATCH_MOST_NS;
     enum an_absent_part rest = dispatch ? AN_ABSENT_DISPATCH : AN_ABSENT_DEPENDENCY;
-    return rc ? rc : an_span_list_add(&walk->part[rest], released, b);
+    return rc ? rc : an_span_list_add(&walk->part[rest], released, end);
 }
 
-static int walk_gap(struct walk *walk, int64_t a, int64_t b)
+static int walk_gap(struct walk *walk, int64_t start, int64_t end)
 {
-    if (b <= a)
+    if (end <= start)
         return 0;
-    uint32_t q = next_kernel(walk, b);
-    int rc = split_gap(walk, a, b, q);
-    if (rc || !an_set_within(walk->split->exposed_comm, a, b))
+    uint32_t next = next_kernel(walk, end);
+    int rc = split_gap(walk, start, end, next);
+    if (rc || !an_set_within(walk->split->exposed_comm, start, end))
         return rc;
-    if (q == AN_NONE || walk->context->gpu->op.launch[q] == AN_NONE || walk->edges->unresolved[q])
-        rc = an_span_list_add(&walk->unknown, a, b);
-    return rc || q == AN_NONE
-               ? rc
-               : an_blocking_gap(walk->context, walk->edges, (struct an_compute_gap){a, b, q},
-                                 &walk->proven, &walk->inferred);
+    if (next == AN_NONE || walk->context->gpu->op.launch[next] == AN_NONE ||
+        walk->edges->unresolved[next])
+        rc = an_span_list_add(&walk->unknown, start, end);
+    return rc || next == AN_NONE ? rc
+                                 : an_blocking_gap(walk->context, walk->edges,
+                                                   (struct an_compute_gap){start, end, next},
+                                                   &walk->proven, &walk->inferred);
 }
 
 /* ---- the sets ---------------------------------------------------------------------------------------------------------------- */
@@ -135,14 +138,15 @@ static int keep_blocking(struct walk *walk, struct an_noncompute_sets *out)
 /* Is there anything in the file that tells what waits for what on device d? */
 static const char *why_no_blocking(const struct walk *walk)
 {
-    const struct an_device_ops *op = &walk->context->gpu->op;
+    const struct an_device_ops *ops = &walk->context->gpu->op;
     if (!walk->split->exposed_comm.count || walk->edges->count || walk->edges->sync_count ||
         walk->edges->waits)
         return NULL;
     for (size_t i = walk->device->first; i < an_device_end(walk->device);
          i++) { /* order of a stream that does both */
-        uint32_t p = walk->edges->before[i];
-        if (p != AN_NONE && (op->class[p] == AN_DEVICE_COMM) != (op->class[i] == AN_DEVICE_COMM))
+        uint32_t before = walk->edges->before[i];
+        if (before != AN_NONE &&
+            (ops->class[before] == AN_DEVICE_COMM) != (ops->class[i] == AN_DEVICE_COMM))
             return NULL;
     }
     return "the trace holds no event, stream wait or synchronise call: record them (tacho run "
@@ -150,17 +154,18 @@ static const char *why_no_blocking(const struct walk *walk)
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }
 
-int an_noncompute_sets_of(struct an_context *context, size_t d, struct an_noncompute_sets *out)
+int an_noncompute_sets_of(struct an_context *context, size_t device, struct an_noncompute_sets *out)
 {
-    struct walk walk = {
-        .context = context, .device = &context->gpu->device[d], .split = &context->gpu->split[d]};
+    struct walk walk = {.context = context,
+                        .device = &context->gpu->device[device],
+                        .split = &context->gpu->split[device]};
     const struct an_set *compute = &walk.split->compute;
     int rc = an_device_edges_of(context->gpu, &walk.edges);
     *out = (struct an_noncompute_sets){.reason = NULL};
-    int64_t at = walk.split->start;
+    int64_t start = walk.split->start;
     for (size_t i = 0; i <= compute->count && !rc && walk.device->count; i++) {
-        rc = walk_gap(&walk, at, i < compute->count ? compute->span[i].start : walk.split->end);
-        at = i < compute->count ? compute->span[i].end : at;
+        rc = walk_gap(&walk, start, i < compute->count ? compute->span[i].start : walk.split->end);
+        start = i < compute->count ? compute->span[i].end : start;
     }
     for (int k = 0; k < AN_ABSENT_PARTS && !rc; k++)
         rc = an_span_list_keep(&walk.part[k], context->scratch, &out->part[k]);

@@ -39,7 +39,8 @@ struct an_noncompute_sets {
 };
 
 /* The sets of device d; they lie in the work arena. 0 or TACHO_ENOMEM. */
-int an_noncompute_sets_of(struct an_context *context, size_t d, struct an_noncompute_sets *out);
+int an_noncompute_sets_of(struct an_context *context, size_t device,
+                          struct an_noncompute_sets *out);
 
 /* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE.
  */

@@ -13,16 +13,16 @@
 
 static size_t hash_of(const struct an_host_tally *tally, uint32_t name, enum an_cause cause)
 {
-    uint64_t h = ((uint64_t)name << 8 | (uint64_t)cause) * 0x9e3779b97f4a7c15u;
-    return (size_t)(h >> 32) & (tally->slots - 1);
+    uint64_t hash = ((uint64_t)name << 8 | (uint64_t)cause) * 0x9e3779b97f4a7c15u;
+    return (size_t)(hash >> 32) & (tally->slots - 1);
 }
 
 static void place(struct an_host_tally *tally, size_t row)
 {
-    size_t at = hash_of(tally, tally->row[row].name, tally->row[row].cause);
-    while (tally->slot[at])
-        at = (at + 1) & (tally->slots - 1);
-    tally->slot[at] = (uint32_t)row + 1;
+    size_t slot = hash_of(tally, tally->row[row].name, tally->row[row].cause);
+    while (tally->slot[slot])
+        slot = (slot + 1) & (tally->slots - 1);
+    tally->slot[slot] = (uint32_t)row + 1;
 }
 
 static int grow_slots(struct an_host_tally *tally)
@@ -43,9 +43,9 @@ static int tally_add(struct an_host_tally *tally, uint32_t name, enum an_cause c
 {
     if (2 * tally->count >= tally->slots && grow_slots(tally))
         return TACHO_ENOMEM;
-    for (size_t at = hash_of(tally, name, cause); tally->slot[at];
-         at = (at + 1) & (tally->slots - 1)) {
-        struct an_host_row *row = &tally->row[tally->slot[at] - 1];
+    for (size_t slot = hash_of(tally, name, cause); tally->slot[slot];
+         slot = (slot + 1) & (tally->slots - 1)) {
+        struct an_host_row *row = &tally->row[tally->slot[slot] - 1];
         if (row->name == name && row->cause == cause) {
             row->ns = an_time_add(row->ns, ns);
             return 0;
@@ -86,10 +86,10 @@ struct host_sweep {
     size_t depth;
 };
 
-static bool is_for_itself(enum an_cause k)
+static bool is_for_itself(enum an_cause cause)
 {
-    return k == AN_CAUSE_INPUT || k == AN_CAUSE_COMPILE || k == AN_CAUSE_COLLECTION ||
-           k == AN_CAUSE_PHASE;
+    return cause == AN_CAUSE_INPUT || cause == AN_CAUSE_COMPILE || cause == AN_CAUSE_COLLECTION ||
+           cause == AN_CAUSE_PHASE;
 }
 
 /* A call that waits for its copy is a copy, not a launch. */
@@ -144,9 +144,9 @@ static int give(struct host_sweep *host_sweep, int64_t from, int64_t to)
     while (host_sweep->at < set->count && set->span[host_sweep->at].end <= from)
         host_sweep->at++;
     for (size_t i = host_sweep->at; i < set->count && set->span[i].start < to; i++) {
-        int64_t a = set->span[i].start > from ? set->span[i].start : from;
-        int64_t b = set->span[i].end < to ? set->span[i].end : to;
-        if (b <= a)
+        int64_t start = set->span[i].start > from ? set->span[i].start : from;
+        int64_t end = set->span[i].end < to ? set->span[i].end : to;
+        if (end <= start)
             continue;
         uint32_t name = AN_NONE;
         enum an_cause cause = AN_CAUSE_THINK;
@@ -156,8 +156,8 @@ static int give(struct host_sweep *host_sweep, int64_t from, int64_t to)
             cause = host_sweep->open[host_sweep->depth - 1].cause;
         }
         int rc = name == AN_NONE && host_sweep->rest
-                     ? an_span_list_add(host_sweep->rest, a, b)
-                     : tally_add(host_sweep->tally, name, cause, an_time_sub(b, a));
+                     ? an_span_list_add(host_sweep->rest, start, end)
+                     : tally_add(host_sweep->tally, name, cause, an_time_sub(end, start));
         if (rc)
             return rc;
     }

@@ -34,15 +34,15 @@ static int steps_of(struct row *row)
     struct an_context *context = row->context;
     const struct an_lane *lane = row->lane;
     struct an_span *span = an_arena_zero(context->scratch, lane->count, sizeof *span);
-    size_t n = 0;
+    size_t count = 0;
     if (!span)
         return TACHO_ENOMEM;
     for (size_t i = lane->first; i < an_lane_end(lane); i++)
         if (an_step_detailed(&context->step[i])) {
-            span[n++] = (struct an_span){context->step[i].start, context->step[i].end};
+            span[count++] = (struct an_span){context->step[i].start, context->step[i].end};
             row->out->steps++;
         }
-    struct an_set steps = {span, an_spans_normalize(span, n)};
+    struct an_set steps = {span, an_spans_normalize(span, count)};
     row->out->window = an_window_text(context);
     return an_set_combine(context->scratch, an_spans_subtract, steps, an_lane_cut(lane),
                           &row->window);
@@ -161,10 +161,10 @@ static void parts_absent(struct an_absent *out, const char *reason)
     out->causes_reason = reason;
 }
 
-static int device_row(struct row *row, size_t d, const struct an_noncompute_sets *absence)
+static int device_row(struct row *row, size_t device, const struct an_noncompute_sets *absence)
 {
     struct an_context *context = row->context;
-    const struct an_device_split *split = &context->gpu->split[d];
+    const struct an_device_split *split = &context->gpu->split[device];
     struct an_span span = {split->start, split->end};
     int rc = 0;
     if (row->lane && (rc = steps_of(row)))
@@ -223,21 +223,22 @@ static int run_devices(struct an_context *context)
     struct an_absent *rows = an_arena_zero(context->arena, devices->device_count, sizeof *rows);
     int rc = rows ? an_device_edges_of(context->gpu, &edges) : TACHO_ENOMEM;
     rc = rc || context->graph || context->causes ? rc : an_causes_make(context, &context->causes);
-    for (size_t d = 0; d < devices->device_count && !rc; d++) {
+    for (size_t device = 0; device < devices->device_count && !rc; device++) {
         struct an_noncompute_sets absence;
         struct row row = {.context = context,
                           .out = rows ? &rows[context->result->absent_count] : NULL};
-        if (!devices->device[d].count)
+        if (!devices->device[device].count)
             continue;
-        rc = (context->scratch = an_arena_new()) ? an_noncompute_sets_of(context, d, &absence)
+        rc = (context->scratch = an_arena_new()) ? an_noncompute_sets_of(context, device, &absence)
                                                  : TACHO_ENOMEM;
-        for (size_t k = 0; k < context->lane_count; k++)
-            row.lane = context->lane[k].device == d ? &context->lane[k] : row.lane;
-        row.out->rank = devices->device[d].rank;
-        row.out->device = an_int(devices->device[d].ordinal);
+        for (size_t i = 0; i < context->lane_count; i++)
+            row.lane = context->lane[i].device == device ? &context->lane[i] : row.lane;
+        row.out->rank = devices->device[device].rank;
+        row.out->device = an_int(devices->device[device].ordinal);
         if (!rc)
-            fill_device((struct an_gpu_device *)(uintptr_t)&context->result->gpus[d], &absence);
-        rc = rc ? rc : device_row(&row, d, &absence);
+            fill_device((struct an_gpu_device *)(uintptr_t)&context->result->gpus[device],
+                        &absence);
+        rc = rc ? rc : device_row(&row, device, &absence);
         context->result->absent_count++;
         an_arena_free(context->scratch);
         context->scratch = work;

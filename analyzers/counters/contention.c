@@ -61,11 +61,11 @@ static double growth(const struct an_trace *trace, const struct an_track *track,
     size_t first = track->counter_first, last = first + track->counter_count - 1;
     int64_t start = track->process == AN_NONE ? STORE_ABSENT : trace->process[track->process].start;
     double from = start != STORE_ABSENT && start >= window.start ? 0 : trace->counter.value[first],
-           to = trace->counter.value[last], at;
-    if (an_sampled_at(trace, track, window.start, &at))
-        from = at;
-    if (an_sampled_at(trace, track, window.end, &at))
-        to = at;
+           to = trace->counter.value[last], value;
+    if (an_sampled_at(trace, track, window.start, &value))
+        from = value;
+    if (an_sampled_at(trace, track, window.end, &value))
+        to = value;
     return trace->counter.time[first] < window.end && trace->counter.time[last] > window.start
                ? fmax(0, to - from)
                : 0;
@@ -119,7 +119,7 @@ static struct an_value wait_pct(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     double sum = 0;
-    size_t n = 0;
+    size_t lanes = 0;
     bool sampled = false;
     for (size_t i = 0; i < context->lane_count; i++) {
         const struct an_track *track = wait_track(trace, &context->lane[i]);
@@ -128,10 +128,10 @@ static struct an_value wait_pct(const struct an_context *context)
         if (!track || !clip(trace, track, WAIT_LEAST, &window))
             continue;
         sum += 100 * growth(trace, track, window) / (double)an_time_sub(window.end, window.start);
-        n++;
+        lanes++;
     }
-    if (n)
-        return isfinite(sum) ? an_num(fmin(100, sum / (double)n))
+    if (lanes)
+        return isfinite(sum) ? an_num(fmin(100, sum / (double)lanes))
                              : an_num_none("a sample is not finite");
     return an_num_none(
         sampled ? "less than 0.09 s of the counted steps were sampled: let the run go on for longer"

@@ -32,21 +32,22 @@ struct an_value an_counted_none(struct an_context *context, const char *which)
 
 /* ---- from metrics to quantities -------------------------------------------------------------------------------------------- */
 
-static struct an_value plus(struct an_value a, struct an_value b, double factor)
+static struct an_value plus(struct an_value left, struct an_value right, double factor)
 {
-    return !a.valid ? a : !b.valid ? b : an_num(a.value + factor * b.value);
+    return !left.valid ? left : !right.valid ? right : an_num(left.value + factor * right.value);
 }
 
-static struct an_value known_or_zero(struct an_value v, bool any)
+static struct an_value known_or_zero(struct an_value value, bool any)
 {
-    return v.valid || !any ? v : an_num(0); /* a type that the chip has no unit for */
+    return value.valid || !any ? value : an_num(0); /* a type that the chip has no unit for */
 }
 
-static struct an_value ratio(struct an_value a, struct an_value b, double factor)
+static struct an_value ratio(struct an_value amount, struct an_value per, double factor)
 {
-    if (!a.valid || !b.valid)
-        return a.valid ? b : a;
-    return b.value > 0 ? an_num(factor * a.value / b.value) : an_num_none("nothing was moved");
+    if (!amount.valid || !per.valid)
+        return amount.valid ? per : amount;
+    return per.value > 0 ? an_num(factor * amount.value / per.value)
+                         : an_num_none("nothing was moved");
 }
 
 const char *an_counted_fill(struct an_step_counted *counted,
@@ -58,15 +59,15 @@ const char *an_counted_fill(struct an_step_counted *counted,
                   {"fp16", "range_tensor_fp16"},
                   {"tf32", "range_tensor_tf32"},
                   {"fp8", "range_tensor_fp8"}};
-    struct an_value of[sizeof matrix / sizeof *matrix];
+    struct an_value ops[sizeof matrix / sizeof *matrix];
     bool any = false;
     for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++) {
-        of[i] = get(ctx, matrix[i].metric);
-        any |= of[i].valid;
+        ops[i] = get(ctx, matrix[i].metric);
+        any |= ops[i].valid;
     }
-    counted->matrix_ops = known_or_zero(of[0], any);
+    counted->matrix_ops = known_or_zero(ops[0], any);
     for (size_t i = 1; i < sizeof matrix / sizeof *matrix; i++)
-        counted->matrix_ops = plus(counted->matrix_ops, known_or_zero(of[i], any), 1);
+        counted->matrix_ops = plus(counted->matrix_ops, known_or_zero(ops[i], any), 1);
     counted->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
                                get(ctx, "range_fp32_fma"), 2);
     counted->dram_bytes = plus(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
@@ -86,8 +87,8 @@ const char *an_counted_fill(struct an_step_counted *counted,
     const char *dtype = "fp32";
     double most = counted->fp32_flops.valid ? counted->fp32_flops.value : 0;
     for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
-        if (of[i].valid && of[i].value > most) {
-            most = of[i].value;
+        if (ops[i].valid && ops[i].value > most) {
+            most = ops[i].value;
             dtype = matrix[i].dtype;
         }
     return dtype;

@@ -60,19 +60,19 @@ static void hardware_absent(struct an_context *context, const char *reason)
 static void count_steps(const struct an_context *context, struct window *window)
 {
     window->tokens_known = window->samples_known = true;
-    for (size_t l = 0; l < context->lane_count; l++) {
-        int64_t n = 0;
-        for (size_t i = context->lane[l].first; i < an_lane_end(&context->lane[l]); i++) {
+    for (size_t lane = 0; lane < context->lane_count; lane++) {
+        int64_t count = 0;
+        for (size_t i = context->lane[lane].first; i < an_lane_end(&context->lane[lane]); i++) {
             const struct an_step *step = &context->step[i];
             if (!an_step_counted(step) || step->end == STORE_ABSENT)
                 continue;
-            n++;
+            count++;
             window->tokens_known &= step->tokens > 0;
             window->samples_known &= step->samples > 0;
             window->tokens += (double)step->tokens;
             window->samples += (double)step->samples;
         }
-        window->updates = n > window->updates ? n : window->updates;
+        window->updates = count > window->updates ? count : window->updates;
     }
 }
 
@@ -167,8 +167,8 @@ static struct an_value key_value(struct an_context *context, int64_t gpu, const 
     char key[64], *end = NULL;
     snprintf(key, sizeof key, "nvml.%" PRId64 ".%s", gpu, name);
     const char *text = an_trace_key(context->trace, key);
-    double v = text ? strtod(text, &end) : 0;
-    return text && end != text && v > 0 ? an_num(v) : an_num_none("NVML did not say");
+    double value = text ? strtod(text, &end) : 0;
+    return text && end != text && value > 0 ? an_num(value) : an_num_none("NVML did not say");
 }
 
 /* Joules in the window, by the GPU's counter. */
@@ -251,20 +251,21 @@ static int throttling(struct an_context *context, const struct window *window,
 /* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
 
 /* Where a process has this GPU: its index and its own name for the GPU. */
-static bool owner(const struct an_trace *trace, const char *uuid, uint32_t *process, char *device,
+static bool owner(const struct an_trace *trace, const char *uuid, uint32_t *out, char *device,
                   size_t size)
 {
-    for (uint32_t p = 0; p < trace->process_count; p++)
-        for (int m = 0; m < GPUS; m++) {
+    for (uint32_t process = 0; process < trace->process_count; process++)
+        for (int number = 0; number < GPUS; number++) {
             char key[64];
-            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%d.uuid", trace->process[p].id, m);
+            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%d.uuid", trace->process[process].id,
+                     number);
             const char *value = an_trace_key(trace, key);
             if (!value || strcmp(value, uuid))
                 continue;
-            snprintf(device, size, "gpu:%d", m);
-            if (an_sampled_find(trace, p, device, "pm_sm_active") ||
-                an_sampled_find(trace, p, device, "range_time")) {
-                *process = p;
+            snprintf(device, size, "gpu:%d", number);
+            if (an_sampled_find(trace, process, device, "pm_sm_active") ||
+                an_sampled_find(trace, process, device, "range_time")) {
+                *out = process;
                 return true;
             }
         }
@@ -347,8 +348,9 @@ static int look_at(struct an_context *context, const struct window *window,
 /* Keys device.P.gpu:M.uuid. */
 static bool is_device_uuid(const struct an_run_key *run_key)
 {
-    size_t n = strlen(run_key->key);
-    return !strncmp(run_key->key, "device.", 7) && n > 5 && !strcmp(run_key->key + n - 5, ".uuid");
+    size_t length = strlen(run_key->key);
+    return !strncmp(run_key->key, "device.", 7) && length > 5 &&
+           !strcmp(run_key->key + length - 5, ".uuid");
 }
 
 /* Did a process of the run name this GPU as its own? */
@@ -401,7 +403,7 @@ static int hardware_run(struct an_context *context)
     struct window window = {0};
     bool sampled = false;
     struct an_gpu_hardware *rows = an_arena_zero(context->arena, GPUS, sizeof *rows);
-    size_t n = 0;
+    size_t count = 0;
     if (!rows || find_window(context, &window))
         return TACHO_ENOMEM;
     for (int64_t gpu = 0; gpu < GPUS; gpu++) {
@@ -413,13 +415,14 @@ static int hardware_run(struct an_context *context)
             continue;
         snprintf(key, sizeof key, "nvml.%" PRId64 ".name", gpu);
         const char *name = an_trace_key(context->trace, key);
-        rows[n] = (struct an_gpu_hardware){.gpu = gpu,
-                                           .name = an_arena_text(context->arena, name ? name : ""),
-                                           .uuid = an_arena_text(context->arena, uuid)};
-        if (look_at(context, &window, &rows[n++]))
+        rows[count] =
+            (struct an_gpu_hardware){.gpu = gpu,
+                                     .name = an_arena_text(context->arena, name ? name : ""),
+                                     .uuid = an_arena_text(context->arena, uuid)};
+        if (look_at(context, &window, &rows[count++]))
             return TACHO_ENOMEM;
     }
-    if (!n) {
+    if (!count) {
         hardware_absent(context,
                         !context->gpu ? sampled ? "no process of the run used a GPU of this machine"
                                                 : "no accelerator in this run"
@@ -429,7 +432,7 @@ static int hardware_run(struct an_context *context)
         return 0;
     }
     context->result->hardware_gpus = rows;
-    context->result->hardware_gpu_count = n;
+    context->result->hardware_gpu_count = count;
     sum_energy(context, &window);
     return 0;
 }

@@ -52,9 +52,9 @@ static const char *tag_of(const struct an_track *track)
     return mine ? track->name + strlen(PREFIX) : NULL;
 }
 
-static bool is_bytes(double v)
+static bool is_bytes(double value)
 {
-    return isfinite(v) && v >= 0 && v <= BYTES_MOST;
+    return isfinite(value) && value >= 0 && value <= BYTES_MOST;
 }
 
 /* Last and largest usable value of a track; false: it has none. */
@@ -115,7 +115,7 @@ static int gather_tags(struct an_context *context)
     const struct an_trace *trace = context->trace;
     struct an_memory *memory = &context->result->memory;
     struct an_memory_tag *tag = an_arena_zero(context->arena, trace->track_count + 1, sizeof *tag);
-    size_t n = 0;
+    size_t count = 0;
     if (!tag)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < trace->track_count; k++) {
@@ -125,12 +125,12 @@ static int gather_tags(struct an_context *context)
         if (!name || is_total(name) || !values_of(trace, track, &last, &most))
             continue;
         size_t i = 0;
-        while (i < n && (strcmp(tag[i].name, name) || strcmp(tag[i].device, device)))
+        while (i < count && (strcmp(tag[i].name, name) || strcmp(tag[i].device, device)))
             i++;
-        if (i == n)
-            tag[n++] = (struct an_memory_tag){.name = an_arena_text(context->arena, name),
-                                              .device = an_arena_text(context->arena, device),
-                                              .rank_peak = -1};
+        if (i == count)
+            tag[count++] = (struct an_memory_tag){.name = an_arena_text(context->arena, name),
+                                                  .device = an_arena_text(context->arena, device),
+                                                  .rank_peak = -1};
         tag[i].current = an_time_add(tag[i].current, last);
         tag[i].peak = an_time_add(tag[i].peak, most);
         if (most > tag[i].rank_peak) {
@@ -138,9 +138,9 @@ static int gather_tags(struct an_context *context)
             tag[i].rank = rank_of(trace, track->process);
         }
     }
-    qsort(tag, n, sizeof *tag, tag_order);
+    qsort(tag, count, sizeof *tag, tag_order);
     memory->tags = tag;
-    memory->tag_count = n;
+    memory->tag_count = count;
     return 0;
 }
 
@@ -210,26 +210,26 @@ static void gather_totals(struct an_context *context)
     const struct an_trace *trace = context->trace;
     struct an_memory *memory = &context->result->memory;
     int64_t total = 0, peak = 0, largest = -1, batch = 0;
-    for (uint32_t p = 0; p < trace->process_count; p++) {
-        if (!counts_memory(trace, p))
+    for (uint32_t process = 0; process < trace->process_count; process++) {
+        if (!counts_memory(trace, process))
             continue;
-        const struct an_track *track = total_track(trace, p),
-                              *own = track_of(trace, p, PREFIX "peak", NULL);
+        const struct an_track *track = total_track(trace, process),
+                              *own = track_of(trace, process, PREFIX "peak", NULL);
         int64_t last = 0, most = 0, told = 0, told_most = 0;
         if (!track || !values_of(trace, track, &last, &most)) {
-            last = sum_of_tags(trace, p, false);
-            most = sum_of_tags(trace, p, true);
+            last = sum_of_tags(trace, process, false);
+            most = sum_of_tags(trace, process, true);
         }
         if (own && values_of(trace, own, &told, &told_most) && told_most > most)
             most = told_most; /* what was held inside a step too */
         memory->processes++;
         total = an_time_add(total, last);
         peak = an_time_add(peak, most);
-        batch = an_time_add(batch, an_time_add(last_of(trace, p, PREFIX "activations"),
-                                               last_of(trace, p, PREFIX "workspace")));
+        batch = an_time_add(batch, an_time_add(last_of(trace, process, PREFIX "activations"),
+                                               last_of(trace, process, PREFIX "workspace")));
         if (most > largest) {
             largest = most;
-            memory->rank = rank_of(trace, p);
+            memory->rank = rank_of(trace, process);
         }
     }
     memory->total_bytes = an_int(total);
@@ -243,10 +243,10 @@ static void gather_totals(struct an_context *context)
 
 static struct an_count bytes_of_key(const struct an_trace *trace, const char *key)
 {
-    const char *v = an_trace_key(trace, key);
+    const char *text = an_trace_key(trace, key);
     char *end = NULL;
-    long long n = v ? strtoll(v, &end, 10) : 0;
-    return v && end != v && !*end && n > 0 ? an_int(n) : an_int_none("not recorded");
+    long long bytes = text ? strtoll(text, &end, 10) : 0;
+    return text && end != text && !*end && bytes > 0 ? an_int(bytes) : an_int_none("not recorded");
 }
 
 static bool one_machine(const struct an_trace *trace)
@@ -262,9 +262,9 @@ static struct an_count capacity_of(struct an_context *context)
     const struct an_trace *trace = context->trace;
     if (context->gpu) {
         int64_t sum = 0;
-        for (size_t d = 0; d < context->gpu->device_count; d++) {
+        for (size_t i = 0; i < context->gpu->device_count; i++) {
             char key[96];
-            const struct an_device *device = &context->gpu->device[d];
+            const struct an_device *device = &context->gpu->device[i];
             if (device->process >= trace->process_count)
                 continue;
             snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".memory_bytes",
@@ -337,29 +337,30 @@ static struct an_growth no_growth(const char *reason)
 
 /* Growth of a track at the ends of the counted steps of a lane. x: room for the steps. */
 static struct an_growth growth_of(const struct an_context *context, const struct an_lane *lane,
-                                  const struct an_track *track, double *x)
+                                  const struct an_track *track, double *changes)
 {
     struct an_growth growth = no_growth("fewer than 10 counted steps with a value");
     double before = NAN, from = NAN, to = NAN;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         const struct an_step *step = &context->step[i];
-        double v = an_step_counted(step) && step->end != STORE_ABSENT
-                       ? value_at(context->trace, track, step->end)
-                       : NAN;
-        if (!isfinite(v))
+        double value = an_step_counted(step) && step->end != STORE_ABSENT
+                           ? value_at(context->trace, track, step->end)
+                           : NAN;
+        if (!isfinite(value))
             continue;
         if (isfinite(before))
-            x[n++] = v - before;
+            changes[count++] = value - before;
         else
             growth.first_step = step->index;
-        from = isfinite(before) ? from : v;
+        from = isfinite(before) ? from : value;
         growth.last_step = step->index;
-        to = before = v;
+        to = before = value;
     }
-    if (n + 1 < STEPS_LEAST)
+    if (count + 1 < STEPS_LEAST)
         return no_growth("fewer than 10 counted steps with a value");
-    double mean = an_mean(x, n), half = 1.96 * an_sd(x, n) / sqrt((double)n);
+    double mean = an_mean(changes, count),
+           half = 1.96 * an_sd(changes, count) / sqrt((double)count);
     growth.bytes_per_step = an_num(mean);
     growth.low = an_num(mean - half);
     growth.high = an_num(mean + half);
@@ -381,8 +382,8 @@ static void keep_faster(struct an_growth *most, struct an_growth growth)
 static int gather_growth(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
-    double *x = malloc((context->step_count + 1) * sizeof *x);
-    if (!x)
+    double *changes = malloc((context->step_count + 1) * sizeof *changes);
+    if (!changes)
         return TACHO_ENOMEM;
     memory->growth = memory->resident_growth = no_growth(
         context->lane_count ? "no counter of the processes that run steps" : "no steps were found");
@@ -393,11 +394,11 @@ static int gather_growth(struct an_context *context)
         const struct an_track *rss =
             lane->process == AN_NONE ? NULL : track_of(context->trace, lane->process, "rss", NULL);
         if (total)
-            keep_faster(&memory->growth, growth_of(context, lane, total, x));
+            keep_faster(&memory->growth, growth_of(context, lane, total, changes));
         if (rss && an_system_owns(rss))
-            keep_faster(&memory->resident_growth, growth_of(context, lane, rss, x));
+            keep_faster(&memory->resident_growth, growth_of(context, lane, rss, changes));
     }
-    free(x);
+    free(changes);
     return 0;
 }
 

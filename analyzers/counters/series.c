@@ -13,16 +13,16 @@ static bool summarize(const struct an_trace *trace, const struct an_track *track
 {
     double sum = 0;
     for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
-        double v = trace->counter.value[i];
-        if (!isfinite(v)) /* a loss of NaN is said by the count: it is smaller than the number of
-                             samples */
+        double value = trace->counter.value[i];
+        if (!isfinite(value)) /* a loss of NaN is said by the count: it is smaller than the number
+                             of samples */
             continue;
         if (!series->count)
-            series->first = series->min = series->max = v;
-        series->last = v;
-        series->min = v < series->min ? v : series->min;
-        series->max = v > series->max ? v : series->max;
-        sum += v;
+            series->first = series->min = series->max = value;
+        series->last = value;
+        series->min = value < series->min ? value : series->min;
+        series->max = value > series->max ? value : series->max;
+        sum += value;
         series->count++;
     }
     series->mean = series->count ? sum / (double)series->count : NAN;
@@ -33,7 +33,7 @@ static int series_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     struct an_series *rows = an_arena_zero(context->arena, trace->track_count, sizeof *rows);
-    size_t n = 0;
+    size_t count = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < trace->track_count; k++) {
@@ -44,10 +44,10 @@ static int series_run(struct an_context *context)
             continue;
         series.name = an_arena_text(context->arena, track->name);
         series.unit = an_arena_text(context->arena, track->unit);
-        rows[n++] = series;
+        rows[count++] = series;
     }
     context->result->series = rows;
-    context->result->series_count = n;
+    context->result->series_count = count;
     return 0;
 }
 

@@ -110,14 +110,14 @@ static double value_at(const struct an_trace *trace, const struct an_track *trac
     size_t i = an_times_seek(trace->counter.time, first, last + 1, time);
     if (i > last)
         return trace->counter.value[last];
-    int64_t t0 = i > first ? trace->counter.time[i - 1] : start;
-    double v0 = i > first ? trace->counter.value[i - 1] : 0, v1 = trace->counter.value[i];
-    if (t0 == STORE_ABSENT || t0 >= trace->counter.time[i])
-        return v1;
-    if (time <= t0)
-        return v0;
-    return v0 + (v1 - v0) * (double)an_time_sub(time, t0) /
-                    (double)an_time_sub(trace->counter.time[i], t0);
+    int64_t before_time = i > first ? trace->counter.time[i - 1] : start;
+    double before = i > first ? trace->counter.value[i - 1] : 0, after = trace->counter.value[i];
+    if (before_time == STORE_ABSENT || before_time >= trace->counter.time[i])
+        return after;
+    if (time <= before_time)
+        return before;
+    return before + (after - before) * (double)an_time_sub(time, before_time) /
+                        (double)an_time_sub(trace->counter.time[i], before_time);
 }
 
 struct an_value an_system_rate(const struct an_context *context, const char *name,
@@ -218,7 +218,7 @@ static int change_order(const void *first, const void *second)
 static int rss_peak(struct an_context *context, struct an_value *out)
 {
     const struct an_trace *trace = context->trace;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     for (size_t k = 0; k < trace->track_count; k++)
         if (an_system_track(&trace->track[k], "rss", false) ||
             an_system_track(&trace->track[k], "other_rss", true))
@@ -236,16 +236,16 @@ static int rss_peak(struct an_context *context, struct an_value *out)
         if (!an_system_track(track, "rss", false) && !an_system_track(track, "other_rss", true))
             continue;
         for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
-            all[n++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
+            all[count++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
             now = trace->counter.value[i];
         }
         int64_t end = track->process != AN_NONE ? trace->process[track->process].end : STORE_ABSENT;
         if (end != STORE_ABSENT)
-            all[n++] = (struct change){end, -now};
+            all[count++] = (struct change){end, -now};
     }
-    qsort(all, n, sizeof *all, change_order);
+    qsort(all, count, sizeof *all, change_order);
     double sum = 0, peak = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         sum += all[i].delta;
         peak = sum > peak ? sum : peak;
     }
@@ -260,17 +260,17 @@ int an_system_gaps(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     struct an_gap *rows = an_arena_zero(context->arena, trace->key_count, sizeof *rows);
-    size_t n = 0;
+    size_t count = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->key_count; i++)
         if (!strncmp(trace->key[i].key, COUNTER_KEY, strlen(COUNTER_KEY)) &&
             strcmp(trace->key[i].value, "ok"))
-            rows[n++] = (struct an_gap){
+            rows[count++] = (struct an_gap){
                 an_arena_text(context->arena, trace->key[i].key + strlen(COUNTER_KEY)),
                 an_arena_text(context->arena, trace->key[i].value)};
     context->result->trust.gaps = rows;
-    context->result->trust.gap_count = n;
+    context->result->trust.gap_count = count;
     return 0;
 }
 

@@ -37,14 +37,14 @@ enum an_framework an_command_framework(const struct an_context *context)
 /* One word of a command for a shell. */
 static const char *shell_word(struct an_context *context, const char *word)
 {
-    size_t n = strlen(word);
+    size_t length = strlen(word);
     bool plain =
-        n &&
+        length &&
         strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") ==
-            n;
+            length;
     if (plain)
         return an_arena_text(context->arena, word);
-    char *out = an_arena_zero(context->arena, 4 * n + 3, 1), *at = out;
+    char *out = an_arena_zero(context->arena, 4 * length + 3, 1), *at = out;
     if (!out)
         return "";
     *at++ = '\'';
@@ -62,12 +62,12 @@ static const char *shell_word(struct an_context *context, const char *word)
 
 bool an_command_has_option(const struct an_context *context, const char *option)
 {
-    const char *text = an_trace_key(context->trace, "command");
-    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
+    const char *command = an_trace_key(context->trace, "command");
+    json_t *words = command ? json_loads(command, 0, NULL) : NULL;
     bool given = false;
     for (size_t i = 0; i < json_array_size(words); i++) {
-        const char *w = json_string_value(json_array_get(words, i));
-        given = given || (w && !strcmp(w, option));
+        const char *text = json_string_value(json_array_get(words, i));
+        given = given || (text && !strcmp(text, option));
     }
     json_decref(words);
     return given;
@@ -75,23 +75,23 @@ bool an_command_has_option(const struct an_context *context, const char *option)
 
 const char *an_command_line(struct an_context *context, const char *option)
 {
-    const char *text = an_trace_key(context->trace, "command"), *line = "";
-    size_t n = strcspn(option, " "), i;
-    bool valued = option[n] == ' ';
-    json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
+    const char *command = an_trace_key(context->trace, "command"), *line = "";
+    size_t length = strcspn(option, " "), i;
+    bool valued = option[length] == ' ';
+    json_t *words = command ? json_loads(command, 0, NULL) : NULL, *word;
     if (!json_is_array(words)) {
         json_decref(words);
-        return text && *text != '[' ? an_arena_text(context->arena, text) : NULL;
+        return command && *command != '[' ? an_arena_text(context->arena, command) : NULL;
     }
     for (i = 0; i < json_array_size(words); i++) {
         word = json_array_get(words, i);
-        const char *w = json_is_string(word) ? json_string_value(word) : "";
-        if (*option == '-' && strlen(w) == n && !strncmp(w, option, n)) {
+        const char *text = json_is_string(word) ? json_string_value(word) : "";
+        if (*option == '-' && strlen(text) == length && !strncmp(text, option, length)) {
             i += valued;
             continue;
         }
         line = an_arena_format(context->arena, "%s%s%s", line, *line ? " " : "",
-                               shell_word(context, w));
+                               shell_word(context, text));
     }
     json_decref(words);
     return line;
@@ -117,7 +117,7 @@ const char *an_command_rerun(struct an_context *context, const char *option)
         context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
     const char *command = an_command_line(context, without ? option + 8 : option),
                *on_ranks = launcher_words(context);
-    const char *q =
+    const char *quote =
         command && strchr(command, '`') ? "" : "`"; /* marks the command in the sentence */
     file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
     if (!command || !*command || strlen(command) > COMMAND_MOST)
@@ -127,17 +127,17 @@ const char *an_command_rerun(struct an_context *context, const char *option)
     if (without)
         return an_arena_format(
             context->arena, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s",
-            q, on_ranks, command, file, q);
+            quote, on_ranks, command, file, quote);
     if (*option ==
         '-') { /* a name of its own for each option: several are tried one after the other */
-        int n = (int)strcspn(option + 2, " ");
+        int length = (int)strcspn(option + 2, " ");
         return an_arena_format(
             context->arena,
-            "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s", q,
-            on_ranks, n, option + 2, command, option, file, n, option + 2, q);
+            "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s",
+            quote, on_ranks, length, option + 2, command, option, file, length, option + 2, quote);
     }
     return an_arena_format(
         context->arena,
-        "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option, q,
-        on_ranks, command, file, q);
+        "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option,
+        quote, on_ranks, command, file, quote);
 }

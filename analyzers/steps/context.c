@@ -12,12 +12,12 @@
 void an_problem(struct an_context *context, const char *format, ...)
 {
     char text[512];
-    va_list ap;
+    va_list arguments;
     if (context->problems == sizeof context->problem / sizeof *context->problem)
         return;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     context->problem[context->problems++] = an_arena_text(context->arena, text);
 }
 

@@ -10,9 +10,9 @@
 
 static uint32_t process_by_pid(const struct an_trace *trace, int64_t pid, const char *host)
 {
-    for (uint32_t p = 0; pid != STORE_ABSENT && p < trace->process_count; p++)
-        if (trace->process[p].pid == pid && !strcmp(trace->process[p].host, host))
-            return p;
+    for (uint32_t process = 0; pid != STORE_ABSENT && process < trace->process_count; process++)
+        if (trace->process[process].pid == pid && !strcmp(trace->process[process].host, host))
+            return process;
     return AN_NONE;
 }
 
@@ -27,12 +27,13 @@ static uint32_t lane_with_process(const struct an_context *context, uint32_t pro
 uint32_t an_lane_of_process(const struct an_context *context, uint32_t process)
 {
     const struct an_trace *trace = context->trace;
-    uint32_t p = process;
-    for (int level = 0; p != AN_NONE && level < PARENTS_MOST; level++) {
-        uint32_t k = lane_with_process(context, p);
+    uint32_t ancestor = process;
+    for (int level = 0; ancestor != AN_NONE && level < PARENTS_MOST; level++) {
+        uint32_t k = lane_with_process(context, ancestor);
         if (k != AN_NONE)
             return k;
-        p = process_by_pid(trace, trace->process[p].parent, trace->process[p].host);
+        ancestor =
+            process_by_pid(trace, trace->process[ancestor].parent, trace->process[ancestor].host);
     }
     int64_t rank = process != AN_NONE ? trace->process[process].rank : STORE_ABSENT;
     for (uint32_t k = 0; rank != STORE_ABSENT && k < context->lane_count; k++)

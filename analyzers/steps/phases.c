@@ -21,8 +21,9 @@ static bool is_host(const struct an_track *track)
 bool an_slice_in_phase(const struct an_trace *trace, size_t i)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = (uint32_t)i; p != AN_NONE && levels--; p = trace->slice.parent[p])
-        if (an_role_is_phase(an_slice_role(trace, p)) && an_slice_open_at(trace, p, i))
+    for (uint32_t around = (uint32_t)i; around != AN_NONE && levels--;
+         around = trace->slice.parent[around])
+        if (an_role_is_phase(an_slice_role(trace, around)) && an_slice_open_at(trace, around, i))
             return true;
     return false;
 }
@@ -33,8 +34,9 @@ static bool is_phase(const struct an_trace *trace, size_t i, enum an_role role)
     if (an_slice_role(trace, i) != role || trace->slice.dur[i] == AN_OPEN)
         return false;
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--; p = trace->slice.parent[p])
-        if (an_slice_role(trace, p) == role && an_slice_open_at(trace, p, i))
+    for (uint32_t around = trace->slice.parent[i]; around != AN_NONE && levels--;
+         around = trace->slice.parent[around])
+        if (an_slice_role(trace, around) == role && an_slice_open_at(trace, around, i))
             return false;
     return true;
 }
@@ -120,23 +122,23 @@ static int project(struct an_context *context, struct an_lane *lane)
 {
     const struct an_device *device = &context->gpu->device[lane->device];
     int64_t before = INT64_MIN;
-    size_t done = device->first, n = 0;
+    size_t done = device->first, count = 0;
     struct an_span *cut = an_arena_zero(context->scratch, lane->cut_count, sizeof *cut);
     if (!cut)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < lane->cut_count; i++) {
         size_t from = an_device_launch_seek(context->gpu, lane->device, lane->cut[i].start);
-        size_t to = an_device_launch_seek(context->gpu, lane->device, lane->cut[i].end);
+        size_t until = an_device_launch_seek(context->gpu, lane->device, lane->cut[i].end);
         before = last_end(context, done, from, before);
         int64_t start = before > lane->cut[i].start ? before : lane->cut[i].start;
-        int64_t end = last_end(context, from, to, lane->cut[i].end);
-        before = end > before && to > from ? end : before;
-        done = to;
+        int64_t end = last_end(context, from, until, lane->cut[i].end);
+        before = end > before && until > from ? end : before;
+        done = until;
         if (end > start)
-            cut[n++] = (struct an_span){start, end};
+            cut[count++] = (struct an_span){start, end};
     }
     lane->cut = cut;
-    lane->cut_count = an_spans_normalize(cut, n);
+    lane->cut_count = an_spans_normalize(cut, count);
     return 0;
 }
 
@@ -183,21 +185,21 @@ int an_phases_cut(struct an_context *context)
 /* Outermost ranges of a role, those without an end included: how often the phase began. */
 static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
 {
-    int64_t n = 0;
+    int64_t count = 0;
     for (size_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first; is_host(track) && i < an_track_end(track); i++) {
             if (an_slice_role(trace, i) != role)
                 continue;
             int levels = AN_DEPTH_MAX;
-            uint32_t p = trace->slice.parent[i];
-            while (p != AN_NONE && levels-- &&
-                   !(an_slice_role(trace, p) == role && an_slice_open_at(trace, p, i)))
-                p = trace->slice.parent[p];
-            n += p == AN_NONE;
+            uint32_t around = trace->slice.parent[i];
+            while (around != AN_NONE && levels-- &&
+                   !(an_slice_role(trace, around) == role && an_slice_open_at(trace, around, i)))
+                around = trace->slice.parent[around];
+            count += around == AN_NONE;
         }
     }
-    return n;
+    return count;
 }
 
 static int phases_run(struct an_context *context)
@@ -211,26 +213,26 @@ static int phases_run(struct an_context *context)
     const struct an_trace *trace = context->trace;
     struct an_phase *rows = an_arena_zero(context->arena, 3, sizeof *rows);
     int rc = rows ? 0 : TACHO_ENOMEM;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
         struct an_span_list wall = {0}, exposed = {0};
-        int64_t count = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
-        for (uint32_t k = 0; k < trace->track_count && count && !rc; k++) {
+        int64_t starts = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
+        for (uint32_t k = 0; k < trace->track_count && starts && !rc; k++) {
             rc = list_track(trace, k, kinds[i].role, &wall);
             if (!rc && is_lane(context, k))
                 rc = list_track(trace, k, kinds[i].role, &exposed);
         }
-        if (count && !rc)
-            rows[n++] = (struct an_phase){
+        if (starts && !rc)
+            rows[count++] = (struct an_phase){
                 .name = kinds[i].name,
-                .count = count,
+                .count = starts,
                 .wall_ms = (double)an_set_measure(an_span_list_set(&wall)) / 1e6,
                 .exposed_ms = (double)an_set_measure(an_span_list_set(&exposed)) / 1e6};
         free(wall.span);
         free(exposed.span);
     }
     context->result->phases = rows;
-    context->result->phase_count = n;
+    context->result->phase_count = count;
     return rc;
 }
 

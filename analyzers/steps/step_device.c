@@ -15,13 +15,13 @@
 static size_t launched_by(const struct an_context *context, const struct an_device *device,
                           const struct an_track *thread)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = device->first; i < an_device_end(device); i++) {
         uint32_t launch = context->gpu->op.launch[i];
-        n += launch != AN_NONE && launch >= thread->slice_first &&
-             launch - thread->slice_first < thread->slice_count;
+        count += launch != AN_NONE && launch >= thread->slice_first &&
+                 launch - thread->slice_first < thread->slice_count;
     }
-    return n;
+    return count;
 }
 
 /* Lane of the host whose steps are those of device d; lane_count: the process marked none. */
@@ -32,12 +32,12 @@ static size_t host_lane(const struct an_context *context, const struct an_device
         const struct an_lane *lane = &context->lane[k];
         if (lane->process != device->process)
             continue;
-        size_t n = lane->track == AN_NONE
-                       ? 0
-                       : launched_by(context, device, &context->trace->track[lane->track]);
-        if (best == context->lane_count || n > most) {
+        size_t launched = lane->track == AN_NONE
+                              ? 0
+                              : launched_by(context, device, &context->trace->track[lane->track]);
+        if (best == context->lane_count || launched > most) {
             best = k;
-            most = n;
+            most = launched;
         }
     }
     return best;
@@ -50,11 +50,12 @@ static bool is_compute_kernel(const struct an_context *context, uint32_t op)
 
 /* Start on device d of the first compute kernel launched in [start, end), STORE_ABSENT: none was.
  */
-static int64_t first_kernel(const struct an_context *context, size_t d, int64_t start, int64_t end)
+static int64_t first_kernel(const struct an_context *context, size_t device, int64_t start,
+                            int64_t end)
 {
     const struct an_devices *devices = context->gpu;
-    size_t last = devices->device[d].first + devices->by_launch_known[d];
-    for (size_t i = an_device_launch_seek(context->gpu, d, start); i < last; i++) {
+    size_t last = devices->device[device].first + devices->by_launch_known[device];
+    for (size_t i = an_device_launch_seek(context->gpu, device, start); i < last; i++) {
         uint32_t op = devices->by_launch[i];
         if (an_device_launch_time(context->gpu, op) >= end)
             break;
@@ -64,15 +65,15 @@ static int64_t first_kernel(const struct an_context *context, size_t d, int64_t 
     return STORE_ABSENT;
 }
 
-static int64_t last_end(const struct an_context *context, size_t d, int64_t start, int64_t end)
+static int64_t last_end(const struct an_context *context, size_t device, int64_t start, int64_t end)
 {
     const struct an_devices *devices = context->gpu;
     int64_t latest = STORE_ABSENT;
-    for (size_t i = an_device_launch_seek(context->gpu, d, start),
-                last = an_device_launch_seek(context->gpu, d, end);
+    for (size_t i = an_device_launch_seek(context->gpu, device, start),
+                last = an_device_launch_seek(context->gpu, device, end);
          i < last; i++) {
-        int64_t e = devices->op.end[devices->by_launch[i]];
-        latest = latest == STORE_ABSENT || e > latest ? e : latest;
+        int64_t op_end = devices->op.end[devices->by_launch[i]];
+        latest = latest == STORE_ABSENT || op_end > latest ? op_end : latest;
     }
     return latest;
 }
@@ -103,8 +104,8 @@ static void place(struct an_context *context, const struct an_lane *lane)
 
 static bool has_device(const struct an_context *context, uint32_t process)
 {
-    for (size_t d = 0; d < context->gpu->device_count; d++)
-        if (context->gpu->device[d].process == process && context->gpu->device[d].count)
+    for (size_t i = 0; i < context->gpu->device_count; i++)
+        if (context->gpu->device[i].process == process && context->gpu->device[i].count)
             return true;
     return false;
 }
@@ -117,20 +118,20 @@ int an_steps_project(struct an_context *context)
     const struct an_step *host_step = context->step;
     size_t *source =
         an_arena_zero(context->scratch, host_lanes + devices->device_count, sizeof *source);
-    uint32_t *device =
-        an_arena_zero(context->scratch, host_lanes + devices->device_count, sizeof *device);
-    if (!source || !device)
+    uint32_t *device_of =
+        an_arena_zero(context->scratch, host_lanes + devices->device_count, sizeof *device_of);
+    if (!source || !device_of)
         return TACHO_ENOMEM;
     for (size_t k = 0; k < host_lanes; k++) /* processes without an accelerator keep theirs */
         if (!has_device(context, host[k].process)) {
-            device[lanes] = AN_NONE;
+            device_of[lanes] = AN_NONE;
             source[lanes++] = k;
         }
-    for (size_t d = 0; d < devices->device_count; d++) {
-        size_t k = devices->device[d].count ? host_lane(context, &devices->device[d]) : host_lanes;
+    for (size_t i = 0; i < devices->device_count; i++) {
+        size_t k = devices->device[i].count ? host_lane(context, &devices->device[i]) : host_lanes;
         if (k == host_lanes)
             continue;
-        device[lanes] = (uint32_t)d;
+        device_of[lanes] = (uint32_t)i;
         source[lanes++] = k;
     }
     for (size_t k = 0; k < lanes; k++)
@@ -147,8 +148,8 @@ int an_steps_project(struct an_context *context)
         const struct an_lane *from = &host[source[k]];
         *lane = *from;
         lane->first = steps;
-        lane->device = device[k];
-        lane->rank = device[k] == AN_NONE ? from->rank : devices->device[device[k]].rank;
+        lane->device = device_of[k];
+        lane->rank = device_of[k] == AN_NONE ? from->rank : devices->device[device_of[k]].rank;
         for (size_t i = 0; i < from->count; i++) {
             context->step[steps] = host_step[from->first + i];
             context->step[steps++].lane = (uint32_t)k;

@@ -63,13 +63,13 @@ struct group_list {
 };
 
 /* Groups of the device in order of launch. */
-static int find_groups(const struct an_context *context, size_t d, uint8_t *known,
+static int find_groups(const struct an_context *context, size_t device, uint8_t *known,
                        struct group_list *group_list)
 {
     const struct an_devices *devices = context->gpu;
-    size_t first = devices->device[d].first;
+    size_t first = devices->device[device].first;
     bool open = false;
-    for (size_t i = first; i < first + devices->by_launch_known[d]; i++) {
+    for (size_t i = first; i < first + devices->by_launch_known[device]; i++) {
         uint32_t op = devices->by_launch[i];
         if (op_is_optimizer(context, known, op)) {
             if (!open && an_grow(&group_list->last, &group_list->room, group_list->count + 1,
@@ -100,10 +100,10 @@ static int64_t boundary(const struct an_context *context, uint32_t op, uint32_t 
     return an_slice_end(trace, launch);
 }
 
-static int add_step(struct finder *finder, size_t d, uint32_t track, int64_t index, int64_t start,
-                    int64_t end)
+static int add_step(struct finder *finder, size_t device, uint32_t track, int64_t index,
+                    int64_t start, int64_t end)
 {
-    struct found_step found_step = {.process = finder->context->gpu->device[d].process,
+    struct found_step found_step = {.process = finder->context->gpu->device[device].process,
                                     .track = track};
     found_step.step = (struct an_step){.slice = AN_NONE,
                                        .index = index,
@@ -115,13 +115,15 @@ static int add_step(struct finder *finder, size_t d, uint32_t track, int64_t ind
 }
 
 /* The whole capture is one step: from the first launch to behind the last. */
-static int one_step(struct finder *finder, size_t d, uint32_t op)
+static int one_step(struct finder *finder, size_t device, uint32_t op)
 {
     const struct an_devices *devices = finder->context->gpu;
-    size_t first = devices->device[d].first, last = first + devices->by_launch_known[d] - 1;
+    size_t first = devices->device[device].first,
+           last = first + devices->by_launch_known[device] - 1;
     uint32_t track;
     boundary(finder->context, op, &track);
-    return add_step(finder, d, track, 0, an_device_launch_time(devices, devices->by_launch[first]),
+    return add_step(finder, device, track, 0,
+                    an_device_launch_time(devices, devices->by_launch[first]),
                     an_time_add(an_device_launch_time(devices, devices->by_launch[last]), 1));
 }
 
@@ -134,21 +136,21 @@ int an_steps_of_kernels(struct finder *finder, const char **source)
     uint8_t *known = an_arena_zero(context->scratch, context->trace->string_count, 1);
     if (!known)
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < devices->device_count && !rc; d++) {
+    for (size_t device = 0; device < devices->device_count && !rc; device++) {
         struct group_list group_list = {0};
         uint32_t track = AN_NONE;
-        if (d && devices->device[d].process == devices->device[d - 1].process)
+        if (device && devices->device[device].process == devices->device[device - 1].process)
             continue; /* the host's steps are the process's */
-        rc = find_groups(context, d, known, &group_list);
+        rc = find_groups(context, device, known, &group_list);
         if (!rc && group_list.count == 1) {
             single = true;
-            rc = one_step(finder, d, group_list.last[0]);
+            rc = one_step(finder, device, group_list.last[0]);
         }
         for (size_t i = 1; i < group_list.count && !rc; i++) {
             int64_t start = boundary(context, group_list.last[i - 1], &track);
-            uint32_t at = track;
+            uint32_t start_track = track;
             int64_t end = boundary(context, group_list.last[i], &track);
-            rc = add_step(finder, d, at, (int64_t)i - 1, start, end);
+            rc = add_step(finder, device, start_track, (int64_t)i - 1, start, end);
         }
         free(group_list.last);
     }
@@ -197,24 +199,24 @@ void an_steps_accumulate(struct finder *finder)
 {
     size_t kept = 0;
     for (size_t first = 0, last; first < finder->count; first = last) {
-        size_t phase = 0, m;
+        size_t phase = 0, period;
         for (last = first + 1;
              last < finder->count && finder->found[last].track == finder->found[first].track;)
             last++;
-        m = micro_steps(finder, first, last, &phase);
-        if (m == 1) {
+        period = micro_steps(finder, first, last, &phase);
+        if (period == 1) {
             while (first < last)
                 finder->found[kept++] = finder->found[first++];
             continue;
         }
         int64_t index = 0;
-        for (size_t end = phase; end < last; end += m) {
-            if (end + 1 < first + m) /* its first micro-steps are before the capture */
+        for (size_t end = phase; end < last; end += period) {
+            if (end + 1 < first + period) /* its first micro-steps are before the capture */
                 continue;
-            struct found_step found_step = finder->found[end + 1 - m];
+            struct found_step found_step = finder->found[end + 1 - period];
             found_step.step.end = finder->found[end].step.end;
             found_step.step.index = index++;
-            found_step.step.micro_steps = (int64_t)m;
+            found_step.step.micro_steps = (int64_t)period;
             finder->found[kept++] = found_step;
         }
     }

@@ -38,7 +38,7 @@ static int step_slice_order(const void *first, const void *second)
 /* Every range with a tacho.step payload, by process and start. */
 static int step_slices(const struct an_trace *trace, struct step_slice **out, size_t *count)
 {
-    size_t n = 0, room = 0;
+    size_t found = 0, room = 0;
     struct step_slice *all = NULL;
     for (uint32_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
@@ -47,25 +47,26 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
         for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             if (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_STEP)
                 continue;
-            if (an_grow(&all, &room, n + 1, sizeof *all)) {
+            if (an_grow(&all, &room, found + 1, sizeof *all)) {
                 free(all);
                 return TACHO_ENOMEM;
             }
-            all[n++] = (struct step_slice){track->process, k, (uint32_t)i, trace->slice.start[i]};
+            all[found++] =
+                (struct step_slice){track->process, k, (uint32_t)i, trace->slice.start[i]};
         }
     }
-    if (n)
-        qsort(all, n, sizeof *all, step_slice_order);
+    if (found)
+        qsort(all, found, sizeof *all, step_slice_order);
     *out = all;
-    *count = n;
+    *count = found;
     return 0;
 }
 
 /* First one of a process that starts at or after `start`, or n. */
-static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t process,
+static size_t step_slice_seek(const struct step_slice *all, size_t count, uint32_t process,
                               int64_t start)
 {
-    size_t low = 0, high = n;
+    size_t low = 0, high = count;
     AN_BISECT(low, high,
               all[middle].process < process ||
                   (all[middle].process == process && all[middle].start < start));
@@ -73,16 +74,17 @@ static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t p
 }
 
 /* Rows of the table `step`; their ranges, where the file has them, tell the thread. */
-static int find_rows(struct finder *finder, const struct step_slice *all, size_t n)
+static int find_rows(struct finder *finder, const struct step_slice *all, size_t count)
 {
     const struct an_trace *trace = finder->context->trace;
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct an_step_row *step_row = &trace->step[i];
-        size_t at = step_slice_seek(all, n, step_row->process, step_row->start);
-        const struct step_slice *step_slice =
-            at < n && all[at].process == step_row->process && all[at].start == step_row->start
-                ? &all[at]
-                : NULL;
+        size_t found = step_slice_seek(all, count, step_row->process, step_row->start);
+        const struct step_slice *step_slice = found < count &&
+                                                      all[found].process == step_row->process &&
+                                                      all[found].start == step_row->start
+                                                  ? &all[found]
+                                                  : NULL;
         struct found_step found_step = {.process = step_row->process,
                                         .track = step_slice ? step_slice->track : AN_NONE};
         found_step.step =
@@ -94,9 +96,9 @@ static int find_rows(struct finder *finder, const struct step_slice *all, size_t
                              .samples = step_row->samples < 0 ? STORE_ABSENT : step_row->samples,
                              .paused = step_row->paused};
         if (!step_slice) { /* a step cut by a limit ran where the other steps of its process ran */
-            size_t any = step_slice_seek(all, n, step_row->process, INT64_MIN);
+            size_t any = step_slice_seek(all, count, step_row->process, INT64_MIN);
             found_step.track =
-                any < n && all[any].process == step_row->process ? all[any].track : AN_NONE;
+                any < count && all[any].process == step_row->process ? all[any].track : AN_NONE;
         }
         int rc = an_found_add(finder, found_step);
         if (rc)
@@ -109,11 +111,11 @@ static int find_marked(struct finder *finder)
 {
     const struct an_trace *trace = finder->context->trace;
     struct step_slice *all = NULL;
-    size_t n = 0;
-    int rc = step_slices(trace, &all, &n);
+    size_t count = 0;
+    int rc = step_slices(trace, &all, &count);
     if (!rc && trace->step_count)
-        rc = find_rows(finder, all, n);
-    for (size_t i = 0; !rc && !trace->step_count && i < n; i++) {
+        rc = find_rows(finder, all, count);
+    for (size_t i = 0; !rc && !trace->step_count && i < count; i++) {
         bool open = trace->slice.dur[all[i].slice] == AN_OPEN;
         struct found_step found_step = {.process = all[i].process, .track = all[i].track};
         found_step.step =
@@ -131,9 +133,9 @@ static int find_marked(struct finder *finder)
 
 /* ---- by name ------------------------------------------------------------------------------------------------------------ */
 
-static bool word_is(const char *at, size_t n, const char *word)
+static bool word_is(const char *text, size_t length, const char *word)
 {
-    return strlen(word) == n && !strncasecmp(at, word, n);
+    return strlen(word) == length && !strncasecmp(text, word, length);
 }
 
 /* step, iteration or train_step as a whole word; a number that counts them ("step 12",
@@ -141,10 +143,10 @@ static bool word_is(const char *at, size_t n, const char *word)
 static bool has_step_word(const char *name)
 {
     while (*name) {
-        size_t n = 0;
-        while (isalnum((unsigned char)name[n]) || name[n] == '_')
-            n++;
-        size_t bare = n;
+        size_t length = 0;
+        while (isalnum((unsigned char)name[length]) || name[length] == '_')
+            length++;
+        size_t bare = length;
         while (bare && isdigit((unsigned char)name[bare - 1]))
             bare--;
         while (bare && name[bare - 1] == '_')
@@ -152,7 +154,7 @@ static bool has_step_word(const char *name)
         if (word_is(name, bare, "step") || word_is(name, bare, "iteration") ||
             word_is(name, bare, "train_step"))
             return true;
-        name += n ? n : 1;
+        name += length ? length : 1;
     }
     return false;
 }
@@ -178,8 +180,9 @@ static bool is_nested(const struct finder *finder, size_t i, enum name_kind kind
 {
     const struct an_trace *trace = finder->context->trace;
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--; p = trace->slice.parent[p])
-        if (kind_of(finder, p) == kind && an_slice_open_at(trace, p, i))
+    for (uint32_t around = trace->slice.parent[i]; around != AN_NONE && levels--;
+         around = trace->slice.parent[around])
+        if (kind_of(finder, around) == kind && an_slice_open_at(trace, around, i))
             return true;
     return false;
 }
@@ -195,30 +198,30 @@ static int rarest_name(struct finder *finder, const struct an_track *track, enum
                        uint32_t *out)
 {
     struct optimizer_name *all = NULL, *best = NULL;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     for (size_t i = track->slice_first; i < an_track_end(track); i++) {
         if (kind_of(finder, i) != kind || is_nested(finder, i, kind))
             continue;
         uint32_t name = finder->context->trace->slice.name[i];
-        size_t k = 0;
-        while (k < n && all[k].name != name)
-            k++;
-        if (k == n) {
-            if (n == 64) /* that many are no optimizers */
+        size_t at = 0;
+        while (at < count && all[at].name != name)
+            at++;
+        if (at == count) {
+            if (count == 64) /* that many are no optimizers */
                 continue;
-            if (an_grow(&all, &room, n + 1, sizeof *all)) {
+            if (an_grow(&all, &room, count + 1, sizeof *all)) {
                 free(all);
                 return TACHO_ENOMEM;
             }
-            all[n++] = (struct optimizer_name){.name = name};
+            all[count++] = (struct optimizer_name){.name = name};
         }
-        all[k].count++;
-        all[k].last = i;
+        all[at].count++;
+        all[at].last = i;
     }
-    for (size_t k = 0; k < n; k++)
-        if (all[k].count > 1 && (!best || all[k].count < best->count ||
-                                 (all[k].count == best->count && all[k].last > best->last)))
-            best = &all[k];
+    for (size_t at = 0; at < count; at++)
+        if (all[at].count > 1 && (!best || all[at].count < best->count ||
+                                  (all[at].count == best->count && all[at].last > best->last)))
+            best = &all[at];
     *out = best ? best->name : AN_NONE;
     free(all);
     return 0;
@@ -266,10 +269,11 @@ static int find_named(struct finder *finder, enum name_kind kind, bool ends)
  * that is compared. */
 static size_t group_length(const char *name)
 {
-    size_t n = strlen(name);
-    while (n && (isdigit((unsigned char)name[n - 1]) || strchr(" #:_-", name[n - 1])))
-        n--;
-    return n;
+    size_t length = strlen(name);
+    while (length &&
+           (isdigit((unsigned char)name[length - 1]) || strchr(" #:_-", name[length - 1])))
+        length--;
+    return length;
 }
 
 struct name_group {
@@ -282,46 +286,47 @@ static bool group_is(const struct finder *finder, const struct name_group *name_
                      uint32_t track, const char *name)
 {
     const char *other = an_trace_name(finder->context->trace, name_group->name);
-    size_t n = group_length(name);
-    return name_group->track == track && group_length(other) == n && !memcmp(other, name, n);
+    size_t length = group_length(name);
+    return name_group->track == track && group_length(other) == length &&
+           !memcmp(other, name, length);
 }
 
 /* The group that covers most time on a track; regular: at least REGULAR_LEAST ranges that cover
  * half of their span. */
-static int best_group(struct finder *finder, uint32_t k, struct name_group *best)
+static int best_group(struct finder *finder, uint32_t track, struct name_group *best)
 {
     const struct an_trace *trace = finder->context->trace;
-    const struct an_track *track = &trace->track[k];
+    const struct an_track *thread = &trace->track[track];
     struct name_group *all = NULL;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     best->count = 0;
-    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+    for (size_t i = thread->slice_first; i < an_track_end(thread); i++) {
         if (kind_of(finder, i) != NAME_WORD || trace->slice.dur[i] == AN_OPEN ||
             is_nested(finder, i, NAME_WORD))
             continue;
         const char *name = an_trace_name(trace, trace->slice.name[i]);
-        size_t g = 0;
-        while (g < n && !group_is(finder, &all[g], k, name))
-            g++;
-        if (g == n) {
-            if (n == 64) /* that many different names are not one regular range */
+        size_t group = 0;
+        while (group < count && !group_is(finder, &all[group], track, name))
+            group++;
+        if (group == count) {
+            if (count == 64) /* that many different names are not one regular range */
                 continue;
-            if (an_grow(&all, &room, n + 1, sizeof *all)) {
+            if (an_grow(&all, &room, count + 1, sizeof *all)) {
                 free(all);
                 return TACHO_ENOMEM;
             }
-            all[n++] = (struct name_group){
-                .track = k, .name = trace->slice.name[i], .first = trace->slice.start[i]};
+            all[count++] = (struct name_group){
+                .track = track, .name = trace->slice.name[i], .first = trace->slice.start[i]};
         }
-        all[g].count++;
-        all[g].total = an_time_add(all[g].total, trace->slice.dur[i]);
-        all[g].last = an_slice_end(trace, i);
+        all[group].count++;
+        all[group].total = an_time_add(all[group].total, trace->slice.dur[i]);
+        all[group].last = an_slice_end(trace, i);
     }
-    for (size_t g = 0; g < n; g++)
-        if (all[g].count >= REGULAR_LEAST &&
-            all[g].total >= an_time_sub(all[g].last, all[g].first) / 2 &&
-            (!best->count || all[g].total > best->total))
-            *best = all[g];
+    for (size_t group = 0; group < count; group++)
+        if (all[group].count >= REGULAR_LEAST &&
+            all[group].total >= an_time_sub(all[group].last, all[group].first) / 2 &&
+            (!best->count || all[group].total > best->total))
+            *best = all[group];
     free(all);
     return 0;
 }
@@ -330,13 +335,13 @@ static int best_group(struct finder *finder, uint32_t k, struct name_group *best
 static int find_regular(struct finder *finder, const char **source)
 {
     const struct an_trace *trace = finder->context->trace;
-    for (uint32_t p = 0; p <= trace->process_count; p++) {
-        uint32_t process = p < trace->process_count ? p : AN_NONE;
+    for (uint32_t index = 0; index <= trace->process_count; index++) {
+        uint32_t process = index < trace->process_count ? index : AN_NONE;
         struct name_group best = {.count = 0}, name_group;
-        for (uint32_t k = 0; k < trace->track_count; k++) {
-            if (trace->track[k].process != process || !is_thread(&trace->track[k]))
+        for (uint32_t thread = 0; thread < trace->track_count; thread++) {
+            if (trace->track[thread].process != process || !is_thread(&trace->track[thread]))
                 continue;
-            if (best_group(finder, k, &name_group))
+            if (best_group(finder, thread, &name_group))
                 return TACHO_ENOMEM;
             if (name_group.count && (!best.count || name_group.total > best.total))
                 best = name_group;

@@ -109,24 +109,25 @@ static int index_order(const void *first, const void *second)
            2 * AN_COMPARE(left->index, right->index) + AN_COMPARE(left->step, right->step);
 }
 
-static struct index_entry *index_find(struct index_entry *all, size_t n, uint32_t process,
+static struct index_entry *index_find(struct index_entry *all, size_t count, uint32_t process,
                                       int64_t index)
 {
-    size_t low = 0, high = n;
+    size_t low = 0, high = count;
     AN_BISECT(low, high,
               all[middle].process < process ||
                   (all[middle].process == process && all[middle].index < index));
-    return low < n && all[low].process == process && all[low].index == index ? &all[low] : NULL;
+    return low < count && all[low].process == process && all[low].index == index ? &all[low] : NULL;
 }
 
-static void count_aggregates(const struct an_context *context, struct index_entry *all, size_t n)
+static void count_aggregates(const struct an_context *context, struct index_entry *all,
+                             size_t count)
 {
     const struct an_aggregates *aggregates = &context->trace->aggregate;
     struct index_entry *index_entry = NULL;
     for (size_t i = 0; i < aggregates->count; i++) {
         if (!index_entry || index_entry->process != aggregates->process[i] ||
             index_entry->index != aggregates->step[i])
-            index_entry = index_find(all, n, aggregates->process[i], aggregates->step[i]);
+            index_entry = index_find(all, count, aggregates->process[i], aggregates->step[i]);
         if (index_entry &&
             context->lane[context->step[index_entry->step].lane].track == aggregates->track[i])
             index_entry->calls = an_time_add(index_entry->calls, aggregates->calls[i]);
@@ -135,8 +136,8 @@ static void count_aggregates(const struct an_context *context, struct index_entr
 
 static size_t slices_in(const struct an_trace *trace, uint32_t track, int64_t start, int64_t end)
 {
-    const struct an_track *k = &trace->track[track];
-    return an_slice_seek(trace, k, end) - an_slice_seek(trace, k, start);
+    const struct an_track *thread = &trace->track[track];
+    return an_slice_seek(trace, thread, end) - an_slice_seek(trace, thread, start);
 }
 
 /* Limits leave out whole steps, so a few ranges more in the aggregates are not a cut: a range
@@ -191,11 +192,11 @@ static double step_ms(const struct an_step *step)
 static int list_excluded(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < context->step_count; i++)
-        n += context->step[i].excluded && context->step[i].excluded != not_asked;
+        count += context->step[i].excluded && context->step[i].excluded != not_asked;
     struct an_step_exclusion *step_exclusion =
-        an_arena_zero(context->arena, n, sizeof *step_exclusion);
+        an_arena_zero(context->arena, count, sizeof *step_exclusion);
     if (!step_exclusion)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count; i++) {
@@ -224,26 +225,26 @@ static int list_outliers(struct an_context *context, double median, double mad)
     struct an_steps *steps = &context->result->steps;
     struct an_step_outlier *step_outlier =
         an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *step_outlier);
-    size_t n = 0;
+    size_t count = 0;
     if (!step_outlier)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count && mad > 0; i++) {
         const struct an_step *step = &context->step[i];
         double score = an_step_counted(step) ? 0.6745 * (step_ms(step) - median) / mad : 0;
         if (score > OUTLIER_SCORE)
-            step_outlier[n++] = (struct an_step_outlier){context->lane[step->lane].rank,
-                                                         step->index, step_ms(step), score};
+            step_outlier[count++] = (struct an_step_outlier){context->lane[step->lane].rank,
+                                                             step->index, step_ms(step), score};
     }
-    if (n)
-        qsort(step_outlier, n, sizeof *step_outlier, outlier_order);
-    steps->outlier_count = n < OUTLIERS_MOST ? n : OUTLIERS_MOST;
+    if (count)
+        qsort(step_outlier, count, sizeof *step_outlier, outlier_order);
+    steps->outlier_count = count < OUTLIERS_MOST ? count : OUTLIERS_MOST;
     steps->outliers =
         an_arena_copy(context->arena, step_outlier, steps->outlier_count * sizeof *step_outlier);
     return steps->outliers ? 0 : TACHO_ENOMEM;
 }
 
 /* Median of the host's steps; equals the step where no device decides. `x` has room for n. */
-static struct an_value host_median(const struct an_context *context, double *x, size_t n)
+static struct an_value host_median(const struct an_context *context, double *times, size_t count)
 {
     size_t known = 0;
     for (size_t i = 0; i < context->step_count; i++) {
@@ -251,35 +252,35 @@ static struct an_value host_median(const struct an_context *context, double *x, 
         if (!an_step_counted(step))
             continue;
         if (context->lane[step->lane].device == AN_NONE)
-            x[known++] = step_ms(step);
+            times[known++] = step_ms(step);
         else if (step->host_end != STORE_ABSENT)
-            x[known++] = (double)an_time_sub(step->host_end, step->host_start) / 1e6;
+            times[known++] = (double)an_time_sub(step->host_end, step->host_start) / 1e6;
     }
-    an_sort(x, known);
-    return known == n ? an_num(an_quantile(x, known, 0.5))
-                      : an_num_none("a step of the host has no end");
+    an_sort(times, known);
+    return known == count ? an_num(an_quantile(times, known, 0.5))
+                          : an_num_none("a step of the host has no end");
 }
 
 static int durations(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
-    size_t n = 0;
-    double *x = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *x);
-    if (!x)
+    size_t count = 0;
+    double *times = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *times);
+    if (!times)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count; i++)
         if (an_step_counted(&context->step[i]))
-            x[n++] = step_ms(&context->step[i]);
-    an_sort(x, n);
-    double median = an_quantile(x, n, 0.5), sd = an_sd(x, n);
+            times[count++] = step_ms(&context->step[i]);
+    an_sort(times, count);
+    double median = an_quantile(times, count, 0.5), sd = an_sd(times, count);
     steps->median_ms = an_num(median);
-    steps->mean_ms = an_num(an_mean(x, n));
-    steps->p95_ms = an_num(an_quantile(x, n, 0.95));
-    steps->min_ms = an_num(x[0]);
-    steps->max_ms = an_num(x[n - 1]);
+    steps->mean_ms = an_num(an_mean(times, count));
+    steps->p95_ms = an_num(an_quantile(times, count, 0.95));
+    steps->min_ms = an_num(times[0]);
+    steps->max_ms = an_num(times[count - 1]);
     steps->sd_ms = isnan(sd) ? an_num_none("one step has no spread") : an_num(sd);
-    steps->host_median_ms = host_median(context, x + n, n);
-    return list_outliers(context, median, an_mad(x, n, median, x + n));
+    steps->host_median_ms = host_median(context, times + count, count);
+    return list_outliers(context, median, an_mad(times, count, median, times + count));
 }
 
 /* Ratio of sums per lane, added over lanes: ranks work side by side. */
@@ -289,20 +290,20 @@ static void rates(struct an_context *context, bool tokens, struct an_value *per_
     const char *what = tokens ? "tokens" : "samples";
     double rate = 0, sum = 0;
     int64_t steps = 0, unknown = 0;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        const struct an_lane *lane = &context->lane[k];
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_lane *lane = &context->lane[i];
         double lane_sum = 0, lane_ns = 0;
-        for (size_t i = lane->first; i < an_lane_end(lane); i++) {
-            const struct an_step *step = &context->step[i];
-            int64_t v = tokens ? step->tokens : step->samples;
+        for (size_t j = lane->first; j < an_lane_end(lane); j++) {
+            const struct an_step *step = &context->step[j];
+            int64_t amount = tokens ? step->tokens : step->samples;
             if (!an_step_counted(step))
                 continue;
             steps++;
-            if (v == STORE_ABSENT) {
+            if (amount == STORE_ABSENT) {
                 unknown++;
                 continue;
             }
-            lane_sum += (double)v;
+            lane_sum += (double)amount;
             lane_ns += (double)an_step_ns(step);
         }
         sum += lane_sum;
@@ -330,12 +331,14 @@ static struct an_value between(const struct an_context *context)
     double sum = 0;
     int64_t gaps = 0;
     for (size_t i = 1; i < context->step_count; i++) {
-        const struct an_step *a = &context->step[i - 1], *b = &context->step[i];
-        const struct an_lane *lane = &context->lane[a->lane];
-        if (a->lane != b->lane || a->end == STORE_ABSENT || b->start < a->end)
+        const struct an_step *before = &context->step[i - 1], *after = &context->step[i];
+        const struct an_lane *lane = &context->lane[before->lane];
+        if (before->lane != after->lane || before->end == STORE_ABSENT ||
+            after->start < before->end)
             continue;
-        sum += (double)an_time_sub(an_time_sub(b->start, a->end),
-                                   an_spans_within(lane->cut, lane->cut_count, a->end, b->start));
+        sum += (double)an_time_sub(
+            an_time_sub(after->start, before->end),
+            an_spans_within(lane->cut, lane->cut_count, before->end, after->start));
         gaps++;
     }
     return gaps ? an_num(sum / (double)gaps / 1e6) : an_num_none("no two steps follow each other");
@@ -359,25 +362,26 @@ static int group_order(const void *first, const void *second)
 static int groups(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
-    size_t n = 0, made = 0;
-    const struct an_step **s = an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *s);
+    size_t count = 0, made = 0;
+    const struct an_step **sorted =
+        an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *sorted);
     struct an_step_group *step_group =
         an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *step_group);
-    if (!s || !step_group)
+    if (!sorted || !step_group)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count; i++)
         if (an_step_counted(&context->step[i]))
-            s[n++] = &context->step[i];
-    qsort(s, n, sizeof *s, tokens_order);
-    for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && s[next]->tokens == s[i]->tokens;)
+            sorted[count++] = &context->step[i];
+    qsort(sorted, count, sizeof *sorted, tokens_order);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && sorted[next]->tokens == sorted[i]->tokens;)
             next++;
         size_t low = i + (next - i - 1) / 2, high = i + (next - i) / 2;
         step_group[made++] = (struct an_step_group){
-            .tokens = s[i]->tokens == STORE_ABSENT ? an_int_none("not said by the step")
-                                                   : an_int(s[i]->tokens),
+            .tokens = sorted[i]->tokens == STORE_ABSENT ? an_int_none("not said by the step")
+                                                        : an_int(sorted[i]->tokens),
             .count = (int64_t)(next - i),
-            .median_ms = (step_ms(s[low]) + step_ms(s[high])) / 2};
+            .median_ms = (step_ms(sorted[low]) + step_ms(sorted[high])) / 2};
     }
     if (made < 2)
         return 0;

@@ -18,6 +18,7 @@ struct an_window {
 };
 /* The windows of a lane: the longest runs of consecutive counted and detailed steps that touch or
  * are no further apart than the phases between them. *out lies in the work arena. */
-int an_windows_of(struct an_context *context, uint32_t lane, struct an_window **out, size_t *count);
+int an_windows_of(struct an_context *context, uint32_t number, struct an_window **out,
+                  size_t *count);
 
 #endif
