@@ -146,7 +146,8 @@ static void row_add(struct an_context *context, struct row *row, size_t op)
 /* Adds what no compute and no communication of the device hid. Copies of a communicator are
  * communication: they hide themselves.
  */
-static int expose(struct an_context *context, const struct an_device *device, struct rows *rows)
+static int add_exposed_time(struct an_context *context, const struct an_device *device,
+                            struct rows *rows)
 {
     const struct an_device_ops *ops = &context->gpu->op;
     unsigned busy = AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK;
@@ -202,7 +203,7 @@ static int row_order(const void *first, const void *second)
     return order ? order : strcmp(left->memory, right->memory);
 }
 
-static void finish(struct an_context *context, struct row *row)
+static void finish_row(struct an_context *context, struct row *row)
 {
     const char *unsized = "the trace does not say how many bytes";
     if (!row->sized)
@@ -244,13 +245,13 @@ static int copies_run(struct an_context *context)
             row_add(context, &rows.row[rows.of_op[i]], i);
     }
     for (size_t device = 0; device < devices->device_count && !rc && rows.count; device++)
-        rc = expose(context, &devices->device[device], &rows);
+        rc = add_exposed_time(context, &devices->device[device], &rows);
     struct an_copy_row *out = rc ? NULL : an_arena_zero(context->arena, rows.count, sizeof *out);
     if (out) {
         if (rows.count)
             qsort(rows.row, rows.count, sizeof *rows.row, row_order);
         for (size_t i = 0; i < rows.count; i++) {
-            finish(context, &rows.row[i]);
+            finish_row(context, &rows.row[i]);
             out[i] = rows.row[i].row;
         }
         context->result->copy = out;

@@ -8,7 +8,8 @@
 #define DIGITS (1u << DIGIT)
 
 /* One pass of a counting sort by the digit at `shift`. */
-static void pass(const struct an_pair *pair, struct an_pair *out, size_t count, unsigned shift)
+static void sort_by_digit(const struct an_pair *pair, struct an_pair *out, size_t count,
+                          unsigned shift)
 {
     size_t offset[DIGITS] = {0}, sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -36,7 +37,7 @@ void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t count)
     for (unsigned shift = 0; shift < 64; shift += DIGIT) {
         if (!(any >> shift & (DIGITS - 1)))
             continue;
-        pass(from, to, count, shift);
+        sort_by_digit(from, to, count, shift);
         struct an_pair *swap = from;
         from = to;
         to = swap;

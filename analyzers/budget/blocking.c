@@ -71,7 +71,7 @@ static void reach_host(struct way *way, uint32_t op)
         reach_thread(way, edges->sync_track[k], trace->slice.start[launch]);
 }
 
-static void walk(struct way *way)
+static void walk_back(struct way *way)
 {
     way->count = 0;
     way->op[way->count++] = way->gap.next;
@@ -95,7 +95,7 @@ int an_blocking_gap(struct an_context *context, const struct an_device_edges *ed
     int rc = 0;
     for (int pass = 0; pass < 2 && !rc; pass++) {
         way.inferred = pass;
-        walk(&way);
+        walk_back(&way);
         for (size_t i = 0; i < way.count && !rc; i++) {
             uint32_t op = way.op[i];
             int64_t start = ops->start[op] > gap.start ? ops->start[op] : gap.start;

@@ -211,7 +211,7 @@ static void budget_absent_all(struct an_budget *budget, const char *reason)
         class_absent(budget, (enum an_class)k, reason);
 }
 
-static void shares(struct an_budget *budget)
+static void fill_shares(struct an_budget *budget)
 {
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         budget->pct[k] = an_num(100.0 * (double)budget->ns[k].value / (double)budget->step_ns);
@@ -222,7 +222,7 @@ static void shares(struct an_budget *budget)
 static void finish_thread(const struct an_context *context, struct an_budget *budget)
 {
     budget->roles_known = context->roles_known;
-    shares(budget);
+    fill_shares(budget);
     class_absent(budget, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
     if (budget->roles_known)
         return;
@@ -237,7 +237,7 @@ static void finish_device(struct an_budget *budget, const struct an_budget_host 
 {
     static const char no_rows[] = "no rows of the threads that drive the device";
     budget->roles_known = true;
-    shares(budget);
+    fill_shares(budget);
     if (!host->rows)
         class_absent(budget, AN_CLASS_HOST, no_rows);
     if (!host->loader)
@@ -249,8 +249,8 @@ static void finish_device(struct an_budget *budget, const struct an_budget_host 
         class_absent(budget, AN_CLASS_IO, no_rows);
 }
 
-static void finish(const struct an_context *context, const struct an_lane *lane,
-                   const struct an_budget_host *host, struct an_budget *budget)
+static void finish_budget(const struct an_context *context, const struct an_lane *lane,
+                          const struct an_budget_host *host, struct an_budget *budget)
 {
     if (!budget->step_ns)
         budget_absent_all(budget, budget->steps ? "the steps last 0 ns"
@@ -348,7 +348,7 @@ static int budget_run(struct an_context *context)
             .device = device_text(context, lane),
             .host = process ? an_arena_text(context->arena, process->host) : ""};
         sum_steps(context, lane, &budget[k].budget);
-        finish(context, lane, &host[k], &budget[k].budget);
+        finish_budget(context, lane, &host[k], &budget[k].budget);
     }
     if (!rc) {
         name_worst(budget, context->lane_count);

@@ -124,7 +124,8 @@ static int idle_set(const struct an_context *context, const struct an_lane *lane
 }
 
 /* Splits `idle` into what lies in `by` (*in) and the rest, which replaces it. */
-static int take(struct an_arena *arena, struct an_set *idle, struct an_set by, struct an_set *in)
+static int split_off(struct an_arena *arena, struct an_set *idle, struct an_set by,
+                     struct an_set *in)
 {
     int rc = an_set_combine(arena, an_spans_intersect, *idle, by, in);
     return rc ? rc : an_set_combine(arena, an_spans_subtract, *idle, by, idle);
@@ -194,11 +195,11 @@ static int split_classes(struct an_context *context, const struct an_lane *lane,
     for (size_t i = 0; i < sizeof busy / sizeof *busy && !rc; i++)
         rc = an_set_combine(arena, an_spans_subtract, busy[i].set, cut, &part[busy[i].class]);
     rc = rc ? rc : idle_set(context, lane, arena, &idle);
-    rc = rc ? rc : take(arena, &idle, an_span_list_set(&input), &part[AN_CLASS_INPUT]);
-    rc = rc ? rc : take(arena, &idle, left, &part[AN_CLASS_IO]);
+    rc = rc ? rc : split_off(arena, &idle, an_span_list_set(&input), &part[AN_CLASS_INPUT]);
+    rc = rc ? rc : split_off(arena, &idle, left, &part[AN_CLASS_IO]);
     rc = rc ? rc : held_set(context, lane, arena, &idle, &held);
-    rc = rc ? rc : take(arena, &idle, held, of_held);
-    rc = rc ? rc : take(arena, &idle, an_span_list_set(&host), &part[AN_CLASS_HOST]);
+    rc = rc ? rc : split_off(arena, &idle, held, of_held);
+    rc = rc ? rc : split_off(arena, &idle, an_span_list_set(&host), &part[AN_CLASS_HOST]);
     free(host.span);
     free(input.span);
     return rc;

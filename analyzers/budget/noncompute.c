@@ -66,7 +66,7 @@ static bool came_back(const struct walk *walk, uint32_t launch, int64_t since)
     return call >= track->slice_first && an_slice_end(trace, call) > since;
 }
 
-static int starve(struct walk *walk, uint32_t next, int64_t start, int64_t end)
+static int add_starved(struct walk *walk, uint32_t next, int64_t start, int64_t end)
 {
     if (end <= start)
         return 0;
@@ -90,7 +90,7 @@ static int split_gap(struct walk *walk, int64_t start, int64_t end, uint32_t nex
     int64_t issued = issued_at(walk->context, next), released = released_at(walk, next);
     issued = issued < start ? start : issued;
     released = released < issued ? issued : released;
-    int rc = starve(walk, next, start, issued);
+    int rc = add_starved(walk, next, start, issued);
     rc = rc ? rc : an_span_list_add(&walk->part[AN_ABSENT_BLOCKED], issued, released);
     bool dispatch =
         !walk->edges->unresolved[next] && an_time_sub(end, released) <= DISPATCH_MOST_NS;

@@ -17,7 +17,7 @@ static size_t hash_of(const struct an_host_tally *tally, uint32_t name, enum an_
     return (size_t)(hash >> 32) & (tally->slots - 1);
 }
 
-static void place(struct an_host_tally *tally, size_t row)
+static void place_row(struct an_host_tally *tally, size_t row)
 {
     size_t slot = hash_of(tally, tally->row[row].name, tally->row[row].cause);
     while (tally->slot[slot])
@@ -35,7 +35,7 @@ static int grow_slots(struct an_host_tally *tally)
     tally->slot = slot;
     tally->slots = slots;
     for (size_t i = 0; i < tally->count; i++)
-        place(tally, i);
+        place_row(tally, i);
     return 0;
 }
 
@@ -54,7 +54,7 @@ static int tally_add(struct an_host_tally *tally, uint32_t name, enum an_cause c
     if (an_grow(&tally->row, &tally->room, tally->count + 1, sizeof *tally->row))
         return TACHO_ENOMEM;
     tally->row[tally->count] = (struct an_host_row){name, cause, ns};
-    place(tally, tally->count++);
+    place_row(tally, tally->count++);
     return 0;
 }
 
@@ -86,7 +86,7 @@ struct host_sweep {
     size_t depth;
 };
 
-static bool is_for_itself(enum an_cause cause)
+static bool is_own_cause(enum an_cause cause)
 {
     return cause == AN_CAUSE_INPUT || cause == AN_CAUSE_COMPILE || cause == AN_CAUSE_COLLECTION ||
            cause == AN_CAUSE_PHASE;
@@ -107,7 +107,7 @@ static void note_waiting_copy(const struct host_sweep *host_sweep, uint32_t slic
 }
 
 /* Fills the entry at `i` and those below it. */
-static void know(struct host_sweep *host_sweep, size_t i)
+static void explain(struct host_sweep *host_sweep, size_t i)
 {
     size_t from = i;
     while (from > 0 && !host_sweep->open[from].known)
@@ -128,7 +128,7 @@ static void know(struct host_sweep *host_sweep, size_t i)
             continue;
         bool around_call =
             an_category_is_call(an_slice_category(host_sweep->context->trace, around->slice));
-        if (is_for_itself(around->cause) || around_call || open_range->name == AN_NONE) {
+        if (is_own_cause(around->cause) || around_call || open_range->name == AN_NONE) {
             if (open_range->cause == AN_CAUSE_COLLECTION || open_range->cause == AN_CAUSE_PROFILER)
                 continue;
             open_range->cause = around->cause;
@@ -138,7 +138,7 @@ static void know(struct host_sweep *host_sweep, size_t i)
 }
 
 /* [from, to) belongs to the innermost open range: counts what of it is asked for. */
-static int give(struct host_sweep *host_sweep, int64_t from, int64_t to)
+static int count_time(struct host_sweep *host_sweep, int64_t from, int64_t to)
 {
     const struct an_set *set = &host_sweep->when;
     while (host_sweep->at < set->count && set->span[host_sweep->at].end <= from)
@@ -151,7 +151,7 @@ static int give(struct host_sweep *host_sweep, int64_t from, int64_t to)
         uint32_t name = AN_NONE;
         enum an_cause cause = AN_CAUSE_THINK;
         if (host_sweep->depth) {
-            know(host_sweep, host_sweep->depth - 1);
+            explain(host_sweep, host_sweep->depth - 1);
             name = host_sweep->open[host_sweep->depth - 1].name;
             cause = host_sweep->open[host_sweep->depth - 1].cause;
         }
@@ -182,13 +182,13 @@ int an_host_sweep(struct an_context *context, const struct an_track *track, stru
     for (size_t i = track->slice_first; i <= stop && !rc; i++) {
         int64_t next = i == stop ? INT64_MAX : trace->slice.start[i];
         while (host_sweep.depth && host_sweep.open[host_sweep.depth - 1].end <= next && !rc) {
-            rc = give(&host_sweep, at, host_sweep.open[host_sweep.depth - 1].end);
+            rc = count_time(&host_sweep, at, host_sweep.open[host_sweep.depth - 1].end);
             at = host_sweep.open[host_sweep.depth - 1].end > at
                      ? host_sweep.open[host_sweep.depth - 1].end
                      : at;
             host_sweep.depth--;
         }
-        rc = rc ? rc : give(&host_sweep, at, next);
+        rc = rc ? rc : count_time(&host_sweep, at, next);
         at = next > at ? next : at;
         if (i < stop && host_sweep.depth < AN_DEPTH_MAX && trace->slice.dur[i] != 0 &&
             host_sweep.at < when.count)

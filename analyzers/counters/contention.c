@@ -30,7 +30,7 @@ struct window {
 };
 
 /* From the first counted step to the end of the last one; of one lane, or of all (AN_NONE). */
-static struct window counted(const struct an_context *context, uint32_t lane)
+static struct window counted_window(const struct an_context *context, uint32_t lane)
 {
     struct window window = {INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < context->step_count; i++) {
@@ -71,12 +71,12 @@ static double growth(const struct an_trace *trace, const struct an_track *track,
                : 0;
 }
 
-static struct an_value others(struct an_context *context, double *cpus)
+static struct an_value cores_of_others(struct an_context *context, double *cpus)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *busy = NULL;
     const char *online = an_trace_key(trace, "cpu.online");
-    struct window window = counted(context, AN_NONE);
+    struct window window = counted_window(context, AN_NONE);
     double own = 0;
     *cpus = online ? strtod(online, NULL) : 0;
     if (!(*cpus > 0))
@@ -123,7 +123,7 @@ static struct an_value wait_pct(const struct an_context *context)
     bool sampled = false;
     for (size_t i = 0; i < context->lane_count; i++) {
         const struct an_track *track = wait_track(trace, &context->lane[i]);
-        struct window window = counted(context, (uint32_t)i);
+        struct window window = counted_window(context, (uint32_t)i);
         sampled |= track != NULL;
         if (!track || !clip(trace, track, WAIT_LEAST, &window))
             continue;
@@ -185,7 +185,7 @@ static void contention_absent(struct an_context *context, const char *reason)
 static int contention_run(struct an_context *context)
 {
     double cpus;
-    context->result->system.other_cores = others(context, &cpus);
+    context->result->system.other_cores = cores_of_others(context, &cpus);
     context->result->system.cpu_wait_pct = wait_pct(context);
     context->result->caution = caution(context, cpus);
     return 0;

@@ -32,7 +32,7 @@ struct an_value an_counted_none(struct an_context *context, const char *which)
 
 /* ---- from metrics to quantities -------------------------------------------------------------------------------------------- */
 
-static struct an_value plus(struct an_value left, struct an_value right, double factor)
+static struct an_value add_scaled(struct an_value left, struct an_value right, double factor)
 {
     return !left.valid ? left : !right.valid ? right : an_num(left.value + factor * right.value);
 }
@@ -67,18 +67,19 @@ const char *an_counted_fill(struct an_step_counted *counted,
     }
     counted->matrix_ops = known_or_zero(ops[0], any);
     for (size_t i = 1; i < sizeof matrix / sizeof *matrix; i++)
-        counted->matrix_ops = plus(counted->matrix_ops, known_or_zero(ops[i], any), 1);
-    counted->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
-                               get(ctx, "range_fp32_fma"), 2);
-    counted->dram_bytes = plus(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
+        counted->matrix_ops = add_scaled(counted->matrix_ops, known_or_zero(ops[i], any), 1);
+    counted->fp32_flops =
+        add_scaled(add_scaled(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
+                   get(ctx, "range_fp32_fma"), 2);
+    counted->dram_bytes = add_scaled(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
     counted->l2_bytes = get(ctx, "range_l2");
     counted->l1_bytes = get(ctx, "range_l1");
     struct an_value ns = get(ctx, "range_time");
     counted->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
     counted->occupancy_pct = get(ctx, "range_occupancy");
     counted->intensity =
-        ratio(plus(counted->matrix_ops, counted->fp32_flops, 1), counted->dram_bytes, 1);
-    counted->flops_per_s = ratio(plus(counted->matrix_ops, counted->fp32_flops, 1), ns, 1e9);
+        ratio(add_scaled(counted->matrix_ops, counted->fp32_flops, 1), counted->dram_bytes, 1);
+    counted->flops_per_s = ratio(add_scaled(counted->matrix_ops, counted->fp32_flops, 1), ns, 1e9);
     counted->dram_bytes_per_s = ratio(counted->dram_bytes, ns, 1e9);
     counted->stall_memory = get(ctx, "range_stall_memory");
     counted->stall_barrier = get(ctx, "range_stall_barrier");

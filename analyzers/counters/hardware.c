@@ -108,8 +108,8 @@ static int find_window(struct an_context *context, struct window *window)
 
 /* Mean (or maximum) over the window. `metric`: as in the keys nvml.N.METRIC, which say why there is
  * no track. */
-static struct an_sampled over(const struct an_context *context, const struct window *window,
-                              const struct an_track *track)
+static struct an_sampled sample_window(const struct an_context *context,
+                                       const struct window *window, const struct an_track *track)
 {
     struct an_sampled all = {.max = -INFINITY};
     double area = 0, ns = 0;
@@ -130,7 +130,7 @@ static struct an_sampled over(const struct an_context *context, const struct win
     return all;
 }
 
-static struct an_value why(struct an_context *context, int64_t gpu, const char *metric)
+static struct an_value why_not_sampled(struct an_context *context, int64_t gpu, const char *metric)
 {
     char key[64];
     snprintf(key, sizeof key, "nvml.%" PRId64 ".%s", gpu, metric);
@@ -154,8 +154,8 @@ static struct an_value metric(struct an_context *context, const struct window *w
 {
     const struct an_track *track = track_of(context, gpu, name);
     if (!track)
-        return why(context, gpu, name);
-    struct an_sampled sampled = over(context, window, track);
+        return why_not_sampled(context, gpu, name);
+    struct an_sampled sampled = sample_window(context, window, track);
     if (sampled.covered < COVERED_LEAST)
         return an_num_none(
             "the samples cover too little of the steps; sample more often: --sample-ms");
@@ -187,8 +187,8 @@ static bool counted_energy(const struct an_context *context, const struct window
     return track && window->count;
 }
 
-static void energy(struct an_context *context, const struct window *window,
-                   struct an_gpu_hardware *hardware)
+static void fill_energy(struct an_context *context, const struct window *window,
+                        struct an_gpu_hardware *hardware)
 {
     double joules;
     if (counted_energy(context, window, hardware->gpu, &joules)) {
@@ -210,8 +210,8 @@ static int reason_order(const void *first, const void *second)
 }
 
 /* Share of the window's samples in which any bit of the mask was set. */
-static double held(const struct an_context *context, const struct window *window,
-                   const struct an_track *track, uint64_t mask)
+static double share_of_bits(const struct an_context *context, const struct window *window,
+                            const struct an_track *track, uint64_t mask)
 {
     double set = 0, all = 0;
     for (size_t i = 0; i < window->count; i++) {
@@ -223,20 +223,20 @@ static double held(const struct an_context *context, const struct window *window
     return all > 0 ? 100 * set / all : 0;
 }
 
-static int throttling(struct an_context *context, const struct window *window,
-                      struct an_gpu_hardware *hardware)
+static int fill_throttling(struct an_context *context, const struct window *window,
+                           struct an_gpu_hardware *hardware)
 {
     uint64_t any = 0;
     const struct an_track *track = track_of(context, hardware->gpu, "gpu_throttle_reasons");
-    if (!track || over(context, window, track).covered < COVERED_LEAST) {
-        hardware->throttled_pct = why(context, hardware->gpu, "gpu_throttle_reasons");
+    if (!track || sample_window(context, window, track).covered < COVERED_LEAST) {
+        hardware->throttled_pct = why_not_sampled(context, hardware->gpu, "gpu_throttle_reasons");
         return 0;
     }
     struct an_throttle *rows = an_arena_zero(context->arena, REASONS, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < REASONS; i++) {
-        double pct = held(context, window, track, reasons[i].bit);
+        double pct = share_of_bits(context, window, track, reasons[i].bit);
         any |= reasons[i].bit;
         if (pct > 0)
             rows[hardware->reason_count++] =
@@ -244,15 +244,15 @@ static int throttling(struct an_context *context, const struct window *window,
     }
     qsort(rows, hardware->reason_count, sizeof *rows, reason_order);
     hardware->reasons = rows;
-    hardware->throttled_pct = an_num(held(context, window, track, any));
+    hardware->throttled_pct = an_num(share_of_bits(context, window, track, any));
     return 0;
 }
 
 /* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
 
 /* Where a process has this GPU: its index and its own name for the GPU. */
-static bool owner(const struct an_trace *trace, const char *uuid, uint32_t *out, char *device,
-                  size_t size)
+static bool find_owner(const struct an_trace *trace, const char *uuid, uint32_t *out, char *device,
+                       size_t size)
 {
     for (uint32_t process = 0; process < trace->process_count; process++)
         for (int number = 0; number < GPUS; number++) {
@@ -280,7 +280,7 @@ struct counters {
 };
 
 /* Mean over the window of what was sampled. */
-static struct an_value pm(const struct counters *counters, const char *name)
+static struct an_value sampled_mean(const struct counters *counters, const char *name)
 {
     const struct an_track *track =
         counters->process == AN_NONE
@@ -288,14 +288,14 @@ static struct an_value pm(const struct counters *counters, const char *name)
             : an_sampled_find(counters->context->trace, counters->process, counters->device, name);
     if (!track)
         return an_counted_none(counters->context, "sampled");
-    struct an_sampled sampled = over(counters->context, counters->window, track);
+    struct an_sampled sampled = sample_window(counters->context, counters->window, track);
     return sampled.covered >= COVERED_LEAST
                ? an_num(sampled.mean)
                : an_num_none("the samples cover too little of the steps");
 }
 
 /* The one value that was counted over steps. */
-static struct an_value counted(void *ctx, const char *name)
+static struct an_value counted_value(void *ctx, const char *name)
 {
     const struct counters *counters = ctx;
     const struct an_track *track =
@@ -307,24 +307,24 @@ static struct an_value counted(void *ctx, const char *name)
     return an_num(counters->context->trace->counter.value[track->counter_first]);
 }
 
-static void count(struct an_context *context, const struct window *window,
-                  struct an_gpu_hardware *hardware)
+static void fill_counted(struct an_context *context, const struct window *window,
+                         struct an_gpu_hardware *hardware)
 {
     struct counters counters = {.context = context, .window = window};
-    if (!owner(context->trace, hardware->uuid, &counters.process, counters.device,
-               sizeof counters.device))
+    if (!find_owner(context->trace, hardware->uuid, &counters.process, counters.device,
+                    sizeof counters.device))
         counters.process = AN_NONE;
-    hardware->pm_sm_active_pct = pm(&counters, "pm_sm_active");
-    hardware->pm_tensor_active_pct = pm(&counters, "pm_tensor_active");
-    hardware->pm_dram_read_pct = pm(&counters, "pm_dram_read");
-    hardware->pm_dram_write_pct = pm(&counters, "pm_dram_write");
-    an_counted_fill(&hardware->step, counted, &counters);
+    hardware->pm_sm_active_pct = sampled_mean(&counters, "pm_sm_active");
+    hardware->pm_tensor_active_pct = sampled_mean(&counters, "pm_tensor_active");
+    hardware->pm_dram_read_pct = sampled_mean(&counters, "pm_dram_read");
+    hardware->pm_dram_write_pct = sampled_mean(&counters, "pm_dram_write");
+    an_counted_fill(&hardware->step, counted_value, &counters);
 }
 
-static int look_at(struct an_context *context, const struct window *window,
-                   struct an_gpu_hardware *hardware)
+static int fill_gpu(struct an_context *context, const struct window *window,
+                    struct an_gpu_hardware *hardware)
 {
-    count(context, window, hardware);
+    fill_counted(context, window, hardware);
     hardware->power_w = metric(context, window, hardware->gpu, "gpu_power", false);
     hardware->power_limit_w = key_value(context, hardware->gpu, "power_limit_w");
     hardware->clock_sm_mhz = metric(context, window, hardware->gpu, "gpu_clock_sm", false);
@@ -339,8 +339,8 @@ static int look_at(struct an_context *context, const struct window *window,
     hardware->fp32_active_pct = metric(context, window, hardware->gpu, "gpu_fp32_active", false);
     hardware->fp16_active_pct = metric(context, window, hardware->gpu, "gpu_fp16_active", false);
     hardware->fp64_active_pct = metric(context, window, hardware->gpu, "gpu_fp64_active", false);
-    energy(context, window, hardware);
-    return throttling(context, window, hardware);
+    fill_energy(context, window, hardware);
+    return fill_throttling(context, window, hardware);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
@@ -354,7 +354,7 @@ static bool is_device_uuid(const struct an_run_key *run_key)
 }
 
 /* Did a process of the run name this GPU as its own? */
-static bool used(const struct an_trace *trace, const char *uuid)
+static bool is_used(const struct an_trace *trace, const char *uuid)
 {
     for (size_t i = 0; i < trace->key_count; i++)
         if (is_device_uuid(&trace->key[i]) && *uuid && !strcmp(trace->key[i].value, uuid))
@@ -411,7 +411,7 @@ static int hardware_run(struct an_context *context)
         snprintf(key, sizeof key, "nvml.%" PRId64 ".uuid", gpu);
         const char *uuid = an_trace_key(context->trace, key);
         sampled |= uuid != NULL;
-        if (!uuid || !used(context->trace, uuid))
+        if (!uuid || !is_used(context->trace, uuid))
             continue;
         snprintf(key, sizeof key, "nvml.%" PRId64 ".name", gpu);
         const char *name = an_trace_key(context->trace, key);
@@ -419,7 +419,7 @@ static int hardware_run(struct an_context *context)
             (struct an_gpu_hardware){.gpu = gpu,
                                      .name = an_arena_text(context->arena, name ? name : ""),
                                      .uuid = an_arena_text(context->arena, uuid)};
-        if (look_at(context, &window, &rows[count++]))
+        if (fill_gpu(context, &window, &rows[count++]))
             return TACHO_ENOMEM;
     }
     if (!count) {

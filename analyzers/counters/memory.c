@@ -285,7 +285,7 @@ static struct an_count capacity_of(struct an_context *context)
     return limit.valid && limit.value < machine.value ? limit : machine;
 }
 
-static void compare(struct an_context *context)
+static void compare_with_machine(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
     const struct an_value *rss = &context->result->system.rss_peak_bytes;
@@ -420,7 +420,7 @@ static int memory_run(struct an_context *context)
             ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
             : WHAT_TO_EMIT);
     if (!any) {
-        compare(context);
+        compare_with_machine(context);
         return 0;
     }
     memory->reason = NULL;
@@ -429,7 +429,7 @@ static int memory_run(struct an_context *context)
         return TACHO_ENOMEM;
     gather_totals(context);
     share_tags(context);
-    compare(context);
+    compare_with_machine(context);
     return gather_growth(context);
 }
 

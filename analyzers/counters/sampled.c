@@ -49,8 +49,8 @@ bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, i
 }
 
 /* Calls `add` for each sample with the ns of [start, end) that it speaks for. */
-static void each(const struct an_trace *trace, const struct an_track *track, int64_t start,
-                 int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
+static void each_sample(const struct an_trace *trace, const struct an_track *track, int64_t start,
+                        int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
 {
     size_t last = an_counter_end(track);
     for (size_t i = seek(trace, track, start); i < last; i++) {
@@ -84,7 +84,7 @@ struct an_sampled an_sampled_over(const struct an_trace *trace, const struct an_
 {
     struct mean mean = {0};
     if (end > start)
-        each(trace, track, start, end, add_mean, &mean);
+        each_sample(trace, track, start, end, add_mean, &mean);
     if (!mean.samples)
         return (struct an_sampled){.mean = NAN, .max = NAN};
     return (struct an_sampled){.mean = mean.area / mean.ns,
@@ -110,6 +110,6 @@ struct an_sampled_bits an_sampled_bits(const struct an_trace *trace, const struc
                                        int64_t start, int64_t end, uint64_t mask)
 {
     struct bits bits = {.mask = mask};
-    each(trace, track, start, end, add_bits, &bits);
+    each_sample(trace, track, start, end, add_bits, &bits);
     return bits.ns;
 }

@@ -52,7 +52,8 @@ static double last_value(const struct an_trace *trace, const struct an_track *tr
 }
 
 /* Sum of the last values over processes. */
-static struct an_value total(const struct an_trace *trace, const char *name, const char *reason)
+static struct an_value total_of_processes(const struct an_trace *trace, const char *name,
+                                          const char *reason)
 {
     double sum = 0;
     bool any = false;
@@ -307,17 +308,19 @@ static int system_run(struct an_context *context)
     }
     system->cpu_cores = cpu_cores(context);
     system->machine_busy_pct = machine_mean(trace, "cpu_busy", "the machine was not sampled");
-    system->read_bytes = total(trace, "disk_read", "reads were not sampled");
-    system->write_bytes = total(trace, "disk_written", "writes were not sampled");
-    system->minor_faults = at_least(total(trace, "minor_faults", "faults were not sampled"),
-                                    trace->ended.minor_faults);
-    system->major_faults = at_least(total(trace, "major_faults", "faults were not sampled"),
-                                    trace->ended.major_faults);
+    system->read_bytes = total_of_processes(trace, "disk_read", "reads were not sampled");
+    system->write_bytes = total_of_processes(trace, "disk_written", "writes were not sampled");
+    system->minor_faults =
+        at_least(total_of_processes(trace, "minor_faults", "faults were not sampled"),
+                 trace->ended.minor_faults);
+    system->major_faults =
+        at_least(total_of_processes(trace, "major_faults", "faults were not sampled"),
+                 trace->ended.major_faults);
     system->voluntary_switches =
-        at_least(total(trace, "voluntary_switches", "switches were not sampled"),
+        at_least(total_of_processes(trace, "voluntary_switches", "switches were not sampled"),
                  trace->ended.voluntary_switches);
     system->involuntary_switches =
-        at_least(total(trace, "involuntary_switches", "switches were not sampled"),
+        at_least(total_of_processes(trace, "involuntary_switches", "switches were not sampled"),
                  trace->ended.involuntary_switches);
     struct an_value instructions = machine_last(trace, "instructions", ""),
                     cycles = machine_last(trace, "cycles", "");

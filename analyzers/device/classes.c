@@ -254,7 +254,7 @@ static bool class_named(const char *word, struct line *line)
 }
 
 /* Cuts the first field off a line; "-" where the line has ended. */
-static const char *field(char **rest)
+static const char *next_field(char **rest)
 {
     char *start = *rest, *tab = start ? strchr(start, '\t') : NULL;
     if (tab)
@@ -271,8 +271,8 @@ static int add_line(struct an_classes *classes, char *text, bool user, size_t nu
                                "fused, comm, copy, opaque";
     char why[160] = "";
     struct line line = {.matrix_unit = -1};
-    const char *class = field(&text), *pattern = field(&text), *dtype = field(&text),
-               *unit = field(&text);
+    const char *class = next_field(&text), *pattern = next_field(&text), *dtype = next_field(&text),
+               *unit = next_field(&text);
     if (!class_named(class, &line))
         return tacho_fail(err, TACHO_EFORMAT, hint,
                           "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
@@ -367,7 +367,7 @@ void an_classes_free(an_classes *classes)
 /* ---- matching ------------------------------------------------------------------------------------------------------------ */
 
 /* Marks the parts whose text is in the name, and those that have none. */
-static void mark(const an_classes *classes, const char *name)
+static void mark_parts(const an_classes *classes, const char *name)
 {
     size_t length = strlen(name);
     for (size_t i = 0; i < classes->parts; i++)
@@ -414,7 +414,7 @@ static void find_arithmetic(const an_classes *classes, const char *name,
 struct an_name_class an_class_of(const an_classes *classes, const char *name)
 {
     struct an_name_class name_class = {.class = AN_DEVICE_OTHER, .matrix_unit = -1};
-    mark(classes, name);
+    mark_parts(classes, name);
     for (size_t i = 0; i < classes->parts && !name_class.known; i++) {
         const struct line *line = &classes->line[classes->part[i].line];
         if (line->decides && part_matches(classes, i, name))

@@ -171,7 +171,7 @@ static int list_tracks(const struct an_devices *devices, struct an_device_edges 
 }
 
 /* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */
-static int finish(struct an_edge_builder *builder)
+static int store_edges(struct an_edge_builder *builder)
 {
     struct an_device_edges *edges = builder->edges;
     size_t ops = builder->devices->op.count, kept = 0;
@@ -240,7 +240,7 @@ int an_device_edges_of(struct an_devices *devices, const struct an_device_edges 
     rc = rc ? rc : an_edges_syncs(&builder);
     if (rc)
         free(builder.edges->sync);
-    rc = rc ? rc : finish(&builder);
+    rc = rc ? rc : store_edges(&builder);
     free(builder.call);
     free(builder.by_correlation);
     free(builder.row);

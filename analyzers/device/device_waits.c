@@ -136,8 +136,8 @@ struct launches_of_thread {
     size_t at, end; /* in an_devices.launch_slice */
 };
 
-static int flush(struct an_edge_builder *builder, const struct pending *pending, size_t count,
-                 const struct launches_of_thread *launches_of_thread)
+static int resolve_pending(struct an_edge_builder *builder, const struct pending *pending,
+                           size_t count, const struct launches_of_thread *launches_of_thread)
 {
     const struct an_devices *devices = builder->devices;
     uint32_t taken = AN_NONE;
@@ -188,8 +188,8 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
             while (first < next &&
                    trace->slice.start[devices->launch_slice[first]] < pending[count - 1].called)
                 first++;
-            rc = flush(builder, pending, count,
-                       &(struct launches_of_thread){first, launches_of_thread.end});
+            rc = resolve_pending(builder, pending, count,
+                                 &(struct launches_of_thread){first, launches_of_thread.end});
             count = 0;
         }
         launches_of_thread.at = next;
@@ -199,7 +199,7 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
                                             trace->slice.start[record == AN_NONE ? slice : record]};
     }
     if (count && !rc)
-        rc = flush(builder, pending, count, &launches_of_thread);
+        rc = resolve_pending(builder, pending, count, &launches_of_thread);
     return rc;
 }
 

@@ -118,7 +118,7 @@ static int64_t last_end(const struct an_context *context, size_t from, size_t to
 /* The host's phases as the device saw them: from the end of what was launched before the phase to
  * the end of the phase or of what was launched in it, whichever is later. A phase that the device
  * worked through with earlier ops leaves nothing. */
-static int project(struct an_context *context, struct an_lane *lane)
+static int project_on_device(struct an_context *context, struct an_lane *lane)
 {
     const struct an_device *device = &context->gpu->device[lane->device];
     int64_t before = INT64_MIN;
@@ -169,7 +169,7 @@ int an_phases_cut(struct an_context *context)
         if (!rc)
             rc = list_keep(context, &left, &lane->left, &lane->left_count);
         if (!rc && lane->device != AN_NONE)
-            rc = project(context, lane);
+            rc = project_on_device(context, lane);
         free(cut.span);
         free(left.span);
         for (size_t i = lane->first; i < an_lane_end(lane) && !rc; i++)

@@ -79,7 +79,7 @@ static int64_t last_end(const struct an_context *context, size_t device, int64_t
 }
 
 /* Times of the steps of a lane on its device. */
-static void place(struct an_context *context, const struct an_lane *lane)
+static void place_steps(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;
     for (size_t i = an_lane_end(lane); i-- > lane->first;) {
@@ -155,7 +155,7 @@ int an_steps_project(struct an_context *context)
             context->step[steps++].lane = (uint32_t)k;
         }
         if (lane->device != AN_NONE)
-            place(context, lane);
+            place_steps(context, lane);
     }
     return 0;
 }

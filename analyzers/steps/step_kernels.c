@@ -86,7 +86,7 @@ static int find_groups(const struct an_context *context, size_t device, uint8_t 
 }
 
 /* Host time and thread of a boundary: the end of the launch of a group's last kernel. */
-static int64_t boundary(const struct an_context *context, uint32_t op, uint32_t *track)
+static int64_t group_end(const struct an_context *context, uint32_t op, uint32_t *track)
 {
     const struct an_trace *trace = context->trace;
     uint32_t launch = context->gpu->op.launch[op];
@@ -121,7 +121,7 @@ static int one_step(struct finder *finder, size_t device, uint32_t op)
     size_t first = devices->device[device].first,
            last = first + devices->by_launch_known[device] - 1;
     uint32_t track;
-    boundary(finder->context, op, &track);
+    group_end(finder->context, op, &track);
     return add_step(finder, device, track, 0,
                     an_device_launch_time(devices, devices->by_launch[first]),
                     an_time_add(an_device_launch_time(devices, devices->by_launch[last]), 1));
@@ -147,9 +147,9 @@ int an_steps_of_kernels(struct finder *finder, const char **source)
             rc = one_step(finder, device, group_list.last[0]);
         }
         for (size_t i = 1; i < group_list.count && !rc; i++) {
-            int64_t start = boundary(context, group_list.last[i - 1], &track);
+            int64_t start = group_end(context, group_list.last[i - 1], &track);
             uint32_t start_track = track;
-            int64_t end = boundary(context, group_list.last[i], &track);
+            int64_t end = group_end(context, group_list.last[i], &track);
             rc = add_step(finder, device, start_track, (int64_t)i - 1, start, end);
         }
         free(group_list.last);

@@ -47,7 +47,7 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
     context->result->steps.note = "only the steps that were asked for (--steps)";
 }
 
-static void exclude(struct an_context *context, const struct an_lane *lane)
+static void exclude_steps(struct an_context *context, const struct an_lane *lane)
 {
     size_t complete = 0;
     bool foreign =
@@ -261,7 +261,7 @@ static struct an_value host_median(const struct an_context *context, double *tim
                           : an_num_none("a step of the host has no end");
 }
 
-static int durations(struct an_context *context)
+static int fill_durations(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
     size_t count = 0;
@@ -284,8 +284,8 @@ static int durations(struct an_context *context)
 }
 
 /* Ratio of sums per lane, added over lanes: ranks work side by side. */
-static void rates(struct an_context *context, bool tokens, struct an_value *per_s,
-                  struct an_value *per_step)
+static void fill_rates(struct an_context *context, bool tokens, struct an_value *per_s,
+                       struct an_value *per_step)
 {
     const char *what = tokens ? "tokens" : "samples";
     double rate = 0, sum = 0;
@@ -326,7 +326,7 @@ static void rates(struct an_context *context, bool tokens, struct an_value *per_
 
 /* What passes between a step and the next, phases not counted: logging, learning-rate schedules,
  * the loop itself. */
-static struct an_value between(const struct an_context *context)
+static struct an_value time_between(const struct an_context *context)
 {
     double sum = 0;
     int64_t gaps = 0;
@@ -359,7 +359,7 @@ static int group_order(const void *first, const void *second)
 
 /* Steps of one size belong together; sorted by tokens and time, each group's median is in its
  * middle. */
-static int groups(struct an_context *context)
+static int group_by_tokens(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
     size_t count = 0, made = 0;
@@ -436,7 +436,7 @@ static int steps_run(struct an_context *context)
         return 0;
     }
     for (size_t k = 0; k < context->lane_count; k++)
-        exclude(context, &context->lane[k]);
+        exclude_steps(context, &context->lane[k]);
     if ((rc = an_phases_cut(context)) ||
         (rc = find_detailed(context, context->trace->step_count > 0)))
         return rc;
@@ -462,11 +462,11 @@ static int steps_run(struct an_context *context)
         values_absent(context, "no step is complete");
         return 0;
     }
-    rates(context, true, &steps->tokens_per_s, &steps->tokens_per_step);
-    rates(context, false, &steps->samples_per_s, &steps->samples_per_step);
-    steps->between_ms = between(context);
-    rc = durations(context);
-    return rc ? rc : groups(context);
+    fill_rates(context, true, &steps->tokens_per_s, &steps->tokens_per_step);
+    fill_rates(context, false, &steps->samples_per_s, &steps->samples_per_step);
+    steps->between_ms = time_between(context);
+    rc = fill_durations(context);
+    return rc ? rc : group_by_tokens(context);
 }
 
 static void steps_absent(struct an_context *context, const char *reason)

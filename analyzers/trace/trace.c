@@ -194,7 +194,8 @@ static int load_small(store_reader *reader, struct an_trace_loader *loader)
     return rc ? rc : store_run_each(reader, an_trace_row_key, loader);
 }
 
-static void resolve(struct an_trace_loader *loader, uint32_t *slice_track, uint32_t *counter_track)
+static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
+                        uint32_t *counter_track)
 {
     struct an_trace *trace = loader->trace;
     id_resolve(trace->slice.name, trace->slice.count, &loader->strings);
@@ -230,7 +231,7 @@ int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
     if ((rc = load_big(reader, &loader, &slice_track, &counter_track)) ||
         (rc = load_small(reader, &loader)))
         goto out;
-    resolve(&loader, slice_track, counter_track);
+    resolve_ids(&loader, slice_track, counter_track);
     if ((rc = an_trace_order(loader.trace, slice_track)) ||
         (rc = an_trace_order_counters(loader.trace, counter_track)) ||
         (rc = an_trace_name_roles(loader.trace)) || (rc = an_trace_waits(loader.trace)))

@@ -18,7 +18,7 @@ struct rows_seen {
     bool found;
 };
 
-static int note_row(struct rows_seen *seen, int64_t id, int64_t start, int64_t end)
+static int note_times(struct rows_seen *seen, int64_t id, int64_t start, int64_t end)
 {
     if (seen->found && id > seen->stop)
         return 1;
@@ -31,20 +31,20 @@ static int note_row(struct rows_seen *seen, int64_t id, int64_t start, int64_t e
 
 static int see_slice(void *ctx, const struct store_slice *slice)
 {
-    return note_row(ctx, slice->id, slice->start,
-                    slice->dur == STORE_ABSENT ? slice->start
-                                               : an_time_add(slice->start, slice->dur));
+    return note_times(ctx, slice->id, slice->start,
+                      slice->dur == STORE_ABSENT ? slice->start
+                                                 : an_time_add(slice->start, slice->dur));
 }
 
 static int see_counter(void *ctx, const struct store_counter *counter)
 {
-    return note_row(ctx, counter->id, counter->time, counter->time);
+    return note_times(ctx, counter->id, counter->time, counter->time);
 }
 
 static int see_step(void *ctx, const struct store_step *step)
 {
-    return note_row(ctx, step->id, step->start,
-                    step->end == STORE_ABSENT ? step->start : step->end);
+    return note_times(ctx, step->id, step->start,
+                      step->end == STORE_ABSENT ? step->start : step->end);
 }
 
 static int read_rows(store_reader *reader, enum table table, int64_t from, int64_t stop,

@@ -36,7 +36,7 @@ struct waits {
 
 enum { NAME_CALL = 1, NAME_ISSUES, NAME_REDUCED };
 
-static uint8_t what_of(const char *name)
+static uint8_t kind_of_name(const char *name)
 {
     return !strncmp(name, "gloo:", 5)    ? NAME_CALL
            : !strcmp(name, REDUCED)      ? NAME_REDUCED
@@ -44,7 +44,7 @@ static uint8_t what_of(const char *name)
                                          : 0;
 }
 
-static uint8_t what(const struct waits *waits, size_t i)
+static uint8_t kind_of(const struct waits *waits, size_t i)
 {
     uint32_t name = waits->trace->slice.name[i];
     return name < waits->trace->string_count ? waits->name[name] : 0;
@@ -64,7 +64,7 @@ static int find_calls(struct waits *waits, uint32_t process)
     for (size_t k = 0; k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first;
              trace->track[k].process == process && i < an_track_end(&trace->track[k]); i++) {
-            if (what(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
+            if (kind_of(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
                 continue;
             if (an_grow(&waits->call, &waits->call_room, waits->calls + 1, sizeof *waits->call))
                 return TACHO_ENOMEM;
@@ -77,7 +77,8 @@ static int find_calls(struct waits *waits, uint32_t process)
 }
 
 /* Did a collective run in the hole; did one end in its last quarter? */
-static void look(const struct waits *waits, int64_t start, int64_t end, bool *ran, bool *ended)
+static void ran_and_ended(const struct waits *waits, int64_t start, int64_t end, bool *ran,
+                          bool *ended)
 {
     *ran = *ended = false;
     for (size_t i = 0; i < waits->calls && waits->call[i].start < end; i++) {
@@ -87,14 +88,14 @@ static void look(const struct waits *waits, int64_t start, int64_t end, bool *ra
     }
 }
 
-static int keep(struct waits *waits, uint32_t track, int64_t start, size_t next)
+static int add_if_wait(struct waits *waits, uint32_t track, int64_t start, size_t next)
 {
     int64_t end = waits->trace->slice.start[next];
     bool ran, ended;
     if (end - start < HOLE_LEAST)
         return 0;
-    look(waits, start, end, &ran, &ended);
-    if (!ran || (!ended && what(waits, next) != NAME_REDUCED))
+    ran_and_ended(waits, start, end, &ran, &ended);
+    if (!ran || (!ended && kind_of(waits, next) != NAME_REDUCED))
         return 0;
     if (an_grow(&waits->hole, &waits->hole_room, waits->holes + 1, sizeof *waits->hole))
         return TACHO_ENOMEM;
@@ -117,13 +118,13 @@ static int find_holes(struct waits *waits, uint32_t track)
     int64_t last = INT64_MIN;
     bool issues = false;
     for (size_t i = thread->slice_first; i < an_track_end(thread) && !issues; i++)
-        issues = what(waits, i) == NAME_ISSUES || what(waits, i) == NAME_REDUCED;
+        issues = kind_of(waits, i) == NAME_ISSUES || kind_of(waits, i) == NAME_REDUCED;
     for (size_t i = thread->slice_first; i < an_track_end(thread) && issues; i++) {
         while (depth && waits->open[depth - 1].end <= trace->slice.start[i]) {
             last = waits->open[depth - 1].end > last ? waits->open[depth - 1].end : last;
             ops -= waits->open[--depth].start != 0;
         }
-        if (!ops && last != INT64_MIN && keep(waits, track, last, i))
+        if (!ops && last != INT64_MIN && add_if_wait(waits, track, last, i))
             return TACHO_ENOMEM;
         if (an_grow(&waits->open, &waits->open_room, depth + 1, sizeof *waits->open))
             return TACHO_ENOMEM;
@@ -215,7 +216,7 @@ int an_trace_waits(struct an_trace *trace)
     if (!(waits.name = calloc(trace->string_count + 1, 1)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->string_count; i++)
-        any = (waits.name[i] = what_of(trace->string[i])) == NAME_CALL || any;
+        any = (waits.name[i] = kind_of_name(trace->string[i])) == NAME_CALL || any;
     for (uint32_t process = 0; process < trace->process_count && any && !rc; process++) {
         rc = find_calls(&waits, process);
         for (uint32_t k = 0; k < trace->track_count && !rc && waits.calls; k++)
