@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arenas: memory in blocks of 64 KiB that is freed all at once. Larger arrays get a block of their
+ * own, so that they can be freed early. Blocks come from calloc: large ones cost no time until
+ * they are written.
+ */
 #include "analyzers/base/arena.h"
 
 #include <stdarg.h>
@@ -43,6 +48,9 @@ bool an_arena_failed(const struct an_arena *arena)
     return arena->failed;
 }
 
+/* Returns `bytes` of zeroed memory at a multiple of `align`: from the current block if they fit,
+ * else from a new one. A block that is made for one large array is put behind the current block,
+ * which still has room for small ones. */
 static void *arena_take(struct an_arena *arena, size_t bytes, size_t align)
 {
     struct arena_block *block = arena->head;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sets of time as sorted arrays of spans. Every operation is one pass over its inputs; searches
+ * bisect.
+ */
 #include "analyzers/base/interval.h"
 
 #include <stddef.h>
@@ -27,7 +31,8 @@ static int span_order(const void *first, const void *second)
     return 2 * AN_COMPARE(left->start, right->start) + AN_COMPARE(left->end, right->end);
 }
 
-/* Appends to a set under construction whose spans come in order of start. */
+/* Appends a span to a set under construction, whose spans come in order of start. Returns the new
+ * number of spans: a span that touches the last one makes it longer, an empty one is dropped. */
 static size_t span_append(struct an_span *out, size_t count, struct an_span span)
 {
     if (span.end <= span.start)
@@ -41,6 +46,7 @@ static size_t span_append(struct an_span *out, size_t count, struct an_span span
     return count + 1;
 }
 
+/* Most inputs are sorted already, so the order is checked before anything is sorted. */
 size_t an_spans_normalize(struct an_span *span, size_t count)
 {
     size_t sorted = 1, kept = 0;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counting sort by digits of 11 bits, the least significant first. Digits that are the same in all
+ * keys are skipped, and so is an input that is sorted already.
+ */
 #include "analyzers/base/radix.h"
 
 #include <stdbool.h>
@@ -7,7 +11,8 @@
 #define DIGIT  11 /* bits a pass: 2048 counters stay in the first cache */
 #define DIGITS (1u << DIGIT)
 
-/* One pass of a counting sort by the digit at `shift`. */
+/* One stable pass by the digit at `shift`: counts each digit, turns the counts into the place of
+ * its first pair, and copies the pairs there. */
 static void sort_by_digit(const struct an_pair *pair, struct an_pair *out, size_t count,
                           unsigned shift)
 {

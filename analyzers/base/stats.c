@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Order statistics, exact sums for spreads, and a bootstrap interval. All random numbers come from
+ * splitmix64 with a fixed seed, so that the same input gives the same output.
+ */
 #include "analyzers/base/stats.h"
 
 #include <math.h>
@@ -66,8 +70,8 @@ uint64_t an_random(uint64_t *state)
     return mixed ^ (mixed >> 31);
 }
 
-/* Puts the element that sorting would put at k there, smaller ones before it, larger ones behind it
- * (Hoare's FIND). Pivots are random: no order of the input is slow. */
+/* Moves the value that sorting would put at index `place` there, smaller values before it and
+ * larger ones after it (Hoare's FIND). Pivots are random, so that no order of the input is slow. */
 static void select_at(double *values, size_t count, size_t place)
 {
     uint64_t state = count;
@@ -117,6 +121,9 @@ void an_tally_add(struct an_tally *tally, int64_t value)
     tally->inexact |= __builtin_add_overflow(tally->squares, size * size, &tally->squares);
 }
 
+/* The variance is (sum of squares - sum^2 / n) / (n - 1). In floating point the difference would
+ * cancel; here both terms are integers, and sum^2 / n is split into its whole part and its
+ * remainder. */
 double an_tally_sd(const struct an_tally *tally)
 {
     if (tally->count < 2 || tally->inexact)
@@ -139,8 +146,8 @@ static size_t random_below(uint64_t *state, size_t count)
     return (size_t)(((an_random(state) >> 32) * (uint64_t)count) >> 32);
 }
 
-/* Median of a resample of a sorted sample. Counting how often each index was drawn replaces sorting
- * the resample. */
+/* Returns the median of a resample of a sorted sample. Counting how often each index was drawn
+ * replaces sorting the resample. */
 static double resampled_median(const double *sorted, size_t count, uint32_t *drawn, uint64_t *state)
 {
     for (size_t i = 0; i < count; i++)

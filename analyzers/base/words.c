@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers with a fixed number of significant digits, without an exponent and without trailing
+ * zeros, and durations in the unit that fits them.
+ */
 #include "analyzers/base/words.h"
 
 #include <math.h>
@@ -35,7 +39,8 @@ const char *an_number_print(char text[AN_WORDS], double value, int digits)
     return text;
 }
 
-/* The unit in which people say so long a time, and how many of it are a millisecond. */
+/* Returns the unit in which a duration is printed, and how many of it are a millisecond. A value
+ * that rounding would print as 1000 gets the next larger unit. */
 static const char *unit_of(double ms, int digits, double *scale)
 {
     static const struct {

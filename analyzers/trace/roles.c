@@ -45,6 +45,9 @@ static enum an_role role_of_frame(const char *name)
     return AN_ROLE_NONE;
 }
 
+/* Returns the role of a range in a trace of another tool. The names are those of PyTorch, its
+ * profiler and its compiler, and the words that training scripts commonly use for evaluation and
+ * checkpoints. Cheap tests come first: this runs once for each name of the run. */
 static enum an_role role_of_name(const char *name)
 {
     static const char *const evaluation[] = {"evaluation",      "evaluate",       "validation",

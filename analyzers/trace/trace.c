@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads a run: the large tables into columns, then the small ones, then resolves ids to indexes,
+ * sorts and links the rows. Of a part of a run (trace_part.h) only those names and payloads are
+ * loaded that its rows refer to.
+ */
 #include "analyzers/trace/trace.h"
 
 #include <math.h>
@@ -31,6 +36,8 @@ static size_t rows_of(store_reader *reader, const char *table)
                : 0;
 }
 
+/* The number of rows is known before they are read, so the columns are allocated once. Of a part
+ * only ids are known, which may be anything in a damaged file: its columns start small and grow. */
 static int load_slices(store_reader *reader, struct an_trace_loader *loader)
 {
     const struct an_trace_part *trace_part = loader->part;
@@ -194,6 +201,7 @@ static int load_small(store_reader *reader, struct an_trace_loader *loader)
     return rc ? rc : store_run_each(reader, an_trace_row_key, loader);
 }
 
+/* Replaces the ids of the file by indexes in all columns and rows that refer to another table. */
 static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
                         uint32_t *counter_track)
 {

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of slices and counter values (by track, then by time), the parents of slices, and the
+ * questions that everybody asks of a loaded run.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +46,8 @@ static void gather_narrow(uint32_t *column, const uint32_t *order, size_t count,
         memcpy(column, work, count * sizeof *column);
 }
 
-/* Start first; of equal starts the longer one, an open one longest: what encloses comes before what
- * it encloses. */
+/* Sorts by start; of equal starts the longer range comes first, an open one before all others, so
+ * that an enclosing range comes before the ranges that it encloses. */
 static int slice_order(const void *first, const void *second, void *ctx)
 {
     const struct an_slices *slices = ctx;
@@ -63,8 +67,9 @@ static void sort_track(struct an_slices *slices, uint32_t *order, size_t count)
         qsort_r(order, count, sizeof *order, slice_order, slices);
 }
 
-/* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's.
- */
+/* Finds the parent of each slice of a track with a stack of the ranges that are open. `stack`
+ * holds their slices, `end` their ends; an open range ends with its parent. Both arrays grow
+ * together and are reused for the next track. */
 static int find_parents(struct an_trace *trace, const struct an_track *track, uint32_t **stack,
                         int64_t **end, size_t *room)
 {

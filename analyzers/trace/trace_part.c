@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds the newest part of a run that holds about a given number of slices, without reading the
+ * run. While a run is recorded its rows are written nearly in the order of their ends, so ids are
+ * bisected by time; BLOCK rows before the result are read to make sure that no late row lies in
+ * the part. Merged and imported runs have no such order: there a sample of the slices gives the
+ * time, and the tables are scanned later.
+ */
 #include "analyzers/trace/trace_part.h"
 
 #include <stdlib.h>
@@ -105,8 +112,8 @@ static int order(const void *first, const void *second)
     return AN_COMPARE(*left, *right);
 }
 
-/* The time at which `slices` slices have not ended yet, from ends of slices that are looked at here
- * and there. */
+/* Finds the time at which about `slices` slices had not ended yet, from the ends of PROBES slices
+ * that are spread evenly over the ids. */
 static int time_by_sample(store_reader *reader, int64_t last, int64_t slices, int64_t until,
                           int64_t *time)
 {
@@ -199,6 +206,9 @@ static int count_step(void *ctx, const struct store_step *step)
     return 0;
 }
 
+/* Moves the start of the part so that it begins with a step and holds at least AN_PART_STEPS_LEAST
+ * complete steps of each process, unless that makes the part more than AN_PART_STRETCH times as
+ * large as was asked for. Then counts the steps of the part. */
 static int fit_steps(store_reader *reader, int64_t slices, int64_t last, int64_t high,
                      struct an_trace_part *part)
 {

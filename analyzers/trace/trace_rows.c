@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function for each table of the file that appends a row to the trace in memory. Durations and
+ * sizes that cannot be are replaced and counted here, so that no analyzer has to expect them.
+ */
 #include "analyzers/trace/trace_rows.h"
 
 #include <string.h>
@@ -89,6 +93,8 @@ int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need)
     return 0;
 }
 
+/* A duration below 0 becomes 0, one that does not fit int64 is cut off; both are counted in `odd`.
+ */
 int an_trace_row_slice(void *ctx, const struct store_slice *slice)
 {
     struct an_trace_loader *loader = ctx;

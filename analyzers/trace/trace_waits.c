@@ -56,7 +56,7 @@ static int span_order(const void *first, const void *second)
     return AN_COMPARE(left->start, right->start);
 }
 
-/* Collectives of a process. */
+/* Lists the spans of the collectives of a process, in order of start. */
 static int find_calls(struct waits *waits, uint32_t process)
 {
     const struct an_trace *trace = waits->trace;
@@ -76,7 +76,8 @@ static int find_calls(struct waits *waits, uint32_t process)
     return 0;
 }
 
-/* Did a collective run in the hole; did one end in its last quarter? */
+/* Sets *ran if a collective ran in the hole [start, end), and *ended if one ended in the last
+ * quarter of it. */
 static void ran_and_ended(const struct waits *waits, int64_t start, int64_t end, bool *ran,
                           bool *ended)
 {
@@ -88,6 +89,8 @@ static void ran_and_ended(const struct waits *waits, int64_t start, int64_t end,
     }
 }
 
+/* Keeps the hole from `start` to the start of slice `next` as a wait if the trace shows what ended
+ * it. */
 static int add_if_wait(struct waits *waits, uint32_t track, int64_t start, size_t next)
 {
     int64_t end = waits->trace->slice.start[next];
@@ -108,8 +111,9 @@ static bool is_op(const struct an_trace *trace, size_t i)
     return !strcmp(an_trace_name(trace, trace->slice.category[i]), "op");
 }
 
-/* Holes of a thread that issues collectives: from the last start or end of any range to the next
- * start, where no op is open. */
+/* Finds the holes of a thread that issues collectives: from the last start or end of any range to
+ * the next start, where no op is open. `open[].start` is used as a flag: the open range is an op.
+ */
 static int find_holes(struct waits *waits, uint32_t track)
 {
     const struct an_trace *trace = waits->trace;
@@ -137,6 +141,8 @@ static int find_holes(struct waits *waits, uint32_t track)
 
 /* ---- rows of their own ------------------------------------------------------------------------------------------------------------- */
 
+/* Appends the name of the inferred waits to the strings and to the arrays that are parallel to
+ * them. */
 static int add_name(struct an_trace *trace)
 {
     size_t count = trace->string_count;
@@ -170,6 +176,8 @@ static uint32_t *longer_narrow(uint32_t **column, size_t count)
     return bigger;
 }
 
+/* Appends the holes as slices of their threads. The slices are then sorted and their parents are
+ * found once more, which needs the track of every slice as a column. */
 static int add_rows(struct waits *waits)
 {
     struct an_trace *trace = waits->trace;

@@ -8,7 +8,8 @@
 #include "analyzers/base/arena.h"
 #include "analyzers/trace/trace.h"
 
-/* Does a thread of another process beside it, as of a loader's worker, have the same name? */
+/* Does a thread of another process of the same rank (a worker of its loader, for instance) have
+ * the same name? */
 static bool name_is_shared(const struct an_trace *trace, const struct an_track *track)
 {
     for (size_t i = 0; track->process != AN_NONE && i < trace->track_count; i++) {
