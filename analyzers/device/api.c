@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a call of an accelerator's API does, by the words in its name. The same words serve CUDA,
+ * HIP, Level Zero and others, so no list of functions is needed.
+ */
 #include "analyzers/device/api.h"
 
 #include <stddef.h>
@@ -9,8 +13,8 @@ static bool has(const char *name, const char *word)
     return strstr(name, word) != NULL;
 }
 
-/* Calls that hold one of the words below and put nothing on a device: nodes of graphs, functions of
- * the host, questions. */
+/* Calls whose names hold one of the words that an_api_of looks for, but which put nothing on a
+ * device: nodes of graphs, host functions, queries of a launch configuration. */
 static bool is_other(const char *name)
 {
     static const char *const words[] = {"GraphAdd", "GraphExec",      "NodeGet",
@@ -21,7 +25,7 @@ static bool is_other(const char *name)
     return false;
 }
 
-/* Calls that allocate memory or give it back. */
+/* Calls that allocate or free memory of a device, or memory of the host that is locked for it. */
 static enum an_api_kind memory_call(const char *name)
 {
     static const char *const allocate[] = {"Malloc",       "HostAlloc",    "MemAlloc",

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of kernel classes (classes.h): reading it, and matching names against it. Matching
+ * hundreds of expressions against each name would be slow, so each pattern is split at its
+ * outermost bars, and of every part the longest text that all its matches contain is looked up
+ * first: all parts at once, in one pass over the name, with a hash of three letters. Only parts
+ * whose text is in the name are tried as expressions.
+ */
 #include "analyzers/device/classes.h"
 
 #include <ctype.h>
@@ -58,7 +65,7 @@ const char *an_device_class_key(enum an_device_class class)
 
 /* ---- patterns ------------------------------------------------------------------------------------------------------------ */
 
-/* Behind a bracket expression that begins at s ("[]a-z]", "[[:alpha:]_]"). */
+/* Returns the end of the bracket expression that begins at `at` ("[]a-z]", "[[:alpha:]_]"). */
 static const char *skip_bracket(const char *at)
 {
     at++;
@@ -76,7 +83,7 @@ static const char *skip_bracket(const char *at)
     return *at ? at + 1 : at;
 }
 
-/* Behind the group that begins at s, or at the end of the text. */
+/* Returns the end of the group that begins at `at`, or the end of the text. */
 static const char *skip_group(const char *at)
 {
     int depth = 0;
@@ -98,8 +105,8 @@ static const char *skip_group(const char *at)
     return at;
 }
 
-/* Behind the part of a pattern that begins at s: at a bar that stands in no group, or at the end.
- */
+/* Returns the end of the part of a pattern that begins at `at`: the next bar that is in no group,
+ * or the end of the pattern. */
 static const char *part_end(const char *at)
 {
     while (*at && *at != '|') {
@@ -130,8 +137,8 @@ static void run_close(struct run *run)
     run->at = 0;
 }
 
-/* Finds the longest text that every match of the part holds. Letters before *, ? and { need not be
- * there. */
+/* Finds the longest text that every match of the part contains. A letter before *, ? or { is
+ * optional, so it ends the text and is not part of it. */
 static int part_literal(struct an_classes *classes, struct part *part)
 {
     size_t size = strlen(part->pattern);
@@ -177,9 +184,9 @@ static unsigned gram_hash(const char *letters)
 
 #define COPIES_MOST 32767 /* POSIX: RE_DUP_MAX, of one repetition */
 
-/* How often a pattern's smallest piece may be written out when it is compiled: repetitions of
- * repetitions multiply, and regcomp would take all memory for 30 bytes of pattern. An upper bound:
- * it takes repetitions side by side for nested ones. */
+/* Returns whether the pattern repeats so often that regcomp would need gigabytes: nested
+ * repetitions multiply, so 30 bytes of pattern are enough. `copies` is an upper bound of how often
+ * the smallest piece is written out; it takes repetitions side by side for nested ones. */
 static bool repeats_too_much(const char *at)
 {
     long copies = 1;
@@ -206,6 +213,9 @@ static bool repeats_too_much(const char *at)
     return copies > COPIES_MOST;
 }
 
+/* Splits the pattern of the last line at its outermost bars and appends the parts. Patterns of a
+ * user (`check`) are compiled at once, so that an error names its line; the built-in ones are
+ * compiled when a name first needs them. `why` gets the reason of TACHO_EFORMAT. */
 static int add_parts(struct an_classes *classes, const char *pattern, bool check, char *why,
                      size_t size)
 {
@@ -263,6 +273,8 @@ static const char *next_field(char **rest)
     return start && *start ? start : "-";
 }
 
+/* Reads one line of a table: class, pattern, dtype and matrix unit, separated by tabs. Every error
+ * says the number of the line and what is wrong in it. */
 static int add_line(struct an_classes *classes, char *text, bool user, size_t number,
                     struct tacho_error *err)
 {
@@ -366,7 +378,7 @@ void an_classes_free(an_classes *classes)
 
 /* ---- matching ------------------------------------------------------------------------------------------------------------ */
 
-/* Marks the parts whose text is in the name, and those that have none. */
+/* Marks the parts whose text is in the name, and those that have no such text. */
 static void mark_parts(const an_classes *classes, const char *name)
 {
     size_t length = strlen(name);
@@ -395,6 +407,8 @@ static bool part_matches(const an_classes *classes, size_t i, const char *name)
     return part->compiled && !regexec(&part->re, name, 0, NULL, 0);
 }
 
+/* Adds what lines of the class "-" say of the dtype and the matrix unit, as far as the line that
+ * decided the class did not say it. */
 static void find_arithmetic(const an_classes *classes, const char *name,
                             struct an_name_class *name_class)
 {

@@ -68,7 +68,7 @@ static int stream_order(const void *first, const void *second, void *ctx)
     return order ? order : AN_COMPARE(left, right);
 }
 
-/* Streams with device rows, in order of process and device. */
+/* Lists the streams that have device rows, in order of process and device. */
 static int find_streams(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
@@ -120,8 +120,9 @@ static bool is_zero(const struct builder *builder, int64_t time)
     return false;
 }
 
-/* Times that cannot be: CUPTI writes 0 where it has none, an importer adds the file's base to it. A
- * trace that begins at 0 has others soon after it. */
+/* Finds the times that stand for "no time": CUPTI writes 0 where it has none, and an importer adds
+ * the base of its file to it. `begin` gets the first time that is none of these: a trace that
+ * really begins at 0 has others soon after it. */
 static int find_bases(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
@@ -184,7 +185,9 @@ static int sort_ties(struct builder *builder, size_t first, size_t last)
     return 0;
 }
 
-/* Ops of the streams of one device, behind those that are there. */
+/* Appends the device ops of the streams of one device to the columns, in order of start and then
+ * of end. The streams are sorted already, but they overlap, so all ops of the device are sorted
+ * together: by radix on the start, then the few that start at the same time by their end. */
 static int add_ops(struct builder *builder, struct an_device *device, const uint32_t *stream,
                    size_t streams)
 {
@@ -225,6 +228,8 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
     return rc;
 }
 
+/* Allocates the columns of device ops and fills them device by device. Streams of one device
+ * follow each other in the list of streams. */
 static int make_ops(struct builder *builder)
 {
     struct an_arena *arena = builder->scratch;
@@ -322,8 +327,8 @@ static bool in_comm_range(const struct builder *builder, uint32_t slice)
     return false;
 }
 
-/* Copies of a communicator are communication: those that a call of it launched, and those on a
- * stream that only it uses. */
+/* Turns copies of a communicator into communication: those that a call of it launched, and those
+ * on a stream that only communication kernels use. */
 static int claim_copies(struct builder *builder)
 {
     struct an_device_ops *ops = &builder->devices->op;

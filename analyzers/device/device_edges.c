@@ -52,6 +52,8 @@ static int keep_row(struct an_edge_builder *builder, uint32_t slice, uint32_t tr
     return 0;
 }
 
+/* Gathers the rows that edges come from: on streams those of waits and synchronisation, on threads
+ * the calls that record, wait, synchronise or free. */
 static int read_rows(struct an_edge_builder *builder)
 {
     const struct an_trace *trace = builder->trace;
@@ -76,7 +78,7 @@ static int read_rows(struct an_edge_builder *builder)
 
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
-/* Sorts tracks by process; *of gets the first of each process. */
+/* Sorts tracks by process; *first_of gets the index of the first track of each process. */
 static int group_tracks(const struct an_devices *devices, uint32_t *track, size_t count,
                         size_t **first_of)
 {
@@ -96,6 +98,9 @@ static int group_tracks(const struct an_devices *devices, uint32_t *track, size_
     return first && copy ? 0 : TACHO_ENOMEM;
 }
 
+/* Sorts the ops of every stream by their launch. Ops without a launch in the file are left out: no
+ * edge can be found for them. by_launch is in that order for each device already, so one pass
+ * distributes it over the streams. */
 static int order_streams(struct an_edge_builder *builder)
 {
     const struct an_devices *devices = builder->devices;
@@ -122,6 +127,7 @@ static int order_streams(struct an_edge_builder *builder)
     return group_tracks(builder->devices, builder->stream, streams, &builder->stream_of);
 }
 
+/* Fills `before`: the previous op of the same stream. */
 static int chain_streams(struct an_edge_builder *builder)
 {
     const struct an_device_ops *ops = &builder->devices->op;
@@ -170,7 +176,8 @@ static int list_tracks(const struct an_devices *devices, struct an_device_edges 
     return group_tracks(devices, edges->sync_track, count, &edges->sync_of);
 }
 
-/* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */
+/* Sorts the edges, drops duplicates (a recorded one is kept rather than an inferred one) and
+ * stores them as columns. */
 static int store_edges(struct an_edge_builder *builder)
 {
     struct an_device_edges *edges = builder->edges;

@@ -9,7 +9,8 @@
 
 #include "analyzers/device/device_private.h"
 
-/* A call or an op in the sort by process and correlation. */
+/* Sorts pairs by process, then by correlation: two stable passes. With one process the first one
+ * is enough. */
 static int pairs_by_correlation(struct builder *builder, size_t count, bool ops)
 {
     const struct an_trace *trace = builder->trace;
@@ -50,8 +51,8 @@ static int start_order(const void *first, const void *second, void *ctx)
     return AN_COMPARE(sa, sb);
 }
 
-/* Of calls that share a correlation (it was used again), the last one that began before the op;
- * else the first. */
+/* Of calls that share a correlation (it was used again) returns the last one that began before the
+ * op, or the first one. */
 static uint32_t choose_call(const struct an_trace *trace, const struct an_pair *call, size_t count,
                             int64_t start)
 {
@@ -112,6 +113,8 @@ static void merge_launches(struct builder *builder, struct an_pair *call, size_t
     }
 }
 
+/* Fills op.launch. Calls and ops are sorted by process and correlation with the same scratch
+ * arrays, one after the other, and then merged. */
 static int link_ops(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
@@ -141,7 +144,7 @@ out:
     return rc;
 }
 
-/* The links from calls to ops. */
+/* Builds the links from calls to ops: the launching calls in order, and the ops of each. */
 static int invert_launches(struct builder *builder)
 {
     struct an_devices *devices = builder->devices;
@@ -171,7 +174,8 @@ static int invert_launches(struct builder *builder)
     return 0;
 }
 
-/* Launching calls without an op; a call inside another launching call is part of it. */
+/* Counts launching calls without an op. A call inside another launching call is part of that
+ * one. */
 static void count_lost(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;
@@ -189,7 +193,7 @@ static void count_lost(struct builder *builder)
     }
 }
 
-/* The ops of each device in order of their launches. */
+/* Sorts the ops of each device by their launches. */
 static int order_launches(struct builder *builder)
 {
     const struct an_trace *trace = builder->trace;

@@ -84,7 +84,8 @@ static uint8_t graph_kind(const char *name)
     return call.kind == AN_API_GRAPH;
 }
 
-/* The launches of a thread that left no record, in reverse order. */
+/* Lists the graph launches of a thread that left no record, walking backwards, so that the next
+ * call that waits is known when a launch is reached. */
 static int list_thread(const struct an_trace *trace, const struct an_devices *devices,
                        const struct an_track *track, const uint8_t *kind,
                        struct graph_calls *graph_calls)
@@ -116,8 +117,9 @@ static int list_thread(const struct an_trace *trace, const struct an_devices *de
     return 0;
 }
 
-/* What the launch hides: the part of the first gap that ends after it, up to the next wait.
- * Nothing: an empty span. */
+/* Returns the part of the first gap that ends after the launch, up to the next wait of the thread:
+ * there the graph may have run. An empty span if there is no such gap, or if the op that ends it
+ * has no launch in the file. */
 static struct an_span hidden_by(const struct an_devices *devices, const struct an_device *device,
                                 const struct an_set *busy, const struct graph_call *graph_call)
 {
@@ -143,8 +145,8 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
     return ops->launch[first] == AN_NONE || gap.end <= gap.start ? nothing : gap;
 }
 
-/* Spans in which devices of the process look idle and are not known to be; spans[d] for each of its
- * devices from `first` on. */
+/* Finds the spans in which the devices of a process look idle but may have run a graph, and counts
+ * them as busy and opaque. */
 static int find_hidden(struct an_devices *devices, uint32_t process, const uint8_t *kind)
 {
     const struct an_trace *trace = devices->trace;
@@ -206,6 +208,8 @@ static int hide_graphs(struct an_devices *devices)
 
 /* ---- the sets -------------------------------------------------------------------------------------------------------------- */
 
+/* Computes the sets of one device. Each exposed set excludes what comes before it in the order
+ * compute, communication, copies, opaque. */
 static int split_device(struct an_devices *devices, const struct an_device *device,
                         struct an_device_split *split)
 {

@@ -33,8 +33,8 @@ bool an_copy_waits(const struct an_devices *devices, size_t op)
     return (!detail || !*detail->kind) && trace->slice.dur[call] >= LONG_COPY_NS;
 }
 
-/* Of the ops of a stream launched before `before`, the last that ended no later than `end`;
- * AN_NONE: there is none. In a stream ops end in the order of their launches. */
+/* Returns the last op of a stream that was launched before `before` and ended no later than `end`;
+ * AN_NONE if there is none. Ops of a stream end in the order of their launches. */
 static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t stream, int64_t before,
                            int64_t end)
 {
@@ -44,7 +44,8 @@ static uint32_t last_ended(const struct an_edge_builder *builder, uint32_t strea
     return low == builder->first[stream] ? AN_NONE : builder->op[low - 1];
 }
 
-/* The call waits for a device: for the last op of every stream of its process. */
+/* Adds the edges of a call that waits for a whole device: it waits for the last op of every stream
+ * of its process. */
 static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
     const struct an_trace *trace = builder->trace;
@@ -60,7 +61,8 @@ static int sync_device(struct an_edge_builder *builder, uint32_t call, size_t pr
     return rc;
 }
 
-/* Nothing says for what the call waits: the op that ended last inside of it. */
+/* Nothing in the file names what the call waits for: adds an inferred edge from the op that ended
+ * last inside the call. */
 static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t process)
 {
     const struct an_trace *trace = builder->trace;
@@ -77,7 +79,9 @@ static int sync_by_time(struct an_edge_builder *builder, uint32_t call, size_t p
     return best == AN_NONE ? 0 : an_edge_add_sync(builder, best, call, true);
 }
 
-/* A row says for which stream or event the call waits. */
+/* A row of the device names the stream or the event that the call waits for. An event stands for
+ * the ops that were launched before its record; where the record is not in the file, the last op
+ * that ended in time is inferred. */
 static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t process, size_t row)
 {
     const struct an_trace *trace = builder->trace;
@@ -121,7 +125,7 @@ static int call_row_order(const void *first, const void *second)
     return 2 * AN_COMPARE(left->call, right->call) + AN_COMPARE(left->row, right->row);
 }
 
-/* Rows of synchronisation with the calls that they belong to, by call. */
+/* Pairs the rows of synchronisation with the calls that they belong to, in order of calls. */
 static struct call_row *rows_of_calls(const struct an_edge_builder *builder, size_t *count)
 {
     const struct an_trace *trace = builder->trace;

@@ -21,9 +21,9 @@ struct wait {
     bool inferred;    /* which record it was is not in the file */
 };
 
-/* Of the ops launched before `before` on other streams of the process, each stream's last: the one
- * that ended last before op q began. AN_NONE: none ended in time. *late: some stream's last op
- * ended later, so that it may be the one. */
+/* Of the ops that were launched before `before` on other streams of the process, takes the last
+ * one of each stream, and returns the one that ended last before op `waiter` began; AN_NONE if
+ * none ended in time. *late: a stream's last op ended later, so it may be the one. */
 static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t waiter,
                                  int64_t before, bool *late)
 {
@@ -48,7 +48,9 @@ static uint32_t producer_by_time(const struct an_edge_builder *builder, uint32_t
     return best;
 }
 
-/* Which op a wait holds back, and by which. */
+/* Finds the op that a wait holds back and the op that it waits for, and adds the edge. Where the
+ * times contradict the record, or more than one op may be meant, the op is marked as unresolved
+ * instead. */
 static int resolve(struct an_edge_builder *builder, const struct wait *wait)
 {
     const struct an_device_ops *ops = &builder->devices->op;
@@ -85,7 +87,8 @@ static bool is_wait_row(const struct an_trace *trace, uint32_t row)
     return !strcmp(an_trace_name(trace, trace->slice.name[row]), "Stream Wait Event");
 }
 
-/* The last call before `slice` on its thread that records an event; AN_NONE: there is none near. */
+/* Returns the last call before `slice` on its thread that records an event; AN_NONE if there is
+ * none among the 64 calls before it. */
 static uint32_t record_before(const struct an_edge_builder *builder, uint32_t slice)
 {
     size_t low = 0, high = builder->call_count;
@@ -99,6 +102,8 @@ static uint32_t record_before(const struct an_edge_builder *builder, uint32_t sl
     return AN_NONE;
 }
 
+/* A row names the stream that waits and, in most traces, the stream and the call that recorded the
+ * event; what is missing is inferred from the calls of the thread. */
 static int wait_of_row(struct an_edge_builder *builder, size_t i)
 {
     const struct an_trace *trace = builder->trace;
@@ -136,6 +141,9 @@ struct launches_of_thread {
     size_t at, end; /* in an_devices.launch_slice */
 };
 
+/* Resolves the pending waits of a thread once it launches again. The last wait belongs to the
+ * stream of the next launch, the one before it to the next other stream; earlier ones cannot be
+ * told apart and are dropped. */
 static int resolve_pending(struct an_edge_builder *builder, const struct pending *pending,
                            size_t count, const struct launches_of_thread *launches_of_thread)
 {
@@ -161,7 +169,8 @@ static int resolve_pending(struct an_edge_builder *builder, const struct pending
     return 0;
 }
 
-/* Waits of one thread: its calls are b->call[from .. to). */
+/* Finds the waits of one thread, whose calls are builder->call[from .. end). Calls do not say for
+ * which stream they wait, so waits are kept until the thread launches. */
 static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end)
 {
     const struct an_devices *devices = builder->devices;
@@ -228,7 +237,8 @@ static int end_order(const void *first, const void *second, void *ctx)
     return 2 * AN_COMPARE(ops->end[left], ops->end[right]) + AN_COMPARE(left, right);
 }
 
-/* The op of another stream that ended last before op q began; n: number of ops in by_end. */
+/* Returns the op of another stream that ended last before op `waiter` began; AN_NONE if none ended
+ * within RELEASE_NS before it. `count`: number of ops in by_end. */
 static uint32_t ended_before(const struct an_device_ops *ops, const uint32_t *by_end, size_t count,
                              uint32_t waiter)
 {
@@ -242,6 +252,9 @@ static uint32_t ended_before(const struct an_device_ops *ops, const uint32_t *by
     return AN_NONE;
 }
 
+/* Infers waits from times alone, for processes without any record of waits: an op that began right
+ * after an op of another stream ended, later than its own launch and its own stream allowed, is
+ * taken to have waited for it. */
 static int waits_of_times(struct an_edge_builder *builder, const struct an_device *device)
 {
     const struct an_device_ops *ops = &builder->devices->op;

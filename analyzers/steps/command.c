@@ -34,7 +34,7 @@ enum an_framework an_command_framework(const struct an_context *context)
                : AN_FRAMEWORK_OTHER;
 }
 
-/* One word of a command for a shell. */
+/* Quotes one word of a command for a shell. */
 static const char *shell_word(struct an_context *context, const char *word)
 {
     size_t length = strlen(word);
@@ -97,7 +97,8 @@ const char *an_command_line(struct an_context *context, const char *option)
     return line;
 }
 
-/* What starts tacho on every rank, where the command is that of one rank of a job; else "". */
+/* Returns what starts tacho on every rank where the command is that of one rank of a job, else
+ * "". */
 static const char *launcher_words(struct an_context *context)
 {
     const char *name = an_trace_key(context->trace, "job.launcher"),

@@ -21,7 +21,8 @@ void an_problem(struct an_context *context, const char *format, ...)
     context->problem[context->problems++] = an_arena_text(context->arena, text);
 }
 
-/* Many steps, nothing lost, nothing that contradicts itself, little that is not explained. */
+/* High confidence needs many steps, nothing lost, nothing that contradicts itself, and little time
+ * that is not explained. One step on many ranks is one observation. */
 enum an_confidence an_confidence_of(const struct an_context *context)
 {
     const struct an_result *result = context->result;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which rank a process works for.
+ * Lanes, the threads that run steps: which rank a process works for, and which step of a lane
+ * contains a time.
  */
 #include <string.h>
 
@@ -43,8 +44,8 @@ uint32_t an_lane_of_process(const struct an_context *context, uint32_t process)
     return context->lane_count == 1 ? 0 : AN_NONE;
 }
 
-/* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none.
- */
+/* Returns the last step of a lane that starts no later than `time`, by the device or by the host;
+ * NULL if there is none. */
 static struct an_step *last_begun(const struct an_context *context, const struct an_lane *lane,
                                   int64_t time, bool host)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Evaluation, checkpoints, compilation. A phase on the thread that runs steps is cut out of them,
- * so that a step's time does not depend on how often somebody evaluates; it stands in the report as
- * wall time of its own. If the same kind of phase goes on on another thread after the one on the
- * step's thread has handed over (an asynchronous checkpoint), what is left on the step's thread is
- * not cut: it is the class io.
+ * so that the time of a step does not depend on how often the program evaluates; reports show
+ * phases as wall time of their own. If a phase of the same kind begins on another thread during
+ * the phase of the step's thread and goes on after it (an asynchronous checkpoint), the part on
+ * the step's thread is not cut: it is the class io.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,8 @@ static int list_track(const struct an_trace *trace, uint32_t k, enum an_role rol
     return 0;
 }
 
-/* Does a phase of another thread begin inside s and go on after it? `other` is sorted by start. */
+/* Does a phase of another thread begin inside the span and go on after it? `other` is sorted by
+ * start. */
 static bool is_handed_over(const struct an_span_list *other, struct an_span span)
 {
     size_t low = 0, high = other->count;
@@ -63,7 +64,8 @@ static bool is_handed_over(const struct an_span_list *other, struct an_span span
     return false;
 }
 
-/* Does the thread run steps? Then its phases are its own: nothing was handed over to it. */
+/* Does the thread run steps? Then its phases are its own, and no other thread has handed one over
+ * to it. */
 static bool is_lane(const struct an_context *context, uint32_t track)
 {
     for (size_t i = 0; i < context->lane_count; i++)
@@ -115,9 +117,9 @@ static int64_t last_end(const struct an_context *context, size_t from, size_t to
     return least;
 }
 
-/* The host's phases as the device saw them: from the end of what was launched before the phase to
- * the end of the phase or of what was launched in it, whichever is later. A phase that the device
- * worked through with earlier ops leaves nothing. */
+/* Replaces the host's phases by what the device saw of them: from the end of the ops that were
+ * launched before the phase to the end of the phase or of the ops that were launched in it,
+ * whichever is later. A phase that the device spent on earlier ops leaves nothing. */
 static int project_on_device(struct an_context *context, struct an_lane *lane)
 {
     const struct an_device *device = &context->gpu->device[lane->device];
@@ -202,6 +204,8 @@ static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
     return count;
 }
 
+/* Sums each kind of phase: how often it began, its wall time on all threads, and the part of it on
+ * threads that run steps. */
 static int phases_run(struct an_context *context)
 {
     static const struct {

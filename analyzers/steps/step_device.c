@@ -78,7 +78,8 @@ static int64_t last_end(const struct an_context *context, size_t device, int64_t
     return latest;
 }
 
-/* Times of the steps of a lane on its device. */
+/* Sets the times of the steps of a lane on its device. It walks backwards, because a step ends
+ * where the next one starts. */
 static void place_steps(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;

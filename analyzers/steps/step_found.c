@@ -24,6 +24,8 @@ static int found_order(const void *first, const void *second)
            AN_COMPARE(left->step.index, right->step.index);
 }
 
+/* Sorts the found steps by process, thread and start, and makes a lane of every thread. A process
+ * without a rank gets the number of its lane. */
 int an_found_lanes(struct finder *finder)
 {
     struct an_context *context = finder->context;

@@ -176,8 +176,9 @@ static bool holds_update(const struct finder *finder, const struct found_step *f
     return false;
 }
 
-/* Steps [first, last) are of one thread. The number of micro-steps in a step, 1 where they are
- * none. */
+/* Steps [first, last) belong to one thread. Returns how many of them make one update, 1 if each is
+ * an update of its own; *phase gets the first that holds one. The updates must come at a constant
+ * distance. */
 static size_t micro_steps(const struct finder *finder, size_t first, size_t last, size_t *phase)
 {
     size_t before = SIZE_MAX, period = 0;

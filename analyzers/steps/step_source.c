@@ -62,7 +62,7 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
     return 0;
 }
 
-/* First one of a process that starts at or after `start`, or n. */
+/* Returns the first range of a process that starts at or after `start`, or `count`. */
 static size_t step_slice_seek(const struct step_slice *all, size_t count, uint32_t process,
                               int64_t start)
 {
@@ -73,7 +73,8 @@ static size_t step_slice_seek(const struct step_slice *all, size_t count, uint32
     return low;
 }
 
-/* Rows of the table `step`; their ranges, where the file has them, tell the thread. */
+/* Adds the rows of the table `step`. Their ranges, where the file has them, name the thread; a
+ * step whose range was cut by a limit ran on the thread of the other steps of its process. */
 static int find_rows(struct finder *finder, const struct step_slice *all, size_t count)
 {
     const struct an_trace *trace = finder->context->trace;
@@ -192,8 +193,8 @@ struct optimizer_name {
     size_t count, last;
 };
 
-/* Of the names of a kind on a track the one that comes least often, at least twice; of equal ones
- * the last. AN_NONE: none. */
+/* Finds the name of the given kind that occurs least often on a track, but at least twice; of
+ * equally frequent ones the last. *out is AN_NONE if there is none. */
 static int rarest_name(struct finder *finder, const struct an_track *track, enum name_kind kind,
                        uint32_t *out)
 {
@@ -265,8 +266,8 @@ static int find_named(struct finder *finder, enum name_kind kind, bool ends)
     return rc;
 }
 
-/* Name without the number that counts: "step 12" and "step 13" are one group. Length of the part
- * that is compared. */
+/* Length of a name without the number that counts it: "step 12" and "step 13" belong to one
+ * group. */
 static size_t group_length(const char *name)
 {
     size_t length = strlen(name);
@@ -291,8 +292,8 @@ static bool group_is(const struct finder *finder, const struct name_group *name_
            !memcmp(other, name, length);
 }
 
-/* The group that covers most time on a track; regular: at least REGULAR_LEAST ranges that cover
- * half of their span. */
+/* Finds the group of names that covers most time on a track among the regular ones: at least
+ * REGULAR_LEAST ranges that cover half of the time from the first to the last. */
 static int best_group(struct finder *finder, uint32_t track, struct name_group *best)
 {
     const struct an_trace *trace = finder->context->trace;
@@ -331,7 +332,8 @@ static int best_group(struct finder *finder, uint32_t track, struct name_group *
     return 0;
 }
 
-/* One lane a process: the thread whose group covers most time. */
+/* Adds the ranges of the best group of each process: one lane a process, on the thread whose group
+ * covers most time. */
 static int find_regular(struct finder *finder, const char **source)
 {
     const struct an_trace *trace = finder->context->trace;

@@ -47,6 +47,9 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
     context->result->steps.note = "only the steps that were asked for (--steps)";
 }
 
+/* Marks the steps of a lane that are left out of statistics: without an end, overlapping,
+ * compiling, first and last. A capture of another tool is a window of a longer run; it has few
+ * steps, and neither its first nor its last is special. */
 static void exclude_steps(struct an_context *context, const struct an_lane *lane)
 {
     size_t complete = 0;
@@ -149,6 +152,8 @@ static bool has_parts(int64_t slices, int64_t calls)
     return slices >= calls - 2;
 }
 
+/* Finds the steps whose ranges are all in the file, by comparing their number with the aggregates,
+ * which are kept for the whole run. */
 static int find_detailed(struct an_context *context, bool marked)
 {
     struct index_entry *all = malloc((context->step_count ? context->step_count : 1) * sizeof *all);
@@ -283,7 +288,8 @@ static int fill_durations(struct an_context *context)
     return list_outliers(context, median, an_mad(times, count, median, times + count));
 }
 
-/* Ratio of sums per lane, added over lanes: ranks work side by side. */
+/* Tokens or samples a second: the ratio of sums of each lane, added over the lanes, because ranks
+ * work side by side. */
 static void fill_rates(struct an_context *context, bool tokens, struct an_value *per_s,
                        struct an_value *per_step)
 {
@@ -324,8 +330,8 @@ static void fill_rates(struct an_context *context, bool tokens, struct an_value 
     *per_step = an_num(sum / (double)steps);
 }
 
-/* What passes between a step and the next, phases not counted: logging, learning-rate schedules,
- * the loop itself. */
+/* Mean time between a step and the next, without phases: logging, learning-rate schedules, the
+ * loop itself. */
 static struct an_value time_between(const struct an_context *context)
 {
     double sum = 0;
@@ -357,8 +363,8 @@ static int group_order(const void *first, const void *second)
     return AN_COMPARE(right->count, left->count);
 }
 
-/* Steps of one size belong together; sorted by tokens and time, each group's median is in its
- * middle. */
+/* Groups the steps by their number of tokens. They are sorted by tokens and time, so the median of
+ * each group is in its middle. */
 static int group_by_tokens(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
@@ -422,6 +428,8 @@ static const char *why_none(const struct an_context *context)
                            context->trace->slice.count);
 }
 
+/* Finds the steps, decides which ones count, cuts phases out of them, and fills the
+ * statistics. */
 static int steps_run(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;

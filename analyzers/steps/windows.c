@@ -6,9 +6,9 @@
 
 #include "analyzers/steps/windows.h"
 
-/* Does step b follow step a with nothing but phases between them? On a device the steps touch; on a
- * thread the loop's own instructions lie between two marked steps, and belong to the window as host
- * time. */
+/* Does step `after` follow step `before` with nothing but phases between them? Steps on a device
+ * touch each other; between two marked steps of a thread lies the loop itself, which belongs to
+ * the window as host time. */
 static bool follows(const struct an_context *context, const struct an_step *before,
                     const struct an_step *after)
 {
