@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of analyzers and the frame they run in. They run in the order of the table: later ones
- * read what earlier ones left.
+ * The table of analyzers and the frame in which they run. It loads the run, builds what all of
+ * them share (clocks, devices), runs them in the order of the table and adds what belongs to the
+ * run as a whole.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -77,6 +78,8 @@ static struct an_count key_number(const struct an_trace *trace, const char *key,
     return text && end != text && !*end ? an_int(number) : an_int_none(reason);
 }
 
+/* Fills the description of the run: its processes and threads, the command, how it ended. The main
+ * process is the first that runs steps, else the first. */
 static int describe_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -118,7 +121,7 @@ static int describe_run(struct an_context *context)
     return 0;
 }
 
-/* The file's ceilings, behind those that an analyzer took from data sheets or options. */
+/* Appends the ceilings of the file to those that an analyzer took from data sheets or options. */
 static int copy_ceilings(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -144,6 +147,7 @@ static int copy_ceilings(struct an_context *context)
 
 /* ---- running the table --------------------------------------------------------------------------------------------------- */
 
+/* Returns why an analyzer with these needs cannot run, NULL if it can. */
 static const char *missing_input(const struct an_context *context, unsigned needs)
 {
     unsigned have = (context->trace->slice.count ? AN_INPUT_SLICES : 0u) |
@@ -161,6 +165,8 @@ static const char *missing_input(const struct an_context *context, unsigned need
     return NULL;
 }
 
+/* Runs the table. describe_run comes right after the steps, because it needs to know which
+ * processes run some, and other analyzers read what it fills. */
 static int run_all(struct an_context *context)
 {
     int rc = 0;

@@ -102,7 +102,8 @@ static int row_of(struct an_context *context, struct rows *rows, size_t op, uint
     return 0;
 }
 
-/* Size of a copy or memset, STORE_ABSENT: not known. Traces of AMD devices have it on the call. */
+/* Returns the size of a copy or memset, STORE_ABSENT if it is not known. Traces of AMD devices
+ * record it with the call. */
 static int64_t size_of(const struct an_context *context, size_t op)
 {
     const struct an_device_ops *ops = &context->gpu->op;
@@ -143,9 +144,9 @@ static void row_add(struct an_context *context, struct row *row, size_t op)
 
 /* ---- exposed time ------------------------------------------------------------------------------------------------------- */
 
-/* Adds what no compute and no communication of the device hid. Copies of a communicator are
- * communication: they hide themselves.
- */
+/* Adds the time of each row's copies that neither compute nor communication of the device
+ * overlaps. Copies that belong to a communicator count as communication, so they never overlap
+ * themselves. */
 static int add_exposed_time(struct an_context *context, const struct an_device *device,
                             struct rows *rows)
 {
@@ -232,6 +233,8 @@ static void copies_absent(struct an_context *context, const char *reason)
     context->result->copies.reason = reason;
 }
 
+/* Gathers the copies and memsets in one row for each kind and memory, with their exposed time, and
+ * sorts the rows by total time. */
 static int copies_run(struct an_context *context)
 {
     const struct an_devices *devices = context->gpu;

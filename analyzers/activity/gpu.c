@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What each accelerator did over everything that was recorded on it: compute, exposed
- * communication, exposed copies, opaque graphs and idle, which sum to the span (DESIGN 5). Exact in
- * ns.
+ * communication, exposed copies, opaque graphs and idle, which sum to the span
+ * (docs/definitions.md). Exact in ns.
  */
 #include <inttypes.h>
 
@@ -49,7 +49,7 @@ static void times_absent(struct an_gpu_device *out, const char *reason)
     out->overlap_pct = an_num_none(reason);
 }
 
-/* noncompute_report.c fills them. */
+/* noncompute_report.c fills these numbers for devices whose rows have times. */
 static void causes_absent(struct an_gpu_device *out)
 {
     static const char reason[] = "none of its rows has a time";
@@ -102,7 +102,7 @@ static void describe(struct an_context *context, const struct an_device *device,
                    device->ordinal, device->rank, sum, span);
 }
 
-/* Opaque time, and what to do about it. */
+/* Notes opaque time as a problem, and what the user can do about it. */
 static void note_opaque(struct an_context *context, const struct an_device *device,
                         const struct an_device_split *split)
 {

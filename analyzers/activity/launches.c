@@ -38,8 +38,8 @@ static int row_order(const void *first, const void *second)
     return order ? order : strcmp(left->name, right->name);
 }
 
-/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice),
- * or by its name; a call inside another call is part of that one. */
+/* Is slice i a launching call? Either something on a device was launched by it (*next walks along
+ * launch_slice), or its name says so. A call inside another call is part of that one. */
 static bool is_launch(const struct an_context *context, size_t i, size_t *next)
 {
     const struct an_devices *devices = context->gpu;
@@ -52,6 +52,7 @@ static bool is_launch(const struct an_context *context, size_t i, size_t *next)
            (parent == AN_NONE || !an_category_is_call(an_slice_category(context->trace, parent)));
 }
 
+/* Counts all launching calls and their time on the host, in one row for each name. */
 static int count_calls(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -116,7 +117,8 @@ static uint32_t device_of(const struct an_devices *devices, size_t op)
     return device;
 }
 
-/* Kernels of a call that is no graph launch, against the call's own time on the host. */
+/* Counts the kernels of a call that is no graph launch, and those of them that ran for less time
+ * than the call itself took. */
 static void count_short(const struct an_context *context, size_t launch, int64_t host,
                         int64_t *kernels, int64_t *brief)
 {
@@ -193,8 +195,8 @@ static void sort_times(int64_t *times, size_t count)
         qsort(times, count, sizeof *times, time_order);
 }
 
-/* One stream: n calls that enter and leave, each by time. The times at which it is full are
- * appended to `full`. */
+/* Sweeps over the queue of one stream: `count` calls that enter and leave it, each sorted by time.
+ * The spans in which the queue is full are appended to `full`; returns how many. */
 static size_t sweep_stream(struct queue *queue, const int64_t *enter, const int64_t *leave,
                            size_t count, struct an_span *full)
 {
@@ -216,8 +218,8 @@ static size_t sweep_stream(struct queue *queue, const int64_t *enter, const int6
     return spans;
 }
 
-/* Gathers the calls of each stream behind each other: first[k] .. first[k + 1] are those of track
- * k. Calls that never waited are left out of it. */
+/* Gathers the calls by stream: those of track k lie in [first[k], first[k + 1]). Calls that did
+ * not wait in the queue are left out. */
 static void group_streams(const struct waiting *waiting, size_t tracks, size_t *first,
                           int64_t *enter, int64_t *leave)
 {
@@ -237,7 +239,8 @@ static void group_streams(const struct waiting *waiting, size_t tracks, size_t *
     first[0] = 0;
 }
 
-/* Window of each stream (track) or device: first call that enters to the last that leaves. */
+/* Window of each stream (track) or device: from the first call that enters to the last one that
+ * leaves. */
 static void windows(const struct waiting *waiting, const uint32_t *group_of, struct an_span *window,
                     size_t count)
 {
@@ -259,6 +262,9 @@ static double sum_windows(const struct an_span *window, size_t count)
     return sum;
 }
 
+/* Computes length and full time of the queues: grouped by stream, swept stream by stream, and
+ * added up for each device, because a device with a full stream blocks its host whatever its other
+ * streams do. */
 static int sweep_queues(const struct an_context *context, const struct waiting *waiting,
                         struct queue *queue)
 {
@@ -326,6 +332,7 @@ static void launches_absent(struct an_context *context, const char *reason)
                                      .short_pct = none};
 }
 
+/* Counts the calls, matches them with their ops, and sweeps the queues that they make. */
 static int launches_run(struct an_context *context)
 {
     struct an_launches *launches = &context->result->launches;

@@ -92,6 +92,7 @@ static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
     return (uint32_t)table->count - 1;
 }
 
+/* Adds the FLOPs and bytes of `calls` calls that took `ns`, as far as the payload has them. */
 static void op_payload(struct op *op, const struct an_detail *detail, int64_t calls, int64_t ns)
 {
     if (!detail)
@@ -134,9 +135,9 @@ static int stack_room(struct table *table, size_t need)
     return 0;
 }
 
-/* One pass over a thread: at each instant the innermost range gets the time as its self time.
- * Ranges without an end have none.
- */
+/* One pass over a thread: the innermost range gets the time as its self time at each instant.
+ * Ranges without an end have none. Ranges of tracks that are not nested are their own self
+ * time. */
 static int sweep_track(const struct an_trace *trace, const struct an_track *track,
                        struct table *table, bool nested)
 {
@@ -254,7 +255,8 @@ static int sum_devices(struct an_context *context, struct table *table)
 
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */
 
-/* A loader's worker that waits for room in the queue does nothing: it has no share of the work. */
+/* Does the op only wait? A worker of a loader that waits for room in its queue has no share of the
+ * work. */
 static bool is_idle(const struct op *op)
 {
     return !strcmp(op->kind, "queue_wait");
@@ -270,6 +272,7 @@ static int op_order(const void *first, const void *second)
     return order ? order : strcmp(left->pass, right->pass);
 }
 
+/* Makes the row of the result; a value that the run does not have gets the reason. */
 static struct an_op op_row(struct an_context *context, const struct op *op, int64_t self_all)
 {
     const char *none = "the file holds no call with an end";
@@ -314,6 +317,8 @@ static int sum_threads(const struct an_trace *trace, struct table *table)
     return !rc && trace->aggregate.count ? merge_aggregates(trace, table) : rc;
 }
 
+/* Sums the device ops of a run with an accelerator, else the ranges of all threads, and sorts the
+ * rows by self time. */
 static int ops_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;

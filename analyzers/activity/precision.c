@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Precision: which element type matrix and attention kernels compute in and whether they ran on
- * matrix units (tensor cores, matrix cores), as far as their names tell (classes.tsv), over the
- * whole capture. Kernels that do no matrix work are not part of it: a share of all kernel time
- * would fall whenever an optimizer is added.
+ * The element types in which matrix and attention kernels compute, and whether they ran on matrix
+ * units (tensor cores, matrix cores), as far as their names say (classes.tsv), over the whole
+ * capture. Kernels without matrix work are not counted: a share of all kernel time would fall
+ * whenever an optimizer is added.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +60,8 @@ static struct an_value share(struct an_context *context, int64_t all, int64_t un
     return an_num(100 * (double)unit / (double)(all - silent));
 }
 
+/* Sums the time of matrix and attention kernels by element type and unit. The share is given only
+ * if the names of nearly all of that time say it. */
 static int precision_run(struct an_context *context)
 {
     const struct an_devices *devices = context->gpu;

@@ -23,6 +23,7 @@ struct rows {
     uint32_t *of_name; /* row + 1 of each name */
 };
 
+/* Computes when any device of a process worked: the union over its devices. */
 static int busy_of(const struct an_context *context, uint32_t process, struct busy *busy)
 {
     const struct an_devices *devices = context->gpu;
@@ -58,6 +59,8 @@ static bool is_sync(const struct an_trace *trace, size_t i)
            an_category_is_call(an_slice_category(trace, i));
 }
 
+/* Adds one synchronise call to the row of its name: its host time, and the part of it in which no
+ * device of its process worked. */
 static int add_call(struct an_context *context, struct rows *rows, size_t i,
                     const struct busy *busy)
 {
@@ -99,6 +102,8 @@ static void syncs_absent(struct an_context *context, const char *reason)
     context->result->syncs.reason = reason;
 }
 
+/* Walks over the threads and counts the outermost synchronise calls of each. What ran on a
+ * process's devices is computed when its first call is met. */
 static int syncs_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;

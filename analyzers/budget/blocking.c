@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communication that the next kernel waits for (DESIGN 5). From the kernel that ends a gap the walk
- * goes back over what it depends on, as long as that ended inside the gap: order of streams, waits
- * between streams, and calls of the thread that launched it which waited for an op. Communication
- * on such a way blocks. The way is proven if the file says all of it, inferred if a part is told by
- * times only, or by a wait of another thread of the process.
+ * Communication that the next kernel waits for (docs/definitions.md). From the kernel that ends a
+ * gap the walk goes back over the ops that it depends on, as long as they ended inside the gap: by
+ * the order of streams, by waits between streams, and by calls of the launching thread that waited
+ * for an op. Communication on such a way blocks. It is proven if the file records every part of
+ * the way, and inferred if a part follows from times only, or from a wait of another thread of the
+ * process.
  */
 #include "analyzers/budget/noncompute.h"
 
@@ -21,7 +22,7 @@ struct way {
     size_t count;
 };
 
-/* Did the op end in the gap, before what waits for it? Then the way goes on from it. */
+/* Adds the op to the way if it ended inside the gap; then the way goes on from it. */
 static void reach(struct way *way, uint32_t op)
 {
     if (way->context->gpu->op.end[op] <= way->gap.start || way->count == OPS_MOST)
@@ -39,7 +40,7 @@ static void reach_sync(struct way *way, size_t i, int64_t until)
         reach(way, way->edges->sync[i].op);
 }
 
-/* Calls of a thread that came back inside the gap, and before `launched`. */
+/* Follows the calls of a thread that returned inside the gap and before `launched`. */
 static void reach_thread(struct way *way, uint32_t track, int64_t launched)
 {
     const struct an_trace *trace = way->context->trace;
@@ -54,8 +55,9 @@ static void reach_thread(struct way *way, uint32_t track, int64_t launched)
     }
 }
 
-/* Calls that waited before op q was launched and came back inside the gap: of the thread that
- * launched it; where inferred ways count, of the other threads of its process as well. */
+/* Follows the calls that waited before the op was launched and returned inside the gap: those
+ * of the launching thread, and where inferred ways count those of the other threads of its
+ * process. */
 static void reach_host(struct way *way, uint32_t op)
 {
     const struct an_trace *trace = way->context->trace;

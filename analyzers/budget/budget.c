@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a step's time goes: on the device that runs it (budget_device.c), else on the thread. On a
- * thread: at each instant the innermost range of that thread decides; a range that does not say
- * what it is takes after the range around it. Loader, communication and helper threads never make
- * an instant "compute". Every ns of a step is given to exactly one class, so that the classes sum
- * to the step in integers.
+ * thread the innermost open range decides at each instant; a range without a role of its own takes
+ * the class of the range around it. Loader, communication and helper threads never make an instant
+ * "compute". Every ns of a step belongs to exactly one class, so the classes sum to the step in
+ * integers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,6 +28,8 @@ struct sweep {
     int rc;
 };
 
+/* Appends the piece from sweep.at to `until` to the spans, or makes the last one longer if its
+ * class is the same. */
 static void keep_span(struct sweep *sweep, int class, int64_t until)
 {
     struct an_class_spans *class_spans = sweep->spans;
@@ -46,8 +48,8 @@ static void keep_span(struct sweep *sweep, int class, int64_t until)
         (struct an_class_span){{sweep->at, until}, (enum an_class) class};
 }
 
-/* Gives the time from sweep.at to `time` to the ranges that were innermost meanwhile. The outermost
- * entry stays. */
+/* Adds the time from sweep.at to `time` to the ranges that were innermost in it, and closes those
+ * that have ended. The outermost entry stays. */
 static void sweep_to(struct sweep *sweep, int64_t time)
 {
     for (;;) {
@@ -94,7 +96,7 @@ int an_class_of_role(enum an_role role, int around)
     }
 }
 
-/* Class of a range by its role and the class of the range around it. */
+/* Returns the class of a range from its role and the class of the range around it. */
 static int class_of(const struct an_trace *trace, const struct an_lane *lane, size_t i, int around)
 {
     if (around == CLASS_CUT)
@@ -118,7 +120,8 @@ static int64_t phase_until(const struct an_lane *lane, int64_t time)
     return i < lane->cut_count && lane->cut[i].start < time ? lane->cut[i].end : time;
 }
 
-/* Classes of the instants of a step: sums into w->ns, pieces into w->spans. */
+/* Sweeps over the ranges of a step and assigns each of its instants to a class: sums go into
+ * sweep->ns, pieces into sweep->spans. A phase that began before the step is opened first. */
 static int sweep_step(struct an_context *context, const struct an_lane *lane,
                       const struct an_step *step, struct sweep *sweep)
 {
@@ -218,7 +221,8 @@ static void fill_shares(struct an_budget *budget)
     class_absent(budget, AN_CLASS_BUBBLE, "no pipeline stages were recorded");
 }
 
-/* Shares on a thread, and what a run like this one cannot tell. */
+/* Fills the shares on a thread, and the reasons of the classes that a run on the CPU cannot
+ * have. */
 static void finish_thread(const struct an_context *context, struct an_budget *budget)
 {
     budget->roles_known = context->roles_known;
@@ -261,9 +265,8 @@ static void finish_budget(const struct an_context *context, const struct an_lane
         finish_thread(context, budget);
 }
 
-/* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums
- * all the same. A class that some devices cannot tell is the mean of all: there it holds no time.
- */
+/* Mean over the devices: every device weighs the same, however many steps it has; the ns are sums
+ * all the same. A class that only some devices have counts as 0 on the others. */
 static void mean_devices(const struct an_context *context, struct an_budget *mean,
                          const struct an_device_budget *device, size_t count)
 {
@@ -320,6 +323,8 @@ static const char *device_text(const struct an_context *context, const struct an
     return process && *process->device ? an_arena_text(context->arena, process->device) : "cpu";
 }
 
+/* Classes the steps of every lane, sums them to a budget of each lane, and takes the mean of
+ * these. */
 static int budget_run(struct an_context *context)
 {
     struct sweep sweep = {0};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the steps of a device go: every instant to the first class that matches. While the device
- * works: compute, exposed communication, exposed copy. While it is idle: input, if the step's
- * thread waits for the loader; io, if it does what a phase left to it; host, if a row covers the
- * instant on a thread that drives the device; else unattributed. Opaque time is unattributed too:
- * the device worked, nobody knows at what. So is time in which the next op has been issued and the
- * host waits for the device: the host does not hold it up, and what does is not in the trace (work
- * from before the recording began, nodes of graphs). The ranges that mark the steps themselves tell
- * nothing.
+ * Where the steps of a device go: every instant belongs to the first class that matches. While the
+ * device works: compute, exposed communication, exposed copy. While it is idle: input, if the
+ * step's thread waits for the loader; io, if that thread does what a phase left to it; host, if a
+ * range covers the instant on a thread that drives the device; else unattributed. Opaque time is
+ * unattributed too, because what the device worked on is not recorded. So is time in which the
+ * next op has been issued and the host waits for the device: the host does not delay it, and what
+ * does is not in the trace (work from before the recording began, nodes of graphs). Ranges that
+ * mark the steps themselves say nothing about the host.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static bool is_input(enum an_role role)
            role == AN_ROLE_COLLATE || role == AN_ROLE_QUEUE_WAIT;
 }
 
-/* Names of ranges that mark steps, by string. */
+/* Returns, for every string, whether ranges of this name mark steps. */
 static uint8_t *step_names(const struct an_context *context, const struct an_lane *lane)
 {
     const struct an_trace *trace = context->trace;
@@ -50,7 +50,8 @@ static uint8_t *step_names(const struct an_context *context, const struct an_lan
     return names;
 }
 
-/* Time in rows of a thread (input: in its ranges of a loader). */
+/* Adds the time that is covered by ranges of a thread; with `input` only by its ranges of a
+ * loader. */
 static int cover_thread(const struct an_trace *trace, const struct an_track *track,
                         const uint8_t *is_step, bool input, struct an_span_list *span_list)
 {
@@ -105,7 +106,7 @@ static int host_sets(struct an_context *context, const struct an_lane *lane,
     return rc;
 }
 
-/* Idle time of the device, from the first step to the last, phases left out. */
+/* Computes the idle time of the device from the first step to the last, without phases. */
 static int idle_set(const struct an_context *context, const struct an_lane *lane,
                     struct an_arena *arena, struct an_set *out)
 {
@@ -123,7 +124,7 @@ static int idle_set(const struct an_context *context, const struct an_lane *lane
     return rc ? rc : an_set_combine(arena, an_spans_subtract, *out, an_lane_cut(lane), out);
 }
 
-/* Splits `idle` into what lies in `by` (*in) and the rest, which replaces it. */
+/* Moves what of `idle` lies in `by` to *in. */
 static int split_off(struct an_arena *arena, struct an_set *idle, struct an_set by,
                      struct an_set *in)
 {
@@ -146,7 +147,8 @@ static int waiting_calls(struct an_context *context, const struct an_lane *lane,
     return rc;
 }
 
-/* Idle time from when the next op was issued, while the host waits for the device. */
+/* Computes the held time: idle time after the next op was issued, in which the host waits for the
+ * device. */
 static int held_set(struct an_context *context, const struct an_lane *lane, struct an_arena *arena,
                     const struct an_set *idle, struct an_set *out)
 {
@@ -173,8 +175,8 @@ static int held_set(struct an_context *context, const struct an_lane *lane, stru
     return rc;
 }
 
-/* Splits the time of the lane's device into one set for each class, and the part of the idle time
- * that is held: the sets lie in `arena`. */
+/* Splits the time of the lane's device into one set for each class; of_held gets the part of the
+ * idle time that is held. The sets lie in `arena`. */
 static int split_classes(struct an_context *context, const struct an_lane *lane,
                          struct an_arena *arena, struct an_budget_host *known,
                          struct an_set part[AN_CLASS_COUNT], struct an_set *of_held)

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sets of compute-absent time of one device (noncompute.h): walks over the gaps between its
+ * compute kernels, splits each gap by when the next kernel was issued and released, and finds the
+ * communication in it that blocks.
+ */
 #include "analyzers/budget/noncompute.h"
 
 #include <stdlib.h>
@@ -25,7 +30,8 @@ static int64_t issued_at(const struct an_context *context, uint32_t op)
     return end < ops->start[op] ? end : ops->start[op];
 }
 
-/* The compute op that starts at `time`: of several, the first that was issued; AN_NONE: none. */
+/* Returns the compute op that starts at `time`; of several the one that was issued first, AN_NONE
+ * if there is none. */
 static uint32_t next_kernel(const struct walk *walk, int64_t time)
 {
     const struct an_device_ops *ops = &walk->context->gpu->op;
@@ -43,7 +49,7 @@ static uint32_t next_kernel(const struct walk *walk, int64_t time)
     return best;
 }
 
-/* End of the last op that op q depends on directly, INT64_MIN: none is known. */
+/* Returns the end of the last op that the op depends on directly, INT64_MIN if none is known. */
 static int64_t released_at(const struct walk *walk, uint32_t op)
 {
     const struct an_device_ops *ops = &walk->context->gpu->op;
@@ -54,7 +60,7 @@ static int64_t released_at(const struct walk *walk, uint32_t op)
     return last < ops->start[op] ? last : ops->start[op];
 }
 
-/* Did the thread of a launch come back from a call that waits, after `since`? */
+/* Did the thread of a launch return from a call that waits, after `since`? */
 static bool came_back(const struct walk *walk, uint32_t launch, int64_t since)
 {
     const struct an_trace *trace = walk->context->trace;
@@ -66,6 +72,7 @@ static bool came_back(const struct walk *walk, uint32_t launch, int64_t since)
     return call >= track->slice_first && an_slice_end(trace, call) > since;
 }
 
+/* Adds launch-starved time, and remembers the thread that launched the kernel too late. */
 static int add_starved(struct walk *walk, uint32_t next, int64_t start, int64_t end)
 {
     if (end <= start)
@@ -81,6 +88,9 @@ static int add_starved(struct walk *walk, uint32_t next, int64_t start, int64_t 
                                                  : an_span_list_add(&walk->drained, start, end);
 }
 
+/* Splits a gap: until the next kernel was issued it is launch-starved, until the ops before it
+ * ended it is blocked, and what remains is dispatch if it is short enough for one, else
+ * dependency. */
 static int split_gap(struct walk *walk, int64_t start, int64_t end, uint32_t next)
 {
     if (next == AN_NONE || walk->context->gpu->op.launch[next] == AN_NONE) {
@@ -117,8 +127,8 @@ static int walk_gap(struct walk *walk, int64_t start, int64_t end)
 
 /* ---- the sets ---------------------------------------------------------------------------------------------------------------- */
 
-/* Proven, inferred without what is proven, and what cannot be told without both; all inside of
- * exposed communication. */
+/* Keeps what blocks: proven; inferred without what is proven; unknown without both. All of it is
+ * part of exposed communication. */
 static int keep_blocking(struct walk *walk, struct an_noncompute_sets *out)
 {
     struct an_arena *arena = walk->context->scratch;
@@ -135,7 +145,8 @@ static int keep_blocking(struct walk *walk, struct an_noncompute_sets *out)
     return rc ? rc : an_set_combine(arena, an_spans_subtract, *unknown, both, unknown);
 }
 
-/* Is there anything in the file that tells what waits for what on device d? */
+/* Returns why nothing can be said about blocking communication on the device, NULL if something
+ * can: then the file has waits, or a stream that both computes and communicates. */
 static const char *why_no_blocking(const struct walk *walk)
 {
     const struct an_device_ops *ops = &walk->context->gpu->op;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread did at given times, by cause and name (noncompute.h). The innermost range that is
- * open decides; but what is done inside a wait for input, a compilation, a collection, a phase or a
- * call of the runtime is done for that.
+ * What a thread did at given times, by cause and name (noncompute.h). The innermost open range
+ * decides; but ranges inside a wait for input, a compilation, a garbage collection, a phase or a
+ * call of the runtime belong to that.
  */
 #include "analyzers/budget/noncompute.h"
 
@@ -92,7 +92,7 @@ static bool is_own_cause(enum an_cause cause)
            cause == AN_CAUSE_PHASE;
 }
 
-/* A call that waits for its copy is a copy, not a launch. */
+/* Makes the cause of a launching call that waits for its copy COPY instead of LAUNCH. */
 static void note_waiting_copy(const struct host_sweep *host_sweep, uint32_t slice,
                               enum an_cause *cause)
 {
@@ -106,7 +106,8 @@ static void note_waiting_copy(const struct host_sweep *host_sweep, uint32_t slic
         *cause = AN_CAUSE_COPY;
 }
 
-/* Fills the entry at `i` and those below it. */
+/* Fills cause and name of the open range at `i` and of those around it. Causes are looked up only
+ * for ranges that are asked for, because most ranges are not. */
 static void explain(struct host_sweep *host_sweep, size_t i)
 {
     size_t from = i;
@@ -137,7 +138,7 @@ static void explain(struct host_sweep *host_sweep, size_t i)
     }
 }
 
-/* [from, to) belongs to the innermost open range: counts what of it is asked for. */
+/* Counts what of [from, to) is asked for, under the cause of the innermost open range. */
 static int count_time(struct host_sweep *host_sweep, int64_t from, int64_t to)
 {
     const struct an_set *set = &host_sweep->when;

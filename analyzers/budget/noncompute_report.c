@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices do not compute, and why the thread that runs the steps of a CPU does not:
- * noncompute.h's sets over the whole capture and over the counted steps, and what the host did
- * meanwhile.
+ * Why devices do not compute, and why the thread that runs the steps of a CPU does not: the sets
+ * of noncompute.h over the whole capture and over the counted steps, and what the host did during
+ * them.
  *
- * On a thread every instant of the counted steps that is in no range of work is absent, and the
- * causes are those of the same sweep that explains launch-starved time of a device.
+ * On a thread every instant of the counted steps that is in no range of work is compute-absent,
+ * and the causes are those of the same sweep that explains launch-starved time of a device.
  */
 #include "analyzers/budget/noncompute.h"
 
@@ -57,8 +57,8 @@ static int cause_order(const void *first, const void *second)
            AN_COMPARE(left->name, right->name);
 }
 
-/* Rows of the tally; those of computation are left out where `computes` says that they are no
- * absence. */
+/* Makes rows of the tally. With `computes`, causes of computation are left out, because that time
+ * is not compute-absent. */
 static int keep_causes(struct row *row, struct an_host_tally *tally, bool computes)
 {
     struct an_context *context = row->context;
@@ -93,8 +93,8 @@ static int starved_order(const void *first, const void *second)
            AN_COMPARE(left->span.start, right->span.start);
 }
 
-/* What the threads that launched the late kernels did; where such a thread is in no range, what the
- * step's thread did. */
+/* Tallies what the threads did that launched the late kernels. Where such a thread is in no range,
+ * the thread of the step explains the time. */
 static int starved_causes(struct row *row, const struct an_noncompute_sets *absence)
 {
     struct an_context *context = row->context;
@@ -161,6 +161,8 @@ static void parts_absent(struct an_absent *out, const char *reason)
     out->causes_reason = reason;
 }
 
+/* Fills the row of one device over its counted steps, or over the whole capture if it has
+ * none. */
 static int device_row(struct row *row, size_t device, const struct an_noncompute_sets *absence)
 {
     struct an_context *context = row->context;
@@ -195,7 +197,7 @@ static int device_row(struct row *row, size_t device, const struct an_noncompute
     return rc ? rc : starved_causes(row, absence);
 }
 
-/* The numbers of the whole capture, beside the device's others. */
+/* Fills the numbers of the whole capture in the device's row of the table of GPUs. */
 static void fill_device(struct an_gpu_device *out, const struct an_noncompute_sets *absence)
 {
     struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns,
@@ -213,8 +215,8 @@ static void fill_device(struct an_gpu_device *out, const struct an_noncompute_se
                                                 : an_int(an_set_measure(absence->blocking[k]));
 }
 
-/* One device after another, each with a work arena of its own: their sets are only needed for their
- * row. */
+/* Computes one device after another, each with a scratch arena of its own: the sets are needed for
+ * its row only. */
 static int run_devices(struct an_context *context)
 {
     const struct an_devices *devices = context->gpu;

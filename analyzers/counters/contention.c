@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cores that other programs took while steps ran, and how long the thread that runs them was ready
- * without one. Its ranges go on meanwhile, so that this time stands in the budget as whatever they
- * say, compute most of all: the head of every report warns.
+ * Cores that other programs took while steps ran, and how long the thread that runs the steps was
+ * runnable without a core (run-queue wait). The ranges of that thread stay open during the wait,
+ * so the budget counts it as whatever the ranges say, mostly as compute: the head of every report
+ * warns of it.
  *
- * Both come from samples, so they are means over the time from the first counted step to the last
- * one, not of single steps. others = busy share of the machine x its CPUs - CPU time of the run's
- * processes / that time. wait = growth of the kernel's account of the thread's time on a run queue
- * (/proc/PID/schedstat) / that time.
+ * Both values come from samples, so they are means over the time from the first counted step to
+ * the last one, not of single steps. others = busy share of the machine x its CPUs - CPU time of
+ * the run's processes / that time. wait = growth of the kernel's account of the thread's time on a
+ * run queue (/proc/PID/schedstat) / that time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static struct window counted_window(const struct an_context *context, uint32_t l
     return window;
 }
 
-/* The window as far as the track has samples. False: less than `least` ns of it. */
+/* Clips the window to the time in which the track has samples; false if less than `least` ns
+ * remain. */
 static bool clip(const struct an_trace *trace, const struct an_track *track, int64_t least,
                  struct window *window)
 {
@@ -54,7 +56,8 @@ static bool clip(const struct an_trace *trace, const struct an_track *track, int
     return window->end > window->start && an_time_sub(window->end, window->start) >= least;
 }
 
-/* How much a total of a process grew in the window; one that began in it began with 0. */
+/* Returns how much a total of a process grew in the window. A process that started in it started
+ * with 0. */
 static double growth(const struct an_trace *trace, const struct an_track *track,
                      struct window window)
 {
@@ -71,6 +74,8 @@ static double growth(const struct an_trace *trace, const struct an_track *track,
                : 0;
 }
 
+/* Computes the mean number of cores that other programs used: the busy cores of the machine minus
+ * those of the run. */
 static struct an_value cores_of_others(struct an_context *context, double *cpus)
 {
     const struct an_trace *trace = context->trace;
@@ -102,6 +107,8 @@ static struct an_value cores_of_others(struct an_context *context, double *cpus)
     return isfinite(cores) ? an_num(fmax(0, cores)) : an_num_none("a sample is not finite");
 }
 
+/* Returns the track with the run-queue wait of a lane's thread; NULL if it was not sampled, or if
+ * the lane's thread is not the first of its process. */
 static const struct an_track *wait_track(const struct an_trace *trace, const struct an_lane *lane)
 {
     if (lane->track == AN_NONE || lane->process == AN_NONE ||
@@ -114,7 +121,7 @@ static const struct an_track *wait_track(const struct an_trace *trace, const str
     return NULL;
 }
 
-/* The mean over the lanes, each with its own thread. */
+/* Mean over the lanes, each with its own thread. */
 static struct an_value wait_pct(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -140,7 +147,7 @@ static struct an_value wait_pct(const struct an_context *context)
                   "is not the first of its process");
 }
 
-/* What the head of every report says about it. */
+/* Returns the warning for the head of every report, NULL if there is no reason for one. */
 static const char *caution(struct an_context *context, double cpus)
 {
     const struct an_system *system = &context->result->system;

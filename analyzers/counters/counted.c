@@ -119,6 +119,8 @@ static struct an_value metric(void *ctx, const char *name)
                                 : an_counted_none(marks->context, "ranges");
 }
 
+/* Adds the payload of a mark to its range. Each mark holds seven metrics of the same range, so
+ * later marks only add the metrics that are still missing. */
 static int add_mark(struct an_context *context, struct finder *finder, uint32_t process,
                     size_t slice)
 {
@@ -200,6 +202,7 @@ static void counted_absent(struct an_context *context, const char *reason)
     context->result->counted.reason = reason;
 }
 
+/* Gathers the marks by range and turns the metrics of each range into operations and bytes. */
 static int counted_run(struct an_context *context)
 {
     struct finder finder = {0};

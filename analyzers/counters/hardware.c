@@ -57,6 +57,8 @@ static void hardware_absent(struct an_context *context, const char *reason)
 
 /* ---- the window ------------------------------------------------------------------------------------------------------------ */
 
+/* Counts the steps of the window and what they processed; tokens and samples are known only if
+ * every step has them. */
 static void count_steps(const struct an_context *context, struct window *window)
 {
     window->tokens_known = window->samples_known = true;
@@ -76,8 +78,8 @@ static void count_steps(const struct an_context *context, struct window *window)
     }
 }
 
-/* Steps of each lane, each prolonged to the next counted one if that begins within a median step.
- */
+/* Takes the counted steps of each lane, each one prolonged to the next counted step if that begins
+ * within a median step; without steps the whole capture. */
 static int find_window(struct an_context *context, struct window *window)
 {
     const struct an_value *median = &context->result->steps.median_ms;
@@ -209,7 +211,8 @@ static int reason_order(const void *first, const void *second)
     return order ? order : strcmp(left->name, right->name);
 }
 
-/* Share of the window's samples in which any bit of the mask was set. */
+/* Returns the share of the sampled time of the window in which any bit of the mask was set, in per
+ * cent. */
 static double share_of_bits(const struct an_context *context, const struct window *window,
                             const struct an_track *track, uint64_t mask)
 {
@@ -250,7 +253,8 @@ static int fill_throttling(struct an_context *context, const struct window *wind
 
 /* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
 
-/* Where a process has this GPU: its index and its own name for the GPU. */
+/* Finds a process that has this GPU and counted something on it: its index, and its own name for
+ * the GPU. */
 static bool find_owner(const struct an_trace *trace, const char *uuid, uint32_t *out, char *device,
                        size_t size)
 {
@@ -362,6 +366,8 @@ static bool is_used(const struct an_trace *trace, const char *uuid)
     return false;
 }
 
+/* Sums the energy of the run's GPUs and divides it by steps, tokens and samples. If one GPU has no
+ * energy, the sum has none. */
 static void sum_energy(struct an_context *context, const struct window *window)
 {
     struct an_energy *energy = &context->result->energy;
@@ -398,6 +404,7 @@ static void sum_energy(struct an_context *context, const struct window *window)
                        : an_num_none("no price was given; --price-kwh PRICE");
 }
 
+/* Fills one row for each sampled GPU that a process of the run used, and the sums over them. */
 static int hardware_run(struct an_context *context)
 {
     struct window window = {0};

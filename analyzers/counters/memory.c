@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program says it holds: counters memory.TAG in bytes (parameters, gradients, optimizer,
- * activations, workspace, loader ...), memory.total and memory.peak of each process; in traces of
- * PyTorch the totals of its allocator. Beside them stand the resident set and the machine's memory,
- * so that what is not counted and what is left can be told.
+ * What the program reports to hold: counters memory.TAG in bytes (parameters, gradients,
+ * optimizer, activations, workspace, loader ...), memory.total and memory.peak of each process; in
+ * traces of PyTorch the totals of its allocator. The resident set and the memory of the machine
+ * are beside them, so that untracked memory and remaining room can be computed.
  *
- * Growth is told as a fact: the mean change of a process's total from one counted step to the next,
- * with the interval of that mean. One jump in n steps has mean J / n and an interval of about 2 J /
- * n around it: it takes four changes at least to be growth.
+ * Growth is reported as a fact: the mean change of a process's total from one counted step to the
+ * next, with the interval of that mean. One jump J in n steps has a mean of J / n and an interval
+ * of about 2 J / n around it, so it takes at least four changes to be called growth.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -110,6 +110,8 @@ static bool is_allocator(const char *tag)
     return !strcmp(tag, "allocated") || !strcmp(tag, "reserved");
 }
 
+/* Sums the tags over processes, by name and device. Peaks of processes need not be at the same
+ * time, so their sum is an upper bound; the largest single one is kept with its rank. */
 static int gather_tags(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -158,8 +160,8 @@ static void share_tags(struct an_context *context)
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
 
-/* The counter that follows all that a process holds; of an allocator on devices theirs before the
- * host's. */
+/* Returns the counter of all that a process holds. An allocator on devices counts before one of
+ * the host. */
 static const struct an_track *total_track(const struct an_trace *trace, uint32_t process)
 {
     const struct an_track *own = track_of(trace, process, PREFIX "total", NULL), *host = NULL;
@@ -205,6 +207,7 @@ static bool counts_memory(const struct an_trace *trace, uint32_t process)
     return false;
 }
 
+/* Sums what the processes hold, last and at most, and finds the rank with the largest peak. */
 static void gather_totals(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -257,6 +260,8 @@ static bool one_machine(const struct an_trace *trace)
     return true;
 }
 
+/* Returns how much memory there is: of all devices of the run, else of the machine, or its limit
+ * (cgroup) if that is lower. */
 static struct an_count capacity_of(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -285,6 +290,8 @@ static struct an_count capacity_of(struct an_context *context)
     return limit.valid && limit.value < machine.value ? limit : machine;
 }
 
+/* Compares what the program tracks with the resident set, and with what the machine or its devices
+ * have. */
 static void compare_with_machine(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
@@ -320,7 +327,8 @@ static void compare_with_machine(struct an_context *context)
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */
 
-/* Value of a track at `time`: of its last sample before; NAN before the first. */
+/* Returns the value of a track at `time`: that of its last sample before it, NAN before the first
+ * one. */
 static double value_at(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
     size_t first = track->counter_first,
@@ -335,7 +343,8 @@ static struct an_growth no_growth(const char *reason)
     return (struct an_growth){.bytes_per_step = none, .low = none, .high = none};
 }
 
-/* Growth of a track at the ends of the counted steps of a lane. x: room for the steps. */
+/* Computes the growth of a track from the end of one counted step of a lane to the next. `changes`
+ * has room for the steps. */
 static struct an_growth growth_of(const struct an_context *context, const struct an_lane *lane,
                                   const struct an_track *track, double *changes)
 {
@@ -404,6 +413,8 @@ static int gather_growth(struct an_context *context)
 
 /* ---- the analyzer ----------------------------------------------------------------------------------------------------------- */
 
+/* Fills the tags, totals and growth of the counters, or the reason why there are none, which names
+ * what to record. */
 static int memory_run(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counters that are sampled now and then, read at a time or over a span. A sample is taken to hold
+ * since the sample before it.
+ */
 #include "analyzers/counters/sampled.h"
 
 #include <math.h>
@@ -48,7 +52,8 @@ bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, i
     return true;
 }
 
-/* Calls `add` for each sample with the ns of [start, end) that it speaks for. */
+/* Calls `add` for each sample with the ns of [start, end) that it holds for. How long the first
+ * sample of a track had been true is not known, so it is left out. */
 static void each_sample(const struct an_trace *trace, const struct an_track *track, int64_t start,
                         int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
 {

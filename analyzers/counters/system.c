@@ -66,8 +66,9 @@ static struct an_value total_of_processes(const struct an_trace *trace, const ch
     return any ? an_num(sum) : an_num_none(reason);
 }
 
-/* Samples miss what came after the last of them; the kernel's account of the ended target misses
- * descendants that nobody waited for. Neither can be too large. */
+/* Returns the larger one of two lower bounds. Samples miss what came after the last of them; the
+ * kernel's account of the ended target misses descendants that were not waited for. Neither can be
+ * too large. */
 static struct an_value at_least(struct an_value seen, double ended)
 {
     return isfinite(ended) && ended >= 0 && (!seen.valid || ended > seen.value) ? an_num(ended)
@@ -102,8 +103,8 @@ static struct an_value machine_mean(const struct an_trace *trace, const char *na
 
 /* ---- rates between two times ------------------------------------------------------------------------------------------------ */
 
-/* Value of a counter at a time: on the line between its samples, before the first one from 0 at the
- * start of its process. */
+/* Value of a counter at a time, on the line between its samples. Before the first sample it is on
+ * the line from 0 at the start of its process. */
 static double value_at(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
     size_t first = track->counter_first, last = first + track->counter_count - 1;
@@ -164,9 +165,9 @@ struct an_value an_system_busy(const struct an_context *context, int64_t from, i
 
 /* ---- the whole run ---------------------------------------------------------------------------------------------------------- */
 
-/* From the start of the first process to the last sample of CPU time. A start that does not fit the
- * first sample (more CPU time than the cores can give since then) is that of the recording, not of
- * the process: then the first sample is the start. */
+/* Mean number of cores that the run used, from the start of its first process to the last sample.
+ * A start that does not fit the first sample (more CPU time than the cores can give since then) is
+ * that of the recording and not of the process: then the first sample is the start. */
 static struct an_value cpu_cores(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -216,6 +217,8 @@ static int change_order(const void *first, const void *second)
            AN_COMPARE(left->delta, right->delta); /* what shrinks first: no peak that never was */
 }
 
+/* Computes the largest sum of the resident sets over all processes, from the changes of all of
+ * them in order of time. */
 static int rss_peak(struct an_context *context, struct an_value *out)
 {
     const struct an_trace *trace = context->trace;
@@ -293,6 +296,8 @@ static void system_absent(struct an_context *context, const char *reason)
         *all[i] = an_num_none(reason);
 }
 
+/* Fills the values of the system layer. Where the kernel's account of the ended target is larger
+ * than the samples, it counts. */
 static int system_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
