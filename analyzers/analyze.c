@@ -72,10 +72,8 @@ static bool runs_steps(const struct an_context *context, size_t process)
 
 static struct an_count key_number(const struct an_trace *trace, const char *key, const char *reason)
 {
-    const char *text = an_trace_key(trace, key);
-    char *end = NULL;
-    long long number = text ? strtoll(text, &end, 10) : 0;
-    return text && end != text && !*end ? an_int(number) : an_int_none(reason);
+    int64_t number;
+    return an_trace_key_integer(trace, key, &number) ? an_int(number) : an_int_none(reason);
 }
 
 /* Fills the description of the run: its processes and threads, the command, how it ended. The main
@@ -107,10 +105,10 @@ static int describe_run(struct an_context *context)
     run->host = an_arena_text(context->arena, main ? main->host : "");
     run->command = an_command_line(context, "");
     run->ended = an_arena_text(context->arena, main ? main->ended : "");
-    run->exit_status = main && main->exit_status != STORE_ABSENT
-                           ? an_int(main->exit_status)
-                           : key_number(trace, "exit_status",
-                                        context->options->live ? "still running" : "not recorded");
+    run->exit_status =
+        key_number(trace, "exit_status", run->live ? "still running" : "not recorded");
+    if (main && main->exit_status != STORE_ABSENT)
+        run->exit_status = an_int(main->exit_status);
     run->cores = key_number(trace, "cpu.usable",
                             "the file does not say how many cores the target could use");
     run->duration_s = trace->t1 >= trace->t0
@@ -150,16 +148,18 @@ static int copy_ceilings(struct an_context *context)
 /* Returns why an analyzer with these needs cannot run, NULL if it can. */
 static const char *missing_input(const struct an_context *context, unsigned needs)
 {
-    unsigned have = (context->trace->slice.count ? AN_INPUT_SLICES : 0u) |
-                    (context->step_count ? AN_INPUT_STEPS : 0u) |
-                    (context->result->steps.detailed ? AN_INPUT_DETAIL : 0u) |
-                    (context->trace->counter.count ? AN_INPUT_COUNTERS : 0u) |
-                    (context->gpu ? AN_INPUT_DEVICES : 0u);
+    const char *no_steps = context->result->steps.reason;
+    unsigned have = AN_INPUT_SLICES * (context->trace->slice.count > 0) |
+                    AN_INPUT_STEPS * (context->step_count > 0) |
+                    AN_INPUT_DETAIL * (context->result->steps.detailed > 0) |
+                    AN_INPUT_COUNTERS * (context->trace->counter.count > 0) |
+                    AN_INPUT_DEVICES * (context->gpu != NULL);
+    unsigned missing = needs & ~have;
+    if (missing & AN_INPUT_STEPS && !(missing & AN_INPUT_SLICES) && no_steps)
+        return no_steps;
 #define INPUT_TEXT(name, bit, text) \
-    if (needs & ~have & (bit)) \
-        return (bit) == AN_INPUT_STEPS && context->result->steps.reason \
-                   ? context->result->steps.reason \
-                   : (text);
+    if (missing & (bit)) \
+        return text;
     AN_INPUT_MAP(INPUT_TEXT)
 #undef INPUT_TEXT
     return NULL;

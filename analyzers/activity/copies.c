@@ -89,11 +89,10 @@ static int row_of(struct an_context *context, struct rows *rows, size_t op, uint
                                                    : context->trace->detail_count) +
                                        memset];
     if (!*known) {
-        uint32_t found = row_find(context, rows,
-                                  memset                         ? "memset"
-                                  : detail && *detail->copy_kind ? detail->copy_kind
-                                                                 : "unknown",
-                                  detail ? detail->kind : "", memset);
+        const char *kind = memset ? "memset" : "unknown";
+        if (!memset && detail && *detail->copy_kind)
+            kind = detail->copy_kind;
+        uint32_t found = row_find(context, rows, kind, detail ? detail->kind : "", memset);
         if (found == AN_NONE)
             return TACHO_ENOMEM;
         *known = found + 1;
@@ -207,15 +206,14 @@ static int row_order(const void *first, const void *second)
 static void finish_row(struct an_context *context, struct row *row)
 {
     const char *unsized = "the trace does not say how many bytes";
-    if (!row->sized)
-        row->row.bytes = an_int_none(unsized);
-    else
-        row->row.bytes.valid = true;
-    row->row.bytes_per_s = row->sized && row->sized_ns > 0
-                               ? an_num((double)row->row.bytes.value / row->sized_ns * 1e9)
-                               : an_num_none(row->sized ? "they took 0 ns" : unsized);
-    row->row.max_bytes_per_s = row->best > 0 ? an_num(row->best * 1e9)
-                                             : an_num_none(row->sized ? "they took 0 ns" : unsized);
+    int64_t bytes = row->row.bytes.value;
+    row->row.bytes = row->sized ? an_int(bytes) : an_int_none(unsized);
+    row->row.bytes_per_s = row->row.max_bytes_per_s =
+        an_num_none(row->sized ? "they took 0 ns" : unsized);
+    if (row->sized && row->sized_ns > 0)
+        row->row.bytes_per_s = an_num((double)bytes / row->sized_ns * 1e9);
+    if (row->best > 0)
+        row->row.max_bytes_per_s = an_num(row->best * 1e9);
     if (row->call_unknown)
         row->row.synchronous = an_int_none(an_arena_format(
             context->arena,

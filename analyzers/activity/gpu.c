@@ -9,22 +9,16 @@
 #include "analyzers/base/sets.h"
 #include "analyzers/steps/context.h"
 
-static void sum_ops(const struct an_devices *devices, const struct an_device *device,
-                    struct an_gpu_device *out)
+/* Sum of the times of a device's ops of a class mask, however they overlap. */
+static struct an_count sum_ops(const struct an_devices *devices, const struct an_device *device,
+                               unsigned mask)
 {
-    int64_t compute = 0, comm = 0, copy = 0;
-    for (size_t i = device->first; i < an_device_end(device); i++) {
-        unsigned bit = 1u << devices->op.class[i];
-        int64_t ns = an_time_sub(devices->op.end[i], devices->op.start[i]);
-        int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute
-                       : bit & AN_DEVICE_COMM_MASK  ? &comm
-                                                    : &copy;
-        if (bit & (AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK | AN_DEVICE_COPY_MASK))
-            *sum = an_time_add(*sum, ns);
-    }
-    out->compute_sum_ns = an_int(compute);
-    out->comm_sum_ns = an_int(comm);
-    out->copy_sum_ns = an_int(copy);
+    const struct an_device_ops *ops = &devices->op;
+    int64_t sum = 0;
+    for (size_t i = device->first; i < an_device_end(device); i++)
+        if (mask >> ops->class[i] & 1)
+            sum = an_time_add(sum, an_time_sub(ops->end[i], ops->start[i]));
+    return an_int(sum);
 }
 
 static struct an_value overlap(const struct an_device_split *split)
@@ -38,47 +32,55 @@ static struct an_value overlap(const struct an_device_split *split)
                            : "no communication on this device");
 }
 
-static void times_absent(struct an_gpu_device *out, const char *reason)
+/* None of the device's rows has a time. noncompute_report.c fills the last seven numbers for the
+ * other devices. */
+static void times_absent(struct an_gpu_device *out)
 {
-    struct an_count *all[] = {&out->span_ns,         &out->busy_ns,     &out->compute_ns,
-                              &out->comm_ns,         &out->copy_ns,     &out->exposed_comm_ns,
-                              &out->exposed_copy_ns, &out->opaque_ns,   &out->idle_ns,
-                              &out->compute_sum_ns,  &out->comm_sum_ns, &out->copy_sum_ns};
+    static const char reason[] = "none of its rows has a time";
+    struct an_count *all[] = {&out->span_ns,
+                              &out->busy_ns,
+                              &out->compute_ns,
+                              &out->comm_ns,
+                              &out->copy_ns,
+                              &out->exposed_comm_ns,
+                              &out->exposed_copy_ns,
+                              &out->opaque_ns,
+                              &out->idle_ns,
+                              &out->compute_sum_ns,
+                              &out->comm_sum_ns,
+                              &out->copy_sum_ns,
+                              &out->blocking_proven_ns,
+                              &out->blocking_inferred_ns,
+                              &out->blocking_unknown_ns,
+                              &out->absent_launch_starved_ns,
+                              &out->absent_blocked_ns,
+                              &out->absent_dispatch_ns,
+                              &out->absent_dependency_ns};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_int_none(reason);
     out->overlap_pct = an_num_none(reason);
 }
 
-/* noncompute_report.c fills these numbers for devices whose rows have times. */
-static void causes_absent(struct an_gpu_device *out)
-{
-    static const char reason[] = "none of its rows has a time";
-    struct an_count *all[] = {&out->blocking_proven_ns,  &out->blocking_inferred_ns,
-                              &out->blocking_unknown_ns, &out->absent_launch_starved_ns,
-                              &out->absent_blocked_ns,   &out->absent_dispatch_ns,
-                              &out->absent_dependency_ns};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = an_int_none(reason);
-}
-
+/* Fills the row of a device. Its classes must sum to its span; that they do not is noted as a
+ * problem. */
 static void describe(struct an_context *context, const struct an_device *device,
                      const struct an_device_split *split, struct an_gpu_device *out)
 {
-    const struct an_process *process =
-        device->process != AN_NONE ? &context->trace->process[device->process] : NULL;
-    *out =
-        (struct an_gpu_device){.rank = device->rank,
-                               .process = process ? process->pid : STORE_ABSENT,
-                               .device = device->ordinal,
-                               .name = device->name,
-                               .host = process ? an_arena_text(context->arena, process->host) : "",
-                               .ops = (int64_t)device->count,
-                               .streams = device->streams};
-    causes_absent(out);
-    if (!device->count) {
-        times_absent(out, "none of its rows has a time");
-        return;
+    const struct an_process *process = an_trace_process(context->trace, device->process);
+    *out = (struct an_gpu_device){.rank = device->rank,
+                                  .process = STORE_ABSENT,
+                                  .device = device->ordinal,
+                                  .name = device->name,
+                                  .host = "",
+                                  .ops = (int64_t)device->count,
+                                  .streams = device->streams};
+    if (process) {
+        out->process = process->pid;
+        out->host = an_arena_text(context->arena, process->host);
     }
+    times_absent(out);
+    if (!device->count)
+        return;
     int64_t span = an_time_sub(split->end, split->start), busy = an_set_measure(split->busy);
     out->span_ns = an_int(span);
     out->busy_ns = an_int(busy);
@@ -90,7 +92,9 @@ static void describe(struct an_context *context, const struct an_device *device,
     out->opaque_ns = an_int(an_set_measure(split->exposed_opaque));
     out->idle_ns = an_int(an_time_sub(span, busy));
     out->overlap_pct = overlap(split);
-    sum_ops(context->gpu, device, out);
+    out->compute_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMPUTE_MASK);
+    out->comm_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMM_MASK);
+    out->copy_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COPY_MASK);
     int64_t sum = out->compute_ns.value;
     sum = an_time_add(sum, out->exposed_comm_ns.value);
     sum = an_time_add(sum, out->exposed_copy_ns.value);

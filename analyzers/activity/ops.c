@@ -71,7 +71,8 @@ static int table_rehash(struct table *table)
 static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
                           const struct an_detail *detail)
 {
-    const char *kind = detail ? detail->kind : "", *pass = detail ? detail->pass : "";
+    const char *kind = detail ? detail->kind : "";
+    const char *pass = detail ? detail->pass : "";
     if (2 * (table->count + 1) > table->buckets && table_rehash(table))
         return AN_NONE;
     size_t slot = op_hash(name, category, kind, pass) & (table->buckets - 1);
@@ -92,25 +93,28 @@ static uint32_t table_row(struct table *table, uint32_t name, uint32_t category,
     return (uint32_t)table->count - 1;
 }
 
+/* A product of counts, saturating. */
+static int64_t times(int64_t each, int64_t calls)
+{
+    int64_t product;
+    return __builtin_mul_overflow(each, calls, &product) ? INT64_MAX : product;
+}
+
 /* Adds the FLOPs and bytes of `calls` calls that took `ns`, as far as the payload has them. */
 static void op_payload(struct op *op, const struct an_detail *detail, int64_t calls, int64_t ns)
 {
     if (!detail)
         return;
     if (detail->flops != STORE_ABSENT) {
-        int64_t flops;
-        op->flops = an_time_add(
-            op->flops, __builtin_mul_overflow(detail->flops, calls, &flops) ? INT64_MAX : flops);
+        op->flops = an_time_add(op->flops, times(detail->flops, calls));
         op->flops_ns += (double)ns;
     }
     bool traffic = detail->bytes_read != STORE_ABSENT || detail->bytes_written != STORE_ABSENT;
     if (traffic || detail->bytes > 0) {
-        int64_t bytes =
-            traffic ? an_time_add(detail->bytes_read == STORE_ABSENT ? 0 : detail->bytes_read,
-                                  detail->bytes_written == STORE_ABSENT ? 0 : detail->bytes_written)
-                    : detail->bytes;
-        op->bytes = an_time_add(op->bytes,
-                                __builtin_mul_overflow(bytes, calls, &bytes) ? INT64_MAX : bytes);
+        int64_t bytes = traffic ? an_time_add(an_time_max(detail->bytes_read, 0),
+                                              an_time_max(detail->bytes_written, 0))
+                                : detail->bytes;
+        op->bytes = an_time_add(op->bytes, times(bytes, calls));
         op->bytes_ns += (double)ns;
     }
 }
@@ -289,10 +293,9 @@ static struct an_op op_row(struct an_context *context, const struct op *op, int6
     row.mean_us =
         op->count ? an_num((double)op->total / (double)op->count / 1e3) : an_num_none(none);
     double sd = an_tally_sd(&op->seen);
-    row.sd_us = !isnan(sd) ? an_num(sd / 1e3)
-                           : an_num_none(op->seen.count > 1
-                                             ? "the times do not fit"
-                                             : "fewer than two calls with an end in the file");
+    const char *no_sd = op->seen.count > 1 ? "the times do not fit"
+                                           : "fewer than two calls with an end in the file";
+    row.sd_us = !isnan(sd) ? an_num(sd / 1e3) : an_num_none(no_sd);
     if (is_idle(op))
         row.share_pct = an_num_none("waiting for room in the queue is no work");
     else

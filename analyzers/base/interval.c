@@ -85,8 +85,8 @@ size_t an_spans_intersect(const struct an_span *left, size_t left_count,
 {
     size_t i = 0, j = 0, count = 0;
     while (i < left_count && j < right_count) {
-        struct an_span both = {left[i].start > right[j].start ? left[i].start : right[j].start,
-                               left[i].end < right[j].end ? left[i].end : right[j].end};
+        struct an_span both = {an_time_max(left[i].start, right[j].start),
+                               an_time_min(left[i].end, right[j].end)};
         count = span_append(out, count, both);
         if (left[i].end < right[j].end)
             i++;
@@ -137,10 +137,9 @@ int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start,
 {
     int64_t sum = 0;
     for (size_t i = an_spans_seek(span, count, start); i < count && span[i].start < end; i++) {
-        int64_t s = span[i].start > start ? span[i].start : start,
-                e = span[i].end < end ? span[i].end : end;
-        if (e > s)
-            sum = an_time_add(sum, an_time_sub(e, s));
+        int64_t from = an_time_max(span[i].start, start), until = an_time_min(span[i].end, end);
+        if (until > from)
+            sum = an_time_add(sum, an_time_sub(until, from));
     }
     return sum;
 }

@@ -68,8 +68,16 @@ int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start,
  * is none. */
 size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t when);
 
-/* a + b, saturating: spans of a damaged file may lie anywhere. */
+/* Sum and difference, saturating: spans of a damaged file may lie anywhere. */
 int64_t an_time_add(int64_t left, int64_t right);
 int64_t an_time_sub(int64_t left, int64_t right);
+static inline int64_t an_time_min(int64_t left, int64_t right)
+{
+    return left < right ? left : right;
+}
+static inline int64_t an_time_max(int64_t left, int64_t right)
+{
+    return left > right ? left : right;
+}
 
 #endif

@@ -18,15 +18,14 @@
 const char *an_number_print(char text[AN_WORDS], double value, int digits)
 {
     if (!isfinite(value) || fabs(value) >= MOST) {
-        snprintf(text, AN_WORDS, "%s",
-                 isnan(value) ? "unknown"
-                 : value < 0  ? "-(too large)"
-                              : "(too large)");
+        const char *large = value < 0 ? "-(too large)" : "(too large)";
+        snprintf(text, AN_WORDS, "%s", isnan(value) ? "unknown" : large);
         return text;
     }
     int before = value != 0 ? (int)floor(log10(fabs(value))) : 0;
     int decimals = digits - 1 - before;
-    decimals = decimals < 0 ? 0 : decimals > MOST_DECIMALS ? MOST_DECIMALS : decimals;
+    decimals = decimals > MOST_DECIMALS ? MOST_DECIMALS : decimals;
+    decimals = decimals < 0 ? 0 : decimals;
     int length = snprintf(text, AN_WORDS, "%.*f", decimals, value);
     if (decimals) {
         while (text[length - 1] == '0')

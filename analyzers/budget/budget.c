@@ -186,8 +186,9 @@ static void sum_steps(const struct an_context *context, const struct an_lane *la
                       struct an_budget *budget)
 {
     int64_t sums[AN_CLASS_COUNT] = {0};
-    size_t first = lane ? lane->first : 0, last = lane ? an_lane_end(lane) : context->step_count;
-    for (size_t i = first; i < last; i++) {
+    const struct an_lane all = {.first = 0, .count = context->step_count};
+    lane = lane ? lane : &all;
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
         const struct an_step *step = &context->step[i];
         if (!an_step_detailed(step))
             continue;
@@ -318,8 +319,7 @@ static const char *device_text(const struct an_context *context, const struct an
     if (lane->device != AN_NONE)
         return an_arena_format(context->arena, "gpu:%" PRId64,
                                context->gpu->device[lane->device].ordinal);
-    const struct an_process *process =
-        lane->process != AN_NONE ? &context->trace->process[lane->process] : NULL;
+    const struct an_process *process = an_trace_process(context->trace, lane->process);
     return process && *process->device ? an_arena_text(context->arena, process->device) : "cpu";
 }
 
@@ -345,13 +345,15 @@ static int budget_run(struct an_context *context)
     }
     for (size_t k = 0; k < context->lane_count && !rc; k++) {
         const struct an_lane *lane = &context->lane[k];
-        const struct an_process *process =
-            lane->process != AN_NONE ? &context->trace->process[lane->process] : NULL;
-        budget[k] = (struct an_device_budget){
-            .rank = lane->rank,
-            .process = process ? process->pid : STORE_ABSENT,
-            .device = device_text(context, lane),
-            .host = process ? an_arena_text(context->arena, process->host) : ""};
+        const struct an_process *process = an_trace_process(context->trace, lane->process);
+        budget[k] = (struct an_device_budget){.rank = lane->rank,
+                                              .process = STORE_ABSENT,
+                                              .device = device_text(context, lane),
+                                              .host = ""};
+        if (process) {
+            budget[k].process = process->pid;
+            budget[k].host = an_arena_text(context->arena, process->host);
+        }
         sum_steps(context, lane, &budget[k].budget);
         finish_budget(context, lane, &host[k], &budget[k].budget);
     }

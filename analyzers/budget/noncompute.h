@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to analyzers/: why a device does not compute, as sets of time that are exact in ns
- * (DESIGN 5, compute-absent time and blocking communication). The sets of one device are disjoint
- * parts of [first start, last end of its ops) \ compute, and their measures sum to it.
+ * (docs/definitions.md, compute-absent time and blocking communication). The sets of one device are
+ * disjoint parts of [first start, last end of its ops) \ compute, and their measures sum to it.
  *
  * In the gap [a, b) the next kernel is the compute op that starts at b (of several, the one issued
  * first). It was issued at the end of its launch call, b at the latest. Before that the gap is

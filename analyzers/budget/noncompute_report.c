@@ -116,9 +116,9 @@ static int starved_causes(struct row *row, const struct an_noncompute_sets *abse
                                  row->window, &mine);
         bool other = main_thread != AN_NONE && main_thread != thread;
         rest.count = 0;
-        rc = rc ? rc
-                : an_host_sweep(context, &context->trace->track[thread], mine, &tally,
-                                other ? &rest : NULL);
+        if (!rc)
+            rc = an_host_sweep(context, &context->trace->track[thread], mine, &tally,
+                               other ? &rest : NULL);
         if (!rc && rest.count)
             rc = an_host_sweep(context, &context->trace->track[main_thread],
                                an_span_list_set(&rest), &tally, NULL);

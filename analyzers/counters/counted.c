@@ -17,6 +17,12 @@
 
 #define RANGES_MOST 4096 /* of all ranks */
 
+/* Does the status of a kind of counters say why nothing was counted at all? */
+static bool has_failed(const char *status)
+{
+    return !strncmp(status, "failed", 6) || !strncmp(status, "nothing", 7);
+}
+
 struct an_value an_counted_none(struct an_context *context, const char *which)
 {
     char key[32];
@@ -25,16 +31,17 @@ struct an_value an_counted_none(struct an_context *context, const char *which)
     if (!status)
         return an_num_none(an_arena_format(context->arena, "not asked for: tacho run --counters %s",
                                            strcmp(which, "ranges") ? which : "roofline"));
-    return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7)
-                           ? "this chip does not count it"
-                           : an_arena_text(context->arena, status));
+    return an_num_none(has_failed(status) ? an_arena_text(context->arena, status)
+                                          : "this chip does not count it");
 }
 
 /* ---- from metrics to quantities -------------------------------------------------------------------------------------------- */
 
 static struct an_value add_scaled(struct an_value left, struct an_value right, double factor)
 {
-    return !left.valid ? left : !right.valid ? right : an_num(left.value + factor * right.value);
+    if (!left.valid || !right.valid)
+        return left.valid ? right : left;
+    return an_num(left.value + factor * right.value);
 }
 
 static struct an_value known_or_zero(struct an_value value, bool any)
@@ -114,9 +121,10 @@ static struct an_value metric(void *ctx, const char *name)
 {
     const struct marks *marks = ctx;
     const json_t *json = json_object_get(marks->metrics, name);
-    return json_is_number(json) ? an_num(json_number_value(json))
-           : json_is_null(json) ? an_num_none("no kernel of this range was counted")
-                                : an_counted_none(marks->context, "ranges");
+    if (json_is_number(json))
+        return an_num(json_number_value(json));
+    return json_is_null(json) ? an_num_none("no kernel of this range was counted")
+                              : an_counted_none(marks->context, "ranges");
 }
 
 /* Adds the payload of a mark to its range. Each mark holds seven metrics of the same range, so
@@ -189,12 +197,9 @@ static const char *why_none(struct an_context *context)
                *ranges = an_trace_key(context->trace, "counters.ranges");
     if (!whole)
         return "not asked for: tacho run --counters roofline";
-    return an_arena_text(
-        context->arena,
-        ranges ? ranges
-        : !strncmp(whole, "failed", 6) || !strncmp(whole, "nothing", 7)
-            ? whole
-            : "the steps have no ranges inside (NVTX push and pop on the thread of the step)");
+    if (ranges || has_failed(whole))
+        return an_arena_text(context->arena, ranges ? ranges : whole);
+    return "the steps have no ranges inside (NVTX push and pop on the thread of the step)";
 }
 
 static void counted_absent(struct an_context *context, const char *reason)

@@ -390,15 +390,16 @@ static void sum_energy(struct an_context *context, const struct window *window)
     energy->energy_j = an_num(joules);
     energy->power_w =
         window->ns > 0 ? an_num(joules / (window->ns / 1e9)) : an_num_none("no time passed");
-    energy->per_step_j =
-        window->updates ? an_num(joules / (double)window->updates) : an_num_none(no_steps);
-    energy->per_token_j = !window->updates       ? an_num_none(no_steps)
-                          : window->tokens_known ? an_num(joules / window->tokens)
-                                                 : an_num_none("the steps do not say their tokens");
-    energy->per_sample_j = !window->updates ? an_num_none(no_steps)
-                           : window->samples_known
-                               ? an_num(joules / window->samples)
-                               : an_num_none("the steps do not say their samples");
+    energy->per_step_j = energy->per_token_j = energy->per_sample_j = an_num_none(no_steps);
+    if (window->updates) {
+        energy->per_step_j = an_num(joules / (double)window->updates);
+        energy->per_token_j = window->tokens_known
+                                  ? an_num(joules / window->tokens)
+                                  : an_num_none("the steps do not say their tokens");
+        energy->per_sample_j = window->samples_known
+                                   ? an_num(joules / window->samples)
+                                   : an_num_none("the steps do not say their samples");
+    }
     energy->cost = context->options->price_per_kwh > 0
                        ? an_num(joules / 3.6e6 * context->options->price_per_kwh)
                        : an_num_none("no price was given; --price-kwh PRICE");
@@ -430,12 +431,11 @@ static int hardware_run(struct an_context *context)
             return TACHO_ENOMEM;
     }
     if (!count) {
-        hardware_absent(context,
-                        !context->gpu ? sampled ? "no process of the run used a GPU of this machine"
-                                                : "no accelerator in this run"
-                        : sampled     ? "the run's devices are none of those that NVML samples"
-                                      : "NVML was not sampled; record with tacho run on a machine "
-                                        "with the NVIDIA driver");
+        static const char *const why[2][2] = {
+            {"no accelerator in this run", "no process of the run used a GPU of this machine"},
+            {"NVML was not sampled; record with tacho run on a machine with the NVIDIA driver",
+             "the run's devices are none of those that NVML samples"}};
+        hardware_absent(context, why[context->gpu != NULL][sampled]);
         return 0;
     }
     context->result->hardware_gpus = rows;

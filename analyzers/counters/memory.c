@@ -150,12 +150,13 @@ static void share_tags(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
     struct an_memory_tag *tag = (struct an_memory_tag *)(uintptr_t)memory->tags;
+    double total = memory->total_bytes.valid ? (double)memory->total_bytes.value : 0;
     for (size_t i = 0; i < memory->tag_count; i++)
-        tag[i].share_pct =
-            is_allocator(tag[i].name) ? an_num_none("a total of the allocator, no part of one")
-            : memory->total_bytes.valid && memory->total_bytes.value > 0
-                ? an_num(100 * (double)tag[i].current / (double)memory->total_bytes.value)
-                : an_num_none("nothing is held");
+        if (is_allocator(tag[i].name))
+            tag[i].share_pct = an_num_none("a total of the allocator, no part of one");
+        else
+            tag[i].share_pct = total > 0 ? an_num(100 * (double)tag[i].current / total)
+                                         : an_num_none("nothing is held");
 }
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
@@ -246,10 +247,9 @@ static void gather_totals(struct an_context *context)
 
 static struct an_count bytes_of_key(const struct an_trace *trace, const char *key)
 {
-    const char *text = an_trace_key(trace, key);
-    char *end = NULL;
-    long long bytes = text ? strtoll(text, &end, 10) : 0;
-    return text && end != text && !*end && bytes > 0 ? an_int(bytes) : an_int_none("not recorded");
+    int64_t bytes;
+    return an_trace_key_integer(trace, key, &bytes) && bytes > 0 ? an_int(bytes)
+                                                                 : an_int_none("not recorded");
 }
 
 static bool one_machine(const struct an_trace *trace)
@@ -296,9 +296,9 @@ static void compare_with_machine(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
     const struct an_value *rss = &context->result->system.rss_peak_bytes;
-    memory->resident_peak_bytes = rss->valid && is_bytes(rss->value) ? an_int((int64_t)rss->value)
-                                  : rss->valid ? an_int_none("a sample is not finite")
-                                               : an_int_none(rss->reason);
+    memory->resident_peak_bytes = an_int_none(rss->valid ? "a sample is not finite" : rss->reason);
+    if (rss->valid && is_bytes(rss->value))
+        memory->resident_peak_bytes = an_int((int64_t)rss->value);
     if (context->gpu)
         memory->uncounted_bytes =
             an_int_none("the counters are those of devices, the resident set is the host's");
@@ -316,13 +316,11 @@ static void compare_with_machine(struct an_context *context)
             an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
     memory->capacity_bytes = capacity_of(context);
     int64_t need = memory->peak_bytes.value;
-    if (!context->gpu && memory->resident_peak_bytes.valid &&
-        memory->resident_peak_bytes.value > need)
-        need = memory->resident_peak_bytes.value;
-    memory->room_bytes =
-        memory->capacity_bytes.valid
-            ? an_int(memory->capacity_bytes.value > need ? memory->capacity_bytes.value - need : 0)
-            : an_int_none(memory->capacity_bytes.reason);
+    if (!context->gpu && memory->resident_peak_bytes.valid)
+        need = an_time_max(need, memory->resident_peak_bytes.value);
+    memory->room_bytes = memory->capacity_bytes.valid
+                             ? an_int(an_time_max(memory->capacity_bytes.value - need, 0))
+                             : an_int_none(memory->capacity_bytes.reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "analyzers/base/arena.h"
+#include "analyzers/base/interval.h"
 
 #define GRAM    3    /* letters of a text that are hashed */
 #define BUCKETS 4096 /* a power of two */
@@ -122,6 +123,19 @@ static const char *part_end(const char *at)
     return at;
 }
 
+/* Returns the end of the piece of a pattern that begins at `at`: a repetition, a bracket
+ * expression, a group, or one character. */
+static const char *skip_piece(const char *at)
+{
+    if (*at == '[')
+        return skip_bracket(at);
+    if (*at == '(')
+        return skip_group(at);
+    if (*at == '{')
+        at += strcspn(at, "}");
+    return at + (*at != 0);
+}
+
 /* Texts of letters that follow each other: the longest so far, and the one being read. */
 struct run {
     char *best, *now;
@@ -163,10 +177,7 @@ static int part_literal(struct an_classes *classes, struct part *part)
         if (*at == '*' || *at == '?' || *at == '{')
             run.at -= run.at > 0;
         run_close(&run);
-        if (*at == '{')
-            at = strchr(at, '}') ? strchr(at, '}') + 1 : at + strlen(at);
-        else
-            at = *at == '[' ? skip_bracket(at) : *at == '(' ? skip_group(at) : at + 1;
+        at = skip_piece(at);
     }
     run_close(&run);
     part->plain = part->plain && run.length >= GRAM;
@@ -202,8 +213,8 @@ static bool repeats_too_much(const char *at)
             char *end;
             long least = strtol(at + 1, &end, 10),
                  most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
-            long most_of = least > most ? least : most;
-            copies *= most_of < 1 ? 1 : most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
+            long most_of = an_time_max(1, an_time_max(least, most));
+            copies *= most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
         } else if (*at == '+' && before && strchr(")}+*?", before)) {
             copies *= 2;
         }
@@ -296,7 +307,8 @@ static int add_line(struct an_classes *classes, char *text, bool user, size_t nu
             err, TACHO_EFORMAT, hint,
             "table of kernel classes: line %zu: matrix-unit is \"%.60s\", not yes, no or -", number,
             unit);
-    line.matrix_unit = !strcmp(unit, "yes") ? 1 : !strcmp(unit, "no") ? 0 : -1;
+    if (strcmp(unit, "-") != 0)
+        line.matrix_unit = !strcmp(unit, "yes");
     line.dtype = strcmp(dtype, "-") != 0 ? an_arena_text(classes->arena, dtype) : NULL;
     if (an_grow(&classes->line, &classes->line_room, classes->lines + 1, sizeof *classes->line))
         return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");

@@ -102,8 +102,7 @@ static void name_device(const struct builder *builder, struct an_device *out, co
                         int64_t ordinal)
 {
     const struct an_trace *trace = builder->trace;
-    const struct an_process *process =
-        out->process != AN_NONE ? &trace->process[out->process] : NULL;
+    const struct an_process *process = an_trace_process(trace, out->process);
     const char *key = process ? an_arena_format(builder->scratch, "device.%lld.%s.name",
                                                 (long long)process->id, device)
                               : NULL;
@@ -290,6 +289,9 @@ static bool is_collective(const struct an_trace *trace, size_t slice)
 
 static void classify(struct builder *builder)
 {
+    static const uint8_t class_of_row[] = {[ROW_MEMCPY] = AN_DEVICE_COPY,
+                                           [ROW_MEMSET] = AN_DEVICE_MEMSET,
+                                           [ROW_GRAPH] = AN_DEVICE_OPAQUE};
     const struct an_trace *trace = builder->trace;
     struct an_device_ops *ops = &builder->devices->op;
     for (size_t i = 0; i < ops->count; i++) {
@@ -303,9 +305,7 @@ static void classify(struct builder *builder)
             ops->class[i] = (uint8_t)(comm ? AN_DEVICE_COMM : name_class->class);
             ops->known[i] = name_class->known || comm;
         } else {
-            ops->class[i] = row == ROW_MEMCPY   ? AN_DEVICE_COPY
-                            : row == ROW_MEMSET ? AN_DEVICE_MEMSET
-                                                : AN_DEVICE_OPAQUE;
+            ops->class[i] = class_of_row[row];
         }
     }
 }

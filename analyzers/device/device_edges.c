@@ -23,9 +23,10 @@ static uint8_t *read_categories(const struct an_trace *trace)
 {
     uint8_t *kinds = calloc(trace->string_count + 1, 1);
     for (size_t i = 0; kinds && i < trace->string_count; i++)
-        kinds[i] = an_category_is_call(trace->string[i]) ? 1
-                   : !strcmp(trace->string[i], "sync")   ? 2
-                                                         : 0;
+        if (an_category_is_call(trace->string[i]))
+            kinds[i] = 1;
+        else if (!strcmp(trace->string[i], "sync"))
+            kinds[i] = 2;
     return kinds;
 }
 

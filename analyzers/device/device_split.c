@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When each device did what: unions and differences of its ops, in integer ns (DESIGN 5, device
- * ops).
+ * When each device did what: unions and differences of its ops, in integer ns
+ * (docs/definitions.md).
  *
  * Graphs. A graph that was recorded as a whole is busy and opaque. A graph whose launch is in the
  * file and that left no record makes the device look idle: the first gap that ends after the launch
@@ -32,8 +32,8 @@ int an_device_spans(const struct an_devices *devices, const struct an_device *de
     kept = 0;
     for (size_t i = device->first; i < an_device_end(device) && ops->start[i] < end; i++)
         if (mask >> ops->class[i] & 1 && ops->end[i] > start)
-            span[kept++] = (struct an_span){ops->start[i] > start ? ops->start[i] : start,
-                                            ops->end[i] < end ? ops->end[i] : end};
+            span[kept++] =
+                (struct an_span){an_time_max(ops->start[i], start), an_time_min(ops->end[i], end)};
     *count = an_spans_normalize(span, kept);
     return 0;
 }
@@ -131,8 +131,8 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
     if (!low || low == busy->count)
         return nothing;
     struct an_span gap = {busy->span[low - 1].end, busy->span[low].start};
-    gap.start = gap.start > start ? gap.start : start;
-    gap.end = graph_call->waited < gap.end ? graph_call->waited : gap.end;
+    gap.start = an_time_max(gap.start, start);
+    gap.end = an_time_min(gap.end, graph_call->waited);
     const struct an_device_ops *ops = &devices->op;
     size_t first = device->first, end = an_device_end(device);
     while (first < end) { /* the op that ends the gap */

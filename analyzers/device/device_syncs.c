@@ -105,10 +105,12 @@ static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t pr
     }
     if (stream == AN_NONE || builder->first[stream] == builder->first[stream + 1])
         return sync_by_time(builder, call, process);
-    size_t last = an_edge_launched(builder, stream, before);
-    uint32_t op = inferred                        ? last_ended(builder, stream, before, end)
-                  : last > builder->first[stream] ? builder->op[last - 1]
-                                                  : AN_NONE;
+    size_t launched = an_edge_launched(builder, stream, before);
+    uint32_t op = AN_NONE;
+    if (inferred)
+        op = last_ended(builder, stream, before, end);
+    else if (launched > builder->first[stream])
+        op = builder->op[launched - 1];
     if (op == AN_NONE || ops->end[op] > end)
         return 0;
     return an_edge_add_sync(builder, op, call, inferred);

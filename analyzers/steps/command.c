@@ -105,9 +105,11 @@ static const char *launcher_words(struct an_context *context)
                *ranks = an_trace_key(context->trace, "job.ranks");
     if (!name || !ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks))
         return "";
-    const char *how = !strcmp(name, "torchrun") ? "torchrun --no-python --nproc-per-node"
-                      : !strcmp(name, "slurm")  ? "srun -n"
-                                                : "mpirun -np";
+    const char *how = "mpirun -np";
+    if (!strcmp(name, "torchrun"))
+        how = "torchrun --no-python --nproc-per-node";
+    else if (!strcmp(name, "slurm"))
+        how = "srun -n";
     return an_arena_format(context->arena, "%s %s ", how, ranks);
 }
 

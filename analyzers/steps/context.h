@@ -151,8 +151,9 @@ static inline bool an_role_is_phase(enum an_role role)
     return role == AN_ROLE_CHECKPOINT || role == AN_ROLE_EVALUATION || role == AN_ROLE_COMPILE;
 }
 
-/* Finds the steps of the run, in the order of sources of DESIGN 5 (step_source.c). Fills c->step,
- * c->lane and *source (NULL when there are none). Steps are sorted by lane and start. */
+/* Finds the steps of the run, in the order of sources of docs/definitions.md (step_source.c). Fills
+ * context->step, c->lane and *source (NULL when there are none). Steps are sorted by lane and
+ * start. */
 int an_steps_find(struct an_context *context, const char **source);
 
 #endif

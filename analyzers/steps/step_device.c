@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps on accelerators (DESIGN 5): the host runs ahead, so step k of a device lasts from the first
- * compute kernel launched in host step k to that of k + 1; the last one to the end of the last op
- * launched in it. Each device of a process with steps is a lane of its own; the host steps are
- * those of the thread that launched most on the device, else of the process's first thread with
- * steps.
+ * Steps on accelerators (docs/definitions.md): the host runs ahead, so step k of a device lasts
+ * from the first compute kernel launched in host step k to that of k + 1; the last one to the end
+ * of the last op launched in it. Each device of a process with steps is a lane of its own; the host
+ * steps are those of the thread that launched most on the device, else of the process's first
+ * thread with steps.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -103,15 +103,8 @@ static int64_t group_end(const struct an_context *context, uint32_t op, uint32_t
 static int add_step(struct finder *finder, size_t device, uint32_t track, int64_t index,
                     int64_t start, int64_t end)
 {
-    struct found_step found_step = {.process = finder->context->gpu->device[device].process,
-                                    .track = track};
-    found_step.step = (struct an_step){.slice = AN_NONE,
-                                       .index = index,
-                                       .start = start,
-                                       .end = end,
-                                       .tokens = STORE_ABSENT,
-                                       .samples = STORE_ABSENT};
-    return an_found_add(finder, found_step);
+    uint32_t process = finder->context->gpu->device[device].process;
+    return an_found_add(finder, found_step_of(process, track, index, start, end));
 }
 
 /* The whole capture is one step: from the first launch to behind the last. */

@@ -22,6 +22,19 @@ struct finder {
     uint8_t *kind; /* enum name_kind of every string */
 };
 
+/* A found step without a range, of which neither tokens nor samples are known. */
+static inline struct found_step found_step_of(uint32_t process, uint32_t track, int64_t index,
+                                              int64_t start, int64_t end)
+{
+    return (struct found_step){.step = {.slice = AN_NONE,
+                                        .index = index,
+                                        .start = start,
+                                        .end = end,
+                                        .tokens = STORE_ABSENT,
+                                        .samples = STORE_ABSENT},
+                               .process = process,
+                               .track = track};
+}
 /* Appends a step to the list (step_found.c). 0 or TACHO_ENOMEM. */
 int an_found_add(struct finder *finder, struct found_step found_step);
 /* Sorts the found steps by process, thread and start, and fills the steps and lanes of the context

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where steps come from, in the order of DESIGN 5: tacho.step payloads; ranges named
+ * Where steps come from, in the order of docs/definitions.md: tacho.step payloads; ranges named
  * ProfilerStep#N; the time between two ends of Optimizer.step; an outermost, regular range whose
  * name holds step, iteration or train_step as a whole word; the time between two groups of
  * optimizer kernels on a device (step_kernels.c). A program may have several optimizers that each
@@ -19,6 +19,12 @@ static bool is_thread(const struct an_track *track)
 {
     return strcmp(track->kind, "range") && strcmp(track->kind, "counter") &&
            strcmp(track->kind, "stream");
+}
+
+/* End of a range, STORE_ABSENT if it is not in the file. */
+static int64_t known_end(const struct an_trace *trace, size_t i)
+{
+    return trace->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(trace, i);
 }
 
 /* ---- tacho.step --------------------------------------------------------------------------------------------------------- */
@@ -62,15 +68,18 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
     return 0;
 }
 
-/* Returns the first range of a process that starts at or after `start`, or `count`. */
-static size_t step_slice_seek(const struct step_slice *all, size_t count, uint32_t process,
-                              int64_t start)
+/* Returns the range of a process that starts at `start`, with INT64_MIN its first one; NULL if
+ * there is none. */
+static const struct step_slice *step_slice_of(const struct step_slice *all, size_t count,
+                                              uint32_t process, int64_t start)
 {
     size_t low = 0, high = count;
     AN_BISECT(low, high,
               all[middle].process < process ||
                   (all[middle].process == process && all[middle].start < start));
-    return low;
+    bool found = low < count && all[low].process == process &&
+                 (all[low].start == start || start == INT64_MIN);
+    return found ? &all[low] : NULL;
 }
 
 /* Adds the rows of the table `step`. Their ranges, where the file has them, name the thread; a
@@ -80,27 +89,20 @@ static int find_rows(struct finder *finder, const struct step_slice *all, size_t
     const struct an_trace *trace = finder->context->trace;
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct an_step_row *step_row = &trace->step[i];
-        size_t found = step_slice_seek(all, count, step_row->process, step_row->start);
-        const struct step_slice *step_slice = found < count &&
-                                                      all[found].process == step_row->process &&
-                                                      all[found].start == step_row->start
-                                                  ? &all[found]
-                                                  : NULL;
-        struct found_step found_step = {.process = step_row->process,
-                                        .track = step_slice ? step_slice->track : AN_NONE};
-        found_step.step =
-            (struct an_step){.slice = step_slice ? step_slice->slice : AN_NONE,
-                             .index = step_row->index,
-                             .start = step_row->start,
-                             .end = step_row->end,
-                             .tokens = step_row->tokens < 0 ? STORE_ABSENT : step_row->tokens,
-                             .samples = step_row->samples < 0 ? STORE_ABSENT : step_row->samples,
-                             .paused = step_row->paused};
-        if (!step_slice) { /* a step cut by a limit ran where the other steps of its process ran */
-            size_t any = step_slice_seek(all, count, step_row->process, INT64_MIN);
-            found_step.track =
-                any < count && all[any].process == step_row->process ? all[any].track : AN_NONE;
-        }
+        const struct step_slice *exact =
+            step_slice_of(all, count, step_row->process, step_row->start);
+        const struct step_slice *any =
+            exact ? exact : step_slice_of(all, count, step_row->process, INT64_MIN);
+        struct found_step found_step =
+            found_step_of(step_row->process, any ? any->track : AN_NONE, step_row->index,
+                          step_row->start, step_row->end);
+        if (exact)
+            found_step.step.slice = exact->slice;
+        if (step_row->tokens >= 0)
+            found_step.step.tokens = step_row->tokens;
+        if (step_row->samples >= 0)
+            found_step.step.samples = step_row->samples;
+        found_step.step.paused = step_row->paused;
         int rc = an_found_add(finder, found_step);
         if (rc)
             return rc;
@@ -117,15 +119,9 @@ static int find_marked(struct finder *finder)
     if (!rc && trace->step_count)
         rc = find_rows(finder, all, count);
     for (size_t i = 0; !rc && !trace->step_count && i < count; i++) {
-        bool open = trace->slice.dur[all[i].slice] == AN_OPEN;
-        struct found_step found_step = {.process = all[i].process, .track = all[i].track};
-        found_step.step =
-            (struct an_step){.slice = all[i].slice,
-                             .index = (int64_t)i,
-                             .start = all[i].start,
-                             .end = open ? STORE_ABSENT : an_slice_end(trace, all[i].slice),
-                             .tokens = STORE_ABSENT,
-                             .samples = STORE_ABSENT};
+        struct found_step found_step = found_step_of(all[i].process, all[i].track, (int64_t)i,
+                                                     all[i].start, known_end(trace, all[i].slice));
+        found_step.step.slice = all[i].slice;
         rc = an_found_add(finder, found_step);
     }
     free(all);
@@ -246,14 +242,12 @@ static int find_named(struct finder *finder, enum name_kind kind, bool ends)
             if (kind_of(finder, i) != kind || is_nested(finder, i, kind) ||
                 (ends && trace->slice.name[i] != name))
                 continue;
-            int64_t end = trace->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(trace, i);
-            struct found_step found_step = {.process = track->process, .track = k};
-            found_step.step = (struct an_step){.slice = ends ? AN_NONE : (uint32_t)i,
-                                               .index = ordinal,
-                                               .start = ends ? before : trace->slice.start[i],
-                                               .end = end,
-                                               .tokens = STORE_ABSENT,
-                                               .samples = STORE_ABSENT};
+            int64_t end = known_end(trace, i);
+            struct found_step found_step = found_step_of(track->process, k, ordinal, before, end);
+            if (!ends) {
+                found_step.step.slice = (uint32_t)i;
+                found_step.step.start = trace->slice.start[i];
+            }
             if (kind == NAME_PROFILER_STEP)
                 found_step.step.index =
                     strtoll(an_trace_name(trace, trace->slice.name[i]) + 13, NULL, 10);
@@ -356,14 +350,9 @@ static int find_regular(struct finder *finder, const char **source)
             if (kind_of(finder, i) != NAME_WORD || is_nested(finder, i, NAME_WORD) ||
                 !group_is(finder, &best, best.track, an_trace_name(trace, trace->slice.name[i])))
                 continue;
-            struct found_step found_step = {.process = process, .track = best.track};
-            found_step.step = (struct an_step){
-                .slice = (uint32_t)i,
-                .index = ordinal++,
-                .start = trace->slice.start[i],
-                .end = trace->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(trace, i),
-                .tokens = STORE_ABSENT,
-                .samples = STORE_ABSENT};
+            struct found_step found_step = found_step_of(
+                process, best.track, ordinal++, trace->slice.start[i], known_end(trace, i));
+            found_step.step.slice = (uint32_t)i;
             if (an_found_add(finder, found_step))
                 return TACHO_ENOMEM;
         }

@@ -40,18 +40,15 @@ static size_t rows_of(store_reader *reader, const char *table)
  * only ids are known, which may be anything in a damaged file: its columns start small and grow. */
 static int load_slices(store_reader *reader, struct an_trace_loader *loader)
 {
-    const struct an_trace_part *trace_part = loader->part;
-    /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as
-     * it is read */
-    int rc = an_trace_row_slice_room(loader, !trace_part ? rows_of(reader, "slice")
-                                             : trace_part->slices < PART_ROOM
-                                                 ? (size_t)trace_part->slices
-                                                 : PART_ROOM);
-    if (rc)
-        return rc;
-    return trace_part ? store_slice_between(reader, trace_part->slice, trace_part->t0,
-                                            trace_part->t1, an_trace_row_slice, loader)
-                      : store_slice_each(reader, 0, an_trace_row_slice, loader);
+    const struct an_trace_part *part = loader->part;
+    if (!part) {
+        int rc = an_trace_row_slice_room(loader, rows_of(reader, "slice"));
+        return rc ? rc : store_slice_each(reader, 0, an_trace_row_slice, loader);
+    }
+    int rc = an_trace_row_slice_room(loader, (size_t)an_time_min(part->slices, PART_ROOM));
+    return rc ? rc
+              : store_slice_between(reader, part->slice, part->t0, part->t1, an_trace_row_slice,
+                                    loader);
 }
 
 /* Values from the head of the table, and those of the part. */
@@ -96,12 +93,11 @@ static int load_big(store_reader *reader, struct an_trace_loader *loader, uint32
     loader->track = NULL;
     loader->room = 0;
     rc = rc ? rc : load_stacks(reader, loader);
-    rc = rc || loader->part
-             ? rc
-             : an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
+    int64_t first_aggregate = loader->part ? loader->part->aggregate : 0;
+    if (!rc && !loader->part)
+        rc = an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
     return rc ? rc
-              : store_step_aggregate_from(reader, loader->part ? loader->part->aggregate : 0,
-                                          an_trace_row_aggregate, loader);
+              : store_step_aggregate_from(reader, first_aggregate, an_trace_row_aggregate, loader);
 }
 
 /* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */

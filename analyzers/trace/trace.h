@@ -195,6 +195,14 @@ static inline bool an_slice_inferred(const struct an_trace *trace, size_t i)
 }
 /* Value of a run key or NULL. */
 const char *an_trace_key(const struct an_trace *trace, const char *key);
+/* Reads a run key that is an integer and nothing else; false: it is not there, or no integer. */
+bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t *value);
+/* Process of an index, NULL for AN_NONE. */
+static inline const struct an_process *an_trace_process(const struct an_trace *trace,
+                                                        uint32_t process)
+{
+    return process != AN_NONE ? &trace->process[process] : NULL;
+}
 /* End of slice i; an open one ends where the run ends. */
 int64_t an_slice_end(const struct an_trace *trace, size_t i);
 /* Is range p, an ancestor of range i, still open when i begins? An ancestor need not be in foreign

@@ -194,6 +194,14 @@ const char *an_trace_key(const struct an_trace *trace, const char *key)
     return found ? found->value : NULL;
 }
 
+bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t *value)
+{
+    const char *text = an_trace_key(trace, key);
+    char *end = NULL;
+    *value = text ? strtoll(text, &end, 10) : 0;
+    return text && end != text && !*end;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
 const char *an_trace_name(const struct an_trace *trace, uint32_t name)

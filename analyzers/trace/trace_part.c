@@ -58,9 +58,13 @@ static int read_rows(store_reader *reader, enum table table, int64_t from, int64
                      struct rows_seen *out)
 {
     *out = (struct rows_seen){.stop = stop};
-    int rc = table == SLICE     ? store_slice_each(reader, from, see_slice, out)
-             : table == COUNTER ? store_counter_each(reader, from, see_counter, out)
-                                : store_step_from(reader, from, see_step, out);
+    int rc;
+    if (table == SLICE)
+        rc = store_slice_each(reader, from, see_slice, out);
+    else if (table == COUNTER)
+        rc = store_counter_each(reader, from, see_counter, out);
+    else
+        rc = store_step_from(reader, from, see_step, out);
     return rc < 0 ? rc : 0;
 }
 
@@ -198,10 +202,10 @@ static int count_step(void *ctx, const struct store_step *step)
     struct an_trace_part *part = ctx;
     if (step->start < part->t0 || step->start > part->t1)
         return 0;
-    part->first_index =
-        !part->steps || step->index < part->first_index ? step->index : part->first_index;
-    part->last_index =
-        !part->steps || step->index > part->last_index ? step->index : part->last_index;
+    if (!part->steps)
+        part->first_index = part->last_index = step->index;
+    part->first_index = an_time_min(part->first_index, step->index);
+    part->last_index = an_time_max(part->last_index, step->index);
     part->steps++;
     return 0;
 }
@@ -300,6 +304,6 @@ int an_trace_part_find(store_reader *reader, int64_t slices, int64_t until,
         ((rc = first_id(reader, SLICE, last, part->t0, &part->slice)) ||
          (rc = first_id(reader, COUNTER, part->last_counter_row, part->t0, &part->counter))))
         return rc;
-    part->slices = !part->ordered ? slices : high > part->slice ? high - part->slice : 1;
+    part->slices = part->ordered ? an_time_max(high - part->slice, 1) : slices;
     return 0;
 }

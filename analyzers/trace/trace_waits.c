@@ -38,10 +38,11 @@ enum { NAME_CALL = 1, NAME_ISSUES, NAME_REDUCED };
 
 static uint8_t kind_of_name(const char *name)
 {
-    return !strncmp(name, "gloo:", 5)    ? NAME_CALL
-           : !strcmp(name, REDUCED)      ? NAME_REDUCED
-           : !strncmp(name, "c10d::", 6) ? NAME_ISSUES
-                                         : 0;
+    if (!strncmp(name, "gloo:", 5))
+        return NAME_CALL;
+    if (!strcmp(name, REDUCED))
+        return NAME_REDUCED;
+    return !strncmp(name, "c10d::", 6) ? NAME_ISSUES : 0;
 }
 
 static uint8_t kind_of(const struct waits *waits, size_t i)
