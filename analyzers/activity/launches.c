@@ -16,10 +16,14 @@
 #define QUEUE_FULL 1024 /* launches that a CUDA stream takes before the call blocks */
 
 /* One matched call in the queue of a stream. */
+struct queued {
+    uint32_t track, device; /* stream and device (index into an_devices.device) of its first op */
+    int64_t enter, leave;
+};
+
 struct waiting {
+    struct queued *call;
     size_t count;
-    uint32_t *track, *device; /* stream and device (index into an_devices.device) of its first op */
-    int64_t *enter, *leave;
 };
 
 struct queue {
@@ -150,10 +154,8 @@ static int match_calls(struct an_context *context, struct waiting *waiting)
         size_t op = first_op(devices, launch);
         int64_t start = trace->slice.start[call], op_start = devices->op.start[op];
         launches->matched++;
-        waiting->track[waiting->count] = devices->op.track[op];
-        waiting->device[waiting->count] = device_of(devices, op);
-        waiting->enter[waiting->count] = start;
-        waiting->leave[waiting->count++] = op_start > start ? op_start : start;
+        waiting->call[waiting->count++] = (struct queued){
+            devices->op.track[op], device_of(devices, op), start, an_time_max(op_start, start)};
         if (trace->slice.dur[call] == AN_OPEN)
             continue;
         int64_t wait = an_time_sub(op_start, an_time_add(start, trace->slice.dur[call]));
@@ -225,40 +227,38 @@ static void group_streams(const struct waiting *waiting, size_t tracks, size_t *
 {
     memset(first, 0, (tracks + 1) * sizeof *first);
     for (size_t i = 0; i < waiting->count; i++)
-        first[waiting->track[i] + 1] += waiting->leave[i] > waiting->enter[i];
+        first[waiting->call[i].track + 1] += waiting->call[i].leave > waiting->call[i].enter;
     for (size_t track = 0; track < tracks; track++)
         first[track + 1] += first[track];
     for (size_t i = 0; i < waiting->count; i++) {
-        if (waiting->leave[i] == waiting->enter[i])
+        const struct queued *call = &waiting->call[i];
+        if (call->leave == call->enter)
             continue;
-        enter[first[waiting->track[i]]] = waiting->enter[i];
-        leave[first[waiting->track[i]]++] = waiting->leave[i];
+        enter[first[call->track]] = call->enter;
+        leave[first[call->track]++] = call->leave;
     }
     for (size_t track = tracks; track; track--)
         first[track] = first[track - 1];
     first[0] = 0;
 }
 
-/* Window of each stream (track) or device: from the first call that enters to the last one that
- * leaves. */
-static void windows(const struct waiting *waiting, const uint32_t *group_of, struct an_span *window,
-                    size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        window[i] = (struct an_span){INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < waiting->count; i++) {
-        struct an_span *span = &window[group_of[i]];
-        span->start = waiting->enter[i] < span->start ? waiting->enter[i] : span->start;
-        span->end = waiting->leave[i] > span->end ? waiting->leave[i] : span->end;
-    }
-}
-
-static double sum_windows(const struct an_span *window, size_t count)
+/* Sum of the windows of all streams, or of all devices: each from the first call that enters to the
+ * last one that leaves. `window` has room for `count`. */
+static double sum_windows(const struct waiting *waiting, bool devices, struct an_span *window,
+                          size_t count)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
-        sum += window[i].end > window[i].start ? (double)an_time_sub(window[i].end, window[i].start)
-                                               : 0;
+        window[i] = (struct an_span){INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < waiting->count; i++) {
+        const struct queued *call = &waiting->call[i];
+        struct an_span *span = &window[devices ? call->device : call->track];
+        span->start = an_time_min(span->start, call->enter);
+        span->end = an_time_max(span->end, call->leave);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (window[i].end > window[i].start)
+            sum += (double)an_time_sub(window[i].end, window[i].start);
     return sum;
 }
 
@@ -269,47 +269,42 @@ static int sweep_queues(const struct an_context *context, const struct waiting *
                         struct queue *queue)
 {
     const struct an_devices *devices = context->gpu;
-    size_t tracks = context->trace->track_count,
-           most = tracks > devices->device_count ? tracks : devices->device_count;
-    size_t *first = calloc(tracks + 1, sizeof *first);
-    uint32_t *device_of_track = calloc(tracks + 1, sizeof *device_of_track);
-    int64_t *enter = calloc(waiting->count + 1, sizeof *enter),
-            *leave = calloc(waiting->count + 1, sizeof *leave);
-    struct an_span *window = calloc(most + 1, sizeof *window),
-                   *full = calloc(waiting->count + 1, sizeof *full);
-    int rc = first && device_of_track && enter && leave && window && full ? 0 : TACHO_ENOMEM;
-    if (rc)
-        goto out;
-    for (size_t i = 0; i < waiting->count; i++) {
-        queue->area += (double)an_time_sub(waiting->leave[i], waiting->enter[i]);
-        device_of_track[waiting->track[i]] = waiting->device[i];
-    }
-    windows(waiting, waiting->track, window, tracks);
-    queue->time = sum_windows(window, tracks);
-    windows(waiting, waiting->device, window, devices->device_count);
-    queue->window = sum_windows(window, devices->device_count);
-    group_streams(waiting, tracks, first, enter, leave);
-    for (uint32_t device = 0; device < devices->device_count; device++) {
-        size_t full_count = 0;
-        for (size_t track = 0; track < tracks; track++) {
-            size_t calls = first[track + 1] - first[track];
-            if (!calls || device_of_track[track] != device)
-                continue;
-            sort_times(enter + first[track], calls);
-            sort_times(leave + first[track], calls);
-            full_count += sweep_stream(queue, enter + first[track], leave + first[track], calls,
-                                       full + full_count);
+    size_t tracks = context->trace->track_count, calls = waiting->count;
+    struct an_arena *arena = an_arena_new();
+    if (!arena)
+        return TACHO_ENOMEM;
+    size_t *first = an_arena_zero(arena, tracks + 1, sizeof *first);
+    uint32_t *device_of_track = an_arena_zero(arena, tracks, sizeof *device_of_track);
+    int64_t *enter = an_arena_zero(arena, calls, sizeof *enter);
+    int64_t *leave = an_arena_zero(arena, calls, sizeof *leave);
+    struct an_span *full = an_arena_zero(arena, calls, sizeof *full);
+    struct an_span *window = an_arena_zero(arena, tracks + devices->device_count, sizeof *window);
+    if (!an_arena_failed(arena)) {
+        for (size_t i = 0; i < calls; i++) {
+            const struct queued *call = &waiting->call[i];
+            queue->area += (double)an_time_sub(call->leave, call->enter);
+            device_of_track[call->track] = call->device;
         }
-        full_count = an_spans_normalize(full, full_count);
-        queue->full += (double)an_spans_measure(full, full_count);
+        queue->time = sum_windows(waiting, false, window, tracks);
+        queue->window = sum_windows(waiting, true, window, devices->device_count);
+        group_streams(waiting, tracks, first, enter, leave);
     }
-out:
-    free(first);
-    free(device_of_track);
-    free(enter);
-    free(leave);
-    free(window);
-    free(full);
+    for (uint32_t device = 0; device < devices->device_count && !an_arena_failed(arena); device++) {
+        size_t count = 0;
+        for (size_t k = 0; k < tracks; k++) {
+            size_t in_stream = first[k + 1] - first[k];
+            if (!in_stream || device_of_track[k] != device)
+                continue;
+            sort_times(enter + first[k], in_stream);
+            sort_times(leave + first[k], in_stream);
+            count +=
+                sweep_stream(queue, enter + first[k], leave + first[k], in_stream, full + count);
+        }
+        count = an_spans_normalize(full, count);
+        queue->full += (double)an_spans_measure(full, count);
+    }
+    int rc = an_arena_failed(arena) ? TACHO_ENOMEM : 0;
+    an_arena_free(arena);
     return rc;
 }
 
@@ -336,15 +331,10 @@ static void launches_absent(struct an_context *context, const char *reason)
 static int launches_run(struct an_context *context)
 {
     struct an_launches *launches = &context->result->launches;
-    size_t count = context->gpu->launch_count;
-    struct waiting waiting = {.track = malloc((count + 1) * sizeof *waiting.track),
-                              .device = malloc((count + 1) * sizeof *waiting.device),
-                              .enter = malloc((count + 1) * sizeof *waiting.enter),
-                              .leave = malloc((count + 1) * sizeof *waiting.leave)};
+    struct waiting waiting = {.call =
+                                  malloc((context->gpu->launch_count + 1) * sizeof *waiting.call)};
     struct queue queue = {.area = 0};
-    int rc = waiting.track && waiting.device && waiting.enter && waiting.leave
-                 ? count_calls(context)
-                 : TACHO_ENOMEM;
+    int rc = waiting.call ? count_calls(context) : TACHO_ENOMEM;
     if (!rc && !launches->calls) {
         launches_absent(
             context, "the trace holds no calls that launch device work (record CPU activities too: "
@@ -357,10 +347,7 @@ static int launches_run(struct an_context *context)
         launches->full_queue_pct =
             queue.window > 0 ? an_num(100 * queue.full / queue.window) : an_num_none(none);
     }
-    free(waiting.track);
-    free(waiting.device);
-    free(waiting.enter);
-    free(waiting.leave);
+    free(waiting.call);
     return rc;
 }
 

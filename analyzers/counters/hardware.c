@@ -283,13 +283,18 @@ struct counters {
     char device[32];
 };
 
+static const struct an_track *counter_track(const struct counters *counters, const char *name)
+{
+    return counters->process == AN_NONE
+               ? NULL
+               : an_sampled_find(counters->context->trace, counters->process, counters->device,
+                                 name);
+}
+
 /* Mean over the window of what was sampled. */
 static struct an_value sampled_mean(const struct counters *counters, const char *name)
 {
-    const struct an_track *track =
-        counters->process == AN_NONE
-            ? NULL
-            : an_sampled_find(counters->context->trace, counters->process, counters->device, name);
+    const struct an_track *track = counter_track(counters, name);
     if (!track)
         return an_counted_none(counters->context, "sampled");
     struct an_sampled sampled = sample_window(counters->context, counters->window, track);
@@ -302,13 +307,10 @@ static struct an_value sampled_mean(const struct counters *counters, const char 
 static struct an_value counted_value(void *ctx, const char *name)
 {
     const struct counters *counters = ctx;
-    const struct an_track *track =
-        counters->process == AN_NONE
-            ? NULL
-            : an_sampled_find(counters->context->trace, counters->process, counters->device, name);
-    if (!track || !isfinite(counters->context->trace->counter.value[track->counter_first]))
-        return an_counted_none(counters->context, "roofline");
-    return an_num(counters->context->trace->counter.value[track->counter_first]);
+    const struct an_track *track = counter_track(counters, name);
+    double value =
+        track ? counters->context->trace->counter.value[track->counter_first] : (double)NAN;
+    return isfinite(value) ? an_num(value) : an_counted_none(counters->context, "roofline");
 }
 
 static void fill_counted(struct an_context *context, const struct window *window,
@@ -328,21 +330,27 @@ static void fill_counted(struct an_context *context, const struct window *window
 static int fill_gpu(struct an_context *context, const struct window *window,
                     struct an_gpu_hardware *hardware)
 {
-    fill_counted(context, window, hardware);
-    hardware->power_w = metric(context, window, hardware->gpu, "gpu_power", false);
+    const struct {
+        struct an_value *out;
+        const char *name;
+        bool highest; /* the maximum of the window, else the mean */
+    } metrics[] = {{&hardware->power_w, "gpu_power", false},
+                   {&hardware->clock_sm_mhz, "gpu_clock_sm", false},
+                   {&hardware->temperature_max_c, "gpu_temperature", true},
+                   {&hardware->memory_used_bytes, "gpu_memory_used", true},
+                   {&hardware->sm_active_pct, "gpu_sm_active", false},
+                   {&hardware->sm_occupancy_pct, "gpu_sm_occupancy", false},
+                   {&hardware->tensor_active_pct, "gpu_tensor_active", false},
+                   {&hardware->dram_active_pct, "gpu_dram_active", false},
+                   {&hardware->fp32_active_pct, "gpu_fp32_active", false},
+                   {&hardware->fp16_active_pct, "gpu_fp16_active", false},
+                   {&hardware->fp64_active_pct, "gpu_fp64_active", false}};
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        *metrics[i].out =
+            metric(context, window, hardware->gpu, metrics[i].name, metrics[i].highest);
     hardware->power_limit_w = key_value(context, hardware->gpu, "power_limit_w");
-    hardware->clock_sm_mhz = metric(context, window, hardware->gpu, "gpu_clock_sm", false);
     hardware->clock_sm_max_mhz = key_value(context, hardware->gpu, "max_clock_sm_mhz");
-    hardware->temperature_max_c = metric(context, window, hardware->gpu, "gpu_temperature", true);
-    hardware->memory_used_bytes = metric(context, window, hardware->gpu, "gpu_memory_used", true);
-    hardware->sm_active_pct = metric(context, window, hardware->gpu, "gpu_sm_active", false);
-    hardware->sm_occupancy_pct = metric(context, window, hardware->gpu, "gpu_sm_occupancy", false);
-    hardware->tensor_active_pct =
-        metric(context, window, hardware->gpu, "gpu_tensor_active", false);
-    hardware->dram_active_pct = metric(context, window, hardware->gpu, "gpu_dram_active", false);
-    hardware->fp32_active_pct = metric(context, window, hardware->gpu, "gpu_fp32_active", false);
-    hardware->fp16_active_pct = metric(context, window, hardware->gpu, "gpu_fp16_active", false);
-    hardware->fp64_active_pct = metric(context, window, hardware->gpu, "gpu_fp64_active", false);
+    fill_counted(context, window, hardware);
     fill_energy(context, window, hardware);
     return fill_throttling(context, window, hardware);
 }

@@ -30,20 +30,52 @@ static size_t group_by_track(const uint32_t *track, size_t count, size_t tracks,
     return first[tracks];
 }
 
-static void gather_wide(int64_t *column, const uint32_t *order, size_t count, int64_t *work)
+/* Rows on their way into the order of tracks. */
+struct order {
+    uint32_t *row; /* rows in their new order */
+    size_t *first; /* of each track in `row`, and the end of the last one */
+    int64_t *work; /* room for one column */
+    size_t kept;   /* rows that have a track */
+};
+
+/* Groups the rows by track and counts the others as orphans; `order` is to be freed in any case. */
+static int order_start(struct order *order, struct an_trace *trace, const uint32_t *track,
+                       size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        work[i] = column[order[i]];
-    if (count)
-        memcpy(column, work, count * sizeof *column);
+    *order = (struct order){.row = malloc((count + 1) * sizeof *order->row),
+                            .first = malloc((trace->track_count + 1) * sizeof *order->first),
+                            .work = malloc((count + 1) * sizeof *order->work)};
+    if (!order->row || !order->first || !order->work)
+        return TACHO_ENOMEM;
+    order->kept = group_by_track(track, count, trace->track_count, order->row, order->first);
+    trace->orphans += count - order->kept;
+    return 0;
 }
 
-static void gather_narrow(uint32_t *column, const uint32_t *order, size_t count, uint32_t *work)
+static void order_free(struct order *order)
 {
-    for (size_t i = 0; i < count; i++)
-        work[i] = column[order[i]];
-    if (count)
-        memcpy(column, work, count * sizeof *column);
+    free(order->row);
+    free(order->first);
+    free(order->work);
+}
+
+/* Puts a column of 8 bytes a row (integers or doubles, moved as bits) into the new order. */
+static void gather_wide(void *column, const struct order *order)
+{
+    const char *rows = column;
+    for (size_t i = 0; i < order->kept; i++)
+        memcpy(&order->work[i], rows + order->row[i] * sizeof *order->work, sizeof *order->work);
+    if (order->kept)
+        memcpy(column, order->work, order->kept * sizeof *order->work);
+}
+
+static void gather_narrow(uint32_t *column, const struct order *order)
+{
+    uint32_t *work = (uint32_t *)order->work;
+    for (size_t i = 0; i < order->kept; i++)
+        work[i] = column[order->row[i]];
+    if (order->kept)
+        memcpy(column, work, order->kept * sizeof *column);
 }
 
 /* Sorts by start; of equal starts the longer range comes first, an open one before all others, so
@@ -97,38 +129,35 @@ static int find_parents(struct an_trace *trace, const struct an_track *track, ui
 int an_trace_order(struct an_trace *trace, uint32_t *track)
 {
     struct an_slices *slices = &trace->slice;
-    size_t count = slices->count, kept, room = 0;
-    uint32_t *order = malloc((count ? count : 1) * sizeof *order), *stack = NULL;
-    int64_t *work = malloc((count ? count : 1) * sizeof *work), *end = NULL;
-    size_t *first = malloc((trace->track_count + 1) * sizeof *first);
-    int rc = TACHO_ENOMEM;
-    if (!order || !work || !first)
+    size_t room = 0;
+    uint32_t *stack = NULL;
+    int64_t *end = NULL;
+    struct order order;
+    int rc = order_start(&order, trace, track, slices->count);
+    if (rc)
         goto out;
-    kept = group_by_track(track, count, trace->track_count, order, first);
     for (size_t k = 0; k < trace->track_count; k++) {
-        trace->track[k].slice_first = first[k];
-        trace->track[k].slice_count = first[k + 1] - first[k];
-        sort_track(slices, order + first[k], trace->track[k].slice_count);
+        trace->track[k].slice_first = order.first[k];
+        trace->track[k].slice_count = order.first[k + 1] - order.first[k];
+        sort_track(slices, order.row + order.first[k], trace->track[k].slice_count);
     }
-    gather_wide(slices->start, order, kept, work);
-    gather_wide(slices->dur, order, kept, work);
-    gather_wide(slices->correlation, order, kept, work);
-    gather_narrow(slices->name, order, kept, (uint32_t *)work);
-    gather_narrow(slices->category, order, kept, (uint32_t *)work);
-    gather_narrow(slices->detail, order, kept, (uint32_t *)work);
-    trace->orphans += count - kept;
-    slices->count = kept;
-    free(work);
-    work = NULL;
-    if (!(slices->parent = malloc((kept ? kept : 1) * sizeof *slices->parent)))
+    slices->count = order.kept;
+    gather_wide(slices->start, &order);
+    gather_wide(slices->dur, &order);
+    gather_wide(slices->correlation, &order);
+    gather_narrow(slices->name, &order);
+    gather_narrow(slices->category, &order);
+    gather_narrow(slices->detail, &order);
+    order_free(&order);
+    order = (struct order){0};
+    rc = TACHO_ENOMEM;
+    if (!(slices->parent = malloc((slices->count + 1) * sizeof *slices->parent)))
         goto out;
     rc = 0;
     for (size_t k = 0; k < trace->track_count && !rc; k++)
         rc = find_parents(trace, &trace->track[k], &stack, &end, &room);
 out:
-    free(order);
-    free(work);
-    free(first);
+    order_free(&order);
     free(stack);
     free(end);
     return rc;
@@ -144,32 +173,20 @@ static int counter_order(const void *first, const void *second, void *ctx)
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
 {
     struct an_counters *counters = &trace->counter;
-    size_t count = counters->count, kept;
-    uint32_t *order = malloc((count ? count : 1) * sizeof *order);
-    int64_t *work = malloc((count ? count : 1) * sizeof *work);
-    size_t *first = malloc((trace->track_count + 1) * sizeof *first);
-    int rc = TACHO_ENOMEM;
-    if (!order || !work || !first)
-        goto out;
-    kept = group_by_track(track, count, trace->track_count, order, first);
-    for (size_t k = 0; k < trace->track_count; k++) {
-        trace->track[k].counter_first = first[k];
-        trace->track[k].counter_count = first[k + 1] - first[k];
-        qsort_r(order + first[k], trace->track[k].counter_count, sizeof *order, counter_order,
-                counters->time);
+    struct order order;
+    int rc = order_start(&order, trace, track, counters->count);
+    for (size_t k = 0; k < trace->track_count && !rc; k++) {
+        trace->track[k].counter_first = order.first[k];
+        trace->track[k].counter_count = order.first[k + 1] - order.first[k];
+        qsort_r(order.row + order.first[k], trace->track[k].counter_count, sizeof *order.row,
+                counter_order, counters->time);
     }
-    gather_wide(counters->time, order, kept, work);
-    for (size_t i = 0; i < kept; i++)
-        memcpy(&work[i], &counters->value[order[i]], sizeof *work); /* doubles, moved as bits */
-    if (kept)
-        memcpy(counters->value, work, kept * sizeof *counters->value);
-    counters->count = kept;
-    trace->orphans += count - kept;
-    rc = 0;
-out:
-    free(order);
-    free(work);
-    free(first);
+    if (!rc) {
+        counters->count = order.kept;
+        gather_wide(counters->time, &order);
+        gather_wide(counters->value, &order);
+    }
+    order_free(&order);
     return rc;
 }
 

@@ -67,30 +67,39 @@ static void extend_times(struct an_trace *trace, int64_t from, int64_t to)
 
 /* ---- big tables --------------------------------------------------------------------------------------------------------- */
 
-int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need)
+/* One of several parallel columns that grow together; their list ends with size 0. */
+struct column {
+    void *column; /* address of the pointer to the rows */
+    size_t size;
+};
+
+/* Makes room for `need` rows in all columns. */
+static int grow_columns(struct an_trace_loader *loader, size_t need, const struct column *column)
 {
-    struct an_slices *slices = &loader->trace->slice;
-    size_t old = loader->room, room = 0;
-    if (need <= old)
+    size_t room = loader->room;
+    if (need <= loader->room)
         return 0;
-    struct {
-        void *column;
-        size_t size;
-    } all[] = {{&slices->start, sizeof *slices->start},
-               {&slices->dur, sizeof *slices->dur},
-               {&slices->name, sizeof *slices->name},
-               {&slices->category, sizeof *slices->name},
-               {&slices->detail, sizeof *slices->detail},
-               {&slices->correlation, sizeof *slices->correlation},
-               {&loader->track, sizeof *loader->track}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        room = old;
-        int rc = an_grow(all[i].column, &room, need, all[i].size);
-        if (rc)
-            return rc;
+    for (; column->size; column++) {
+        room = loader->room;
+        if (an_grow(column->column, &room, need, column->size))
+            return TACHO_ENOMEM;
     }
     loader->room = room;
     return 0;
+}
+
+int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need)
+{
+    struct an_slices *slices = &loader->trace->slice;
+    const struct column columns[] = {{&slices->start, sizeof *slices->start},
+                                     {&slices->dur, sizeof *slices->dur},
+                                     {&slices->name, sizeof *slices->name},
+                                     {&slices->category, sizeof *slices->category},
+                                     {&slices->detail, sizeof *slices->detail},
+                                     {&slices->correlation, sizeof *slices->correlation},
+                                     {&loader->track, sizeof *loader->track},
+                                     {NULL, 0}};
+    return grow_columns(loader, need, columns);
 }
 
 /* A duration below 0 becomes 0, one that does not fit int64 is cut off; both are counted in `odd`.
@@ -129,16 +138,11 @@ int an_trace_row_slice(void *ctx, const struct store_slice *slice)
 int an_trace_row_counter_room(struct an_trace_loader *loader, size_t need)
 {
     struct an_counters *counters = &loader->trace->counter;
-    size_t old = loader->room, room = old;
-    if (need <= old)
-        return 0;
-    int rc = an_grow(&counters->time, &room, need, sizeof *counters->time);
-    room = old;
-    rc = rc ? rc : an_grow(&counters->value, &room, need, sizeof *counters->value);
-    room = old;
-    rc = rc ? rc : an_grow(&loader->track, &room, need, sizeof *loader->track);
-    loader->room = rc ? old : room;
-    return rc;
+    const struct column columns[] = {{&counters->time, sizeof *counters->time},
+                                     {&counters->value, sizeof *counters->value},
+                                     {&loader->track, sizeof *loader->track},
+                                     {NULL, 0}};
+    return grow_columns(loader, need, columns);
 }
 
 int an_trace_row_counter(void *ctx, const struct store_counter *counter)
@@ -159,24 +163,14 @@ int an_trace_row_counter(void *ctx, const struct store_counter *counter)
 
 int an_trace_row_aggregate_room(struct an_trace_loader *loader, size_t need)
 {
-    struct an_aggregates *aggregates = &loader->trace->aggregate;
-    size_t old = loader->room, room = 0;
-    if (need <= old)
-        return 0;
-    void *narrow[] = {&aggregates->process, &aggregates->track, &aggregates->name,
-                      &aggregates->category, &aggregates->detail};
-    void *wide[] = {&aggregates->step, &aggregates->calls, &aggregates->total, &aggregates->self};
-    int rc = 0;
-    for (size_t i = 0; i < 5 && !rc; i++) {
-        room = old;
-        rc = an_grow(narrow[i], &room, need, sizeof(uint32_t));
-    }
-    for (size_t i = 0; i < 4 && !rc; i++) {
-        room = old;
-        rc = an_grow(wide[i], &room, need, sizeof(int64_t));
-    }
-    loader->room = rc ? old : room;
-    return rc;
+    struct an_aggregates *rows = &loader->trace->aggregate;
+    const struct column columns[] = {
+        {&rows->process, sizeof *rows->process}, {&rows->track, sizeof *rows->track},
+        {&rows->name, sizeof *rows->name},       {&rows->category, sizeof *rows->category},
+        {&rows->detail, sizeof *rows->detail},   {&rows->step, sizeof *rows->step},
+        {&rows->calls, sizeof *rows->calls},     {&rows->total, sizeof *rows->total},
+        {&rows->self, sizeof *rows->self},       {NULL, 0}};
+    return grow_columns(loader, need, columns);
 }
 
 int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate)
@@ -426,20 +420,15 @@ int an_trace_row_stack(void *ctx, const struct store_stack *stack)
 {
     struct an_trace_loader *loader = ctx;
     struct an_stacks *stacks = &loader->trace->stack;
-    size_t room[3] = {loader->room, loader->room, loader->room};
+    const struct column columns[] = {{&stacks->frame, sizeof *stacks->frame},
+                                     {&stacks->parent, sizeof *stacks->parent},
+                                     {&stacks->samples, sizeof *stacks->samples},
+                                     {NULL, 0}};
     if (stack->id != (int64_t)stacks->count + 1 ||
         stacks->count >= AN_NONE - 1) /* writers count without gaps: what stands behind is damage */
         return 0;
-    loader->rc = an_grow(&stacks->frame, &room[0], stacks->count + 1, sizeof *stacks->frame);
-    loader->rc =
-        loader->rc ? loader->rc
-                   : an_grow(&stacks->parent, &room[1], stacks->count + 1, sizeof *stacks->parent);
-    loader->rc = loader->rc ? loader->rc
-                            : an_grow(&stacks->samples, &room[2], stacks->count + 1,
-                                      sizeof *stacks->samples);
-    if (loader->rc)
+    if ((loader->rc = grow_columns(loader, stacks->count + 1, columns)))
         return loader->rc;
-    loader->room = room[0];
     stacks->frame[stacks->count] = id_raw(stack->frame);
     stacks->parent[stacks->count] =
         stack->parent >= 1 && stack->parent < stack->id ? (uint32_t)(stack->parent - 1) : AN_NONE;

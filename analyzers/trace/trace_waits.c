@@ -163,20 +163,6 @@ static int add_name(struct an_trace *trace)
     return 0;
 }
 
-static int64_t *longer(int64_t **column, size_t count)
-{
-    int64_t *bigger = realloc(*column, count * sizeof *bigger);
-    *column = bigger ? bigger : *column;
-    return bigger;
-}
-
-static uint32_t *longer_narrow(uint32_t **column, size_t count)
-{
-    uint32_t *bigger = realloc(*column, count * sizeof *bigger);
-    *column = bigger ? bigger : *column;
-    return bigger;
-}
-
 /* Appends the holes as slices of their threads. The slices are then sorted and their parents are
  * found once more, which needs the track of every slice as a column. */
 static int add_rows(struct waits *waits)
@@ -185,10 +171,20 @@ static int add_rows(struct waits *waits)
     struct an_slices *slices = &trace->slice;
     size_t count = slices->count + waits->holes;
     uint32_t *track = malloc(count * sizeof *track);
-    bool ok = track && longer(&slices->start, count) && longer(&slices->dur, count) &&
-              longer(&slices->correlation, count) && longer_narrow(&slices->name, count) &&
-              longer_narrow(&slices->category, count) && longer_narrow(&slices->detail, count) &&
-              !add_name(trace);
+    const struct {
+        void *column;
+        size_t size;
+    } columns[] = {{&slices->start, sizeof *slices->start},
+                   {&slices->dur, sizeof *slices->dur},
+                   {&slices->correlation, sizeof *slices->correlation},
+                   {&slices->name, sizeof *slices->name},
+                   {&slices->category, sizeof *slices->category},
+                   {&slices->detail, sizeof *slices->detail}};
+    bool ok = track && !add_name(trace);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns && ok; i++) {
+        size_t room = slices->count;
+        ok = !an_grow(columns[i].column, &room, count, columns[i].size);
+    }
     for (uint32_t k = 0; ok && k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             track[i] = k;
