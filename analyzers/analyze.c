@@ -32,7 +32,7 @@ const struct an_listing *an_list(void)
     return list;
 }
 
-/* Index of the analyzer whose name is these `length` characters; `count`: there is none. */
+/* Index of the analyzer whose name is these `length` characters; `count` if there is none. */
 static size_t index_of(const struct an_analyzer *const *table, size_t count, const char *name,
                        size_t length)
 {
@@ -176,8 +176,9 @@ static int run_all(struct an_context *context)
             analyzers[i]->absent(context, missing);
         else
             rc = analyzers[i]->run(context);
+        /* It counts the processes that run steps. */
         if (!rc && analyzers[i] == &an_steps)
-            rc = describe_run(context); /* needs to know which processes run steps */
+            rc = describe_run(context);
     }
     if (rc || (rc = copy_ceilings(context)))
         return rc;

@@ -26,9 +26,9 @@ struct row {
 struct rows {
     struct row *row;
     size_t count, room;
-    uint32_t *of_detail; /* row + 1 of a detail: copies at 2 i, memsets at 2 i + 1; the last two: no
-                            detail */
-    uint32_t *of_op;     /* row of each op, AN_NONE: no copy */
+    /* Row + 1 of a detail: copies at 2 i, memsets at 2 i + 1; the last two: no detail. */
+    uint32_t *of_detail;
+    uint32_t *of_op; /* row of each op, AN_NONE: no copy */
 };
 
 enum waits { WAITS_NO, WAITS_PAGEABLE, WAITS_CALL, WAITS_CALL_UNKNOWN, WAITS_MEMORY_UNKNOWN };

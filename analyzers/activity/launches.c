@@ -64,8 +64,8 @@ static int count_calls(struct an_context *context)
     struct an_launch_row *row = NULL;
     size_t rows = 0, room = 0, next_launch = 0;
     int64_t timed = 0, host = 0;
-    uint32_t *of_name = calloc(trace->string_count + 1,
-                               sizeof *of_name); /* row + 1 of a name; the last one: no name */
+    /* Row + 1 of a name; the last one: no name. */
+    uint32_t *of_name = calloc(trace->string_count + 1, sizeof *of_name);
     int rc = of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < trace->slice.count && !rc; i++) {
         if (!is_launch(context, i, &next_launch))

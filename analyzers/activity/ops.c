@@ -3,7 +3,7 @@
  * The table of ops: one row for each name, category and kind.
  *
  * A run with an accelerator: the device ops of the whole capture; the kind is the class of the op.
- * What the host did stands in the tables of attribution.
+ * The tables of attribution have what the host did.
  *
  * A run without: the ranges of all threads of the whole run. Self time is what no nested range of
  * the same thread covers. Where limits (--steps, --every, --max-size) left slices out, count, total
@@ -188,9 +188,9 @@ static int sweep_track(const struct an_trace *trace, const struct an_track *trac
 
 /* ---- aggregates --------------------------------------------------------------------------------------------------------- */
 
-/* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So:
- * all slices first, then the difference between what the aggregates know and what was seen of each
- * row, never below what was seen. */
+/* Ranges outside steps are only in the slices, ranges inside steps are also in the aggregates, and
+ * limits leave slices out. So all slices are counted first; a row of which the aggregates have more
+ * calls takes their sums instead. */
 static int merge_aggregates(const struct an_trace *trace, struct table *table)
 {
     const struct an_aggregates *aggregates = &trace->aggregate;

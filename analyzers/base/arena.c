@@ -98,8 +98,8 @@ void *an_arena_zero(struct an_arena *arena, size_t count, size_t size)
         return NULL;
     }
     size_t bytes = count * size;
-    return arena_take(arena, bytes ? bytes : 1,
-                      sizeof(max_align_t)); /* blocks are zero, and no part is handed out twice */
+    /* Blocks are zero, and no part is handed out twice. */
+    return arena_take(arena, bytes ? bytes : 1, sizeof(max_align_t));
 }
 
 void *an_arena_copy(struct an_arena *arena, const void *data, size_t bytes)

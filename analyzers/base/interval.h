@@ -21,9 +21,9 @@ struct an_span {
  * AN_COMPARE(left->end, right->end). */
 #define AN_COMPARE(left, right) (((left) > (right)) - ((left) < (right)))
 
-/* Bisects the indexes [low, high). `is_before`, an expression of the index `middle`, holds for the
- * first ones and for none after them. Afterwards `low` is the first index for which it is false,
- * `high` where there is none. */
+/* Bisects the indexes [low, high). `is_before`, an expression of the index `middle`, is true up to
+ * some index and false from there on. Afterwards `low` is the first index for which it is false,
+ * `high` if it is true for all. */
 #define AN_BISECT(low, high, is_before) \
     while ((low) < (high)) { \
         size_t middle = (low) + ((high) - (low)) / 2; \
@@ -46,8 +46,8 @@ size_t an_spans_normalize(struct an_span *span, size_t count);
 /* ns in a set. */
 int64_t an_spans_measure(const struct an_span *span, size_t count);
 
-/* Set operations on normalised sets. `out` has room for na + nb spans and is none of the inputs;
- * returns how many it got. */
+/* Set operations on normalised sets. `out` has room for the spans of both inputs and is a third
+ * array; returns how many spans it gets. */
 size_t an_spans_union(const struct an_span *left, size_t left_count, const struct an_span *right,
                       size_t right_count, struct an_span *out);
 size_t an_spans_intersect(const struct an_span *left, size_t left_count,
@@ -55,17 +55,18 @@ size_t an_spans_intersect(const struct an_span *left, size_t left_count,
 size_t an_spans_subtract(const struct an_span *left, size_t left_count, const struct an_span *right,
                          size_t right_count, struct an_span *out);
 
-/* First of n rows of `size` bytes whose time, an int64_t `offset` bytes into the row, lies behind
- * `time`: an index, n when there is none. The rows are in order of that time. */
+/* Index of the first of `count` rows of `size` bytes whose time is after `time`, `count` if there
+ * is none. The time of a row is an int64_t `offset` bytes into it; rows are in order of their
+ * times. */
 size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t count, int64_t time);
-/* First span of a set that ends after `time`: an index, n when there is none. */
+/* Index of the first span of a set that ends after `time`, `count` if there is none. */
 size_t an_spans_seek(const struct an_span *span, size_t count, int64_t time);
 
 /* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
 int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start, int64_t end);
 
-/* First of time[first, last), a column in order, that is `at` or later: an index, `last` when there
- * is none. */
+/* Index of the first of time[first, last), a sorted column, that is not before `when`; `last` if
+ * there is none. */
 size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t when);
 
 /* Sum and difference, saturating: spans of a damaged file may lie anywhere. */

@@ -12,8 +12,7 @@
 
 void an_sort(double *values, size_t count);
 /* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996,
- * the default of R and numpy).
- */
+ * the default of R and numpy). */
 double an_quantile(const double *sorted, size_t count, double quantile);
 double an_mean(const double *values, size_t count);
 /* Sample standard deviation, n - 1; NAN for n < 2. */

@@ -13,7 +13,7 @@
 #include "analyzers/base/arena.h"
 
 #define MOST_DECIMALS 9
-#define MOST          1e15 /* doubles are whole numbers from here on, and nobody counts their digits */
+#define MOST          1e15 /* from here on all doubles are whole numbers */
 
 const char *an_number_print(char text[AN_WORDS], double value, int digits)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers in sentences of the report and the dashboard: so many significant digits, in a fitting
- * unit, never with an exponent, never with zeros that say nothing. "12.3 ms", "1.2 s", "9.61 µs",
- * whole nanoseconds. Texts are UTF-8 (the micro sign). What is no number is "unknown".
+ * Numbers in sentences of the report and the dashboard: with a given number of significant digits,
+ * in a fitting unit, without an exponent and without trailing zeros. "12.3 ms", "1.2 s", "9.61 µs",
+ * whole nanoseconds. Texts are UTF-8 (the micro sign). NAN is "unknown".
  */
 #ifndef ANALYZERS_WORDS_H
 #define ANALYZERS_WORDS_H

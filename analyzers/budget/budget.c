@@ -108,8 +108,9 @@ static int class_of(const struct an_trace *trace, const struct an_lane *lane, si
         return CLASS_CUT;
     if (around == AN_CLASS_IO)
         return around;
+    /* Its end was lost: what its time was is not known. */
     if (trace->slice.dur[i] == AN_OPEN)
-        return AN_CLASS_UNATTRIBUTED; /* its end was lost: what its time was is not known */
+        return AN_CLASS_UNATTRIBUTED;
     return an_class_of_role(an_slice_role(trace, i), around);
 }
 

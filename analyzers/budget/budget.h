@@ -8,7 +8,7 @@
 
 #include "analyzers/steps/context.h"
 
-/* What a device lane knows of its host. */
+/* What was recorded of the host of a lane on a device. */
 struct an_budget_host {
     bool rows;   /* threads that drive the device have rows */
     bool loader; /* the step's thread has ranges of a loader */

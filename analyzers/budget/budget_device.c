@@ -16,8 +16,8 @@
 #include "analyzers/budget/budget.h"
 #include "analyzers/device/device_edges.h"
 
-#define HELD_LEAST \
-    100000 /* ns: an op that is issued starts within this time (critical_path_walk.c) */
+/* ns: an op that is issued starts within this time (critical_path_walk.c). */
+#define HELD_LEAST 100000
 
 /* Adds a span. Ranges of a thread come in order of start, so a span inside the last one adds
  * nothing, and one that touches it makes it longer: the list stays small. */

@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 
-#define DISPATCH_MOST_NS \
-    100000 /* what starts later than this behind its release waited for something that is not in \
-              the file */
+/* What starts later than this after its release waited for something that is not recorded. */
+#define DISPATCH_MOST_NS 100000
 
 /* What is found while the gaps of a device are walked. */
 struct walk {

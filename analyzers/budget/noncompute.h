@@ -34,16 +34,16 @@ struct an_noncompute_sets {
     struct an_starved *starved; /* part launch_starved, in order of time */
     size_t starved_count;
     const char *blocking_reason;
-    struct an_set blocking[AN_BLOCKING_COUNT]; /* parts of exposed communication; what is in none
-                                                  blocks nothing */
+    /* Parts of exposed communication; what is in none blocks nothing. */
+    struct an_set blocking[AN_BLOCKING_COUNT];
 };
 
 /* The sets of device d; they lie in the work arena. 0 or TACHO_ENOMEM. */
 int an_noncompute_sets_of(struct an_context *context, size_t device,
                           struct an_noncompute_sets *out);
 
-/* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE.
- */
+/* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or
+ * AN_NONE. */
 struct an_compute_gap {
     int64_t start, end;
     uint32_t next;

@@ -95,21 +95,21 @@ static int starved_order(const void *first, const void *second)
 
 /* Tallies what the threads did that launched the late kernels. Where such a thread is in no range,
  * the thread of the step explains the time. */
-static int starved_causes(struct row *row, const struct an_noncompute_sets *absence)
+static int starved_causes(struct row *row, const struct an_noncompute_sets *sets)
 {
     struct an_context *context = row->context;
     struct an_host_tally tally = {.row = NULL};
     struct an_span_list when = {.span = NULL}, rest = {.span = NULL};
     struct an_starved *starved =
-        an_arena_copy(context->scratch, absence->starved, absence->starved_count * sizeof *starved);
+        an_arena_copy(context->scratch, sets->starved, sets->starved_count * sizeof *starved);
     uint32_t main_thread = row->lane ? row->lane->track : AN_NONE;
     int rc = starved ? 0 : TACHO_ENOMEM;
-    if (starved && absence->starved_count)
-        qsort(starved, absence->starved_count, sizeof *starved, starved_order);
-    for (size_t i = 0; i < absence->starved_count && !rc;) {
+    if (starved && sets->starved_count)
+        qsort(starved, sets->starved_count, sizeof *starved, starved_order);
+    for (size_t i = 0; i < sets->starved_count && !rc;) {
         uint32_t thread = starved[i].thread;
         struct an_set mine;
-        for (when.count = 0; i < absence->starved_count && starved[i].thread == thread && !rc; i++)
+        for (when.count = 0; i < sets->starved_count && starved[i].thread == thread && !rc; i++)
             rc = an_span_list_add(&when, starved[i].span.start, starved[i].span.end);
         rc = rc ? rc
                 : an_set_combine(context->scratch, an_spans_intersect, an_span_list_set(&when),
@@ -163,7 +163,7 @@ static void parts_absent(struct an_absent *out, const char *reason)
 
 /* Fills the row of one device over its counted steps, or over the whole capture if it has
  * none. */
-static int device_row(struct row *row, size_t device, const struct an_noncompute_sets *absence)
+static int device_row(struct row *row, size_t device, const struct an_noncompute_sets *sets)
 {
     struct an_context *context = row->context;
     const struct an_device_split *split = &context->gpu->split[device];
@@ -181,38 +181,38 @@ static int device_row(struct row *row, size_t device, const struct an_noncompute
     row->out->window_ns = an_set_measure(row->window);
     row->out->absent_ns = an_time_sub(row->out->window_ns, within(split->compute, row->window));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        row->out->blocking_ns[k] = absence->blocking_reason
-                                       ? an_int_none(absence->blocking_reason)
-                                       : an_int(within(absence->blocking[k], row->window));
-    if (absence->reason) {
-        parts_absent(row->out, absence->reason);
+        row->out->blocking_ns[k] = sets->blocking_reason
+                                       ? an_int_none(sets->blocking_reason)
+                                       : an_int(within(sets->blocking[k], row->window));
+    if (sets->reason) {
+        parts_absent(row->out, sets->reason);
         return 0;
     }
     for (int k = 0; k < AN_ABSENT_PARTS && !rc; k++) {
-        row->out->part_ns[k] = an_int(within(absence->part[k], row->window));
-        rc = occupants(row, split, (enum an_absent_part)k, absence->part[k]);
+        row->out->part_ns[k] = an_int(within(sets->part[k], row->window));
+        rc = occupants(row, split, (enum an_absent_part)k, sets->part[k]);
     }
-    row->out->unlinked_ns = an_int(within(absence->unlinked, row->window));
-    row->out->after_wait_ns = an_int(within(absence->drained, row->window));
-    return rc ? rc : starved_causes(row, absence);
+    row->out->unlinked_ns = an_int(within(sets->unlinked, row->window));
+    row->out->after_wait_ns = an_int(within(sets->drained, row->window));
+    return rc ? rc : starved_causes(row, sets);
 }
 
 /* Fills the numbers of the whole capture in the device's row of the table of GPUs. */
-static void fill_device(struct an_gpu_device *out, const struct an_noncompute_sets *absence)
+static void fill_device(struct an_gpu_device *out, const struct an_noncompute_sets *sets)
 {
     struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns,
                                               &out->absent_blocked_ns, &out->absent_dispatch_ns,
                                               &out->absent_dependency_ns};
     struct an_count *blocking[AN_BLOCKING_COUNT] = {
         &out->blocking_proven_ns, &out->blocking_inferred_ns, &out->blocking_unknown_ns};
+    /* None of its rows has a time: gpu.c says so. */
     if (!out->span_ns.valid)
-        return; /* none of its rows has a time: gpu.c says so */
+        return;
     for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        *part[k] = absence->reason ? an_int_none(absence->reason)
-                                   : an_int(an_set_measure(absence->part[k]));
+        *part[k] = sets->reason ? an_int_none(sets->reason) : an_int(an_set_measure(sets->part[k]));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        *blocking[k] = absence->blocking_reason ? an_int_none(absence->blocking_reason)
-                                                : an_int(an_set_measure(absence->blocking[k]));
+        *blocking[k] = sets->blocking_reason ? an_int_none(sets->blocking_reason)
+                                             : an_int(an_set_measure(sets->blocking[k]));
 }
 
 /* Computes one device after another, each with a scratch arena of its own: the sets are needed for
@@ -226,21 +226,20 @@ static int run_devices(struct an_context *context)
     int rc = rows ? an_device_edges_of(context->gpu, &edges) : TACHO_ENOMEM;
     rc = rc || context->graph || context->causes ? rc : an_causes_make(context, &context->causes);
     for (size_t device = 0; device < devices->device_count && !rc; device++) {
-        struct an_noncompute_sets absence;
+        struct an_noncompute_sets sets;
         struct row row = {.context = context,
                           .out = rows ? &rows[context->result->absent_count] : NULL};
         if (!devices->device[device].count)
             continue;
-        rc = (context->scratch = an_arena_new()) ? an_noncompute_sets_of(context, device, &absence)
+        rc = (context->scratch = an_arena_new()) ? an_noncompute_sets_of(context, device, &sets)
                                                  : TACHO_ENOMEM;
         for (size_t i = 0; i < context->lane_count; i++)
             row.lane = context->lane[i].device == device ? &context->lane[i] : row.lane;
         row.out->rank = devices->device[device].rank;
         row.out->device = an_int(devices->device[device].ordinal);
         if (!rc)
-            fill_device((struct an_gpu_device *)(uintptr_t)&context->result->gpus[device],
-                        &absence);
-        rc = rc ? rc : device_row(&row, device, &absence);
+            fill_device((struct an_gpu_device *)(uintptr_t)&context->result->gpus[device], &sets);
+        rc = rc ? rc : device_row(&row, device, &sets);
         context->result->absent_count++;
         an_arena_free(context->scratch);
         context->scratch = work;
@@ -289,7 +288,7 @@ static int run_threads(struct an_context *context)
     return rc;
 }
 
-static int absent_run(struct an_context *context)
+static int noncompute_run(struct an_context *context)
 {
     if (context->gpu)
         return run_devices(context);
@@ -300,7 +299,7 @@ static int absent_run(struct an_context *context)
     return 0;
 }
 
-static void absent_absent(struct an_context *context, const char *reason)
+static void noncompute_absent(struct an_context *context, const char *reason)
 {
     context->result->absence.reason = reason;
 }
@@ -310,6 +309,6 @@ const struct an_analyzer an_noncompute = {
     .help = "why devices, and threads that run steps, do not compute",
     .after = "steps, gpu, budget",
     .needs = AN_INPUT_SLICES,
-    .run = absent_run,
-    .absent = absent_absent,
+    .run = noncompute_run,
+    .absent = noncompute_absent,
 };

@@ -17,12 +17,11 @@
 #include "analyzers/counters/sampled.h"
 #include "analyzers/counters/system.h"
 
-#define BUSY_LEAST \
-    300000000 /* ns: the kernel counts busy CPUs in ticks, so a shorter time says nothing */
+/* ns: the kernel counts busy CPUs in ticks, so a shorter time says nothing. */
+#define BUSY_LEAST 300000000
 #define WAIT_LEAST 90000000 /* ns: this one it counts exactly */
-#define OTHERS_LEAST \
-    0.25 /* CPUs, and this share of the machine's: what a recorder and a quiet system need is \
-            below it */
+/* CPUs, and this share of the machine's: what a recorder and a quiet system need is below it. */
+#define OTHERS_LEAST 0.25
 #define OTHERS_SHARE 0.2
 #define WAIT_PCT     5.0
 

@@ -20,7 +20,7 @@
 #define COVERED_LEAST 0.5 /* of the window: below it a mean says nothing of it */
 #define GPUS          64
 
-/* Bits of nvmlClocksEventReasons (NVML API reference); fault: nobody's choice. */
+/* Bits of nvmlClocksEventReasons (NVML API reference); fault: not chosen by a user. */
 static const struct {
     uint64_t bit;
     const char *name;
@@ -251,7 +251,7 @@ static int fill_throttling(struct an_context *context, const struct window *wind
     return 0;
 }
 
-/* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
+/* ---- hardware counters (--counters): tracks of the process on the GPU --------------------------------------------------------- */
 
 /* Finds a process that has this GPU and counted something on it: its index, and its own name for
  * the GPU. */

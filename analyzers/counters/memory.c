@@ -18,8 +18,8 @@
 #include "analyzers/counters/system.h"
 
 #define PREFIX      "memory."
-#define STEPS_LEAST 10      /* for a growth to be told */
-#define GROWN_LEAST 1048576 /* bytes that were added over the steps, to be worth a word */
+#define STEPS_LEAST 10      /* for a growth to be reported */
+#define GROWN_LEAST 1048576 /* bytes that the steps must add for a growth to be reported */
 #define GROWN_SHARE 0.01    /* and of what was there */
 #define BYTES_MOST  9e18    /* larger values of a counter are damage */
 #define WHAT_TO_EMIT \
@@ -43,7 +43,7 @@ static void memory_absent(struct an_context *context, const char *reason)
 
 /* ---- counters --------------------------------------------------------------------------------------------------------------- */
 
-/* Name of what a track counts ("activations"), NULL: it is no counter of memory. */
+/* Name of what a track counts ("activations"), NULL if it is no counter of memory. */
 static const char *tag_of(const struct an_track *track)
 {
     bool mine = !strcmp(track->kind, "counter") && track->counter_count &&
@@ -224,8 +224,9 @@ static void gather_totals(struct an_context *context)
             last = sum_of_tags(trace, process, false);
             most = sum_of_tags(trace, process, true);
         }
+        /* What was held inside a step too. */
         if (own && values_of(trace, own, &told, &told_most) && told_most > most)
-            most = told_most; /* what was held inside a step too */
+            most = told_most;
         memory->processes++;
         total = an_time_add(total, last);
         peak = an_time_add(peak, most);
@@ -380,8 +381,8 @@ static void keep_faster(struct an_growth *most, struct an_growth growth)
     bool faster =
         growth.bytes_per_step.valid &&
         (!most->bytes_per_step.valid || growth.bytes_per_step.value > most->bytes_per_step.value);
-    bool neither = !growth.bytes_per_step.valid &&
-                   !most->bytes_per_step.valid; /* the reason of one that has a counter */
+    /* The reason of one that has a counter. */
+    bool neither = !growth.bytes_per_step.valid && !most->bytes_per_step.valid;
     if (neither || (growth.grows && !most->grows) || (faster && growth.grows == most->grows))
         *most = growth;
 }

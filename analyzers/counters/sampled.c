@@ -22,8 +22,8 @@ const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t pr
     return NULL;
 }
 
-/* First sample at or after `time`: an index into the counter columns, the end of the track when
- * there is none. */
+/* First sample at or after `time`: an index into the counter columns, the end of the track if there
+ * is none. */
 static size_t seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
     return an_times_seek(trace->counter.time, track->counter_first, an_counter_end(track), time);
@@ -59,7 +59,7 @@ static void each_sample(const struct an_trace *trace, const struct an_track *tra
 {
     size_t last = an_counter_end(track);
     for (size_t i = seek(trace, track, start); i < last; i++) {
-        if (i == track->counter_first) /* nobody knows for how long the first one was true */
+        if (i == track->counter_first) /* how long it had been true is not known */
             continue;
         int64_t from = trace->counter.time[i - 1] > start ? trace->counter.time[i - 1] : start;
         int64_t to = trace->counter.time[i] < end ? trace->counter.time[i] : end;

@@ -10,8 +10,7 @@
 #include "analyzers/trace/trace.h"
 
 /* The counter track `name` of a device ("gpu:0") as the machine counts them (process AN_NONE), or
- * as a process does, or NULL.
- */
+ * as a process does, or NULL. */
 const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t process,
                                        const char *device, const char *name);
 
@@ -20,8 +19,8 @@ const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t pr
 bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, int64_t time,
                    double *value);
 
-/* What samples tell of [start, end). A sample speaks for the time since the one before it;
- * `covered` is the part of the span that samples speak for, 0..1. */
+/* Mean and maximum of the samples over [start, end). A sample holds for the time since the sample
+ * before it; `covered` is the share of the span for which a sample holds, 0..1. */
 struct an_sampled {
     double mean, max, covered;
     size_t samples;
@@ -29,8 +28,8 @@ struct an_sampled {
 struct an_sampled an_sampled_over(const struct an_trace *trace, const struct an_track *track,
                                   int64_t start, int64_t end);
 
-/* ns of [start, end) in which a bit of `mask` was set, and ns spoken for; the values are bit sets.
- */
+/* ns of [start, end) in which a bit of `mask` was set, and ns for which a sample holds; the values
+ * are bit sets. */
 struct an_sampled_bits {
     double set, all;
 };

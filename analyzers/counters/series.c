@@ -14,8 +14,7 @@ static bool summarize(const struct an_trace *trace, const struct an_track *track
     double sum = 0;
     for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
         double value = trace->counter.value[i];
-        if (!isfinite(value)) /* a loss of NaN is said by the count: it is smaller than the number
-                             of samples */
+        if (!isfinite(value)) /* `count`, smaller than the number of samples, shows a loss of NaN */
             continue;
         if (!series->count)
             series->first = series->min = series->max = value;

@@ -31,8 +31,9 @@ static const struct {
 
 bool an_system_owns(const struct an_track *track)
 {
+    /* Counters of programs belong to a process. */
     if (track->process == AN_NONE)
-        return true; /* counters of programs belong to a process */
+        return true;
     for (size_t i = 0; i < sizeof sampled / sizeof *sampled; i++)
         if (!strcmp(track->name, sampled[i].name) && !strcmp(track->unit, sampled[i].unit))
             return true;
@@ -213,8 +214,8 @@ struct change {
 static int change_order(const void *first, const void *second)
 {
     const struct change *left = first, *right = second;
-    return 2 * AN_COMPARE(left->time, right->time) +
-           AN_COMPARE(left->delta, right->delta); /* what shrinks first: no peak that never was */
+    /* What shrinks first: no peak that never was. */
+    return 2 * AN_COMPARE(left->time, right->time) + AN_COMPARE(left->delta, right->delta);
 }
 
 /* Computes the largest sum of the resident sets over all processes, from the changes of all of

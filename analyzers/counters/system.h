@@ -15,7 +15,7 @@ bool an_system_track(const struct an_track *track, const char *name, bool machin
 int an_system_gaps(struct an_context *context);
 
 /* Growth of a counter of processes in [from, to), a second, and of `other` (NULL: none), one of the
- * machine; absent when nobody sampled it there. A counter of the machine with the processes' name
+ * machine; absent if it was not sampled there. A counter of the machine with the processes' name
  * holds other programs too. */
 struct an_value an_system_rate(const struct an_context *context, const char *name,
                                const char *other, int64_t from, int64_t to);

@@ -32,14 +32,14 @@ struct line {
     const char *dtype;
 };
 
-/* A pattern, or what stands between two of its outermost bars. */
+/* A pattern, or the part of it between two of its outermost bars. */
 struct part {
     uint32_t line, next; /* next: of the same bucket */
     const char *pattern; /* the expression */
     const char *literal; /* text that every match holds; NULL: none of GRAM letters */
     size_t length;
-    bool plain, anchored; /* plain: the expression is this text and nothing else; anchored: at the
-                             name's start */
+    /* Plain: the expression is this text and nothing else; anchored: at the name's start. */
+    bool plain, anchored;
     bool compiled, broken;
     regex_t re;
 };

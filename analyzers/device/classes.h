@@ -5,14 +5,14 @@
  * before it (an_options.classes; the command line finds it under XDG or takes
  * --classes).
  *
- * A line: class TAB pattern TAB dtype TAB matrix-unit TAB remark; what stands behind the pattern
- * may be left out. Class: a key of AN_DEVICE_CLASS_MAP ("other" will do for "other compute").
- * Pattern: POSIX extended regular expression, matched anywhere in the demangled name (anchor it
- * where that is meant), case counts. The first line that matches decides. dtype and matrix-unit
- * (yes, no, -) are what the name tells of the arithmetic; "-" is nothing. Lines of the class "-"
- * decide no class: they tell dtype and matrix-unit of names that are matrix, attention or fused, as
- * far as the deciding line does not; of each the first line that says it counts. Empty lines and
- * lines beginning with # say nothing.
+ * A line: class TAB pattern TAB dtype TAB matrix-unit TAB remark; what follows the pattern may be
+ * left out. Class: a key of AN_DEVICE_CLASS_MAP ("other" will do for "other compute"). Pattern:
+ * POSIX extended regular expression, matched anywhere in the demangled name (anchor it where that
+ * is meant), case counts. The first line that matches decides. dtype and matrix-unit (yes, no, -)
+ * are what the name tells of the arithmetic; "-" is nothing. Lines of the class "-" decide no
+ * class: they tell dtype and matrix-unit of names that are matrix, attention or fused, as far as
+ * the deciding line does not; of each the first line that says it counts. Empty lines and lines
+ * beginning with # say nothing.
  *
  * Each distinct name is to be matched once (an_devices.name_class keeps the answers). Patterns are
  * split at their outermost
@@ -33,8 +33,8 @@ typedef struct an_classes an_classes;
 struct an_name_class {
     enum an_device_class class;
     bool known;        /* a pattern matched */
-    int matrix_unit;   /* 1 yes, 0 no, -1 the name does not tell */
-    const char *dtype; /* "bf16" ..., NULL: the name does not tell. Belongs to the an_classes */
+    int matrix_unit;   /* 1 yes, 0 no, -1 unknown */
+    const char *dtype; /* "bf16" ..., NULL: unknown. Belongs to the an_classes */
 };
 
 /* `user` may be NULL. TACHO_EFORMAT names the line of the user's table that is wrong. */

@@ -332,8 +332,8 @@ static bool in_comm_range(const struct builder *builder, uint32_t slice)
 static int claim_copies(struct builder *builder)
 {
     struct an_device_ops *ops = &builder->devices->op;
-    uint8_t *stream = an_arena_zero(builder->scratch, builder->trace->track_count,
-                                    sizeof *stream); /* bits: 1 comm, 2 compute kernels */
+    /* Bits: 1 comm, 2 compute kernels. */
+    uint8_t *stream = an_arena_zero(builder->scratch, builder->trace->track_count, sizeof *stream);
     if (!stream)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < ops->count; i++) {

@@ -69,17 +69,17 @@ struct an_device_ops {
     uint8_t *known;   /* 0: no pattern matched its name */
 };
 
-/* When a device did what, as normalised sets: exact in ns. opaque holds graphs of which only the
- * whole was recorded, and the gaps behind launches of graphs that left no record at all (where the
- * device looks idle and is not known to be). */
+/* When a device did what, as normalised sets: exact in ns. `opaque` holds graphs that were recorded
+ * only as a whole; exposed_opaque also the gaps after launches of graphs that left no record at
+ * all, in which the device looks idle but may not be. */
 struct an_device_split {
     struct an_set compute, comm, copy, opaque; /* unions of the ops; opaque: of the rows */
-    struct an_set exposed_comm, exposed_copy,
-        exposed_opaque; /* comm \ compute, copy \ compute \ comm, opaque \ all of them */
+    /* comm \ compute, copy \ compute \ comm, opaque \ all of them. */
+    struct an_set exposed_comm, exposed_copy, exposed_opaque;
     struct an_set busy; /* all of it */
     int64_t start, end; /* first start and last end of its ops; both 0 without ops */
-    int64_t unseen_graphs, unseen_ns; /* launches of graphs without a record, and the time of
-                                         exposed_opaque that is theirs */
+    /* Launches of graphs without a record, and the time of exposed_opaque that is theirs. */
+    int64_t unseen_graphs, unseen_ns;
 };
 
 struct an_devices {
@@ -98,14 +98,14 @@ struct an_devices {
     size_t launch_count;
     /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the
      * next by_launch_known[d]. An op without a launch in the file is left out, unless no op of its
-     * device has one: then they stand in order of start. */
+     * device has one: then they are in order of start. */
     uint32_t *by_launch;
     size_t *by_launch_known;
     /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of
      * other names are not filled. */
     const struct an_name_class *name_class;
     struct an_device_split *split;       /* of every device */
-    const struct an_device_edges *edges; /* device_edges.h; NULL until they are asked for */
+    const struct an_device_edges *edges; /* device_edges.h; NULL until they are needed */
 };
 
 /* Builds the columns of device ops; *out is NULL where the run has no device rows. `user_classes`
@@ -132,8 +132,8 @@ static inline size_t an_device_end(const struct an_device *device)
 {
     return device->first + device->count;
 }
-/* First op of a device that starts at `time` or later: an index; first + count when there is none.
- */
+/* First op of a device that starts at `time` or later: an index; first + count if there is
+ * none. */
 static inline size_t an_device_op_seek(const struct an_devices *devices,
                                        const struct an_device *device, int64_t time)
 {
@@ -145,8 +145,8 @@ int an_devices_split(struct an_devices *devices);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
 struct an_api_call an_slice_api(const struct an_trace *trace, size_t i);
-/* First launch whose host slice is `slice` or one behind it: an index into launch_slice,
- * launch_count when there is none. */
+/* First launch whose host slice is not before `slice`: an index into launch_slice, launch_count if
+ * there is none. */
 size_t an_launch_seek(const struct an_devices *devices, size_t slice);
 
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put

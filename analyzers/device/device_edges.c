@@ -169,7 +169,7 @@ static int list_tracks(const struct an_devices *devices, struct an_device_edges 
     if (!(edges->sync_track = an_arena_zero(devices->scratch, devices->trace->track_count,
                                             sizeof *edges->sync_track)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < edges->sync_count; i++) { /* slices stand track by track */
+    for (size_t i = 0; i < edges->sync_count; i++) { /* slices are sorted by track */
         uint32_t track = an_slice_track(devices->trace, edges->sync[i].call);
         if (!count || edges->sync_track[count - 1] != track)
             edges->sync_track[count++] = track;

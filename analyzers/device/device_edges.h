@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what device ops and calls of the host waited for, as far as a run tells
+ * Private to analyzers/: what device ops and calls of the host waited for, as far as a run shows
  * it. Built once; the dependency graph, the split of the compute-absent time and blocking
  * communication read it, so that all of them see the same edges.
  *
@@ -24,8 +24,8 @@
 
 #include "analyzers/device/device.h"
 
-#define AN_EDGE_SLACK_NS \
-    2000 /* times of traces are rounded to us: an end so much behind is still before */
+/* Times of traces are rounded to us: an end that is later by so little is not later. */
+#define AN_EDGE_SLACK_NS 2000
 
 struct an_sync_edge {
     uint32_t op;   /* that the call waited for */
@@ -42,18 +42,18 @@ struct an_device_edges {
     uint8_t *inferred;
     struct an_sync_edge *sync; /* by call, then op */
     size_t sync_count;
-    uint32_t *sync_track; /* tracks of those calls, by process: sync_of[p] .. sync_of[p + 1] of
-                             process p */
-    size_t *sync_of;      /* process_count + 2: the last one is of tracks without a process */
-    uint32_t *before;     /* of each op: the op before it on its stream, by start; AN_NONE: none */
-    uint8_t *unresolved;  /* of each op: its stream waited for an event before it, and nothing tells
-                             which op that is */
+    /* Tracks of those calls, by process: sync_of[p] .. sync_of[p + 1] of process p. */
+    uint32_t *sync_track;
+    size_t *sync_of;  /* process_count + 2: the last one is of tracks without a process */
+    uint32_t *before; /* of each op: the op before it on its stream, by start; AN_NONE: none */
+    /* Of each op: its stream waited for an event before it, of an unknown op. */
+    uint8_t *unresolved;
     size_t recorded, inferred_count; /* of the edges between streams */
     size_t unresolved_count;
     bool waits; /* the file has waits of streams, or calls that wait */
 };
 
-/* The edges of the run in c, found at the first call and kept in the context; c->gpu must be there.
+/* The edges of the run, found at the first call and kept in `devices`.
  * 0 or TACHO_ENOMEM. */
 int an_device_edges_of(struct an_devices *devices, const struct an_device_edges **out);
 
@@ -65,8 +65,7 @@ static inline size_t an_edge_process(const struct an_trace *trace, uint32_t trac
     uint32_t p = trace->track[track].process;
     return p < trace->process_count ? p : trace->process_count;
 }
-/* First sync edge whose call is `slice` or one behind it: an index, sync_count when there is none.
- */
+/* First sync edge whose call is not before `slice`: an index, sync_count if there is none. */
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice);
 /* Did the call that put copy `op` on its stream wait for it? */
 bool an_copy_waits(const struct an_devices *devices, size_t op);

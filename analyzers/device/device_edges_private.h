@@ -30,8 +30,8 @@ struct an_edge_builder {
      * launch are left out */
     uint32_t *op;
     size_t *first;
-    uint32_t
-        *stream; /* tracks with such ops, by process: streams of process p from stream_of[p] on */
+    /* Tracks with such ops, by process: streams of process p from stream_of[p] on. */
+    uint32_t *stream;
     size_t *stream_of; /* process_count + 2 */
     /* edges, as they are found */
     struct an_edge_pair {
@@ -41,8 +41,8 @@ struct an_edge_builder {
     size_t pair_count, pair_room, sync_room;
 };
 
-/* Sorts the indexes of `call` by process and correlation, for an_edge_call_of. 0 or TACHO_ENOMEM.
- */
+/* Sorts the indexes of `call` by process and correlation, for an_edge_call_of. 0 or
+ * TACHO_ENOMEM. */
 int an_edge_index_calls(struct an_edge_builder *builder);
 int64_t an_edge_number(const struct an_trace *trace, size_t slice,
                        const char *key); /* of the payload; STORE_ABSENT: none */
@@ -51,8 +51,8 @@ uint32_t an_edge_call_of(const struct an_edge_builder *builder, uint32_t process
                          int64_t correlation);
 /* Stream `tid` on the device of track `like`; AN_NONE: it has no launched op. */
 uint32_t an_edge_stream(const struct an_edge_builder *builder, uint32_t like, int64_t tid);
-/* Place in b->op of the first op of a stream launched at or after `time`; first[track + 1]: none.
- */
+/* Place in builder->op of the first op of a stream launched at or after `time`; first[track + 1]:
+ * none. */
 size_t an_edge_launched(const struct an_edge_builder *builder, uint32_t track, int64_t time);
 int an_edge_add(struct an_edge_builder *builder, uint32_t from, uint32_t to, bool inferred);
 int an_edge_add_sync(struct an_edge_builder *builder, uint32_t op, uint32_t call, bool inferred);

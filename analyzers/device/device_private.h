@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to device.c and device_links.c: the columns of device ops under construction.
+ * Private to device/: the columns of device ops under construction (device.c, device_links.c,
+ * device_rows.c).
  */
 #ifndef ANALYZERS_DEVICE_PRIVATE_H
 #define ANALYZERS_DEVICE_PRIVATE_H
@@ -24,10 +25,10 @@ struct builder {
     struct an_name_class *name_class;
     uint32_t *stream; /* tracks with device rows, by device */
     size_t stream_count, rows;
-    struct an_pair *pair,
-        *work; /* scratch for sorting, as many as there are device rows or calls */
-    int64_t
-        *base; /* times that stand for "no time": 0 and what was added to the times of each file */
+    /* Scratch for sorting, as many as there are device rows or calls. */
+    struct an_pair *pair, *work;
+    /* Times that stand for "no time": 0 and what was added to the times of each file. */
+    int64_t *base;
     size_t base_count;
     int64_t begin; /* first time that is none of these */
 };
@@ -38,7 +39,7 @@ static inline enum row an_row_of(const struct builder *builder, size_t slice)
     return k == AN_NONE ? ROW_NONE : (enum row)builder->category[k];
 }
 
-/* Gives b->pair and b->work room for n pairs. */
+/* Gives builder->pair and builder->work room for n pairs. */
 int an_builder_scratch(struct builder *builder, size_t count);
 /* Fills op.launch, the links the other way, and launches_lost. */
 int an_builder_links(struct builder *builder);

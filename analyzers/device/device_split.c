@@ -58,9 +58,9 @@ static int set_of(struct an_devices *devices, const struct an_device *device, un
 /* A launch of a graph that left no record. */
 struct graph_call {
     int64_t start;
-    int64_t
-        waited; /* end of the first wait of its thread that begins after it, INT64_MAX: none does */
-    size_t device; /* that of the launch before it on the thread; SIZE_MAX: there is none */
+    /* End of the first wait of its thread that begins after it, INT64_MAX: none does. */
+    int64_t waited;
+    size_t device; /* that of the launch before it on the thread; SIZE_MAX: none */
 };
 
 struct graph_calls {
@@ -90,7 +90,7 @@ static int list_thread(const struct an_trace *trace, const struct an_devices *de
                        const struct an_track *track, const uint8_t *kind,
                        struct graph_calls *graph_calls)
 {
-    size_t launch = an_launch_seek(devices, an_track_end(track)); /* behind the thread's rows */
+    size_t launch = an_launch_seek(devices, an_track_end(track)); /* after the thread's rows */
     int64_t waited = INT64_MAX;
     for (size_t i = an_track_end(track); i-- > track->slice_first;) {
         bool linked = launch && devices->launch_slice[launch - 1] == i;

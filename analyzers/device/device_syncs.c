@@ -8,9 +8,8 @@
 
 #include "analyzers/device/device_edges_private.h"
 
-#define LONG_COPY_NS \
-    20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited \
-             for it */
+/* A copying call of unknown memory that lasts longer, and ends after its copy, waited for it. */
+#define LONG_COPY_NS 20000
 
 bool an_copy_waits(const struct an_devices *devices, size_t op)
 {
@@ -118,7 +117,7 @@ static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t pr
 
 struct call_row {
     uint32_t call;
-    uint32_t row; /* index into b->row */
+    uint32_t row; /* index into builder->row */
 };
 
 static int call_row_order(const void *first, const void *second)
@@ -179,7 +178,7 @@ int an_edges_syncs(struct an_edge_builder *builder)
         if (edge_call->kind == AN_API_SYNC
                 ? !has && an_call_outermost(trace, edge_call->slice) != edge_call->slice
                 : edge_call->kind != AN_API_FREE)
-            continue; /* part of the call around it, unless a row speaks of this one */
+            continue; /* part of the call around it, unless a row names this one */
         rc = sync_call(builder, edge_call, has ? &row[next] : NULL);
     }
     free(row);

@@ -9,15 +9,15 @@
 
 #include "analyzers/device/device_edges_private.h"
 
-#define RELEASE_NS \
-    20000 /* an op that began so soon behind another stream's end may have waited for it */
+/* An op that begins so soon after an op of another stream ended may have waited for it. */
+#define RELEASE_NS 20000
 
 /* A stream waits for an event. */
 struct wait {
     uint32_t on;      /* the stream that waits; AN_NONE: not known */
     uint32_t of;      /* the stream that recorded the event; AN_NONE: not known */
     int64_t called;   /* when the host said so */
-    int64_t recorded; /* the event is behind what was launched before this */
+    int64_t recorded; /* the event waits for what was launched before this */
     bool inferred;    /* which record it was is not in the file */
 };
 
@@ -56,13 +56,15 @@ static int resolve(struct an_edge_builder *builder, const struct wait *wait)
     const struct an_device_ops *ops = &builder->devices->op;
     struct an_device_edges *edges = builder->edges;
     size_t next = an_edge_launched(builder, wait->on, wait->called);
+    /* Nothing was launched after it. */
     if (next == builder->first[wait->on + 1])
-        return 0; /* nothing was launched behind it */
+        return 0;
     uint32_t waiter = builder->op[next];
     if (wait->of != AN_NONE) {
         size_t last = an_edge_launched(builder, wait->of, wait->recorded);
+        /* Order of the stream; or an event after no op that was recorded. */
         if (wait->of == wait->on || last == builder->first[wait->of])
-            return 0; /* order of the stream; or an event behind nothing that was recorded */
+            return 0;
         uint32_t producer = builder->op[last - 1];
         bool agrees = ops->end[producer] <= an_time_add(ops->start[waiter], AN_EDGE_SLACK_NS);
         if (agrees)
@@ -114,16 +116,18 @@ static int wait_of_row(struct an_edge_builder *builder, size_t i)
     int64_t stream = an_edge_number(trace, row, "stream");
     struct wait wait = {
         .on = on, .of = AN_NONE, .called = trace->slice.start[call == AN_NONE ? row : call]};
+    /* No op of this stream has a launch in the file. */
     if (builder->first[on] == builder->first[on + 1])
-        return 0; /* no op of this stream has a launch in the file */
+        return 0;
     wait.inferred = record == AN_NONE;
     if (record == AN_NONE && call != AN_NONE)
         record = record_before(builder, call);
     wait.recorded = record == AN_NONE ? wait.called : trace->slice.start[record];
     if (stream != STORE_ABSENT) {
         wait.of = an_edge_stream(builder, on, stream);
+        /* A stream on which nothing was launched. */
         if (wait.of == AN_NONE)
-            return 0; /* a stream on which nothing was launched */
+            return 0;
     }
     return resolve(builder, &wait);
 }

@@ -120,8 +120,8 @@ const char *an_command_rerun(struct an_context *context, const char *option)
         context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
     const char *command = an_command_line(context, without ? option + 8 : option),
                *on_ranks = launcher_words(context);
-    const char *quote =
-        command && strchr(command, '`') ? "" : "`"; /* marks the command in the sentence */
+    /* Marks the command in the sentence. */
+    const char *quote = command && strchr(command, '`') ? "" : "`";
     file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
     if (!command || !*command || strlen(command) > COMMAND_MOST)
         return an_arena_format(context->arena,

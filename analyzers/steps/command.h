@@ -7,7 +7,7 @@
 
 #include "analyzers/steps/context.h"
 
-/* Who speaks the ranges of the run: whose settings an action may name. */
+/* The framework that emits the ranges of the run: an action may name its settings. */
 enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
 enum an_framework an_command_framework(const struct an_context *context);
 /* Is a flag among the words of the run's command? */

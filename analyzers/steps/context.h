@@ -4,9 +4,9 @@
  * docs/adding-an-analyzer.md walks through one.
  *
  * An analyzer is one file. It reads the trace and what earlier analyzers left in the context,
- * writes its part of the result, prints nothing, and stands in the table of analyze.c. If an input
- * it needs is missing, `absent` is called instead of `run` and writes the reason into every value
- * of its part.
+ * writes its part of the result, prints nothing, and has a row in the table of table.h. If an input
+ * that it needs is missing, `absent` is called instead of `run` and writes the reason into every
+ * value of its part.
  */
 #ifndef ANALYZERS_CONTEXT_H
 #define ANALYZERS_CONTEXT_H
@@ -18,7 +18,7 @@
 #include "analyzers/result/result.h"
 #include "analyzers/trace/trace.h"
 
-/* Inputs an analyzer can need: name, bit, what the reader is told when it is missing */
+/* Inputs that an analyzer can need: name, bit, the reason that is reported if it is missing */
 #define AN_INPUT_MAP(X) \
     X(SLICES, 1, "no range was recorded") \
     X(STEPS, 2, "no steps were found") \
@@ -32,13 +32,14 @@ enum an_input {
 #undef AN_INPUT_ENUM
 };
 
-/* A thread that runs steps: on the CPU engine the place where a step's time is looked at. */
+/* A thread that runs steps. On the CPU engine the time of its steps is analysed on the thread
+ * itself, on accelerators on the device that it drives. */
 struct an_lane {
     uint32_t process, track; /* track AN_NONE: steps without ranges in the file */
-    uint32_t device; /* index into an_devices.device; AN_NONE: the thread itself decides (CPU) */
-    int64_t rank;    /* the process's, else the ordinal of the lane */
-    size_t first, count; /* steps of the lane, by start, in an_context.step */
-    struct an_span *cut; /* phases that are cut out of its steps, normalised */
+    uint32_t device;         /* index into an_devices.device; AN_NONE: steps run on the thread */
+    int64_t rank;            /* the process's, else the ordinal of the lane */
+    size_t first, count;     /* steps of the lane, by start, in an_context.step */
+    struct an_span *cut;     /* phases that are cut out of its steps, normalised */
     size_t cut_count;
     struct an_span *left; /* what asynchronous phases leave on this thread: class io */
     size_t left_count;
@@ -46,14 +47,16 @@ struct an_lane {
 
 struct an_step {
     uint32_t lane;
-    uint32_t slice; /* the range of the step, AN_NONE if it is not in the file */
+    uint32_t slice;                             /* its range, AN_NONE: not in the file */
     int64_t index, start, end, tokens, samples; /* end, tokens, samples: STORE_ABSENT = not known */
-    int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with
-                                     a device, else the same */
-    int64_t micro_steps;   /* ranges of the source that make this one step, 0: it is one itself */
-    const char *excluded;  /* why it is left out of statistics; NULL = counted */
-    bool paused, detailed; /* detailed: all its parts are in the file */
-    int64_t cut_ns;        /* phases inside it */
+    /* The step on the host. On lanes with a device start and end are the device's, else the same.
+     */
+    int64_t host_start, host_end;
+    int64_t micro_steps;  /* ranges of the source that make this one step, 0: it is one itself */
+    const char *excluded; /* why it is left out of statistics; NULL = counted */
+    bool paused;          /* recording was paused in it */
+    bool detailed;        /* all its ranges are in the file */
+    int64_t cut_ns;       /* phases inside it */
     int64_t class_ns[AN_CLASS_COUNT];
     /* Parts of the exposed communication (communication.c); STORE_ABSENT: the step's collectives
      * could not all be matched. */
@@ -71,19 +74,19 @@ struct an_context {
     struct an_lane *lane;
     size_t lane_count;
     struct an_devices *gpu;   /* NULL: no accelerator in this run */
-    struct an_causes *causes; /* for an_slice_cause where there is no graph (noncompute_host.c) */
-    int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for
-                        it: nothing says for what */
-    uint32_t
-        *device_spans; /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
+    struct an_causes *causes; /* for an_slice_cause if there is no graph (noncompute_host.c) */
+    /* Held time of the steps (budget_device.c): the next op is issued and the host waits for the
+     * idle device, but the trace does not show what delays it. */
+    int64_t held_ns;
+    /* graph_device.c: pieces of calls that wait, from its cuts to its edges. */
+    uint32_t *device_spans;
     struct an_graph *graph;           /* graph.h; NULL: not built yet */
     const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
     const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */
     struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
     struct an_exchanges *exchanges;   /* ranks_build.h; NULL: no communication */
-    struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL:
-                               none, or no accelerator */
-    bool roles_known;       /* some range in a step says what it is */
+    struct an_calls *calls; /* attribution.h: operators that launched device work; NULL: none */
+    bool roles_known;       /* some range in a step has a role */
     const char *problem[32];
     size_t problems;
 };
@@ -104,7 +107,7 @@ struct an_analyzer {
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *context,
                                                       const char *format, ...);
 
-/* How sure a sentence about the budget can be; for analyzers after trust. */
+/* The confidence that statements about the budget deserve. For analyzers that run after trust. */
 enum an_confidence an_confidence_of(const struct an_context *context);
 
 /* The window of counted steps in words: "steps 4-19". In the result's arena. */
@@ -120,7 +123,7 @@ struct an_step *an_step_at(const struct an_context *context, const struct an_lan
 /* The same by the step on the host. */
 struct an_step *an_step_at_host(const struct an_context *context, const struct an_lane *lane,
                                 int64_t time);
-/* Is the step in the statistics, and does the budget stand on it? */
+/* Is the step in the statistics; is it also part of the budget, which needs all its ranges? */
 static inline bool an_step_counted(const struct an_step *step)
 {
     return !step->excluded;
@@ -152,7 +155,7 @@ static inline bool an_role_is_phase(enum an_role role)
 }
 
 /* Finds the steps of the run, in the order of sources of docs/definitions.md (step_source.c). Fills
- * context->step, c->lane and *source (NULL when there are none). Steps are sorted by lane and
+ * context->step, context->lane and *source (NULL if there are none). Steps are sorted by lane and
  * start. */
 int an_steps_find(struct an_context *context, const char **source);
 

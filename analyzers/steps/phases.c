@@ -12,7 +12,7 @@
 #include "analyzers/base/sets.h"
 #include "analyzers/steps/phases.h"
 
-/* Rows of a device repeat annotations of the host: they are no phases of their own. */
+/* Rows of a device repeat annotations of the host and must not be counted as phases again. */
 static bool is_host(const struct an_track *track)
 {
     return strcmp(track->kind, "stream") != 0;

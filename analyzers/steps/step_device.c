@@ -48,8 +48,8 @@ static bool is_compute_kernel(const struct an_context *context, uint32_t op)
     return (AN_DEVICE_COMPUTE_MASK & ~(1u << AN_DEVICE_MEMSET)) >> context->gpu->op.class[op] & 1;
 }
 
-/* Start on device d of the first compute kernel launched in [start, end), STORE_ABSENT: none was.
- */
+/* Start on device d of the first compute kernel launched in [start, end), STORE_ABSENT: none
+ * was. */
 static int64_t first_kernel(const struct an_context *context, size_t device, int64_t start,
                             int64_t end)
 {

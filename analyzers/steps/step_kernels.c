@@ -107,7 +107,7 @@ static int add_step(struct finder *finder, size_t device, uint32_t track, int64_
     return an_found_add(finder, found_step_of(process, track, index, start, end));
 }
 
-/* The whole capture is one step: from the first launch to behind the last. */
+/* The whole capture is one step: from the first launch to just after the last. */
 static int one_step(struct finder *finder, size_t device, uint32_t op)
 {
     const struct an_devices *devices = finder->context->gpu;
@@ -132,8 +132,9 @@ int an_steps_of_kernels(struct finder *finder, const char **source)
     for (size_t device = 0; device < devices->device_count && !rc; device++) {
         struct group_list group_list = {0};
         uint32_t track = AN_NONE;
+        /* The host's steps are the process's. */
         if (device && devices->device[device].process == devices->device[device - 1].process)
-            continue; /* the host's steps are the process's */
+            continue;
         rc = find_groups(context, device, known, &group_list);
         if (!rc && group_list.count == 1) {
             single = true;

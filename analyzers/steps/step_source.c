@@ -204,7 +204,7 @@ static int rarest_name(struct finder *finder, const struct an_track *track, enum
         while (at < count && all[at].name != name)
             at++;
         if (at == count) {
-            if (count == 64) /* that many are no optimizers */
+            if (count == 64) /* so many names are not those of optimizers */
                 continue;
             if (an_grow(&all, &room, count + 1, sizeof *all)) {
                 free(all);

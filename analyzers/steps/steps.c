@@ -35,7 +35,7 @@ static bool step_compiles(const struct an_context *context, const struct an_lane
 
 static const char not_asked[] = "not asked for";
 
-/* --steps: the reader knows which ones are typical, first and last among them or not. */
+/* --steps: the user decides which steps count; the first and the last are not excluded then. */
 static void keep_asked(struct an_context *context, const struct an_lane *lane)
 {
     for (size_t i = lane->first; i < an_lane_end(lane); i++) {
@@ -100,9 +100,9 @@ struct index_entry {
     uint32_t process;
     int64_t index;
     size_t step;
-    int64_t calls; /* ranges of the step on its lane's track that the aggregates know of */
-    bool
-        twice; /* another step of the process has this index: the aggregates cannot be told apart */
+    int64_t calls; /* ranges of the step on its lane's track in the aggregates */
+    /* Another step of the process has this index: the aggregates cannot be told apart. */
+    bool twice;
 };
 
 static int index_order(const void *first, const void *second)
@@ -410,7 +410,7 @@ static void values_absent(struct an_context *context, const char *reason)
         *all[i] = an_num_none(reason);
 }
 
-/* Why there are no steps, and what the reader can do about it. */
+/* Why there are no steps, and what the user can do about it. */
 static const char *why_none(const struct an_context *context)
 {
     if (context->trace->slice.count && an_trace_key(context->trace, "source"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roles of ranges in traces of other tools, by what frameworks call them. Runs that tacho recorded
- * say it in payloads.
+ * Roles of ranges in traces of other tools, from the names that frameworks give them. Runs that
+ * tacho recorded have roles in their payloads.
  */
 #include <stdlib.h>
 #include <string.h>

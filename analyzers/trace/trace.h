@@ -4,11 +4,11 @@
  * are rows.
  *
  * Ids of the file become indexes (string, detail, track, process); what a row refers to and the
- * file does not hold is AN_NONE. Slices stand track by track (track.slice_first, track.slice_count)
- * in order of start, of equal starts the longer first, so that a range stands before the ranges
- * nested in it. `parent` is the innermost range of the same track that was open at the start. Kinds
- * of tracks where ranges may overlap freely ("range", loaders of imported files) have parents all
- * the same: they are only used on threads. Cost: 40 bytes a slice when loaded (start 8, dur 8,
+ * file does not hold is AN_NONE. Slices are sorted by track (track.slice_first, track.slice_count),
+ * then by start, of equal starts the longer first, so that a range comes before the ranges nested
+ * in it. `parent` is the innermost range of the same track that was open at the start. Kinds of
+ * tracks where ranges may overlap freely ("range", loaders of imported files) have parents all the
+ * same: they are only used on threads. Cost: 40 bytes a slice when loaded (start 8, dur 8,
  * correlation 8, name 4, category 4, detail 4, parent 4), 56 at the peak of loading. Times: ns as
  * in the file. Damaged times are kept inside int64; what was odd is counted in `odd`.
  */
@@ -24,8 +24,8 @@
 
 #define AN_NONE UINT32_MAX
 #define AN_OPEN ((int64_t)-1) /* dur of a slice whose end is not in the file */
-#define AN_DEPTH_MAX \
-    256 /* walks over parents stop here: deeper nesting is damage, and must not cost n * n */
+/* Walks over parents stop here: deeper nesting is damage, and must not cost n * n. */
+#define AN_DEPTH_MAX 256
 
 /* What a range is, by the schema and kind of its payload. */
 enum an_role {
@@ -56,15 +56,16 @@ static inline bool an_role_is_input(enum an_role role)
 }
 
 struct an_detail {
-    int64_t flops, bytes_read, bytes_written, model_flops, palm_flops, bytes,
-        samples; /* STORE_ABSENT = not known */
+    /* STORE_ABSENT = not known. */
+    int64_t flops, bytes_read, bytes_written, model_flops, palm_flops, bytes, samples;
     int64_t communicator, ranks;
     const char *dtype, *pass, *kind, *schema;                    /* never NULL, "" = none */
     const char *collective, *copy_kind, *grid, *block, *payload; /* the same */
     enum an_role role;
-    bool hardware; /* matrix, attention or convolution work, or of a kind that was not said: counts
-                      as hardware FLOPs */
-    bool paused;   /* a step whose parts were not recorded */
+    /* Matrix, attention or convolution work, or of a kind that was not said: counts as hardware
+     * FLOPs. */
+    bool hardware;
+    bool paused; /* a step whose parts were not recorded */
 };
 
 struct an_process {
@@ -100,7 +101,7 @@ struct an_aggregates {
     int64_t *step, *calls, *total, *self; /* step: the step's index */
 };
 
-/* Sampled call stacks, merged over threads: index = id in the file - 1, a parent stands before its
+/* Sampled call stacks, merged over threads: index = id in the file - 1, a parent comes before its
  * children. */
 struct an_stacks {
     size_t count;
@@ -157,21 +158,22 @@ struct an_trace {
     struct an_run_key *key; /* sorted by key */
     size_t key_count;
     struct an_ended ended;
-    int64_t t0, t1;  /* first and last time of slices, steps, counters, processes; t1 < t0 = none */
-    size_t open;     /* slices without an end */
-    size_t inferred; /* rows of slice that are not the file's: waits that only times tell
-                        (trace_waits.c) */
-    size_t odd;      /* rows with times that cannot be: negative durations, ends before starts */
-    size_t orphans;  /* rows that name a track the file does not hold; they are left out */
-    uint8_t *name_role; /* enum an_role by index of string, for ranges without a payload; NULL:
-                           tacho's own recording */
-    uint8_t
-        *name_api; /* what a call of the API by this name does, kept for an_slice_api (device.c) */
+    int64_t t0, t1; /* first and last time of slices, steps, counters, processes; t1 < t0 = none */
+    size_t open;    /* slices without an end */
+    /* Rows of slice that are inferred from times (trace_waits.c), not in the file. */
+    size_t inferred;
+    size_t odd;     /* rows with times that cannot be: negative durations, ends before starts */
+    size_t orphans; /* rows that name a track the file does not hold; they are left out */
+    /* Enum an_role by index of string, for ranges without a payload; NULL: tacho's own
+     * recording. */
+    uint8_t *name_role;
+    /* What a call of the API by this name does, kept for an_slice_api (device.c). */
+    uint8_t *name_api;
     struct an_arena *arena; /* texts */
 };
 
-/* Loads a run. The tables that others refer to are read last, so that a file that grows meanwhile
- * resolves. */
+/* Loads a run. The tables that others refer to are read last, so that the references of a growing
+ * file resolve. */
 int an_trace_load(store_reader *reader, struct an_trace **out, struct tacho_error *err);
 /* The same for the part of it that trace_part.h chose; NULL: all. */
 struct an_trace_part;
@@ -184,11 +186,11 @@ const char *an_trace_name(const struct an_trace *trace, uint32_t name);
 /* Detail of a slice or NULL. */
 const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t detail);
 enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail);
-/* Role of a range on a thread: its payload's; in traces of other tools, else by its name (roles.c).
- */
+/* Role of a range on a thread: its payload's; in traces of other tools, else by its name
+ * (roles.c). */
 enum an_role an_slice_role(const struct an_trace *trace, size_t i);
-/* Is row i none of the file's, but inferred (trace_waits.c)? Their name stands behind all of the
- * file's. */
+/* Is slice i inferred (trace_waits.c) rather than in the file? Inferred slices have the last string
+ * as their name. */
 static inline bool an_slice_inferred(const struct an_trace *trace, size_t i)
 {
     return trace->inferred && trace->slice.name[i] == trace->string_count - 1;
@@ -228,8 +230,8 @@ uint32_t an_slice_track(const struct an_trace *trace, size_t i);
 
 /* Private to the loader: fills t->name_role, makes t->name_api (roles.c). */
 int an_trace_name_roles(struct an_trace *trace);
-/* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds
- * their parents. `track` is the column of track indexes, AN_NONE rows are dropped. */
+/* Private to the loader (trace.c, trace_index.c): sorts the slices by track and start and finds
+ * their parents. `track` is the column of track indexes; rows with AN_NONE are dropped. */
 int an_trace_order(struct an_trace *trace, uint32_t *track);
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track);
 int an_trace_waits(struct an_trace *trace); /* adds the waits for gloo that a trace of

@@ -253,7 +253,7 @@ size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track,
 
 uint32_t an_slice_track(const struct an_trace *trace, size_t i)
 {
-    size_t low = 0, high = trace->track_count; /* the first track whose slices begin behind i */
+    size_t low = 0, high = trace->track_count; /* the first track whose slices begin after i */
     AN_BISECT(low, high, trace->track[middle].slice_first <= i);
     return low ? (uint32_t)(low - 1) : AN_NONE;
 }

@@ -13,12 +13,12 @@
 
 #include "analyzers/base/interval.h"
 
-#define BLOCK  2048 /* rows: how far back it is looked whether the order of ids holds */
-#define PROBES 2048 /* slices that are looked at where ids tell nothing of time */
+#define BLOCK  2048 /* rows that are read before an id, to check that ids grow with time there */
+#define PROBES 2048 /* slices that are sampled if ids do not grow with time */
 
 enum table { SLICE, COUNTER, STEP };
 
-/* Rows `from` to `stop` of a table; where there are none, the first one behind. */
+/* The times of the rows up to `stop` of a table; if there are none, of the first row after it. */
 struct rows_seen {
     int64_t stop;
     int64_t start, end, newest; /* of the last one; latest end of all */
@@ -108,7 +108,7 @@ static int first_id(store_reader *reader, enum table table, int64_t last, int64_
     return 0;
 }
 
-/* ---- runs whose rows stand in any order --------------------------------------------------------------------------------------- */
+/* ---- runs whose rows are in any order --------------------------------------------------------------------------------------- */
 
 static int order(const void *first, const void *second)
 {
@@ -152,8 +152,8 @@ static int on_key(void *ctx, const char *key, const char *value)
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
-/* The newest rows of `step` before `until`, in a ring; of each process AN_PART_STEPS_LEAST shall
- * lie in the part. */
+/* The newest rows of `step` that end before `until`, in a ring: enough to find the last
+ * AN_PART_STEPS_LEAST of each process. */
 #define RING 512
 struct steps {
     struct store_step ring[RING];
@@ -170,9 +170,8 @@ static int keep_step(void *ctx, const struct store_step *step)
     return 0;
 }
 
-/* Start of the part, so that enough steps of each process lie in it: the earliest of their starts;
- * INT64_MAX: there are none.
- */
+/* Returns where the part must start to hold enough steps of each process: the earliest of their
+ * starts, INT64_MAX without steps. */
 static int64_t start_of_least(const struct steps *steps)
 {
     size_t count = steps->count < RING ? steps->count : RING;
@@ -247,8 +246,8 @@ static int fit_steps(store_reader *reader, int64_t slices, int64_t last, int64_t
     return store_step_from(reader, part->step, count_step, part);
 }
 
-/* Rows of step_aggregate follow the rows of their steps: so many of all as of the steps, and some
- * more for safety. */
+/* Finds the first row of step_aggregate to read. These rows follow the rows of their steps, so the
+ * part has about the same share of both tables; some more are read for safety. */
 static int first_aggregate(store_reader *reader, struct an_trace_part *part)
 {
     int64_t last;
@@ -295,7 +294,7 @@ int an_trace_part_find(store_reader *reader, int64_t slices, int64_t until,
         if (until != INT64_MAX && (rc = bisect(reader, SLICE, last, until, &high)))
             return rc;
         rc = high > slices ? read_rows(reader, SLICE, high - slices, high - slices, &seen) : 0;
-        part->t0 = high > slices ? seen.end : INT64_MIN; /* so few: from the beginning of the run */
+        part->t0 = high > slices ? seen.end : INT64_MIN; /* the part begins with the run */
     }
     if (rc || (rc = fit_steps(reader, slices, last, high, part)) ||
         (rc = first_aggregate(reader, part)))

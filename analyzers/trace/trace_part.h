@@ -17,26 +17,25 @@
 
 #include "store/store.h"
 
-#define AN_PART_STEPS_LEAST \
-    5 /* complete steps of each process, where the file has them: first and last do not count */
-#define AN_PART_STRETCH \
-    16 /* for these, so many times the slices that were asked for are looked at */
-#define AN_PART_COUNTER_HEAD \
-    4096 /* counter values from the beginning of a run: what it tells once stands there */
+/* Complete steps of each process, if the file has them: first and last do not count. */
+#define AN_PART_STEPS_LEAST 5
+#define AN_PART_STRETCH     16 /* a part may become this many times as large to hold them */
+/* Counter values from the beginning of a run, where programs write constants once. */
+#define AN_PART_COUNTER_HEAD 4096
 
 struct an_trace_part {
-    bool whole;     /* the run is no larger than what was asked for: nothing below counts */
+    bool whole;     /* the run is not larger than the part: the other fields are not set */
     bool ordered;   /* ids grow with time */
     int64_t t0, t1; /* ns; what does not lie in them at least in part is left out */
     int64_t slice, counter, step, aggregate; /* ids that come before these lie before t0 */
-    int64_t slices;                          /* about so many lie in it */
+    int64_t slices;                          /* about how many slices lie in it */
     int64_t steps;                           /* rows of the table `step` in it */
     int64_t first_index, last_index;         /* of these; first > last: none */
     int64_t last_step_row, last_counter_row; /* of the file, when the part was chosen */
 };
 
-/* Chooses the newest part with about so many slices that ends at `until` (ns; INT64_MAX: at the end
- * of the run). 0 or a code; store_reader_error() has the words. */
+/* Chooses the newest part with about that many slices that ends at `until` (ns; INT64_MAX: at the
+ * end of the run). 0 or a code; store_reader_error() has the text. */
 int an_trace_part_find(store_reader *reader, int64_t slices, int64_t until,
                        struct an_trace_part *part);
 

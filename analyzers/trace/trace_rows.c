@@ -102,8 +102,8 @@ int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need)
     return grow_columns(loader, need, columns);
 }
 
-/* A duration below 0 becomes 0, one that does not fit int64 is cut off; both are counted in `odd`.
- */
+/* A duration below 0 becomes 0, one that does not fit int64 is cut off; both are counted in
+ * `odd`. */
 int an_trace_row_slice(void *ctx, const struct store_slice *slice)
 {
     struct an_trace_loader *loader = ctx;
@@ -425,7 +425,7 @@ int an_trace_row_stack(void *ctx, const struct store_stack *stack)
                                      {&stacks->samples, sizeof *stacks->samples},
                                      {NULL, 0}};
     if (stack->id != (int64_t)stacks->count + 1 ||
-        stacks->count >= AN_NONE - 1) /* writers count without gaps: what stands behind is damage */
+        stacks->count >= AN_NONE - 1) /* writers count without gaps: other ids are damage */
         return 0;
     if ((loader->rc = grow_columns(loader, stacks->count + 1, columns)))
         return loader->rc;

@@ -37,8 +37,8 @@ struct an_trace_loader {
     const char *text[AN_SHORT_TEXTS];
     size_t texts;
     const struct an_trace_part *part; /* NULL: all of the run */
-    struct an_id_map
-        wanted; /* of a part: ids of the table being read that something refers to, sorted */
+    /* Of a part: ids of the table being read that something refers to, sorted. */
+    struct an_id_map wanted;
 };
 
 /* Make room for so many rows of the large tables. Ids of strings, details, tracks and processes

@@ -25,7 +25,7 @@ struct hole {
 
 struct waits {
     struct an_trace *trace;
-    uint8_t *name;        /* of every string: what it tells of a row */
+    uint8_t *name;        /* of every string: kind of the rows that have it as a name */
     struct an_span *call; /* collectives of the process at hand, by start */
     size_t calls, call_room;
     struct hole *hole;
@@ -112,9 +112,9 @@ static bool is_op(const struct an_trace *trace, size_t i)
     return !strcmp(an_trace_name(trace, trace->slice.category[i]), "op");
 }
 
-/* Finds the holes of a thread that issues collectives: from the last start or end of any range to
- * the next start, where no op is open. `open[].start` is used as a flag: the open range is an op.
- */
+/* Finds the holes of a thread that issues collectives: from the last start or end of any range
+ * to the next start, where no op is open. `open[].start` is used as a flag: the open range is an
+ * op. */
 static int find_holes(struct waits *waits, uint32_t track)
 {
     const struct an_trace *trace = waits->trace;
