@@ -199,27 +199,32 @@ static const char *describe_part(struct an_context *context, const struct an_tra
     return an_arena_format(context->arena, "%zu of the ranges", context->trace->slice.count);
 }
 
+/* Loads the run, or the part of it that the options ask for; *part says which. */
+static int load(store_reader *reader, const struct an_options *options, struct an_trace_part *part,
+                struct an_trace **trace, struct tacho_error *err)
+{
+    int64_t until = options->part_until ? options->part_until : INT64_MAX;
+    int rc = 0;
+    *part = (struct an_trace_part){.whole = true};
+    if (options->part_slices > 0)
+        rc = an_trace_part_find(reader, options->part_slices, until, part);
+    if (!rc)
+        return an_trace_load_part(reader, part, trace, err);
+    const struct tacho_error *cause = store_reader_error(reader);
+    return tacho_fail(err, rc, NULL, "%s", cause->code ? cause->what : tacho_error_text(rc));
+}
+
 int an_analyze(store_reader *reader, const struct an_options *options, struct an_result **out,
                struct tacho_error *err)
 {
     static const struct an_options defaults = {.file = NULL};
     struct an_context context = {.options = options ? options : &defaults};
-    struct an_trace_part part = {.whole = true};
+    struct an_trace_part part;
     struct an_trace *trace = NULL;
     struct an_result *result = NULL;
     *out = NULL;
     int rc = an_order_check(analyzers, ANALYZERS, err);
-    if (rc)
-        return rc;
-    if (context.options->part_slices > 0)
-        rc = an_trace_part_find(
-            reader, context.options->part_slices,
-            context.options->part_until ? context.options->part_until : INT64_MAX, &part);
-    if (rc)
-        return tacho_fail(err, rc, NULL, "%s",
-                          store_reader_error(reader)->code ? store_reader_error(reader)->what
-                                                           : tacho_error_text(rc));
-    if ((rc = an_trace_load_part(reader, &part, &trace, err)))
+    if (rc || (rc = load(reader, context.options, &part, &trace, err)))
         return rc;
     rc = TACHO_ENOMEM;
     if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) ||
@@ -245,7 +250,7 @@ out:
         return 0;
     }
     an_result_free(result);
-    if (rc == TACHO_EFORMAT) /* *err says it: the user's table of classes */
+    if (rc == TACHO_EFORMAT) /* the user's table of classes: *err has the text */
         return rc;
     return tacho_fail(err, rc, NULL, "analysing the run: %s", tacho_error_text(rc));
 }

@@ -61,8 +61,20 @@ static void times_absent(struct an_gpu_device *out)
     out->overlap_pct = an_num_none(reason);
 }
 
-/* Fills the row of a device. Its classes must sum to its span; that they do not is noted as a
- * problem. */
+/* The classes of a device must sum to its span; that they do not is noted as a problem. */
+static void check_sum(struct an_context *context, const struct an_gpu_device *out)
+{
+    int64_t sum = an_time_add(out->compute_ns.value, out->exposed_comm_ns.value);
+    sum = an_time_add(sum, out->exposed_copy_ns.value);
+    sum = an_time_add(sum, an_time_add(out->opaque_ns.value, out->idle_ns.value));
+    if (sum != out->span_ns.value)
+        an_problem(context,
+                   "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64
+                   " ns, not to its span of %" PRId64 " ns",
+                   out->device, out->rank, sum, out->span_ns.value);
+}
+
+/* Fills the row of a device. */
 static void describe(struct an_context *context, const struct an_device *device,
                      const struct an_device_split *split, struct an_gpu_device *out)
 {
@@ -95,15 +107,7 @@ static void describe(struct an_context *context, const struct an_device *device,
     out->compute_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMPUTE_MASK);
     out->comm_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMM_MASK);
     out->copy_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COPY_MASK);
-    int64_t sum = out->compute_ns.value;
-    sum = an_time_add(sum, out->exposed_comm_ns.value);
-    sum = an_time_add(sum, out->exposed_copy_ns.value);
-    sum = an_time_add(sum, an_time_add(out->opaque_ns.value, out->idle_ns.value));
-    if (sum != span)
-        an_problem(context,
-                   "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64
-                   " ns, not to its span of %" PRId64 " ns",
-                   device->ordinal, device->rank, sum, span);
+    check_sum(context, out);
 }
 
 /* Notes opaque time as a problem, and what the user can do about it. */

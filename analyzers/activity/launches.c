@@ -56,30 +56,47 @@ static bool is_launch(const struct an_context *context, size_t i, size_t *next)
            (parent == AN_NONE || !an_category_is_call(an_slice_category(context->trace, parent)));
 }
 
+/* Rows of calls by name. */
+struct rows {
+    struct an_launch_row *row;
+    size_t count, room;
+    uint32_t *of_name; /* row + 1 of a name; the last one: no name */
+};
+
+/* Returns the row of a slice's name, a new one if needed; NULL when memory is out. */
+static struct an_launch_row *row_of(struct an_context *context, struct rows *rows, size_t slice)
+{
+    size_t name = context->trace->slice.name[slice];
+    if (name > context->trace->string_count)
+        name = context->trace->string_count;
+    if (!rows->of_name[name]) {
+        if (an_grow(&rows->row, &rows->room, rows->count + 1, sizeof *rows->row))
+            return NULL;
+        const char *text = an_trace_name(context->trace, (uint32_t)name);
+        rows->row[rows->count] =
+            (struct an_launch_row){.name = an_arena_text(context->arena, text)};
+        rows->of_name[name] = (uint32_t)++rows->count;
+    }
+    return &rows->row[rows->of_name[name] - 1];
+}
+
 /* Counts all launching calls and their time on the host, in one row for each name. */
 static int count_calls(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     struct an_launches *launches = &context->result->launches;
-    struct an_launch_row *row = NULL;
-    size_t rows = 0, room = 0, next_launch = 0;
+    struct rows rows = {.of_name = calloc(trace->string_count + 1, sizeof *rows.of_name)};
+    size_t next_launch = 0;
     int64_t timed = 0, host = 0;
-    /* Row + 1 of a name; the last one: no name. */
-    uint32_t *of_name = calloc(trace->string_count + 1, sizeof *of_name);
-    int rc = of_name ? 0 : TACHO_ENOMEM;
+    int rc = rows.of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < trace->slice.count && !rc; i++) {
         if (!is_launch(context, i, &next_launch))
             continue;
-        uint32_t name = trace->slice.name[i] < trace->string_count ? trace->slice.name[i]
-                                                                   : (uint32_t)trace->string_count;
-        if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
-            const char *text = an_trace_name(trace, name);
-            row[rows] = (struct an_launch_row){.name = an_arena_text(context->arena, text)};
-            of_name[name] = (uint32_t)++rows;
-        }
-        if (rc)
+        struct an_launch_row *launch_row = row_of(context, &rows, i);
+        if (!launch_row) {
+            rc = TACHO_ENOMEM;
             break;
-        struct an_launch_row *launch_row = &row[of_name[name] - 1];
+        }
         launch_row->count++;
         launches->calls++;
         launches->graphs += an_slice_api(trace, i).kind == AN_API_GRAPH;
@@ -89,15 +106,16 @@ static int count_calls(struct an_context *context)
         launch_row->host_ns = an_time_add(launch_row->host_ns, trace->slice.dur[i]);
         host = an_time_add(host, trace->slice.dur[i]);
     }
-    if (!rc && rows)
-        qsort(row, rows, sizeof *row, row_order);
-    if (!rc && rows && !(launches->rows = an_arena_copy(context->arena, row, rows * sizeof *row)))
-        rc = TACHO_ENOMEM;
-    launches->row_count = rc ? 0 : rows;
+    if (!rc && rows.count) {
+        qsort(rows.row, rows.count, sizeof *rows.row, row_order);
+        launches->rows = an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
+        rc = launches->rows ? 0 : TACHO_ENOMEM;
+    }
+    launches->row_count = rc ? 0 : rows.count;
     launches->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
                                    : an_num_none("no launching call is in the file");
-    free(row);
-    free(of_name);
+    free(rows.row);
+    free(rows.of_name);
     return rc;
 }
 
@@ -136,6 +154,13 @@ static void count_short(const struct an_context *context, size_t launch, int64_t
     }
 }
 
+/* Quantile of the delays in us; reorders them. */
+static struct an_value delay_us(double *delay, size_t count, double quantile)
+{
+    return count ? an_num(an_quantile_of(delay, count, quantile) / 1e3)
+                 : an_num_none("no device op of this file has its launching call in it");
+}
+
 /* Delays and short kernels; fills w, which has room for all launches. */
 static int match_calls(struct an_context *context, struct waiting *waiting)
 {
@@ -159,19 +184,17 @@ static int match_calls(struct an_context *context, struct waiting *waiting)
         if (trace->slice.dur[call] == AN_OPEN)
             continue;
         int64_t wait = an_time_sub(op_start, an_time_add(start, trace->slice.dur[call]));
-        delay[count++] = wait > 0 ? (double)wait : 0;
-        sum = an_time_add(sum, wait > 0 ? wait : 0);
+        wait = an_time_max(wait, 0);
+        delay[count++] = (double)wait;
+        sum = an_time_add(sum, wait);
         if (an_slice_api(trace, call).kind != AN_API_GRAPH)
             count_short(context, launch, trace->slice.dur[call], &kernels, &brief);
     }
-    const char *none = "no device op of this file has its launching call in it";
-    launches->delay_mean_us = count ? an_num((double)sum / (double)count / 1e3) : an_num_none(none);
-    launches->delay_median_us =
-        count ? an_num(an_quantile_of(delay, count, 0.5) / 1e3) : an_num_none(none);
-    launches->delay_p95_us =
-        count ? an_num(an_quantile_of(delay, count, 0.95) / 1e3) : an_num_none(none);
-    launches->delay_max_us =
-        count ? an_num(an_quantile_of(delay, count, 1) / 1e3) : an_num_none(none);
+    launches->delay_median_us = delay_us(delay, count, 0.5);
+    launches->delay_p95_us = delay_us(delay, count, 0.95);
+    launches->delay_mean_us = launches->delay_max_us = delay_us(delay, count, 1);
+    if (count)
+        launches->delay_mean_us = an_num((double)sum / (double)count / 1e3);
     const char *no_kernel = "no kernel of this file has its launching call in it";
     launches->short_kernels = kernels ? an_int(brief) : an_int_none(no_kernel);
     launches->short_pct =

@@ -139,6 +139,17 @@ static int stack_room(struct table *table, size_t need)
     return 0;
 }
 
+/* Adds the time from *at to `time` to the self time of the innermost open range. */
+static void pass_time(struct table *table, size_t depth, int64_t *at, int64_t time)
+{
+    uint32_t row = depth ? table->of_slice[depth - 1] : AN_NONE;
+    if (time <= *at)
+        return;
+    if (row != AN_NONE)
+        table->op[row].self = an_time_add(table->op[row].self, time - *at);
+    *at = time;
+}
+
 /* One pass over a thread: the innermost range gets the time as its self time at each instant.
  * Ranges without an end have none. Ranges of tracks that are not nested are their own self
  * time. */
@@ -150,19 +161,11 @@ static int sweep_track(const struct an_trace *trace, const struct an_track *trac
     for (size_t i = track->slice_first; i <= an_track_end(track); i++) {
         bool last = i == an_track_end(track);
         int64_t start = last ? INT64_MAX : trace->slice.start[i];
-        while (depth && table->end[depth - 1] <= start) {
-            if (table->of_slice[depth - 1] != AN_NONE && table->end[depth - 1] > at)
-                table->op[table->of_slice[depth - 1]].self = an_time_add(
-                    table->op[table->of_slice[depth - 1]].self, table->end[depth - 1] - at);
-            at = table->end[depth - 1] > at ? table->end[depth - 1] : at;
-            depth--;
-        }
+        for (; depth && table->end[depth - 1] <= start; depth--)
+            pass_time(table, depth, &at, table->end[depth - 1]);
         if (last)
             break;
-        if (depth && table->of_slice[depth - 1] != AN_NONE && start > at)
-            table->op[table->of_slice[depth - 1]].self =
-                an_time_add(table->op[table->of_slice[depth - 1]].self, start - at);
-        at = start;
+        pass_time(table, depth, &at, start);
         const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
         uint32_t row = table_row(table, trace->slice.name[i], trace->slice.category[i], detail);
         if (row == AN_NONE || stack_room(table, depth + 1))
@@ -178,9 +181,8 @@ static int sweep_track(const struct an_trace *trace, const struct an_track *trac
             table->op[row].self = an_time_add(table->op[row].self, open ? 0 : trace->slice.dur[i]);
             continue;
         }
-        table->of_slice[depth] = open || (detail && detail->paused)
-                                     ? AN_NONE
-                                     : row; /* what a paused step did is not known */
+        /* what a paused step did is not known */
+        table->of_slice[depth] = open || (detail && detail->paused) ? AN_NONE : row;
         table->end[depth++] = an_slice_end(trace, i);
     }
     return 0;
@@ -188,27 +190,32 @@ static int sweep_track(const struct an_trace *trace, const struct an_track *trac
 
 /* ---- aggregates --------------------------------------------------------------------------------------------------------- */
 
+/* Sums the aggregates by op. */
+static int sum_aggregates(const struct an_trace *trace, struct table *all)
+{
+    const struct an_aggregates *aggregates = &trace->aggregate;
+    for (size_t i = 0; i < aggregates->count; i++) {
+        const struct an_detail *detail = an_trace_detail(trace, aggregates->detail[i]);
+        uint32_t row = table_row(all, aggregates->name[i], aggregates->category[i], detail);
+        if (row == AN_NONE)
+            return TACHO_ENOMEM;
+        struct op *op = &all->op[row];
+        op->count = an_time_add(op->count, aggregates->calls[i]);
+        op->total = an_time_add(op->total, aggregates->total[i]);
+        if (!detail || !detail->paused)
+            op->self = an_time_add(op->self, aggregates->self[i]);
+        op_payload(op, detail, aggregates->calls[i], aggregates->total[i]);
+    }
+    return 0;
+}
+
 /* Ranges outside steps are only in the slices, ranges inside steps are also in the aggregates, and
  * limits leave slices out. So all slices are counted first; a row of which the aggregates have more
  * calls takes their sums instead. */
 static int merge_aggregates(const struct an_trace *trace, struct table *table)
 {
-    const struct an_aggregates *aggregates = &trace->aggregate;
     struct table all = {0};
-    int rc = 0;
-    for (size_t i = 0; i < aggregates->count && !rc; i++) {
-        const struct an_detail *detail = an_trace_detail(trace, aggregates->detail[i]);
-        uint32_t row = table_row(&all, aggregates->name[i], aggregates->category[i], detail);
-        if (row == AN_NONE) {
-            rc = TACHO_ENOMEM;
-            break;
-        }
-        all.op[row].count = an_time_add(all.op[row].count, aggregates->calls[i]);
-        all.op[row].total = an_time_add(all.op[row].total, aggregates->total[i]);
-        if (!detail || !detail->paused)
-            all.op[row].self = an_time_add(all.op[row].self, aggregates->self[i]);
-        op_payload(&all.op[row], detail, aggregates->calls[i], aggregates->total[i]);
-    }
+    int rc = sum_aggregates(trace, &all);
     for (size_t i = 0; i < all.count && !rc; i++) {
         const struct op *known = &all.op[i];
         struct an_detail key = {.kind = known->kind, .pass = known->pass, .schema = known->schema};
@@ -218,9 +225,9 @@ static int merge_aggregates(const struct an_trace *trace, struct table *table)
             break;
         }
         struct op *seen = &table->op[row];
-        if (known->count == seen->count &&
-            known->self < seen->self) /* the same calls: what ran below them was cut */
-            seen->self = known->self;
+        /* the same calls: what ran below them was cut */
+        if (known->count == seen->count)
+            seen->self = an_time_min(seen->self, known->self);
         if (known->count <= seen->count)
             continue;
         seen->count = known->count;

@@ -164,6 +164,30 @@ static const char *why_no_blocking(const struct walk *walk)
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }
 
+/* Returns why the parts of a device cannot be told apart, NULL if they can: one launch is enough.
+ */
+static const char *why_no_parts(const struct walk *walk)
+{
+    for (size_t i = walk->device->first; i < an_device_end(walk->device); i++)
+        if (walk->context->gpu->op.launch[i] != AN_NONE)
+            return NULL;
+    return "no launch of this device's ops is in the file: record the calls of the runtime too "
+           "(tacho "
+           "run, nsys --trace=cuda, torch.profiler with ProfilerActivity.CPU)";
+}
+
+static void walk_free(struct walk *walk)
+{
+    for (int k = 0; k < AN_ABSENT_PARTS; k++)
+        free(walk->part[k].span);
+    free(walk->unlinked.span);
+    free(walk->drained.span);
+    free(walk->proven.span);
+    free(walk->inferred.span);
+    free(walk->unknown.span);
+    free(walk->starved);
+}
+
 int an_noncompute_sets_of(struct an_context *context, size_t device, struct an_noncompute_sets *out)
 {
     struct walk walk = {.context = context,
@@ -183,27 +207,13 @@ int an_noncompute_sets_of(struct an_context *context, size_t device, struct an_n
     rc = rc ? rc : an_span_list_keep(&walk.drained, context->scratch, &out->drained);
     rc = rc ? rc : keep_blocking(&walk, out);
     if (!rc) {
-        bool linked = false;
-        for (size_t i = walk.device->first; i < walk.device->first + walk.device->count && !linked;
-             i++)
-            linked = context->gpu->op.launch[i] != AN_NONE;
         out->starved_count = walk.starved_count;
         out->starved = an_arena_copy(context->scratch, walk.starved,
                                      walk.starved_count * sizeof *walk.starved);
-        out->reason = linked ? NULL
-                             : "no launch of this device's ops is in the file: record the calls of "
-                               "the runtime too (tacho "
-                               "run, nsys --trace=cuda, torch.profiler with ProfilerActivity.CPU)";
+        out->reason = why_no_parts(&walk);
         out->blocking_reason = why_no_blocking(&walk);
         rc = out->starved ? 0 : TACHO_ENOMEM;
     }
-    for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        free(walk.part[k].span);
-    free(walk.unlinked.span);
-    free(walk.drained.span);
-    free(walk.proven.span);
-    free(walk.inferred.span);
-    free(walk.unknown.span);
-    free(walk.starved);
+    walk_free(&walk);
     return rc;
 }

@@ -57,23 +57,39 @@ static struct an_value ratio(struct an_value amount, struct an_value per, double
                          : an_num_none("nothing was moved");
 }
 
+/* Element types of the matrix units, and the metrics that count their operations. */
+#define MATRIX_TYPES 4
+static const struct {
+    const char *dtype, *metric;
+} matrix[MATRIX_TYPES] = {{"bf16", "range_tensor_bf16"},
+                          {"fp16", "range_tensor_fp16"},
+                          {"tf32", "range_tensor_tf32"},
+                          {"fp8", "range_tensor_fp8"}};
+
+/* Returns the type of most operations. */
+static const char *main_dtype(const struct an_value *matrix_ops, const struct an_value *fp32_flops)
+{
+    const char *dtype = "fp32";
+    double most = fp32_flops->valid ? fp32_flops->value : 0;
+    for (size_t i = 0; i < MATRIX_TYPES; i++)
+        if (matrix_ops[i].valid && matrix_ops[i].value > most) {
+            most = matrix_ops[i].value;
+            dtype = matrix[i].dtype;
+        }
+    return dtype;
+}
+
 const char *an_counted_fill(struct an_step_counted *counted,
                             struct an_value (*get)(void *ctx, const char *metric), void *ctx)
 {
-    static const struct {
-        const char *dtype, *metric;
-    } matrix[] = {{"bf16", "range_tensor_bf16"},
-                  {"fp16", "range_tensor_fp16"},
-                  {"tf32", "range_tensor_tf32"},
-                  {"fp8", "range_tensor_fp8"}};
-    struct an_value ops[sizeof matrix / sizeof *matrix];
+    struct an_value ops[MATRIX_TYPES];
     bool any = false;
-    for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++) {
+    for (size_t i = 0; i < MATRIX_TYPES; i++) {
         ops[i] = get(ctx, matrix[i].metric);
         any |= ops[i].valid;
     }
     counted->matrix_ops = known_or_zero(ops[0], any);
-    for (size_t i = 1; i < sizeof matrix / sizeof *matrix; i++)
+    for (size_t i = 1; i < MATRIX_TYPES; i++)
         counted->matrix_ops = add_scaled(counted->matrix_ops, known_or_zero(ops[i], any), 1);
     counted->fp32_flops =
         add_scaled(add_scaled(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
@@ -84,22 +100,15 @@ const char *an_counted_fill(struct an_step_counted *counted,
     struct an_value ns = get(ctx, "range_time");
     counted->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
     counted->occupancy_pct = get(ctx, "range_occupancy");
-    counted->intensity =
-        ratio(add_scaled(counted->matrix_ops, counted->fp32_flops, 1), counted->dram_bytes, 1);
-    counted->flops_per_s = ratio(add_scaled(counted->matrix_ops, counted->fp32_flops, 1), ns, 1e9);
+    struct an_value flops = add_scaled(counted->matrix_ops, counted->fp32_flops, 1);
+    counted->intensity = ratio(flops, counted->dram_bytes, 1);
+    counted->flops_per_s = ratio(flops, ns, 1e9);
     counted->dram_bytes_per_s = ratio(counted->dram_bytes, ns, 1e9);
     counted->stall_memory = get(ctx, "range_stall_memory");
     counted->stall_barrier = get(ctx, "range_stall_barrier");
     counted->stall_math = get(ctx, "range_stall_math");
     counted->stall_wait = get(ctx, "range_stall_wait");
-    const char *dtype = "fp32";
-    double most = counted->fp32_flops.valid ? counted->fp32_flops.value : 0;
-    for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
-        if (ops[i].valid && ops[i].value > most) {
-            most = ops[i].value;
-            dtype = matrix[i].dtype;
-        }
-    return dtype;
+    return main_dtype(ops, &counted->fp32_flops);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------------------ */

@@ -327,6 +327,8 @@ static void fill_counted(struct an_context *context, const struct window *window
     an_counted_fill(&hardware->step, counted_value, &counters);
 }
 
+/* Fills the row of one GPU: what NVML sampled of it over the window, its limits, what was counted
+ * on it, its energy, and what held its clocks back. */
 static int fill_gpu(struct an_context *context, const struct window *window,
                     struct an_gpu_hardware *hardware)
 {

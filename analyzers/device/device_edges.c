@@ -177,6 +177,23 @@ static int list_tracks(const struct an_devices *devices, struct an_device_edges 
     return group_tracks(devices, edges->sync_track, count, &edges->sync_of);
 }
 
+/* Sorts the edges to the host and drops duplicates. */
+static int store_sync_edges(struct an_edge_builder *builder)
+{
+    struct an_device_edges *edges = builder->edges;
+    struct an_sync_edge *sync = edges->sync;
+    size_t kept = 0;
+    if (edges->sync_count)
+        qsort(sync, edges->sync_count, sizeof *sync, sync_edge_order);
+    for (size_t i = 0; i < edges->sync_count; i++)
+        if (!kept || sync[i].call != sync[kept - 1].call || sync[i].op != sync[kept - 1].op)
+            sync[kept++] = sync[i];
+    edges->sync_count = kept;
+    edges->sync = an_arena_copy(builder->scratch, sync, kept * sizeof *sync);
+    free(sync);
+    return edges->sync ? list_tracks(builder->devices, edges) : TACHO_ENOMEM;
+}
+
 /* Sorts the edges, drops duplicates (a recorded one is kept rather than an inferred one) and
  * stores them as columns. */
 static int store_edges(struct an_edge_builder *builder)
@@ -210,18 +227,7 @@ static int store_edges(struct an_edge_builder *builder)
         edges->first[i + 1] += edges->first[i];
         edges->unresolved_count += edges->unresolved[i];
     }
-    if (edges->sync_count)
-        qsort(edges->sync, edges->sync_count, sizeof *edges->sync, sync_edge_order);
-    kept = 0;
-    for (size_t i = 0; i < edges->sync_count; i++)
-        if (!kept || edges->sync[i].call != edges->sync[kept - 1].call ||
-            edges->sync[i].op != edges->sync[kept - 1].op)
-            edges->sync[kept++] = edges->sync[i];
-    edges->sync_count = kept;
-    struct an_sync_edge *grown = edges->sync;
-    edges->sync = an_arena_copy(builder->scratch, grown, kept * sizeof *grown);
-    free(grown);
-    return edges->sync ? list_tracks(builder->devices, edges) : TACHO_ENOMEM;
+    return store_sync_edges(builder);
 }
 
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice)

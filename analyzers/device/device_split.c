@@ -145,6 +145,31 @@ static struct an_span hidden_by(const struct an_devices *devices, const struct a
     return ops->launch[first] == AN_NONE || gap.end <= gap.start ? nothing : gap;
 }
 
+/* Counts what the graph launches of a device hide as busy and opaque. `span` has room for one span
+ * of each call; `first` is the first device of the process, for launches of an unknown device. */
+static int hide_calls(struct an_devices *devices, size_t device, size_t first,
+                      const struct graph_calls *calls, struct an_span *span)
+{
+    struct an_device_split *split = &devices->split[device];
+    struct an_set hidden = {span, 0};
+    for (size_t i = 0; i < calls->count; i++) {
+        const struct graph_call *call = &calls->call[i];
+        if ((call->device == SIZE_MAX ? first : call->device) != device)
+            continue;
+        split->unseen_graphs++;
+        span[hidden.count] = hidden_by(devices, &devices->device[device], &split->busy, call);
+        hidden.count += span[hidden.count].end > span[hidden.count].start;
+    }
+    if (!hidden.count)
+        return 0;
+    hidden.count = an_spans_normalize(span, hidden.count);
+    split->unseen_ns = an_set_measure(hidden);
+    int rc = an_set_combine(devices->scratch, an_spans_union, split->exposed_opaque, hidden,
+                            &split->exposed_opaque);
+    return rc ? rc
+              : an_set_combine(devices->scratch, an_spans_union, split->busy, hidden, &split->busy);
+}
+
 /* Finds the spans in which the devices of a process look idle but may have run a graph, and counts
  * them as busy and opaque. */
 static int find_hidden(struct an_devices *devices, uint32_t process, const uint8_t *kind)
@@ -163,27 +188,7 @@ static int find_hidden(struct an_devices *devices, uint32_t process, const uint8
         if (devices->device[device].process != process)
             continue;
         first = first == SIZE_MAX ? device : first;
-        struct an_device_split *split = &devices->split[device];
-        size_t hidden_count = 0;
-        for (size_t i = 0; i < graph_calls.count; i++) {
-            size_t of = graph_calls.call[i].device == SIZE_MAX ? first : graph_calls.call[i].device;
-            if (of != device)
-                continue;
-            struct an_span hidden =
-                hidden_by(devices, &devices->device[device], &split->busy, &graph_calls.call[i]);
-            split->unseen_graphs++;
-            if (hidden.end > hidden.start)
-                span[hidden_count++] = hidden;
-        }
-        if (!hidden_count)
-            continue;
-        hidden_count = an_spans_normalize(span, hidden_count);
-        split->unseen_ns = an_spans_measure(span, hidden_count);
-        struct an_set hidden = {span, hidden_count}, opaque = split->exposed_opaque,
-                      busy = split->busy;
-        rc = an_set_combine(devices->scratch, an_spans_union, opaque, hidden,
-                            &split->exposed_opaque);
-        rc = rc ? rc : an_set_combine(devices->scratch, an_spans_union, busy, hidden, &split->busy);
+        rc = hide_calls(devices, device, first, &graph_calls, span);
     }
     free(graph_calls.call);
     free(span);

@@ -111,32 +111,42 @@ static bool has_device(const struct an_context *context, uint32_t process)
     return false;
 }
 
+/* A lane to be made: the host's lane whose steps it has, and its device. */
+struct new_lane {
+    size_t host;
+    uint32_t device; /* AN_NONE: it stays on the thread */
+};
+
+/* Lists the lanes to be made: those of processes without an accelerator as they are, then one for
+ * each device of a process that marked steps. `out` has room for all; returns how many there are.
+ */
+static size_t list_lanes(const struct an_context *context, struct new_lane *out)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (!has_device(context, context->lane[k].process))
+            out[count++] = (struct new_lane){k, AN_NONE};
+    for (size_t i = 0; i < context->gpu->device_count; i++) {
+        const struct an_device *device = &context->gpu->device[i];
+        size_t host = device->count ? host_lane(context, device) : context->lane_count;
+        if (host < context->lane_count)
+            out[count++] = (struct new_lane){host, (uint32_t)i};
+    }
+    return count;
+}
+
 int an_steps_project(struct an_context *context)
 {
     const struct an_devices *devices = context->gpu;
-    size_t lanes = 0, steps = 0, host_lanes = context->lane_count;
-    struct an_lane *host = context->lane;
+    const struct an_lane *host = context->lane;
     const struct an_step *host_step = context->step;
-    size_t *source =
-        an_arena_zero(context->scratch, host_lanes + devices->device_count, sizeof *source);
-    uint32_t *device_of =
-        an_arena_zero(context->scratch, host_lanes + devices->device_count, sizeof *device_of);
-    if (!source || !device_of)
+    struct new_lane *made =
+        an_arena_zero(context->scratch, context->lane_count + devices->device_count, sizeof *made);
+    if (!made)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < host_lanes; k++) /* processes without an accelerator keep theirs */
-        if (!has_device(context, host[k].process)) {
-            device_of[lanes] = AN_NONE;
-            source[lanes++] = k;
-        }
-    for (size_t i = 0; i < devices->device_count; i++) {
-        size_t k = devices->device[i].count ? host_lane(context, &devices->device[i]) : host_lanes;
-        if (k == host_lanes)
-            continue;
-        device_of[lanes] = (uint32_t)i;
-        source[lanes++] = k;
-    }
+    size_t lanes = list_lanes(context, made), steps = 0;
     for (size_t k = 0; k < lanes; k++)
-        steps += host[source[k]].count;
+        steps += host[made[k].host].count;
     context->lane = an_arena_zero(context->scratch, lanes, sizeof *context->lane);
     context->step = an_arena_zero(context->scratch, steps, sizeof *context->step);
     context->lane_count = 0;
@@ -146,17 +156,18 @@ int an_steps_project(struct an_context *context)
     steps = 0;
     for (size_t k = 0; k < lanes; k++) {
         struct an_lane *lane = &context->lane[context->lane_count++];
-        const struct an_lane *from = &host[source[k]];
-        *lane = *from;
+        *lane = host[made[k].host];
+        const struct an_step *from = &host_step[lane->first];
         lane->first = steps;
-        lane->device = device_of[k];
-        lane->rank = device_of[k] == AN_NONE ? from->rank : devices->device[device_of[k]].rank;
-        for (size_t i = 0; i < from->count; i++) {
-            context->step[steps] = host_step[from->first + i];
+        lane->device = made[k].device;
+        for (size_t i = 0; i < lane->count; i++) {
+            context->step[steps] = from[i];
             context->step[steps++].lane = (uint32_t)k;
         }
-        if (lane->device != AN_NONE)
-            place_steps(context, lane);
+        if (lane->device == AN_NONE)
+            continue;
+        lane->rank = devices->device[lane->device].rank;
+        place_steps(context, lane);
     }
     return 0;
 }

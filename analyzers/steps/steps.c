@@ -47,15 +47,28 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
     context->result->steps.note = "only the steps that were asked for (--steps)";
 }
 
+/* Excludes the first and the last of the complete steps of a lane. A capture of another tool is a
+ * window of a longer run: if it has few steps, all of them count. */
+static void exclude_ends(struct an_context *context, const struct an_lane *lane,
+                         struct an_step *first, struct an_step *last, size_t complete)
+{
+    bool window = lane->device != AN_NONE || an_trace_key(context->trace, "source");
+    if (window && complete && complete < LAST_LEAST)
+        context->result->steps.note = an_arena_format(
+            context->arena, "only %zu complete %s captured: the first and the last are counted too",
+            complete, complete == 1 ? "step was" : "steps were");
+    if (complete >= LAST_LEAST)
+        last->excluded = "last";
+    if (complete > 1 && (!window || complete >= LAST_LEAST))
+        first->excluded = "first";
+}
+
 /* Marks the steps of a lane that are left out of statistics: without an end, overlapping,
  * compiling, first and last. A capture of another tool is a window of a longer run; it has few
  * steps, and neither its first nor its last is special. */
 static void exclude_steps(struct an_context *context, const struct an_lane *lane)
 {
     size_t complete = 0;
-    bool foreign =
-        lane->device != AN_NONE ||
-        an_trace_key(context->trace, "source"); /* a window of a run: its steps are few */
     struct an_step *first = NULL, *last = NULL;
     int64_t until = INT64_MIN;
     for (size_t i = lane->first; i < an_lane_end(lane); i++) {
@@ -64,8 +77,8 @@ static void exclude_steps(struct an_context *context, const struct an_lane *lane
             step->excluded = step->excluded ? step->excluded : "no end";
             continue;
         }
-        if (step->start < until) { /* two steps at once on a thread: one of them is wrong, and their
-                                   time would count twice */
+        /* Two steps at once on a thread: one of them is wrong, and their time would count twice. */
+        if (step->start < until) {
             step->excluded = "overlap";
             continue;
         }
@@ -80,18 +93,7 @@ static void exclude_steps(struct an_context *context, const struct an_lane *lane
         keep_asked(context, lane);
         return;
     }
-    if (foreign && complete < LAST_LEAST) {
-        if (complete)
-            context->result->steps.note = an_arena_format(
-                context->arena,
-                "only %zu complete %s captured: the first and the last are counted too", complete,
-                complete == 1 ? "step was" : "steps were");
-        return;
-    }
-    if (complete > 1)
-        first->excluded = "first";
-    if (complete >= LAST_LEAST)
-        last->excluded = "last";
+    exclude_ends(context, lane, first, last, complete);
 }
 
 /* ---- which steps have all their parts in the file ------------------------------------------------------------------------ */
@@ -428,6 +430,26 @@ static const char *why_none(const struct an_context *context)
                            context->trace->slice.count);
 }
 
+/* Counts the steps and finds the first and the last that count. */
+static void count_steps(struct an_context *context)
+{
+    struct an_steps *steps = &context->result->steps;
+    steps->first_index = steps->last_index = -1;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        steps->count += step->end != STORE_ABSENT;
+        steps->counted += an_step_counted(step);
+        steps->paused += an_step_counted(step) && step->paused;
+        steps->detailed += an_step_detailed(step);
+        steps->micro_steps = an_time_max(steps->micro_steps, step->micro_steps);
+        if (!an_step_counted(step))
+            continue;
+        if (steps->first_index < 0 || step->index < steps->first_index)
+            steps->first_index = step->index;
+        steps->last_index = an_time_max(steps->last_index, step->index);
+    }
+}
+
 /* Finds the steps, decides which ones count, cuts phases out of them, and fills the
  * statistics. */
 static int steps_run(struct an_context *context)
@@ -448,22 +470,7 @@ static int steps_run(struct an_context *context)
     if ((rc = an_phases_cut(context)) ||
         (rc = find_detailed(context, context->trace->step_count > 0)))
         return rc;
-    steps->first_index = steps->last_index = -1;
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        steps->count += step->end != STORE_ABSENT;
-        steps->counted += an_step_counted(step);
-        steps->paused += an_step_counted(step) && step->paused;
-        steps->detailed += an_step_detailed(step);
-        steps->micro_steps =
-            step->micro_steps > steps->micro_steps ? step->micro_steps : steps->micro_steps;
-        if (!an_step_counted(step))
-            continue;
-        steps->first_index = steps->first_index < 0 || step->index < steps->first_index
-                                 ? step->index
-                                 : steps->first_index;
-        steps->last_index = step->index > steps->last_index ? step->index : steps->last_index;
-    }
+    count_steps(context);
     if ((rc = list_excluded(context)))
         return rc;
     if (!steps->counted) {

@@ -221,6 +221,16 @@ static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
     an_trace_order_keys(trace);
 }
 
+static void loader_free(struct an_trace_loader *loader)
+{
+    free(loader->track);
+    free(loader->strings.id);
+    free(loader->details.id);
+    free(loader->processes.id);
+    free(loader->tracks.id);
+    free(loader->wanted.id);
+}
+
 int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
                        struct an_trace **out, struct tacho_error *err)
 {
@@ -244,19 +254,14 @@ int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
 out:
     free(slice_track);
     free(counter_track);
-    free(loader.track);
-    free(loader.strings.id);
-    free(loader.details.id);
-    free(loader.processes.id);
-    free(loader.tracks.id);
-    free(loader.wanted.id);
+    loader_free(&loader);
     if (!rc) {
         *out = loader.trace;
         return 0;
     }
-    const struct tacho_error *tacho_error = store_reader_error(reader);
-    if (tacho_error && tacho_error->code && !loader.rc)
-        tacho_fail(err, rc, tacho_error->hint, "%s", tacho_error->what);
+    const struct tacho_error *cause = store_reader_error(reader);
+    if (cause && cause->code && !loader.rc)
+        tacho_fail(err, rc, cause->hint, "%s", cause->what);
     else
         tacho_fail(err, rc, NULL, "reading the run: %s", tacho_error_text(rc));
     an_trace_free(loader.trace);
