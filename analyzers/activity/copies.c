@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/sets.h"
 #include "analyzers/device/api.h"
 #include "analyzers/steps/context.h"
 
@@ -20,7 +21,7 @@ struct row {
     int64_t sync, call_unknown, memory_unknown;
     int64_t sized; /* ops with a size */
     double sized_ns, best;
-    size_t first, count; /* its spans on the device that is being looked at */
+    struct an_span_list spans; /* of its ops on the device at hand */
 };
 
 struct rows {
@@ -150,45 +151,29 @@ static int add_exposed_time(struct an_context *context, const struct an_device *
                             struct rows *rows)
 {
     const struct an_device_ops *ops = &context->gpu->op;
-    unsigned busy = AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK;
-    struct an_span *hide[2], *span, *rest;
-    size_t hides[2], total = 0;
-    int rc = an_device_spans(context->gpu, device, busy, INT64_MIN, INT64_MAX, &hide[0], &hides[0]);
-    if (!rc)
-        rc = an_device_spans(context->gpu, device, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN,
-                             INT64_MAX, &hide[1], &hides[1]);
-    if (rc)
-        return rc;
-    for (size_t r = 0; r < rows->count; r++)
-        rows->row[r].count = 0;
-    for (size_t i = device->first; i < an_device_end(device); i++)
+    const unsigned busy = AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK;
+    const unsigned mask[] = {busy, busy & ~(1u << AN_DEVICE_MEMSET)}; /* for copies, for memsets */
+    struct an_set hide[2] = {{NULL, 0}, {NULL, 0}};
+    struct an_arena *arena = an_arena_new();
+    int rc = arena ? 0 : TACHO_ENOMEM;
+    for (int i = 0; i < 2 && !rc; i++)
+        rc = an_device_spans(context->gpu, device, mask[i], INT64_MIN, INT64_MAX, &hide[i].span,
+                             &hide[i].count);
+    for (size_t i = device->first; i < an_device_end(device) && !rc; i++)
         if (rows->of_op[i] != AN_NONE)
-            rows->row[rows->of_op[i]].count++;
-    for (size_t r = 0; r < rows->count; r++) {
-        rows->row[r].first = total;
-        total += rows->row[r].count;
-        rows->row[r].count = 0;
+            rc = an_span_list_add(&rows->row[rows->of_op[i]].spans, ops->start[i], ops->end[i]);
+    for (size_t i = 0; i < rows->count && !rc; i++) {
+        struct row *row = &rows->row[i];
+        struct an_set rest;
+        rc = an_set_combine(arena, an_spans_subtract, an_span_list_set(&row->spans),
+                            hide[row->memset], &rest);
+        if (!rc)
+            row->row.exposed_ns = an_time_add(row->row.exposed_ns, an_set_measure(rest));
+        row->spans.count = 0;
     }
-    size_t most = total + (hides[0] > hides[1] ? hides[0] : hides[1]);
-    span = malloc((total + 1) * sizeof *span);
-    rest = malloc((most + 1) * sizeof *rest);
-    for (size_t i = device->first; span && i < an_device_end(device); i++)
-        if (rows->of_op[i] != AN_NONE) {
-            struct row *row = &rows->row[rows->of_op[i]];
-            span[row->first + row->count++] = (struct an_span){ops->start[i], ops->end[i]};
-        }
-    for (size_t r = 0; span && rest && r < rows->count; r++) {
-        struct row *row = &rows->row[r];
-        size_t spans = an_spans_normalize(span + row->first, row->count);
-        spans = an_spans_subtract(span + row->first, spans, hide[row->memset], hides[row->memset],
-                                  rest);
-        row->row.exposed_ns = an_time_add(row->row.exposed_ns, an_spans_measure(rest, spans));
-    }
-    rc = span && rest ? 0 : TACHO_ENOMEM;
-    free(span);
-    free(rest);
-    an_arena_give_back(context->scratch, hide[0]);
-    an_arena_give_back(context->scratch, hide[1]);
+    an_arena_give_back(context->scratch, hide[0].span);
+    an_arena_give_back(context->scratch, hide[1].span);
+    an_arena_free(arena);
     return rc;
 }
 
@@ -260,6 +245,8 @@ static int copies_run(struct an_context *context)
     } else if (!rc) {
         rc = TACHO_ENOMEM;
     }
+    for (size_t i = 0; i < rows.count; i++)
+        free(rows.row[i].spans.span);
     free(rows.row);
     free(rows.of_detail);
     free(rows.of_op);

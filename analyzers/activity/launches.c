@@ -222,11 +222,13 @@ static void sort_times(int64_t *times, size_t count)
 
 /* Sweeps over the queue of one stream: `count` calls that enter and leave it, each sorted by time.
  * The spans in which the queue is full are appended to `full`; returns how many. */
-static size_t sweep_stream(struct queue *queue, const int64_t *enter, const int64_t *leave,
-                           size_t count, struct an_span *full)
+static size_t sweep_stream(struct queue *queue, int64_t *enter, int64_t *leave, size_t count,
+                           struct an_span *full)
 {
     size_t entered = 0, left = 0, spans = 0;
     int64_t since = 0;
+    sort_times(enter, count);
+    sort_times(leave, count);
     while (left < count) {
         bool enters = entered < count && enter[entered] < leave[left];
         int64_t before = (int64_t)(entered - left);
@@ -314,15 +316,10 @@ static int sweep_queues(const struct an_context *context, const struct waiting *
     }
     for (uint32_t device = 0; device < devices->device_count && !an_arena_failed(arena); device++) {
         size_t count = 0;
-        for (size_t k = 0; k < tracks; k++) {
-            size_t in_stream = first[k + 1] - first[k];
-            if (!in_stream || device_of_track[k] != device)
-                continue;
-            sort_times(enter + first[k], in_stream);
-            sort_times(leave + first[k], in_stream);
-            count +=
-                sweep_stream(queue, enter + first[k], leave + first[k], in_stream, full + count);
-        }
+        for (size_t k = 0; k < tracks; k++)
+            if (device_of_track[k] == device)
+                count += sweep_stream(queue, enter + first[k], leave + first[k],
+                                      first[k + 1] - first[k], full + count);
         count = an_spans_normalize(full, count);
         queue->full += (double)an_spans_measure(full, count);
     }

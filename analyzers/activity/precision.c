@@ -16,6 +16,7 @@
 struct rows {
     struct an_precision_row *row;
     size_t count, room;
+    int64_t silent_ns; /* of kernels whose names do not say whether they ran on a matrix unit */
 };
 
 static struct an_precision_row *row_of(struct an_context *context, struct rows *rows,
@@ -60,6 +61,30 @@ static struct an_value share(struct an_context *context, int64_t all, int64_t un
     return an_num(100 * (double)unit / (double)(all - silent));
 }
 
+/* Adds the time of a kernel to the row of its element type and unit. */
+static int add_kernel(struct an_context *context, struct rows *rows, size_t op)
+{
+    const struct an_devices *devices = context->gpu;
+    struct an_precision *precision = &context->result->precision;
+    uint32_t name = context->trace->slice.name[devices->op.slice[op]];
+    struct an_name_class class = {.matrix_unit = -1};
+    if (name < context->trace->string_count)
+        class = devices->name_class[name];
+    struct an_precision_row *row =
+        row_of(context, rows, class.dtype ? class.dtype : "unknown", class.matrix_unit);
+    if (!row)
+        return TACHO_ENOMEM;
+    int64_t dur = an_time_sub(devices->op.end[op], devices->op.start[op]);
+    row->count++;
+    row->total_ns = an_time_add(row->total_ns, dur);
+    precision->matrix_ns = an_time_add(precision->matrix_ns, dur);
+    if (class.matrix_unit > 0)
+        precision->matrix_unit_ns = an_time_add(precision->matrix_unit_ns, dur);
+    if (class.matrix_unit < 0)
+        rows->silent_ns = an_time_add(rows->silent_ns, dur);
+    return 0;
+}
+
 /* Sums the time of matrix and attention kernels by element type and unit. The share is given only
  * if the names of nearly all of that time say it. */
 static int precision_run(struct an_context *context)
@@ -67,36 +92,17 @@ static int precision_run(struct an_context *context)
     const struct an_devices *devices = context->gpu;
     struct an_precision *precision = &context->result->precision;
     struct rows rows = {.count = 0};
-    int64_t silent = 0;
     int rc = 0;
-    for (size_t i = 0; i < devices->op.count && !rc; i++) {
-        if (devices->op.class[i] != AN_DEVICE_MATRIX && devices->op.class[i] != AN_DEVICE_ATTENTION)
-            continue;
-        uint32_t name = context->trace->slice.name[devices->op.slice[i]];
-        struct an_name_class told = {.matrix_unit = -1};
-        if (name < context->trace->string_count)
-            told = devices->name_class[name];
-        struct an_precision_row *precision_row =
-            row_of(context, &rows, told.dtype ? told.dtype : "unknown", told.matrix_unit);
-        if (!precision_row) {
-            rc = TACHO_ENOMEM;
-            break;
-        }
-        int64_t dur = an_time_sub(devices->op.end[i], devices->op.start[i]);
-        precision_row->count++;
-        precision_row->total_ns = an_time_add(precision_row->total_ns, dur);
-        precision->matrix_ns = an_time_add(precision->matrix_ns, dur);
-        precision->matrix_unit_ns =
-            an_time_add(precision->matrix_unit_ns, told.matrix_unit > 0 ? dur : 0);
-        silent = an_time_add(silent, told.matrix_unit < 0 ? dur : 0);
-    }
+    for (size_t i = 0; i < devices->op.count && !rc; i++)
+        if (1u << devices->op.class[i] & (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION))
+            rc = add_kernel(context, &rows, i);
     if (!rc && !rows.count)
         precision_absent(context,
                          "no kernel of this file does matrix or attention work by its name");
     if (!rc && rows.count) {
         qsort(rows.row, rows.count, sizeof *rows.row, row_order);
         precision->matrix_unit_pct =
-            share(context, precision->matrix_ns, precision->matrix_unit_ns, silent);
+            share(context, precision->matrix_ns, precision->matrix_unit_ns, rows.silent_ns);
         precision->rows = an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
         precision->row_count = rows.count;
         rc = precision->rows ? 0 : TACHO_ENOMEM;

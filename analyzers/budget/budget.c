@@ -324,6 +324,23 @@ static const char *device_text(const struct an_context *context, const struct an
     return process && *process->device ? an_arena_text(context->arena, process->device) : "cpu";
 }
 
+/* Fills the budget of one lane from its classed steps. */
+static void fill_lane(struct an_context *context, const struct an_lane *lane,
+                      const struct an_budget_host *host, struct an_device_budget *out)
+{
+    const struct an_process *process = an_trace_process(context->trace, lane->process);
+    *out = (struct an_device_budget){.rank = lane->rank,
+                                     .process = STORE_ABSENT,
+                                     .device = device_text(context, lane),
+                                     .host = ""};
+    if (process) {
+        out->process = process->pid;
+        out->host = an_arena_text(context->arena, process->host);
+    }
+    sum_steps(context, lane, &out->budget);
+    finish_budget(context, lane, host, &out->budget);
+}
+
 /* Classes the steps of every lane, sums them to a budget of each lane, and takes the mean of
  * these. */
 static int budget_run(struct an_context *context)
@@ -344,20 +361,8 @@ static int budget_run(struct an_context *context)
             if (an_step_detailed(&context->step[i]))
                 rc = budget_step(context, lane, &context->step[i], &sweep);
     }
-    for (size_t k = 0; k < context->lane_count && !rc; k++) {
-        const struct an_lane *lane = &context->lane[k];
-        const struct an_process *process = an_trace_process(context->trace, lane->process);
-        budget[k] = (struct an_device_budget){.rank = lane->rank,
-                                              .process = STORE_ABSENT,
-                                              .device = device_text(context, lane),
-                                              .host = ""};
-        if (process) {
-            budget[k].process = process->pid;
-            budget[k].host = an_arena_text(context->arena, process->host);
-        }
-        sum_steps(context, lane, &budget[k].budget);
-        finish_budget(context, lane, &host[k], &budget[k].budget);
-    }
+    for (size_t k = 0; k < context->lane_count && !rc; k++)
+        fill_lane(context, &context->lane[k], &host[k], &budget[k]);
     if (!rc) {
         name_worst(budget, context->lane_count);
         mean_devices(context, &context->result->budget, budget, context->lane_count);

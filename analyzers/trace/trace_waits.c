@@ -163,14 +163,9 @@ static int add_name(struct an_trace *trace)
     return 0;
 }
 
-/* Appends the holes as slices of their threads. The slices are then sorted and their parents are
- * found once more, which needs the track of every slice as a column. */
-static int add_rows(struct waits *waits)
+/* Makes room for `count` slices. */
+static int grow_slices(struct an_slices *slices, size_t count)
 {
-    struct an_trace *trace = waits->trace;
-    struct an_slices *slices = &trace->slice;
-    size_t count = slices->count + waits->holes;
-    uint32_t *track = malloc(count * sizeof *track);
     const struct {
         void *column;
         size_t size;
@@ -180,11 +175,23 @@ static int add_rows(struct waits *waits)
                    {&slices->name, sizeof *slices->name},
                    {&slices->category, sizeof *slices->category},
                    {&slices->detail, sizeof *slices->detail}};
-    bool ok = track && !add_name(trace);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns && ok; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns && !rc; i++) {
         size_t room = slices->count;
-        ok = !an_grow(columns[i].column, &room, count, columns[i].size);
+        rc = an_grow(columns[i].column, &room, count, columns[i].size);
     }
+    return rc;
+}
+
+/* Appends the holes as slices of their threads. The slices are then sorted and their parents are
+ * found once more, which needs the track of every slice as a column. */
+static int add_rows(struct waits *waits)
+{
+    struct an_trace *trace = waits->trace;
+    struct an_slices *slices = &trace->slice;
+    size_t count = slices->count + waits->holes;
+    uint32_t *track = malloc(count * sizeof *track);
+    bool ok = track && !add_name(trace) && !grow_slices(slices, count);
     for (uint32_t k = 0; ok && k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             track[i] = k;
