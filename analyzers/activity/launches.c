@@ -220,7 +220,7 @@ static void sort_times(int64_t *times, size_t count)
         qsort(times, count, sizeof *times, time_order);
 }
 
-/* Sweeps over the queue of one stream: `count` calls that enter and leave it, each sorted by time.
+/* Sweeps over the queue of one stream: `count` calls that enter and leave it. Sorts both times.
  * The spans in which the queue is full are appended to `full`; returns how many. */
 static size_t sweep_stream(struct queue *queue, int64_t *enter, int64_t *leave, size_t count,
                            struct an_span *full)

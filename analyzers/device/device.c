@@ -35,10 +35,10 @@ static bool is_comm_name(const char *name)
            !strncmp(name, "rccl:", 5) || !strncmp(name, "c10d::", 6);
 }
 
-bool an_slice_launches(const struct an_trace *trace, size_t i)
+bool an_slice_launches(const struct an_trace *trace, size_t slice)
 {
-    return an_api_launches(an_slice_api(trace, i)) &&
-           row_of(an_slice_category(trace, i)) == ROW_CALL;
+    return an_api_launches(an_slice_api(trace, slice)) &&
+           row_of(an_slice_category(trace, slice)) == ROW_CALL;
 }
 
 static bool is_device_row(const struct builder *builder, size_t slice)

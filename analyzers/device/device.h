@@ -144,15 +144,15 @@ static inline size_t an_device_op_seek(const struct an_devices *devices,
 int an_devices_split(struct an_devices *devices);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
-struct an_api_call an_slice_api(const struct an_trace *trace, size_t i);
+struct an_api_call an_slice_api(const struct an_trace *trace, size_t slice);
 /* First launch whose host slice is not before `slice`: an index into launch_slice, launch_count if
  * there is none. */
 size_t an_launch_seek(const struct an_devices *devices, size_t slice);
 
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put
  * work on a device? */
-bool an_slice_launches(const struct an_trace *trace, size_t i);
-/* Category of slice i, "" for none. */
-const char *an_slice_category(const struct an_trace *trace, size_t i);
+bool an_slice_launches(const struct an_trace *trace, size_t slice);
+/* Category of a slice, "" for none. */
+const char *an_slice_category(const struct an_trace *trace, size_t slice);
 
 #endif

@@ -62,8 +62,8 @@ uint32_t an_call_outermost(const struct an_trace *trace, uint32_t slice);
 /* Index of a track's process in stream_of and sync_of. */
 static inline size_t an_edge_process(const struct an_trace *trace, uint32_t track)
 {
-    uint32_t p = trace->track[track].process;
-    return p < trace->process_count ? p : trace->process_count;
+    uint32_t process = trace->track[track].process;
+    return process < trace->process_count ? process : trace->process_count;
 }
 /* First sync edge whose call is not before `slice`: an index, sync_count if there is none. */
 size_t an_sync_seek(const struct an_device_edges *edges, size_t slice);

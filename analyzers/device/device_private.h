@@ -35,11 +35,11 @@ struct builder {
 
 static inline enum row an_row_of(const struct builder *builder, size_t slice)
 {
-    uint32_t k = builder->trace->slice.category[slice];
-    return k == AN_NONE ? ROW_NONE : (enum row)builder->category[k];
+    uint32_t category = builder->trace->slice.category[slice];
+    return category == AN_NONE ? ROW_NONE : (enum row)builder->category[category];
 }
 
-/* Gives builder->pair and builder->work room for n pairs. */
+/* Gives builder->pair and builder->work room for `count` pairs. */
 int an_builder_scratch(struct builder *builder, size_t count);
 /* Fills op.launch, the links the other way, and launches_lost. */
 int an_builder_links(struct builder *builder);

@@ -8,14 +8,14 @@
 
 #include "analyzers/device/device_private.h"
 
-const char *an_slice_category(const struct an_trace *trace, size_t i)
+const char *an_slice_category(const struct an_trace *trace, size_t slice)
 {
-    return an_trace_name(trace, trace->slice.category[i]);
+    return an_trace_name(trace, trace->slice.category[slice]);
 }
 
-struct an_api_call an_slice_api(const struct an_trace *trace, size_t i)
+struct an_api_call an_slice_api(const struct an_trace *trace, size_t slice)
 {
-    uint32_t name = trace->slice.name[i];
+    uint32_t name = trace->slice.name[slice];
     if (name >= trace->string_count)
         return (struct an_api_call){AN_API_OTHER, false};
     if (!trace->name_api[name]) { /* kept as 1 + 2 * kind + async */

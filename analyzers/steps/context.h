@@ -147,8 +147,8 @@ static inline int64_t an_step_ns(const struct an_step *step)
 {
     return an_time_sub(an_time_sub(step->end, step->start), step->cut_ns);
 }
-/* Is slice i, or a range around it, a phase? */
-bool an_slice_in_phase(const struct an_trace *trace, size_t i);
+/* Is a slice, or a range around it, a phase? */
+bool an_slice_in_phase(const struct an_trace *trace, size_t slice);
 static inline bool an_role_is_phase(enum an_role role)
 {
     return role == AN_ROLE_CHECKPOINT || role == AN_ROLE_EVALUATION || role == AN_ROLE_COMPILE;

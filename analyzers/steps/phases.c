@@ -18,12 +18,12 @@ static bool is_host(const struct an_track *track)
     return strcmp(track->kind, "stream") != 0;
 }
 
-bool an_slice_in_phase(const struct an_trace *trace, size_t i)
+bool an_slice_in_phase(const struct an_trace *trace, size_t slice)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t around = (uint32_t)i; around != AN_NONE && levels--;
+    for (uint32_t around = (uint32_t)slice; around != AN_NONE && levels--;
          around = trace->slice.parent[around])
-        if (an_role_is_phase(an_slice_role(trace, around)) && an_slice_open_at(trace, around, i))
+        if (an_role_is_phase(an_slice_role(trace, around)) && an_slice_open_at(trace, around, slice))
             return true;
     return false;
 }

@@ -88,10 +88,10 @@ int an_trace_name_roles(struct an_trace *trace)
     return 0;
 }
 
-enum an_role an_slice_role(const struct an_trace *trace, size_t i)
+enum an_role an_slice_role(const struct an_trace *trace, size_t slice)
 {
-    enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
-    uint32_t name = trace->slice.name[i];
+    enum an_role role = an_trace_role(trace, trace->slice.detail[slice]);
+    uint32_t name = trace->slice.name[slice];
     return role == AN_ROLE_NONE && trace->name_role && name < trace->string_count
                ? (enum an_role)trace->name_role[name]
                : role;

@@ -188,12 +188,12 @@ const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t d
 enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail);
 /* Role of a range on a thread: its payload's; in traces of other tools, else by its name
  * (roles.c). */
-enum an_role an_slice_role(const struct an_trace *trace, size_t i);
-/* Is slice i inferred (trace_waits.c) rather than in the file? Inferred slices have the last string
+enum an_role an_slice_role(const struct an_trace *trace, size_t slice);
+/* Is a slice inferred (trace_waits.c) rather than in the file? Inferred slices have the last string
  * as their name. */
-static inline bool an_slice_inferred(const struct an_trace *trace, size_t i)
+static inline bool an_slice_inferred(const struct an_trace *trace, size_t slice)
 {
-    return trace->inferred && trace->slice.name[i] == trace->string_count - 1;
+    return trace->inferred && trace->slice.name[slice] == trace->string_count - 1;
 }
 /* Value of a run key or NULL. */
 const char *an_trace_key(const struct an_trace *trace, const char *key);
@@ -205,13 +205,13 @@ static inline const struct an_process *an_trace_process(const struct an_trace *t
 {
     return process != AN_NONE ? &trace->process[process] : NULL;
 }
-/* End of slice i; an open one ends where the run ends. */
-int64_t an_slice_end(const struct an_trace *trace, size_t i);
-/* Is range p, an ancestor of range i, still open when i begins? An ancestor need not be in foreign
- * traces: a frame of Python may begin in one step and hold the next. */
-static inline bool an_slice_open_at(const struct an_trace *trace, size_t p, size_t i)
+/* End of a slice; an open one ends where the run ends. */
+int64_t an_slice_end(const struct an_trace *trace, size_t slice);
+/* Is an ancestor of a range still open when the range begins? In foreign traces it need not be: a
+ * frame of Python may begin in one step and hold the next. */
+static inline bool an_slice_open_at(const struct an_trace *trace, size_t ancestor, size_t slice)
 {
-    return p == i || an_slice_end(trace, p) > trace->slice.start[i];
+    return ancestor == slice || an_slice_end(trace, ancestor) > trace->slice.start[slice];
 }
 /* The index after the last slice, and after the last counter value, of a track. */
 static inline size_t an_track_end(const struct an_track *track)
@@ -225,8 +225,8 @@ static inline size_t an_counter_end(const struct an_track *track)
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time);
 
-/* Track of slice i: an index. */
-uint32_t an_slice_track(const struct an_trace *trace, size_t i);
+/* Track of a slice: an index. */
+uint32_t an_slice_track(const struct an_trace *trace, size_t slice);
 
 /* Private to the loader: fills t->name_role, makes t->name_api (roles.c). */
 int an_trace_name_roles(struct an_trace *trace);

@@ -236,14 +236,14 @@ enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail)
     return detail < trace->detail_count ? trace->detail[detail].role : AN_ROLE_NONE;
 }
 
-int64_t an_slice_end(const struct an_trace *trace, size_t i)
+int64_t an_slice_end(const struct an_trace *trace, size_t slice)
 {
     for (int levels = AN_DEPTH_MAX;
-         levels && trace->slice.dur[i] == AN_OPEN && trace->slice.parent[i] != AN_NONE; levels--)
-        i = trace->slice.parent[i];
-    if (trace->slice.dur[i] == AN_OPEN)
-        return trace->t1 > trace->slice.start[i] ? trace->t1 : trace->slice.start[i];
-    return trace->slice.start[i] + trace->slice.dur[i];
+         levels && trace->slice.dur[slice] == AN_OPEN && trace->slice.parent[slice] != AN_NONE; levels--)
+        slice = trace->slice.parent[slice];
+    if (trace->slice.dur[slice] == AN_OPEN)
+        return trace->t1 > trace->slice.start[slice] ? trace->t1 : trace->slice.start[slice];
+    return trace->slice.start[slice] + trace->slice.dur[slice];
 }
 
 size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
@@ -251,9 +251,9 @@ size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track,
     return an_times_seek(trace->slice.start, track->slice_first, an_track_end(track), time);
 }
 
-uint32_t an_slice_track(const struct an_trace *trace, size_t i)
+uint32_t an_slice_track(const struct an_trace *trace, size_t slice)
 {
     size_t low = 0, high = trace->track_count; /* the first track whose slices begin after i */
-    AN_BISECT(low, high, trace->track[middle].slice_first <= i);
+    AN_BISECT(low, high, trace->track[middle].slice_first <= slice);
     return low ? (uint32_t)(low - 1) : AN_NONE;
 }
