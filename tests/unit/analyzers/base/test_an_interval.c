@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "analyzers/base/interval.h"
+#include "analyzers/base/sets.h"
 #include "analyzers/base/stats.h"
 
 #define SPACE  64 /* times of the random tests: each ns is one cell of a table */
@@ -107,12 +109,39 @@ static void test_times_seek(void **state)
     assert_int_equal(an_times_seek(time, 2, 2, 0), 2);
 }
 
+/* Lists drop empty spans and merge when they become sets; sets combine in an arena. */
+static void test_sets(void **state)
+{
+    struct an_arena *arena = an_arena_new();
+    struct an_span_list list = {0};
+    struct an_set first, second, out;
+    (void)state;
+    assert_int_equal(an_span_list_add(&list, 30, 40), 0);
+    assert_int_equal(an_span_list_add(&list, 5, 5), 0);
+    assert_int_equal(an_span_list_add(&list, 0, 10), 0);
+    assert_int_equal(an_span_list_add(&list, 8, 20), 0);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(an_span_list_keep(&list, arena, &first), 0);
+    assert_int_equal(first.count, 2);
+    assert_int_equal(an_set_measure(first), 30);
+    assert_int_equal(an_set_within(first, 15, 35), 10);
+    list.count = 0;
+    assert_int_equal(an_span_list_add(&list, 15, 32), 0);
+    second = an_span_list_set(&list);
+    assert_int_equal(an_set_combine(arena, an_spans_subtract, first, second, &out), 0);
+    assert_int_equal(an_set_measure(out), 23); /* [0, 15) and [32, 40) */
+    assert_int_equal(an_set_combine(arena, an_spans_union, first, second, &first), 0);
+    assert_int_equal(first.count, 1);
+    assert_int_equal(an_set_measure(first), 40);
+    free(list.span);
+    an_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_touching_merge),
-        cmocka_unit_test(test_extremes_saturate),
+        cmocka_unit_test(test_sets),           cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_touching_merge), cmocka_unit_test(test_extremes_saturate),
         cmocka_unit_test(test_times_seek),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
