@@ -60,6 +60,8 @@ int an_compat_each(const struct an_compat_view *view, size_t g,
  * us. */
 double an_compat_ts(const struct an_compat_view *view, size_t g, size_t slice);
 double an_compat_dur(const struct an_compat_view *view, size_t slice);
+/* As many binary places as keep the largest time of the trace inside int64. */
+int an_compat_shift(const struct an_compat_view *view);
 int64_t an_compat_ticks(const struct an_compat_view *view, double us);
 double an_compat_us(const struct an_compat_view *view, int64_t ticks);
 /* The event in ticks: [ts, ts + dur) with the sum rounded as a double. */

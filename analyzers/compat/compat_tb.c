@@ -4,7 +4,6 @@
  * removed in 2026): each instant of a step gets the first class that matches. Whatever the plugin
  * computes over a trace is over a group here.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

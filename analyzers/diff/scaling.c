@@ -7,7 +7,6 @@
  * class costs more.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "analyzers/base/arena.h"
 #include "analyzers/diff/diff_private.h"

@@ -3,7 +3,6 @@
  * Findings about the size of the work: micro-batches that are too small for the machine, and
  * recomputation that memory would make needless.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

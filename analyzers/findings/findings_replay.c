@@ -4,7 +4,6 @@
  * (what_if.h). What a finding had computed before stays where nothing can be replayed, and where it
  * is the lower one of two upper bounds.
  */
-#include <math.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"

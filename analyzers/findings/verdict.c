@@ -4,7 +4,6 @@
  * steps it says what there is instead and what to do.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"

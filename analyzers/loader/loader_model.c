@@ -5,7 +5,6 @@
  * beside the step waits max(0, m t / W - rest), and ceil(m t / rest) workers keep up, if there are
  * cores for them and no stage is serial.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * stands on, merged by the path of names that leads to them. The root is the steps themselves.
  * Paths beyond a number of rows are left out, the smallest first.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * from the start of the step to its end. What is too short to be seen is merged, so that a picture
  * has a bounded number of stretches whatever the trace has.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,81 +13,6 @@
 
 #define GRAINS      1000 /* of a step: what is shorter is merged with its neighbours */
 #define TRACKS_MOST 64   /* of a picture */
-
-/* ---- stretches ---------------------------------------------------------------------------------------------------------- */
-
-/* Is half of the open stretch or more on the critical path? */
-static bool is_critical(const struct an_timeline_row *timeline_row)
-{
-    if (!timeline_row->path)
-        return false;
-    const size_t *first = timeline_row->path->track_first + timeline_row->track;
-    return an_spans_within(timeline_row->path->span + first[0], first[1] - first[0],
-                           timeline_row->from, timeline_row->until) >=
-           (timeline_row->until - timeline_row->from + 1) / 2;
-}
-
-int an_timeline_close(struct an_timeline_row *timeline_row)
-{
-    if (!timeline_row->open)
-        return 0;
-    int what = AN_CLASS_UNATTRIBUTED;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (timeline_row->class_ns[k] > timeline_row->class_ns[what])
-            what = k;
-    int rc = an_grow(&timeline_row->span, &timeline_row->span_room, timeline_row->count + 1,
-                     sizeof *timeline_row->span);
-    rc = rc ? rc
-            : an_grow(&timeline_row->name, &timeline_row->name_room, timeline_row->count + 1,
-                      sizeof *timeline_row->name);
-    if (rc)
-        return rc;
-    timeline_row->name[timeline_row->count] = timeline_row->longest_name;
-    timeline_row->span[timeline_row->count++] = (struct an_timeline_span){
-        .start_ns = timeline_row->from - timeline_row->t0,
-        .dur_ns = timeline_row->until - timeline_row->from,
-        .what = what,
-        .merged = timeline_row->merged,
-        .critical = is_critical(timeline_row),
-        .busy = (float)((double)timeline_row->filled /
-                        (double)(timeline_row->until - timeline_row->from))};
-    timeline_row->open = false;
-    return 0;
-}
-
-int an_timeline_add(struct an_timeline_row *timeline_row, int64_t start, int64_t end, uint32_t name,
-                    const int64_t *class_ns, int class)
-{
-    start = start > timeline_row->t0 ? start : timeline_row->t0;
-    end = end < timeline_row->t1 ? end : timeline_row->t1;
-    start = timeline_row->end > start
-                ? timeline_row->end
-                : start; /* ranges of a stream or of a foreign trace may overlap */
-    if (end <= start)
-        return 0;
-    int rc = 0;
-    bool joins = timeline_row->open && start - timeline_row->until < timeline_row->grain &&
-                 end - start < timeline_row->grain &&
-                 timeline_row->until - timeline_row->from < 2 * timeline_row->grain;
-    if (!joins) {
-        rc = an_timeline_close(timeline_row);
-        timeline_row->open = true;
-        timeline_row->from = start;
-        timeline_row->filled = timeline_row->longest = timeline_row->merged = 0;
-        memset(timeline_row->class_ns, 0, sizeof timeline_row->class_ns);
-    }
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        timeline_row->class_ns[k] += class_ns ? class_ns[k] : k == class ? end - start : 0;
-    if (end - start > timeline_row->longest) {
-        timeline_row->longest = end - start;
-        timeline_row->longest_name = name;
-    }
-    timeline_row->merged++;
-    timeline_row->until = timeline_row->end = end;
-    timeline_row->filled += end - start;
-    timeline_row->busy_ns += end - start;
-    return rc;
-}
 
 /* ---- which tracks ------------------------------------------------------------------------------------------------------- */
 

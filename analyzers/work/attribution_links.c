@@ -6,12 +6,47 @@
  * thread that ran forward, because it is the one that waits in backward(). What is nearer than the
  * backward operator (a Python function called from it, a module that is run again) comes first.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/work/attribution_sweep.h"
 
 #define SAME_NUMBER_MOST 4096 /* operators of one sequence number that are looked at */
+
+static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
+{
+    struct an_by_row *by_row = row == AN_NONE ? NULL : &sweep->by[by].row[row];
+    for (uint32_t k = sweep->devices->launch_first[launch];
+         by_row && k < sweep->devices->launch_first[launch + 1]; k++) {
+        uint32_t op = sweep->devices->launch_op[k];
+        by_row->kernels++;
+        by_row->device_ns =
+            an_time_add(by_row->device_ns,
+                        an_time_sub(sweep->devices->op.end[op], sweep->devices->op.start[op]));
+    }
+}
+
+static void unknown_cost(struct an_by_table *by_table, uint32_t row)
+{
+    if (row == AN_NONE)
+        return;
+    by_table->row[row].no_flops++;
+    by_table->row[row].no_bytes++;
+}
+
+void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
+                         uint32_t call)
+{
+    struct an_call *x = call == AN_NONE ? NULL : &sweep->calls->call[call];
+    add_device(sweep, by, row, launch);
+    if (!x) {
+        unknown_cost(&sweep->by[by], row);
+    } else if (!(x->launched >> by & 1)) {
+        x->launched |= (uint8_t)(1u << by);
+        x->row[by] = row;
+    } else if (x->row[by] != row) {
+        unknown_cost(&sweep->by[by], row);
+        unknown_cost(&sweep->by[by], x->row[by]);
+    }
+}
 
 static int sort_forward(struct an_sweep *sweep)
 {
@@ -102,20 +137,22 @@ int an_sweep_resolve(struct an_sweep *sweep)
         const struct an_sweep_pending *sweep_pending = &sweep->pending[i];
         const struct an_sweep_forward *sweep_forward = forward_of(sweep, sweep_pending);
         if (sweep_pending->module != AN_NONE - 1)
-            an_sweep_give(sweep, AN_BY_MODULE,
-                          sweep_forward && sweep_forward->module != AN_NONE ? sweep_forward->module
-                                                                            : sweep_pending->module,
-                          sweep_pending->launch, sweep_pending->call);
+            an_sweep_add_launch(sweep, AN_BY_MODULE,
+                                sweep_forward && sweep_forward->module != AN_NONE
+                                    ? sweep_forward->module
+                                    : sweep_pending->module,
+                                sweep_pending->launch, sweep_pending->call);
         if (sweep_pending->line != AN_NONE - 1)
-            an_sweep_give(sweep, AN_BY_LINE,
-                          sweep_forward && sweep_forward->line != AN_NONE ? sweep_forward->line
-                                                                          : sweep_pending->line,
-                          sweep_pending->launch, sweep_pending->call);
+            an_sweep_add_launch(sweep, AN_BY_LINE,
+                                sweep_forward && sweep_forward->line != AN_NONE
+                                    ? sweep_forward->line
+                                    : sweep_pending->line,
+                                sweep_pending->launch, sweep_pending->call);
         uint32_t track = sweep_forward && sweep_forward->track != sweep_pending->track
                              ? sweep_forward->track + 1
                              : caller[sweep_pending->track];
         if (!sweep_pending->annotated && track)
-            an_sweep_give(
+            an_sweep_add_launch(
                 sweep, AN_BY_ANNOTATION,
                 marked_at(
                     sweep, track - 1,

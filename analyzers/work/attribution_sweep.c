@@ -295,19 +295,6 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
 
 /* ---- launches ------------------------------------------------------------------------------------------------------------- */
 
-static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
-{
-    struct an_by_row *by_row = row == AN_NONE ? NULL : &sweep->by[by].row[row];
-    for (uint32_t k = sweep->devices->launch_first[launch];
-         by_row && k < sweep->devices->launch_first[launch + 1]; k++) {
-        uint32_t op = sweep->devices->launch_op[k];
-        by_row->kernels++;
-        by_row->device_ns =
-            an_time_add(by_row->device_ns,
-                        an_time_sub(sweep->devices->op.end[op], sweep->devices->op.start[op]));
-    }
-}
-
 static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_t *call)
 {
     *call = AN_NONE;
@@ -331,30 +318,6 @@ static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_
     return 0;
 }
 
-static void unknown_cost(struct an_by_table *by_table, uint32_t row)
-{
-    if (row == AN_NONE)
-        return;
-    by_table->row[row].no_flops++;
-    by_table->row[row].no_bytes++;
-}
-
-void an_sweep_give(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
-                   uint32_t call)
-{
-    struct an_call *x = call == AN_NONE ? NULL : &sweep->calls->call[call];
-    add_device(sweep, by, row, launch);
-    if (!x) {
-        unknown_cost(&sweep->by[by], row);
-    } else if (!(x->launched >> by & 1)) {
-        x->launched |= (uint8_t)(1u << by);
-        x->row[by] = row;
-    } else if (x->row[by] != row) {
-        unknown_cost(&sweep->by[by], row);
-        unknown_cost(&sweep->by[by], x->row[by]);
-    }
-}
-
 static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track, size_t number)
 {
     int64_t time = sweep->trace->slice.start[i];
@@ -367,14 +330,14 @@ static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track
     for (uint32_t k = sweep->devices->launch_first[number];
          k < sweep->devices->launch_first[number + 1]; k++)
         sweep->calls->of_op[sweep->devices->launch_op[k]] = call;
-    an_sweep_give(sweep, AN_BY_OP, row_at(sweep, at[OP]), number, call);
+    an_sweep_add_launch(sweep, AN_BY_OP, row_at(sweep, at[OP]), number, call);
     bool link_module = at[BACKWARD] > at[MODULE], link_line = at[BACKWARD] > at[LINE];
     if (!link_module)
-        an_sweep_give(sweep, AN_BY_MODULE, row_at(sweep, at[MODULE]), number, call);
+        an_sweep_add_launch(sweep, AN_BY_MODULE, row_at(sweep, at[MODULE]), number, call);
     if (!link_line)
-        an_sweep_give(sweep, AN_BY_LINE, row_at(sweep, at[LINE]), number, call);
+        an_sweep_add_launch(sweep, AN_BY_LINE, row_at(sweep, at[LINE]), number, call);
     if (at[ANNOTATION] >= 0)
-        an_sweep_give(sweep, AN_BY_ANNOTATION, row_at(sweep, at[ANNOTATION]), number, call);
+        an_sweep_add_launch(sweep, AN_BY_ANNOTATION, row_at(sweep, at[ANNOTATION]), number, call);
     if (!link_module && !link_line && at[ANNOTATION] >= 0)
         return 0;
     if (an_grow(&sweep->pending, &sweep->pending_room, sweep->pendings + 1, sizeof *sweep->pending))

@@ -66,8 +66,8 @@ struct an_sweep {
 
 /* A launch's row in a table. The cost of a call belongs to its row; where its launches have
  * several, no row knows its part. */
-void an_sweep_give(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
-                   uint32_t call);
+void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
+                         uint32_t call);
 /* Gives the pending launches their rows. 0 or TACHO_ENOMEM. */
 int an_sweep_resolve(struct an_sweep *sweep);
 

@@ -10,9 +10,7 @@
  * in the type that their kernels ran in, and coverage is the time of matrix and attention kernels.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/work/peaks.h"
@@ -52,17 +50,6 @@ static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t pr
                        : step;
     }
     return NULL;
-}
-
-size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype)
-{
-    for (size_t i = 0; i < gather->dtypes; i++)
-        if (!strcmp(gather->dtype[i], dtype))
-            return i;
-    if (gather->dtypes == AN_FLOPS_DTYPES)
-        return AN_FLOPS_DTYPES - 1;
-    gather->dtype[gather->dtypes] = dtype;
-    return gather->dtypes++;
 }
 
 static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_t i)
@@ -158,22 +145,6 @@ static int gather_all(struct an_flops_gather *gather)
 
 /* ---- peaks -------------------------------------------------------------------------------------------------------------- */
 
-static const struct an_device *lane_gpu(const struct an_context *context,
-                                        const struct an_lane *lane)
-{
-    return context->gpu && lane->device < context->gpu->device_count
-               ? &context->gpu->device[lane->device]
-               : NULL;
-}
-
-const char *an_flops_device(const struct an_context *context, const struct an_lane *lane)
-{
-    if (lane_gpu(context, lane))
-        return lane_gpu(context, lane)->name;
-    const char *d = lane->process != AN_NONE ? context->trace->process[lane->process].device : "";
-    return *d ? d : "cpu";
-}
-
 /* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
 static bool peak_of(struct an_context *context, const struct an_lane *lane, const char *dtype,
                     struct an_peak *out)
@@ -186,8 +157,8 @@ static bool peak_of(struct an_context *context, const struct an_lane *lane, cons
         *out = (struct an_peak){ceiling_row->value,
                                 an_arena_text(context->arena, ceiling_row->source)};
     else
-        return lane_gpu(context, lane) &&
-               an_peak_find(context->arena, lane_gpu(context, lane)->name, dtype, out);
+        return an_flops_gpu(context, lane) &&
+               an_peak_find(context->arena, an_flops_gpu(context, lane)->name, dtype, out);
     return true;
 }
 
@@ -207,7 +178,7 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
         if (!flops->model && !flops->hardware && !flops->palm)
             continue;
         if (!peak_of(context, lane, gather->dtype[d], &found)) {
-            const struct an_device *gpu = lane_gpu(context, lane);
+            const struct an_device *gpu = an_flops_gpu(context, lane);
             if (gather->mixed && !*gather->dtype[d])
                 shares->missing =
                     "kernels of fp32 operands do not tell whether they ran as tf32; give "
@@ -250,7 +221,7 @@ static const char *gpu_uuid(const struct an_context *context, const struct an_de
 static bool same_device(const struct an_context *context, const struct an_lane *a,
                         const struct an_lane *b)
 {
-    const struct an_device *p = lane_gpu(context, a), *q = lane_gpu(context, b);
+    const struct an_device *p = an_flops_gpu(context, a), *q = an_flops_gpu(context, b);
     if (p && q)
         return p == q ||
                (*gpu_uuid(context, p) && !strcmp(gpu_uuid(context, p), gpu_uuid(context, q)));
@@ -284,24 +255,6 @@ static double device_seconds(const struct an_flops_gather *gather, size_t *devic
 }
 
 /* ---- the values --------------------------------------------------------------------------------------------------------- */
-
-struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
-                               double at_peak_s, const char *missing)
-{
-    if (missing)
-        return an_num_none(missing);
-    if (device_s <= 0)
-        return an_num_none("the steps last 0 ns");
-    double v = at_peak_s / device_s;
-    if (v <= 1)
-        return an_num(v);
-    const char *why = an_arena_format(
-        context->arena,
-        "%s would be %.1f %% of the peak: FLOPs are counted twice, or the peak is wrong", name,
-        100 * v);
-    an_problem(context, "counting error: %s", why);
-    return an_num_none(why);
-}
 
 static void totals(struct an_flops_gather *gather)
 {

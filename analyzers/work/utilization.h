@@ -53,6 +53,8 @@ static inline void an_flops_add(int64_t *sum, int64_t v)
 
 /* Place of a type in by_dtype; types beyond the last place share it. */
 size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype);
+/* The accelerator of a lane, NULL: it has none. */
+const struct an_device *an_flops_gpu(const struct an_context *context, const struct an_lane *lane);
 /* Device of a lane, as ceilings name it. */
 const char *an_flops_device(const struct an_context *context, const struct an_lane *lane);
 /* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing`

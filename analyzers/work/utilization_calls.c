@@ -10,6 +10,17 @@
 #define PRODUCTS   (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION)
 #define NEARLY_ALL 0.95
 
+size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype)
+{
+    for (size_t i = 0; i < gather->dtypes; i++)
+        if (!strcmp(gather->dtype[i], dtype))
+            return i;
+    if (gather->dtypes == AN_FLOPS_DTYPES)
+        return AN_FLOPS_DTYPES - 1;
+    gather->dtype[gather->dtypes] = dtype;
+    return gather->dtypes++;
+}
+
 static void gather_call(struct an_flops_gather *gather, const struct an_call *call)
 {
     const struct an_op_cost *cost = &gather->context->calls->cost[call->cost];

@@ -11,6 +11,39 @@
 #define CALLS_LEAST 3       /* of one payload, for its rate to raise a roof */
 #define TIME_LEAST  1000000 /* ns of these calls */
 
+const struct an_device *an_flops_gpu(const struct an_context *context, const struct an_lane *lane)
+{
+    return context->gpu && lane->device < context->gpu->device_count
+               ? &context->gpu->device[lane->device]
+               : NULL;
+}
+
+const char *an_flops_device(const struct an_context *context, const struct an_lane *lane)
+{
+    if (an_flops_gpu(context, lane))
+        return an_flops_gpu(context, lane)->name;
+    const char *d = lane->process != AN_NONE ? context->trace->process[lane->process].device : "";
+    return *d ? d : "cpu";
+}
+
+struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
+                               double at_peak_s, const char *missing)
+{
+    if (missing)
+        return an_num_none(missing);
+    if (device_s <= 0)
+        return an_num_none("the steps last 0 ns");
+    double v = at_peak_s / device_s;
+    if (v <= 1)
+        return an_num(v);
+    const char *why = an_arena_format(
+        context->arena,
+        "%s would be %.1f %% of the peak: FLOPs are counted twice, or the peak is wrong", name,
+        100 * v);
+    an_problem(context, "counting error: %s", why);
+    return an_num_none(why);
+}
+
 struct roof_of_type {
     double value; /* FLOP/s, 0: not measured */
     const char *source;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a trace the way those tools read the JSON: the events of a group, their times as doubles in
+ * us and as ticks, and the rows of the result. The three tools call this file.
+ */
+#include "analyzers/compat/compat.h"
+
+#include <math.h>
+
+int an_compat_each(const struct an_compat_view *view, size_t g,
+                   int (*each)(void *ctx, const struct an_compat_event *event), void *ctx)
+{
+    const struct an_trace *trace = view->context->trace;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (track->process == AN_NONE || view->group_of[track->process] != g)
+            continue;
+        struct an_compat_event event = {.track = track, .device = !strcmp(track->kind, "stream")};
+        for (event.slice = track->slice_first;
+             event.slice < track->slice_first + track->slice_count; event.slice++) {
+            uint32_t category = trace->slice.category[event.slice];
+            event.category = category == AN_NONE
+                                 ? AN_COMPAT_OTHER
+                                 : (enum an_compat_category)view->category[category];
+            int rc = trace->slice.dur[event.slice] == AN_OPEN ? 0 : each(ctx, &event);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+/* ns / 1000 rounded to the nearest double. Through long double: a quotient by 1000 is never so
+ * close to the middle between two doubles that rounding twice would matter (it is exactly there or
+ * further than 2^-7 of the last place away). */
+static double ns_to_us(int64_t ns)
+{
+    return (double)((long double)ns / 1000.0L);
+}
+
+double an_compat_ts(const struct an_compat_view *view, size_t g, size_t slice)
+{
+    return ns_to_us(an_time_sub(view->context->trace->slice.start[slice], view->group[g].base_ns));
+}
+
+double an_compat_dur(const struct an_compat_view *view, size_t slice)
+{
+    return ns_to_us(view->context->trace->slice.dur[slice]);
+}
+
+int64_t an_compat_ticks(const struct an_compat_view *view, double us)
+{
+    double x = ldexp(us, view->shift);
+    return x >= 0x1p62 ? INT64_MAX / 2 : x <= -0x1p62 ? INT64_MIN / 2 : llrint(x);
+}
+
+double an_compat_us(const struct an_compat_view *view, int64_t ticks)
+{
+    return ldexp((double)ticks, -view->shift);
+}
+
+struct an_span an_compat_span(const struct an_compat_view *view, size_t g, size_t slice)
+{
+    double ts = an_compat_ts(view, g, slice), end = ts + an_compat_dur(view, slice);
+    return (struct an_span){an_compat_ticks(view, ts), an_compat_ticks(view, end)};
+}
+
+int an_compat_spans_add(struct an_compat_spans *compat_spans, struct an_span span)
+{
+    if (an_grow(&compat_spans->span, &compat_spans->room, compat_spans->count + 1,
+                sizeof *compat_spans->span))
+        return TACHO_ENOMEM;
+    compat_spans->span[compat_spans->count++] = span;
+    return 0;
+}
+
+int an_compat_put(struct an_compat_view *view, int64_t rank, int64_t device, const char *section,
+                  const char *key, const char *unit, double value)
+{
+    if (an_grow(&view->rows, &view->row_room, view->row_count + 1, sizeof *view->rows))
+        return TACHO_ENOMEM;
+    view->rows[view->row_count++] =
+        (struct an_compat_row){.rank = rank,
+                               .device = device,
+                               .section = an_arena_text(view->context->arena, section),
+                               .key = an_arena_text(view->context->arena, key),
+                               .unit = an_arena_text(view->context->arena, unit),
+                               .value = value};
+    return 0;
+}
+
+/* As many binary places as keep the largest time inside int64. */
+int an_compat_shift(const struct an_compat_view *view)
+{
+    double most = 1;
+    for (size_t g = 0; g < view->group_count; g++) {
+        double a = fabs(ns_to_us(an_time_sub(view->context->trace->t0, view->group[g].base_ns)));
+        double b = fabs(ns_to_us(an_time_sub(view->context->trace->t1, view->group[g].base_ns)));
+        most = fmax(most, fmax(a, b));
+    }
+    int exponent;
+    frexp(most, &exponent);
+    return exponent > 61 ? 0 : 61 - exponent < 24 ? 61 - exponent : 24;
+}
