@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/compat/compat.h"
+#include "analyzers/compat/compat_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Reads a trace the way those tools read the JSON: the events of a group, their times as doubles in
  * us and as ticks, and the rows of the result. The three tools call this file.
  */
-#include "analyzers/compat/compat.h"
+#include "analyzers/compat/compat_private.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/compat/compat.h"
+#include "analyzers/compat/compat_private.h"
 
 enum type { COMM, MEMORY, COMPUTE, OTHER };
 

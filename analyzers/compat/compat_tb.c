@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/compat/compat.h"
+#include "analyzers/compat/compat_private.h"
 
 /* In the plugin's order of precedence */
 #define ROLE_MAP(X) \

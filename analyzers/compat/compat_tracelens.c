@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "analyzers/compat/compat.h"
+#include "analyzers/compat/compat_private.h"
 
 #define MICRO_IDLE_US 10.0
 

@@ -3,7 +3,7 @@
  * The operators of steps that compute on the processor, and what the step would gain if each of
  * them took a shorter time. The looks of findings_engine.c and findings_batch.c give that time.
  */
-#include "analyzers/findings/findings_engine.h"
+#include "analyzers/findings/findings_engine_private.h"
 
 #include <math.h>
 #include <string.h>

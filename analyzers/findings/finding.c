@@ -4,7 +4,7 @@
  * time takes, with the interval of its mean. Every look for a finding calls this file, and this
  * file calls none of them.
  */
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* DESIGN 5 */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings_engine.h"
+#include "analyzers/findings/findings_engine_private.h"
 
 #define LITTLE 0.5 /* of the roof of products */
 #define MOSTLY 0.5 /* of the time of products, in calls that are small */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define OPAQUE_PCT     5.0  /* of the span */
 #define LOST_PCT       2.0  /* of the launches of kernels */

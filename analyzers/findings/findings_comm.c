@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define CEILING_NONE "a ceiling has no expected value: nothing was replayed"
 #define NAMED_SHARE \

@@ -3,7 +3,7 @@
  * Findings of steps that compute on the processor: what measured roofs say about the ops of the
  * step. Each needs ceilings of the machine; where it was never calibrated it is not looked for.
  */
-#include "analyzers/findings/findings_engine.h"
+#include "analyzers/findings/findings_engine_private.h"
 #include "analyzers/base/words.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/device/api.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 #include "analyzers/work/peaks.h"
 
 #define CEILING "a ceiling has no expected value: nothing was replayed"

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define HELD_LEAST 10.0 /* % of the steps' time */
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/graph.h"
 
 #define CANDIDATES_MOST 8

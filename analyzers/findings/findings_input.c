@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define PREFETCH 4 /* batches made ahead by train where the command does not say */
 #define EXPLAINED \

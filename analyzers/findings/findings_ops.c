@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define SOFTMAX_PCT 5.0 /* of device time: a classifier's own softmax takes far less */
 

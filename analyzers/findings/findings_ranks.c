@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define IMBALANCE 1.2 /* of all-to-all, max / mean */
 

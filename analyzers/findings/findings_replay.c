@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 #include "analyzers/replay/what_if_run.h"
 
 /* Host time that is replayed as it was, because nothing recorded says what it is: above this share

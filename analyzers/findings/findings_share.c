@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 /* The time that is asked for, on device d; in the work arena. */
 typedef int (*set_of)(struct an_context *c, size_t d, struct an_set *out);

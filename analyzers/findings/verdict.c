@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 
 #define BOUND_PCT \
     15.0 /* a class other than compute that gives the run its name; so does the largest one */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "analyzers/graph/critical_path.h"
-#include "analyzers/pictures/timeline.h"
 
 #define GRAINS \
     2000 /* of a step: the first length below which stretches are merged, where there are too many \

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/loader/loader.h"
+#include "analyzers/loader/loader_private.h"
 
 static const struct {
     enum an_role role;

@@ -11,7 +11,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/counters/system.h"
-#include "analyzers/loader/loader.h"
+#include "analyzers/loader/loader_private.h"
 
 #define WORTH_PCT     2.0  /* of a step: a smaller wait is none */
 #define STORAGE_RATIO 0.8  /* of the sequential rate: from here on it is storage that binds */

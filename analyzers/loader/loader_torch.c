@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "analyzers/device/api.h"
-#include "analyzers/loader/loader.h"
+#include "analyzers/loader/loader_private.h"
 
 /* ---- torch: loaders of other people's traces ---------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/pictures/flame.h"
+#include "analyzers/pictures/flame_private.h"
 
 #define DEPTH_MOST 64
 #define NODES_MOST 65536 /* while building */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/pictures/flame.h"
+#include "analyzers/pictures/flame_private.h"
 
 #define FUNCTIONS_MOST 200
 

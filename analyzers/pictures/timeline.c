@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/base/radix.h"
-#include "analyzers/pictures/timeline.h"
+#include "analyzers/pictures/timeline_private.h"
 
 #define GRAINS      1000 /* of a step: what is shorter is merged with its neighbours */
 #define TRACKS_MOST 64   /* of a picture */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/pictures/timeline.h"
+#include "analyzers/pictures/timeline_private.h"
 
 /* Is half of the open stretch or more on the critical path? */
 static bool is_critical(const struct an_timeline_row *timeline_row)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 
 static const char *const names[AN_BY_COUNT] = {"op", "module", "line", "annotation"};
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analyzers/device/classes.h"
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 #include "analyzers/work/peaks.h"
 
 /* Device of an op: an index; device_count: none. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "analyzers/base/radix.h"
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 
 #define NOT_ASKED (-2)
 #define LEVELS_UP 4 /* from a convolution's kernel to the operator that autograd numbered */

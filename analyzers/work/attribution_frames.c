@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 
 /* Is there "(digits)" with ": " behind it? Returns the length of the path before it, 0: no. */
 static size_t path_length(const char *frame)

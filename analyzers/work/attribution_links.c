@@ -7,7 +7,7 @@
  * backward operator (a Python function called from it, a module that is run again) comes first.
  */
 
-#include "analyzers/work/attribution_sweep.h"
+#include "analyzers/work/attribution_sweep_private.h"
 
 #define SAME_NUMBER_MOST 4096 /* operators of one sequence number that are looked at */
 

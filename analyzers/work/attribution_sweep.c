@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/attribution_sweep.h"
+#include "analyzers/work/attribution_sweep_private.h"
 
 enum category {
     CATEGORY_UNKNOWN,

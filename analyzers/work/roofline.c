@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/attribution.h"
-#include "analyzers/work/roofline.h"
+#include "analyzers/work/attribution_private.h"
+#include "analyzers/work/roofline_private.h"
 
 #define POINTS_MOST \
     16 /* of one operator: beyond, shapes of intensities further apart share one \

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/attribution.h"
-#include "analyzers/work/roofline.h"
+#include "analyzers/work/attribution_private.h"
+#include "analyzers/work/roofline_private.h"
 
 #define REDUCED_MOST    4 /* times fewer multiplications: Winograd's F(4x4, 3x3) */
 #define IMPOSSIBLE_TOLD 3 /* points of which trust tells one by one */

@@ -6,7 +6,7 @@
  * the report says that instead.
  *
  * On the CPU the FLOPs are those of ranges with a tacho.work payload, and coverage is the ranges'
- * time. On accelerators they are those of the operators that launched device work (attribution.h),
+ * time. On accelerators they are those of the operators that launched device work (attribution_private.h),
  * in the type that their kernels ran in, and coverage is the time of matrix and attention kernels.
  */
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "analyzers/work/peaks.h"
-#include "analyzers/work/utilization.h"
+#include "analyzers/work/utilization_private.h"
 
 #define COVERAGE_LEAST 95.0
 

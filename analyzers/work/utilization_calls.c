@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analyzers/device/classes.h"
-#include "analyzers/work/utilization.h"
+#include "analyzers/work/utilization_private.h"
 
 #define PRODUCTS   (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION)
 #define NEARLY_ALL 0.95

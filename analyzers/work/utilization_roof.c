@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "analyzers/work/utilization.h"
+#include "analyzers/work/utilization_private.h"
 
 #define CALLS_LEAST 3       /* of one payload, for its rate to raise a roof */
 #define TIME_LEAST  1000000 /* ns of these calls */

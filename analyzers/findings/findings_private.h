@@ -3,8 +3,8 @@
  * Private to analyzers/: what the files that look for findings share. Each look ends in a finding
  * or in a line of what was checked; a gain that was not replayed is a ceiling.
  */
-#ifndef ANALYZERS_FINDINGS_H
-#define ANALYZERS_FINDINGS_H
+#ifndef ANALYZERS_FINDINGS_PRIVATE_H
+#define ANALYZERS_FINDINGS_PRIVATE_H
 
 #include "analyzers/steps/command.h"
 #include "analyzers/steps/context.h"

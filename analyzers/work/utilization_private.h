@@ -2,10 +2,10 @@
  *
  * Private to analyzers/: between the files of `utilization`.
  */
-#ifndef ANALYZERS_UTILIZATION_H
-#define ANALYZERS_UTILIZATION_H
+#ifndef ANALYZERS_UTILIZATION_PRIVATE_H
+#define ANALYZERS_UTILIZATION_PRIVATE_H
 
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 #include "analyzers/work/ceilings.h"
 
 #define AN_FLOPS_DTYPES 16

@@ -8,8 +8,8 @@
  * 2^-shift us, chosen so that a double time stamp of this trace is a whole number of them: the
  * interval algebra of interval.h stays exact.
  */
-#ifndef ANALYZERS_COMPAT_H
-#define ANALYZERS_COMPAT_H
+#ifndef ANALYZERS_COMPAT_PRIVATE_H
+#define ANALYZERS_COMPAT_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 

@@ -4,10 +4,10 @@
  * processor. Every gain is a ceiling: what would be gained if the work that is named ran at a
  * measured roof.
  */
-#ifndef ANALYZERS_FINDINGS_ENGINE_H
-#define ANALYZERS_FINDINGS_ENGINE_H
+#ifndef ANALYZERS_FINDINGS_ENGINE_PRIVATE_H
+#define ANALYZERS_FINDINGS_ENGINE_PRIVATE_H
 
-#include "analyzers/findings/findings.h"
+#include "analyzers/findings/findings_private.h"
 #include "analyzers/work/ceilings.h"
 
 #define ENGINE_CEILING "a ceiling has no expected value: nothing was replayed"

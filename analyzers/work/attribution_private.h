@@ -7,8 +7,8 @@
  * gets the whole device time of the launch, so that sums over operators are device time. Operators
  * are slices of category `op` and ranges with a tacho.work payload that say what they computed.
  */
-#ifndef ANALYZERS_ATTRIBUTION_H
-#define ANALYZERS_ATTRIBUTION_H
+#ifndef ANALYZERS_ATTRIBUTION_PRIVATE_H
+#define ANALYZERS_ATTRIBUTION_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 #include "analyzers/work/op_cost.h"

@@ -2,8 +2,8 @@
  *
  * Private to analyzers/: between the files of `roofline`.
  */
-#ifndef ANALYZERS_ROOFLINE_H
-#define ANALYZERS_ROOFLINE_H
+#ifndef ANALYZERS_ROOFLINE_PRIVATE_H
+#define ANALYZERS_ROOFLINE_PRIVATE_H
 
 #include "analyzers/work/ceilings.h"
 #include "analyzers/work/peaks.h"

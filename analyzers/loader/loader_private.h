@@ -4,8 +4,8 @@
  * rank; loader_model.c says what follows from it (docs/loader.md has the formulas); loader_torch.c
  * reads traces of torch.profiler.
  */
-#ifndef ANALYZERS_LOADER_H
-#define ANALYZERS_LOADER_H
+#ifndef ANALYZERS_LOADER_PRIVATE_H
+#define ANALYZERS_LOADER_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 

@@ -2,11 +2,11 @@
  *
  * Private to analyzers/: between attribution_sweep.c and attribution_links.c.
  */
-#ifndef ANALYZERS_ATTRIBUTION_SWEEP_H
-#define ANALYZERS_ATTRIBUTION_SWEEP_H
+#ifndef ANALYZERS_ATTRIBUTION_SWEEP_PRIVATE_H
+#define ANALYZERS_ATTRIBUTION_SWEEP_PRIVATE_H
 
 #include "analyzers/base/radix.h"
-#include "analyzers/work/attribution.h"
+#include "analyzers/work/attribution_private.h"
 
 /* What the stack remembers the innermost of */
 enum an_sweep_level { OP, MODULE, LINE, ANNOTATION, BACKWARD, LEVELS };

@@ -2,8 +2,8 @@
  *
  * Private to timeline.c, timeline_thread.c: ranges on their way into the picture of a step.
  */
-#ifndef ANALYZERS_TIMELINE_H
-#define ANALYZERS_TIMELINE_H
+#ifndef ANALYZERS_TIMELINE_PRIVATE_H
+#define ANALYZERS_TIMELINE_PRIVATE_H
 
 #include "analyzers/budget/budget.h"
 #include "analyzers/graph/critical_path.h"

@@ -2,8 +2,8 @@
  *
  * Private to analyzers/: trees for flame graphs (pictures.h), whatever they are built from.
  */
-#ifndef ANALYZERS_FLAME_H
-#define ANALYZERS_FLAME_H
+#ifndef ANALYZERS_FLAME_PRIVATE_H
+#define ANALYZERS_FLAME_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 
