@@ -115,8 +115,7 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
         diff->verdict = an_arena_format(
             diff->arena,
             "no significant difference: BAD's median step is %s %% %s (%s instead of %s; 95 %% "
-            "interval "
-            "of the difference [%s, %s], drift inside the runs %s)%s",
+            "interval of the difference [%s, %s], drift inside the runs %s)%s",
             an_number_words(diff->arena, pct, 2), row->delta < 0 ? "shorter" : "longer", bad, good,
             time_text(diff->arena, row->low, true), time_text(diff->arena, row->high, true),
             an_time_words(diff->arena, row->floor, 3), what_is_sure(diff));

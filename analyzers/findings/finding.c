@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kit of the findings: a new finding and its parts, and the share of each step that a class of
- * time takes, with the interval of its mean. Every look for a finding calls this file, and this
- * file calls none of them.
+ * time takes, with the interval of its mean. Every check calls this file, and this file calls no
+ * check.
  */
-#include "analyzers/findings/findings_private.h"
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
 
 #define ONE_STEP_PCT 5.0
+
+/* ---- parts of a finding ------------------------------------------------------------------------ */
 
 void an_findings_checked(struct an_findings_list *findings, const char *text)
 {
@@ -48,35 +49,52 @@ void an_finding_ceiling(struct an_finding *finding, double whole, double removed
                                          : an_num_none("nothing else takes time");
 }
 
-bool an_finding_brings_nothing(const struct an_finding *finding)
+void an_finding_no_gain(struct an_finding *finding)
+{
+    finding->gain.low = finding->gain.expected = finding->gain.high =
+        an_num_none("a gap in the measurement has no gain");
+    finding->method = "no gain: it is a gap in what was measured, not in the run";
+    finding->effort = "another recording";
+}
+
+void an_finding_at_most_medium(struct an_finding *finding)
+{
+    if (finding->confidence > AN_MEDIUM)
+        finding->confidence = AN_MEDIUM;
+}
+
+bool an_finding_has_no_gain(const struct an_finding *finding)
 {
     return finding->gain.high.valid && finding->gain.high.value < FINDINGS_NOISE_PCT;
 }
 
-struct an_class_share an_share_of_values(const double *x, size_t n)
+/* ---- shares of the step ------------------------------------------------------------------------ */
+
+struct an_class_share an_share_of_values(const double *values, size_t count)
 {
-    struct an_class_share share = {.steps = n};
-    for (size_t i = 0; i < n; i++)
-        share.touched += x[i] > 0;
-    share.mean = n ? an_mean(x, n) : 0;
-    share.half = n > 1 ? 1.96 * an_sd(x, n) / sqrt((double)n) : INFINITY;
+    struct an_class_share share = {.steps = count};
+    for (size_t i = 0; i < count; i++)
+        share.touched += values[i] > 0;
+    share.mean = count ? an_mean(values, count) : 0;
+    share.half = count > 1 ? 1.96 * an_sd(values, count) / sqrt((double)count) : INFINITY;
     return share;
 }
 
 int an_class_share(const struct an_context *context, enum an_class class,
                    struct an_class_share *share)
 {
-    double *x = malloc((context->step_count + 1) * sizeof *x);
-    size_t n = 0;
-    if (!x)
+    double *values = malloc((context->step_count + 1) * sizeof *values);
+    size_t count = 0;
+    if (!values)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count; i++) {
-        int64_t ns = an_step_detailed(&context->step[i]) ? an_step_ns(&context->step[i]) : 0;
+        const struct an_step *step = &context->step[i];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
         if (ns > 0)
-            x[n++] = 100 * (double)context->step[i].class_ns[class] / (double)ns;
+            values[count++] = 100 * (double)step->class_ns[class] / (double)ns;
     }
-    *share = an_share_of_values(x, n);
-    free(x);
+    *share = an_share_of_values(values, count);
+    free(values);
     return 0;
 }
 
@@ -86,10 +104,43 @@ bool an_class_share_matters(const struct an_class_share *share)
                              : share->mean - share->half >= FINDINGS_NOISE_PCT;
 }
 
-const char *an_findings_bytes(struct an_context *context, double bytes)
+const char *an_class_share_text(struct an_context *context, const struct an_class_share *share,
+                                const char *what)
 {
-    return bytes >= 1e9 ? an_arena_format(context->arena, "%s GB",
-                                          an_number_words(context->arena, bytes / 1e9, 3))
-                        : an_arena_format(context->arena, "%s MB",
-                                          an_number_words(context->arena, bytes / 1e6, 3));
+    double step_ms = an_budget_step_ms(&context->result->budget);
+    if (!share->steps)
+        return an_finding_text(context, "%s: %s on all devices (whole capture)", what,
+                               an_time_words(context->arena, share->ms, 4));
+    if (share->steps == 1)
+        return an_finding_text(context, "%s %s (%s)", what,
+                               an_time_words(context->arena, step_ms * share->mean / 100, 3),
+                               an_window_text(context));
+    return an_finding_text(
+        context, "%s %s a step (%s)", what,
+        an_time_spread(context->arena, step_ms * share->mean / 100, step_ms * share->half / 100),
+        an_window_text(context));
+}
+
+/* ---- figures ----------------------------------------------------------------------------------- */
+
+double an_budget_step_ms(const struct an_budget *budget)
+{
+    return budget->steps ? (double)budget->step_ns / (double)budget->steps / 1e6 : 0;
+}
+
+double an_devices_sum(const struct an_result *result, size_t offset)
+{
+    double sum = 0;
+    for (size_t i = 0; i < result->gpu_count; i++) {
+        const char *device = (const char *)&result->gpus[i];
+        sum += an_count_or_0(*(const struct an_count *)(const void *)(device + offset));
+    }
+    return sum;
+}
+
+const char *an_bytes_text(struct an_context *context, double bytes)
+{
+    if (bytes >= 1e9)
+        return an_finding_text(context, "%s GB", an_number_words(context->arena, bytes / 1e9, 3));
+    return an_finding_text(context, "%s MB", an_number_words(context->arena, bytes / 1e6, 3));
 }

@@ -1,25 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings: what to change. Each has all the parts of DESIGN 6 or is not printed. A gain that was
- * not replayed is a ceiling: an upper bound and no expected value.
+ * Findings: what to change. This file calls every check, orders what they found and keeps the
+ * first ones. Each finding has all the parts that docs/definitions.md lists, or is not printed.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
 #define FINDINGS_MOST    5
-#define UNATTRIBUTED_PCT 5.0 /* DESIGN 5 */
-#define ONE_STEP_PCT     5.0
+#define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
 #define LOW_MFU          0.2
+
+/* ---- UNATTRIBUTED ------------------------------------------------------------------------------ */
+
+/* Says what is not known and what to record. `held`: the device is recorded as idle although its
+ * next work was issued. */
+static void unattributed_texts(struct an_context *context, struct an_finding *finding, bool held,
+                               double pct)
+{
+    if (held) {
+        finding->claim = an_finding_text(
+            context,
+            "in %.1f %% of the step the device is recorded as idle although its next work was "
+            "issued and the host waits for it: what it did is not in the trace",
+            pct);
+        finding->action = "record the device's work: begin to record before it is launched (a step "
+                          "of warm-up in the profiler's schedule), and the nodes of graphs";
+    } else if (context->gpu) {
+        finding->claim = an_finding_text(
+            context, "in %.1f %% of the step the device idles and no range on the host says why",
+            pct);
+        finding->action =
+            "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges";
+    } else {
+        finding->claim = an_finding_text(
+            context, "%.1f %% of the step is covered by no range: the report cannot say what it is",
+            pct);
+        finding->action = "mark what the step does between its ranges (include/tacho_nvtx.h)";
+        finding->effort = "some ranges in the code";
+    }
+    finding->wrong_when =
+        held ? "another process had the device meanwhile"
+             : "events were lost (see trust): then ranges are missing that the program did mark";
+}
 
 static int unattributed(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
+    const struct an_count *unexplained = &budget->ns[AN_CLASS_UNATTRIBUTED];
+    const struct an_count *lost = &context->result->trust.lost_events;
     struct an_class_share share;
     if (budget->reason || !budget->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(context))
         return 0;
@@ -30,104 +63,88 @@ static int unattributed(struct an_findings_list *findings)
     }
     if (an_class_share(context, AN_CLASS_UNATTRIBUTED, &share))
         return TACHO_ENOMEM;
-    double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
-    bool held = context->gpu && budget->ns[AN_CLASS_UNATTRIBUTED].valid &&
-                2 * context->held_ns > budget->ns[AN_CLASS_UNATTRIBUTED].value;
-    struct an_finding *finding = an_findings_add(
-        findings, "UNATTRIBUTED",
-        held ? an_arena_format(context->arena,
-                               "in %.1f %% of the step the device is recorded as idle although its "
-                               "next work was issued and "
-                               "the host waits for it: what it did is not in the trace",
-                               pct)
-        : context->gpu
-            ? an_arena_format(
-                  context->arena,
-                  "in %.1f %% of the step the device idles and no range on the host says why", pct)
-            : an_arena_format(
-                  context->arena,
-                  "%.1f %% of the step is covered by no range: the report cannot say what it is",
-                  pct));
-    finding->action =
-        held ? "record the device's work: begin to record before it is launched (a step of warm-up "
-               "in the profiler's "
-               "schedule), and the nodes of graphs"
-        : context->gpu
-            ? "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges"
-            : "mark what the step does between its ranges (include/tacho_nvtx.h)";
-    finding->effort = context->gpu ? "another recording" : "some ranges in the code";
-    finding->method = "no gain: it is a gap in what was measured, not in the run";
+    bool held = context->gpu && unexplained->valid && 2 * context->held_ns > unexplained->value;
+    struct an_finding *finding = an_findings_add(findings, "UNATTRIBUTED", NULL);
+    an_finding_no_gain(finding);
+    unattributed_texts(context, finding, held, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
-    finding->wrong_when =
-        held ? "another process had the device meanwhile"
-             : "events were lost (see trust): then ranges are missing that the program did mark";
-    an_finding_evidence(finding,
-                        an_arena_format(context->arena, "%s a step (%s)",
-                                        an_time_words(context->arena, step_ms * pct / 100, 3),
-                                        an_window_text(context)));
-    an_finding_evidence(finding, an_arena_format(context->arena, "%zu of %zu steps have such time",
-                                                 share.touched, share.steps));
-    an_finding_evidence(finding, context->result->trust.lost_events.valid
-                                     ? an_arena_format(context->arena, "%" PRId64 " events lost",
-                                                       context->result->trust.lost_events.value)
-                                     : "an unknown number of events was lost");
-    finding->gain.low = finding->gain.expected = finding->gain.high =
-        an_num_none("a gap in the measurement has no gain");
+    an_finding_note(context, finding, "%s a step (%s)",
+                    an_time_words(context->arena, an_budget_step_ms(budget) * pct / 100, 3),
+                    an_window_text(context));
+    an_finding_note(context, finding, "%zu of %zu steps have such time", share.touched,
+                    share.steps);
+    if (lost->valid)
+        an_finding_note(context, finding, "%" PRId64 " events lost", lost->value);
+    else
+        an_finding_evidence(finding, "an unknown number of events was lost");
     return 0;
 }
 
+/* ---- the order --------------------------------------------------------------------------------- */
+
 static double gain_of(const struct an_finding *finding)
 {
-    return finding->gain.expected.valid ? finding->gain.expected.value
-           : finding->gain.high.valid   ? finding->gain.high.value
-                                        : -1;
+    const struct an_gain *gain = &finding->gain;
+    if (gain->expected.valid)
+        return gain->expected.value;
+    return gain->high.valid ? gain->high.value : -1;
 }
 
-/* Of two findings the one with more to gain goes first. */
-static int gain_order(const void *x, const void *y)
+/* For qsort: the finding with more to gain goes first. */
+static int gain_order(const void *left, const void *right)
 {
-    double a = gain_of(x), b = gain_of(y);
-    return (a < b) - (a > b);
+    double first = gain_of(left), second = gain_of(right);
+    return (first < second) - (first > second);
 }
 
-/* Puts what the verdict names in front: it holds the run back, whatever bounds the others have. Not
- * where its replay says that it brings nothing as long as the others are as they are: they come
- * first then. */
+/* The findings that explain why a class limits the run, the most specific ones first. */
+static const struct {
+    const char *id;
+    enum an_class class;
+} explains[] = {{"STRAGGLER", AN_CLASS_COMM},
+                {"UNEVEN_DATA", AN_CLASS_COMM},
+                {"SLOW_STAGE", AN_CLASS_COMM},
+                {"INPUT_STALL", AN_CLASS_INPUT},
+                {"EXPOSED_COMM", AN_CLASS_COMM},
+                {"LAUNCH_BOUND", AN_CLASS_HOST},
+                {"HOST_BOUND", AN_CLASS_HOST},
+                {"SYNC_STALL", AN_CLASS_HOST},
+                {"PAGEABLE_COPY", AN_CLASS_COPY},
+                {"LOW_PRECISION", AN_CLASS_COMPUTE},
+                {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE},
+                {"SMALL_BATCH", AN_CLASS_COMPUTE},
+                {"RECOMPUTE", AN_CLASS_COMPUTE},
+                {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
+#define EXPLAINS (sizeof explains / sizeof *explains)
+
+/* Place in `explains` of a finding about the class that limits the run, EXPLAINS: it has none. */
+static size_t explains_place(const struct an_budget *budget, const struct an_finding *finding)
+{
+    size_t place = 0;
+    while (place < EXPLAINS && (strcmp(finding->id, explains[place].id) != 0 ||
+                                explains[place].class != an_bound_class(budget)))
+        place++;
+    return place;
+}
+
+/* Moves the finding that the verdict names to the front: it limits the run, whatever bounds the
+ * others have. A finding whose replay shows no gain on its own stays behind the others. Where the
+ * ranks wait for one rank, the finding about that rank goes before the one with most to gain. */
 static void verdict_first(struct an_findings_list *findings)
 {
-    static const struct {
-        const char *id;
-        enum an_class class;
-    } classes[] = {{"STRAGGLER", AN_CLASS_COMM},
-                   {"UNEVEN_DATA", AN_CLASS_COMM},
-                   {"SLOW_STAGE", AN_CLASS_COMM},
-                   {"INPUT_STALL", AN_CLASS_INPUT},
-                   {"EXPOSED_COMM", AN_CLASS_COMM},
-                   {"LAUNCH_BOUND", AN_CLASS_HOST},
-                   {"HOST_BOUND", AN_CLASS_HOST},
-                   {"SYNC_STALL", AN_CLASS_HOST},
-                   {"PAGEABLE_COPY", AN_CLASS_COPY},
-                   {"LOW_PRECISION", AN_CLASS_COMPUTE},
-                   {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE},
-                   {"SMALL_BATCH", AN_CLASS_COMPUTE},
-                   {"RECOMPUTE", AN_CLASS_COMPUTE},
-                   {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
     const struct an_budget *budget = &findings->context->result->budget;
-    size_t best = findings->count, place = sizeof classes / sizeof *classes;
+    size_t best = findings->count, best_place = EXPLAINS;
     int64_t rank;
-    bool one = an_comm_waits_for_one(
-        findings->context,
-        &rank); /* then what is about that rank goes before what has most to gain */
-    for (size_t i = 0; !budget->reason && i < findings->count; i++)
-        for (size_t k = 0; k < sizeof classes / sizeof *classes &&
-                           !an_finding_brings_nothing(&findings->found[i]);
-             k++)
-            if (!strcmp(findings->found[i].id, classes[k].id) &&
-                classes[k].class == an_bound_class(budget) &&
-                (best == findings->count || (one && k < place))) {
-                best = i;
-                place = k;
-            }
+    bool one_rank = an_comm_waits_for_one(findings->context, &rank);
+    for (size_t i = 0; !budget->reason && i < findings->count; i++) {
+        size_t place = explains_place(budget, &findings->found[i]);
+        if (place == EXPLAINS || an_finding_has_no_gain(&findings->found[i]))
+            continue;
+        if (best == findings->count || (one_rank && place < best_place)) {
+            best = i;
+            best_place = place;
+        }
+    }
     if (best == findings->count)
         return;
     struct an_finding first = findings->found[best];
@@ -135,57 +152,65 @@ static void verdict_first(struct an_findings_list *findings)
     findings->found[0] = first;
 }
 
-static int findings_run(struct an_context *context)
+/* ---- the analyzer ------------------------------------------------------------------------------ */
+
+static int run_checks(struct an_findings_list *findings)
+{
+    bool gpu = findings->context->gpu;
+    int rc = an_findings_input(findings);
+    if (!rc)
+        rc = an_findings_comm(findings);
+    if (!rc)
+        rc = gpu ? an_findings_gpu(findings) : an_findings_engine(findings);
+    if (!rc)
+        an_findings_ranks(findings);
+    if (!rc)
+        rc = unattributed(findings);
+    return rc ? rc : an_findings_replay(findings);
+}
+
+/* A run is healthy when nothing was found, all steps are known in detail and the figures can be
+ * trusted. A device that is busy at a low MFU is not used well. */
+static bool is_healthy(const struct an_context *context, size_t count)
+{
+    const struct an_result *result = context->result;
+    const struct an_value *mfu = &result->utilization.mfu;
+    bool idle_units = context->gpu && mfu->valid && mfu->value < LOW_MFU;
+    return !count && !idle_units && !result->caution && an_confidence_of(context) != AN_LOW &&
+           result->steps.detailed && !result->budget.reason && result->budget.roles_known;
+}
+
+static int findings_frame(struct an_context *context)
 {
     struct an_findings_list findings = {.context = context};
-    int rc = an_findings_input(&findings);
-    if (!rc)
-        rc = an_findings_comm(&findings);
-    if (!rc && context->gpu)
-        rc = an_findings_gpu(&findings);
-    if (!rc && !context->gpu)
-        rc = an_findings_engine(&findings);
-    if (!rc)
-        an_findings_ranks(&findings);
-    if (!rc)
-        rc = unattributed(&findings);
-    if (!rc)
-        rc = an_findings_replay(&findings);
+    struct an_result *result = context->result;
+    /* Without steps the tables of a device still say something; nothing else does. */
+    if (!context->gpu && !result->steps.detailed)
+        return 0;
+    int rc = run_checks(&findings);
     if (rc)
         return rc;
-    if (context->result->trust.lost_events.valid && !context->result->trust.lost_events.value)
+    if (result->trust.lost_events.valid && !result->trust.lost_events.value)
         an_findings_checked(&findings, "events that were lost");
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
     verdict_first(&findings);
-    findings.count = findings.count < FINDINGS_MOST ? findings.count : FINDINGS_MOST;
-    context->result->findings =
+    if (findings.count > FINDINGS_MOST)
+        findings.count = FINDINGS_MOST;
+    result->findings =
         an_arena_copy(context->arena, findings.found, findings.count * sizeof *findings.found);
-    context->result->finding_count = findings.count;
-    context->result->checked =
+    result->finding_count = findings.count;
+    result->checked =
         an_arena_copy(context->arena, findings.checked, findings.checks * sizeof *findings.checked);
-    context->result->checked_count = findings.checks;
-    const struct an_value *mfu = &context->result->utilization.mfu;
-    bool idle_units = context->gpu && mfu->valid &&
-                      mfu->value < LOW_MFU; /* a device that is busy is not one that is used well */
-    context->result->healthy = !findings.count && !idle_units && !context->result->caution &&
-                               an_confidence_of(context) != AN_LOW &&
-                               context->result->steps.detailed && !context->result->budget.reason &&
-                               context->result->budget.roles_known;
-    return context->result->findings && context->result->checked ? 0 : TACHO_ENOMEM;
+    result->checked_count = findings.checks;
+    result->healthy = is_healthy(context, findings.count);
+    return result->findings && result->checked ? 0 : TACHO_ENOMEM;
 }
 
-/* Without steps a device's own tables still tell something; nothing else does. */
-static int findings_frame(struct an_context *context)
-{
-    if (context->gpu || context->result->steps.detailed)
-        return findings_run(context);
-    return 0;
-}
-
+/* A run that cannot be checked has no findings, and is not healthy either. */
 static void findings_absent(struct an_context *context, const char *reason)
 {
-    (void)reason; /* nothing to look at is no finding, and no health either */
+    (void)reason;
     context->result->finding_count = 0;
 }
 

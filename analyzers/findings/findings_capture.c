@@ -12,139 +12,107 @@
 #define LOST_PCT       2.0  /* of the launches of kernels */
 #define UNLAUNCHED_PCT 10.0 /* of the device ops */
 
-/* Sums over the devices of the run. */
-struct totals {
-    double span, opaque, ops;
-};
-
-static struct totals totals_of(const struct an_context *context)
+static bool is_nsight(const struct an_context *context)
 {
-    struct totals totals = {0};
-    for (size_t i = 0; i < context->result->gpu_count; i++) {
-        const struct an_gpu_device *device = &context->result->gpus[i];
-        totals.span += device->span_ns.valid ? (double)device->span_ns.value : 0;
-        totals.opaque += device->opaque_ns.valid ? (double)device->opaque_ns.value : 0;
-        totals.ops += (double)device->ops;
-    }
-    return totals;
+    const char *source = an_trace_key(context->trace, "source");
+    return source && !strcmp(source, "nsight");
 }
 
-static double pct_of(double part, double whole)
-{
-    return whole > 0 ? 100 * part / whole : 0;
-}
-
-static void no_gain(struct an_finding *finding)
-{
-    finding->gain.low = finding->gain.expected = finding->gain.high =
-        an_num_none("a gap in the measurement has no gain");
-    finding->method = "no gain: it is a gap in what was measured, not in the run";
-    finding->effort = "another recording";
-}
-
-static void opaque_graphs(struct an_findings_list *findings, const struct totals *all)
+/* Looks at graphs of which only the launch was recorded: their time counts as busy, but says
+ * nothing about what ran. */
+static void opaque_graphs(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
-    const char *source = an_trace_key(context->trace, "source");
-    double pct = pct_of(all->opaque, all->span);
+    const struct an_result *result = context->result;
+    double opaque = an_devices_ns(result, opaque_ns), span = an_devices_ns(result, span_ns);
+    double pct = an_percent(opaque, span);
     if (pct < OPAQUE_PCT) {
         an_findings_checked(findings, "graphs recorded without their kernels");
         return;
     }
     struct an_finding *finding =
         an_findings_add(findings, "OPAQUE_GRAPHS",
-                        an_arena_format(context->arena,
+                        an_finding_text(context,
                                         "%.1f %% of the capture is graphs of which the kernels "
                                         "were not recorded: busy, not idle",
                                         pct));
-    an_finding_evidence(finding,
-                        an_arena_format(context->arena, "%s opaque of %s on %zu %s",
-                                        an_time_words(context->arena, all->opaque / 1e6, 3),
-                                        an_time_words(context->arena, all->span / 1e6, 3),
-                                        context->result->gpu_count,
-                                        context->result->gpu_count == 1 ? "device" : "devices"));
-    if (!context->result->launches.reason)
-        an_finding_evidence(finding,
-                            an_arena_format(context->arena, "%" PRId64 " launches of graphs",
-                                            context->result->launches.graphs));
-    finding->action = source && !strcmp(source, "nsight")
+    an_finding_note(context, finding, "%s opaque of %s on %zu %s",
+                    an_time_words(context->arena, opaque / 1e6, 3),
+                    an_time_words(context->arena, span / 1e6, 3), result->gpu_count,
+                    result->gpu_count == 1 ? "device" : "devices");
+    if (!result->launches.reason)
+        an_finding_note(context, finding, "%" PRId64 " launches of graphs",
+                        result->launches.graphs);
+    finding->action = is_nsight(context)
                           ? "record graphs node by node: nsys profile --cuda-graph-trace=node"
                           : "record some steps without graphs (TORCH_COMPILE_DISABLE=1, or no "
                             "capture), or with a profiler that records graph nodes";
-    no_gain(finding);
+    an_finding_no_gain(finding);
     finding->verify = "report the new recording: opaque_us of each device is 0";
     finding->wrong_when = "never: what is inside these graphs is not in the file";
 }
 
-static void incomplete_capture(struct an_findings_list *findings, const struct totals *all)
+/* Looks at launches without a kernel and device ops without a launch: the recording lost rows, so
+ * times of the device are too short or have no cause. */
+static void incomplete_capture(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_quality *quality = &context->result->quality;
     const struct an_launches *launches = &context->result->launches;
+    double ops = 0;
     if (quality->reason || launches->reason)
         return;
-    double lost = quality->kernels_lost.valid
-                      ? pct_of((double)quality->kernels_lost.value, (double)launches->calls)
-                      : 0;
-    double alone = quality->ops_without_launch.valid
-                       ? pct_of((double)quality->ops_without_launch.value, all->ops)
-                       : 0;
+    for (size_t i = 0; i < context->result->gpu_count; i++)
+        ops += (double)context->result->gpus[i].ops;
+    double lost = an_percent(an_count_or_0(quality->kernels_lost), (double)launches->calls);
+    double alone = an_percent(an_count_or_0(quality->ops_without_launch), ops);
     if (lost < LOST_PCT && alone < UNLAUNCHED_PCT) {
         an_findings_checked(findings, "kernels and launches that the recording lost");
         return;
     }
-    const char *source = an_trace_key(context->trace, "source");
-    struct an_finding *finding = an_findings_add(
-        findings, "INCOMPLETE_CAPTURE",
-        lost >= LOST_PCT ? an_arena_format(context->arena,
-                                           "%.1f %% of the launches have no kernel in the file: "
-                                           "times of the device are too short",
-                                           lost)
-                         : an_arena_format(context->arena,
-                                           "%.1f %% of the device ops have no launch in the file: "
-                                           "what asked for them is not known",
-                                           alone));
+    struct an_finding *finding = an_findings_add(findings, "INCOMPLETE_CAPTURE", NULL);
+    if (lost >= LOST_PCT)
+        finding->claim = an_finding_text(
+            context,
+            "%.1f %% of the launches have no kernel in the file: times of the device are too short",
+            lost);
+    else
+        finding->claim = an_finding_text(context,
+                                         "%.1f %% of the device ops have no launch in the file: "
+                                         "what asked for them is not known",
+                                         alone);
     if (quality->kernels_lost.valid)
-        an_finding_evidence(finding,
-                            an_arena_format(context->arena,
-                                            "%" PRId64 " of %" PRId64 " launches without a kernel",
-                                            quality->kernels_lost.value, launches->calls));
+        an_finding_note(context, finding, "%" PRId64 " of %" PRId64 " launches without a kernel",
+                        quality->kernels_lost.value, launches->calls);
     if (quality->ops_without_launch.valid)
-        an_finding_evidence(finding,
-                            an_arena_format(context->arena,
-                                            "%" PRId64 " of %.0f device ops without a launch",
-                                            quality->ops_without_launch.value, all->ops));
-    finding->action =
-        source && !strcmp(source, "nsight")
-            ? "start nsys before the program works on the device, and end the capture "
-              "between steps after a "
-              "synchronise call"
-            : "give torch.profiler.schedule more warm-up steps, and synchronise the device "
-              "before the profiler stops";
-    no_gain(finding);
+        an_finding_note(context, finding, "%" PRId64 " of %.0f device ops without a launch",
+                        quality->ops_without_launch.value, ops);
+    finding->action = is_nsight(context)
+                          ? "start nsys before the program works on the device, and end the "
+                            "capture between steps after a synchronise call"
+                          : "give torch.profiler.schedule more warm-up steps, and synchronise the "
+                            "device before the profiler stops";
+    an_finding_no_gain(finding);
     finding->verify = "report the new recording: trust/capture counts no such rows";
-    finding->wrong_when =
-        "the capture window was cut on purpose: steps inside it are complete (see the "
-        "steps left out)";
+    finding->wrong_when = "the capture window was cut on purpose: steps inside it are complete "
+                          "(see the steps left out)";
 }
 
-/* A run without steps: the device's tables are all there is. */
+/* Without steps the report has only the tables of the devices: no budget and no causes. */
 static void no_steps(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     if ((context->result->steps.detailed && !context->result->budget.reason) ||
         context->options->some_steps)
         return;
-    struct an_finding *finding =
-        an_findings_add(findings, "NO_STEPS",
-                        "no complete steps were found: why the device idles, "
-                        "and what a step costs, cannot be told");
+    struct an_finding *finding = an_findings_add(findings, "NO_STEPS",
+                                                 "no complete steps were found: why the device "
+                                                 "idles, and what a step costs, cannot be told");
     an_finding_evidence(finding, context->result->steps.reason ? context->result->steps.reason
                                                                : context->result->budget.reason);
-    finding->action =
-        "mark steps and record several: prof.step() of torch.profiler, or an NVTX range "
-        "named step around each update";
-    no_gain(finding);
+    finding->action = "mark steps and record several: prof.step() of torch.profiler, or an NVTX "
+                      "range named step around each update";
+    an_finding_no_gain(finding);
     finding->effort = "one line of code, another recording";
     finding->verify = "report the new recording: it has a step budget";
     finding->wrong_when = "the program is no training loop";
@@ -152,10 +120,9 @@ static void no_steps(struct an_findings_list *findings)
 
 void an_findings_capture(struct an_findings_list *findings)
 {
-    struct totals all = totals_of(findings->context);
-    if (all.span <= 0)
+    if (an_devices_ns(findings->context->result, span_ns) <= 0)
         return;
-    opaque_graphs(findings, &all);
-    incomplete_capture(findings, &all);
+    opaque_graphs(findings);
+    incomplete_capture(findings);
     no_steps(findings);
 }

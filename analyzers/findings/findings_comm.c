@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EXPOSED_COMM on the CPU: what it is decides what to do. Waiting points to the rank that comes
- * last, transfer to buckets, overlap and bytes. A file that lacks a rank cannot tell them apart:
- * then the only advice is to record all ranks (DESIGN 5).
+ * EXPOSED_COMM on the CPU: what the exposed time is decides what to do. Waiting points to the rank
+ * that comes last, transfer to buckets, overlap and bytes. A file that lacks a rank cannot separate
+ * the two: then the only advice is to record all ranks (docs/definitions.md).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,28 +11,28 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define CEILING_NONE "a ceiling has no expected value: nothing was replayed"
-#define NAMED_SHARE \
-    0.75 /* of all waiting: a rank that causes as much is the one who is waited for */
-#define BUCKETS          8 /* of a step's gradients: few enough for the latency of each not to count */
+/* Of all waiting: the others wait for one rank if it causes this much. */
+#define NAMED_SHARE 0.75
+/* Of a step's gradients: so few that the latency of each does not count. */
+#define BUCKETS          8
 #define BUCKET_LEAST_MIB 0.06
-#define OVERLAPS_PCT \
-    5.0 /* of communication beside compute: below it there is no overlap to speak of */
+/* Of communication that runs beside compute: below this nothing overlaps. */
+#define OVERLAPS_PCT 5.0
 
 struct exposure {
     struct an_class_share share;
-    double step, exposed, waiting,
-        most_waiting; /* ms of a step; most_waiting: of the rank that waits most */
-    const struct an_comm_rank *most,
-        *last; /* the rank that waits most, the one the others wait for most */
-    bool split;
+    double step, exposed, waiting;   /* ms of a step, mean over ranks */
+    double most_waiting;             /* ms of a step of the rank that waits most */
+    const struct an_comm_rank *most; /* the rank that waits most */
+    const struct an_comm_rank *last; /* the rank that the others wait for most */
+    bool split;                      /* is it known what of it is waiting? */
 };
 
 static struct exposure measure(const struct an_context *context)
 {
     const struct an_communication *communication = &context->result->communication;
     const struct an_budget *budget = &context->result->budget;
-    struct exposure exposure = {.step = (double)budget->step_ns / (double)budget->steps / 1e6};
+    struct exposure exposure = {.step = an_budget_step_ms(budget)};
     exposure.exposed = exposure.step * budget->pct[AN_CLASS_COMM].value / 100;
     exposure.split = !communication->reason && communication->exposed_waiting_ms.valid;
     exposure.waiting = exposure.split ? communication->exposed_waiting_ms.value : 0;
@@ -54,33 +54,19 @@ static double caused_by_all(const struct an_context *context)
 {
     double sum = 0;
     for (size_t i = 0; i < context->result->communication.rank_count; i++)
-        sum += context->result->communication.ranks[i].caused_ms.valid
-                   ? context->result->communication.ranks[i].caused_ms.value
-                   : 0;
+        sum += an_value_or_0(context->result->communication.ranks[i].caused_ms);
     return sum;
 }
 
 /* ---- evidence ----------------------------------------------------------------------------------------------------------- */
-
-static const char *exposed_words(struct an_context *context, const struct exposure *exposure)
-{
-    if (!isfinite(exposure->share.half))
-        return an_arena_format(context->arena, "exposed communication %s (%s)",
-                               an_time_words(context->arena, exposure->exposed, 3),
-                               an_window_text(context));
-    return an_arena_format(context->arena, "exposed communication %s a step (%s)",
-                           an_time_spread(context->arena, exposure->exposed,
-                                          exposure->step * exposure->share.half / 100),
-                           an_window_text(context));
-}
 
 static const char *split_words(struct an_context *context, const struct exposure *exposure)
 {
     const struct an_communication *communication = &context->result->communication;
     if (!exposure->split || !communication->exposed_transfer_ms.valid)
         return NULL;
-    return an_arena_format(
-        context->arena, "of it %s transfer, %s waiting for other ranks (mean over %zu ranks)",
+    return an_finding_text(
+        context, "of it %s transfer, %s waiting for other ranks (mean over %zu ranks)",
         an_time_words(context->arena, communication->exposed_transfer_ms.value, 3),
         an_time_words(context->arena, communication->exposed_waiting_ms.value, 3),
         communication->rank_count);
@@ -92,8 +78,7 @@ static const char *overlap_words(struct an_context *context)
     if (communication->reason || !communication->overlap_pct.valid ||
         !communication->total_ms.valid)
         return NULL;
-    return an_arena_format(context->arena,
-                           "%s of communication a step, %.1f %% of it beside compute",
+    return an_finding_text(context, "%s of communication a step, %.1f %% of it beside compute",
                            an_time_words(context->arena, communication->total_ms.value, 3),
                            communication->overlap_pct.value);
 }
@@ -103,7 +88,7 @@ static const char *link_words(struct an_context *context)
 {
     const struct an_communication *communication = &context->result->communication;
     const struct an_collective *collective = NULL;
-    const char *beside = "";
+    const char *measured = "";
     for (size_t i = 0; !communication->reason && i < communication->collective_count; i++)
         if (communication->collectives[i].bytes_per_step.valid &&
             (!collective ||
@@ -114,22 +99,22 @@ static const char *link_words(struct an_context *context)
     for (size_t i = 0; i < context->trace->ceiling_count; i++)
         if (!strcmp(context->trace->ceiling[i].resource, "mpi_bandwidth") &&
             context->trace->ceiling[i].value > 0)
-            beside = an_arena_format(
-                context->arena, "; the link was measured at %s GB/s",
+            measured = an_finding_text(
+                context, "; the link was measured at %s GB/s",
                 an_number_words(context->arena, context->trace->ceiling[i].value / 1e9, 3));
-    return an_arena_format(
-        context->arena, "%.60s of %s MB: %s GB/s on the bus (%s)%s", collective->name,
+    return an_finding_text(
+        context, "%.60s of %s MB: %s GB/s on the bus (%s)%s", collective->name,
         an_number_words(context->arena, collective->bytes_per_call.value / 1e6, 3),
         an_number_words(context->arena, collective->bus_bytes_per_s.value / 1e9, 3),
-        collective->bandwidth_of ? collective->bandwidth_of : "", beside);
+        collective->bandwidth_of ? collective->bandwidth_of : "", measured);
 }
 
 static const char *last_words(struct an_context *context, const struct exposure *exposure)
 {
     if (!exposure->last || !exposure->last->last_pct.valid)
         return NULL;
-    return an_arena_format(
-        context->arena,
+    return an_finding_text(
+        context,
         "rank %" PRId64
         " comes last to %.0f %% of the collectives, the others together wait %s a step for it",
         exposure->last->rank, exposure->last->last_pct.value,
@@ -138,138 +123,139 @@ static const char *last_words(struct an_context *context, const struct exposure 
 
 static const char *most_words(struct an_context *context, const struct exposure *exposure)
 {
-    return exposure->most
-               ? an_arena_format(context->arena, "rank %" PRId64 " waits most: %s a step",
-                                 exposure->most->rank,
-                                 an_time_words(context->arena, exposure->most_waiting, 3))
-               : NULL;
+    if (!exposure->most)
+        return NULL;
+    return an_finding_text(context, "rank %" PRId64 " waits most: %s a step", exposure->most->rank,
+                           an_time_words(context->arena, exposure->most_waiting, 3));
 }
 
 /* ---- the three forms ---------------------------------------------------------------------------------------------------- */
 
-/* The file cannot tell why: record more. */
+/* The finding of a file that lacks ranks: it does not say why the time is exposed, so the advice is
+ * to record more. */
 static void one_rank(struct an_context *context, const struct exposure *exposure,
                      struct an_finding *finding)
 {
     const struct an_communication *communication = &context->result->communication;
-    const char *why = communication->reason    ? communication->reason
-                      : communication->missing ? communication->missing
-                                               : communication->exposed_waiting_ms.reason;
-    finding->claim = an_arena_format(
-        context->arena,
-        "%.1f %% of the step is communication that no compute hides; whether ranks wait for each "
-        "other or transfer is not in the file",
-        context->result->budget.pct[AN_CLASS_COMM].value);
-    an_finding_evidence(finding, exposed_words(context, exposure));
+    const char *why = communication->reason ? communication->reason : communication->missing;
+
+    finding->claim =
+        an_finding_text(context,
+                        "%.1f %% of the step is communication that no compute hides; whether ranks "
+                        "wait for each other or transfer is not in the file",
+                        context->result->budget.pct[AN_CLASS_COMM].value);
+    an_finding_evidence(finding,
+                        an_class_share_text(context, &exposure->share, "exposed communication"));
     an_finding_evidence(finding, overlap_words(context));
-    an_finding_evidence(finding, an_arena_format(context->arena, "%.300s", why));
-    finding->action =
-        "record every rank into one report: tacho run -- mpirun ..., or tacho merge of "
-        "their files; it tells a slow link "
-        "from a slow rank";
+    an_finding_note(context, finding, "%.300s",
+                    why ? why : communication->exposed_waiting_ms.reason);
+    finding->action = "record every rank into one report: tacho run -- mpirun ..., or tacho merge "
+                      "of their files; it tells a slow link from a slow rank";
     finding->effort = "another recording";
     finding->confidence = AN_LOW;
     finding->method =
         "ceiling \"no exposed communication\": step / (step - exposed) - 1; nothing was replayed";
     finding->verify = "report the merged file and read the line Communication";
     finding->wrong_when = "the cause is known already";
-    an_finding_ceiling(finding, exposure->step, exposure->exposed, CEILING_NONE);
+    an_finding_ceiling(finding, exposure->step, exposure->exposed, FINDINGS_NOT_REPLAYED);
     finding->what_if = "comm=0";
     finding->bound = true;
 }
 
+/* The finding of ranks that wait for each other: the gain is bounded by the rank that waits most,
+ * and the advice names the rank that causes most of the waiting. */
 static void waiting(struct an_context *context, const struct exposure *exposure,
                     struct an_finding *finding)
 {
     double caused = caused_by_all(context);
     bool named = exposure->last && exposure->last->caused_ms.value >= NAMED_SHARE * caused;
-    finding->claim =
-        an_arena_format(context->arena,
-                        "the step waits for other ranks: %s of %s of exposed communication "
-                        "are waiting, %.1f %% of the step",
-                        an_time_words(context->arena, exposure->waiting, 3),
-                        an_time_words(context->arena, exposure->exposed, 3),
-                        100 * exposure->waiting / exposure->step);
-    an_finding_evidence(finding, exposed_words(context, exposure));
+    finding->claim = an_finding_text(context,
+                                     "the step waits for other ranks: %s of %s of exposed "
+                                     "communication are waiting, %.1f %% of the step",
+                                     an_time_words(context->arena, exposure->waiting, 3),
+                                     an_time_words(context->arena, exposure->exposed, 3),
+                                     100 * exposure->waiting / exposure->step);
+    an_finding_evidence(finding,
+                        an_class_share_text(context, &exposure->share, "exposed communication"));
     an_finding_evidence(finding, split_words(context, exposure));
     an_finding_evidence(finding, last_words(context, exposure));
     an_finding_evidence(finding, most_words(context, exposure));
     an_finding_evidence(finding, overlap_words(context));
-    finding->action =
-        named
-            ? an_arena_format(context->arena,
-                              "make rank %" PRId64
-                              " come earlier: compare its budget with the others' (its loader, its "
-                              "share of the work, its cores); the link is not the cause",
-                              exposure->last->rank)
-        : exposure->last && caused > 0
-            ? an_arena_format(context->arena,
-                              "even out the ranks: rank %" PRId64
-                              " causes %.0f %% of the waiting, the others the rest "
-                              "(uneven batches, cores that are shared); the link is not the cause",
-                              exposure->last->rank, 100 * exposure->last->caused_ms.value / caused)
-            : "even out the ranks (uneven batches, cores that are shared); the link is not the "
-              "cause";
+    if (named)
+        finding->action =
+            an_finding_text(context,
+                            "make rank %" PRId64
+                            " come earlier: compare its budget with the others' (its loader, its "
+                            "share of the work, its cores); the link is not the cause",
+                            exposure->last->rank);
+    else if (exposure->last && caused > 0)
+        finding->action =
+            an_finding_text(context,
+                            "even out the ranks: rank %" PRId64
+                            " causes %.0f %% of the waiting, the others the rest (uneven batches, "
+                            "cores that are shared); the link is not the cause",
+                            exposure->last->rank, 100 * exposure->last->caused_ms.value / caused);
+    else
+        finding->action =
+            "even out the ranks (uneven batches, cores that are shared); the link is not the cause";
+
     finding->effort = "find out what that rank does longer";
-    finding->method =
-        "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that waits "
-        "most) - 1; nothing was replayed";
-    finding->verify = an_arena_format(
-        context->arena, "%s, and read the row exposed communication",
-        an_command_rerun(context,
-                         named ? an_arena_format(context->arena, "rank %" PRId64 " made faster",
-                                                 exposure->last->rank)
-                               : "even ranks"));
-    finding->wrong_when =
-        "the shortest call of a collective holds waiting too (every rank was held up "
-        "inside it): then it counts as transfer";
-    an_finding_ceiling(finding, exposure->step, exposure->most_waiting, CEILING_NONE);
+    finding->method = "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that "
+                      "waits most) - 1; nothing was replayed";
+    finding->verify = an_finding_text(
+        context, "%s, and read the row exposed communication",
+        an_command_rerun(context, named ? an_finding_text(context, "rank %" PRId64 " made faster",
+                                                          exposure->last->rank)
+                                        : "even ranks"));
+    finding->wrong_when = "the shortest call of a collective holds waiting too (every rank was "
+                          "held up inside it): then it counts as transfer";
+    an_finding_ceiling(finding, exposure->step, exposure->most_waiting, FINDINGS_NOT_REPLAYED);
     finding->what_if = "peers=0";
     finding->bound = true;
 }
 
 static bool has_comm_thread(const struct an_context *context)
 {
-    for (size_t k = 0; k < context->trace->track_count; k++)
-        if (!strcmp(context->trace->track[k].kind, "thread") &&
-            !strncmp(context->trace->track[k].name, "comm-", 5) &&
-            context->trace->track[k].slice_count)
+    for (size_t i = 0; i < context->trace->track_count; i++) {
+        const struct an_track *track = &context->trace->track[i];
+        if (!strcmp(track->kind, "thread") && !strncmp(track->name, "comm-", 5) &&
+            track->slice_count)
             return true;
+    }
     return false;
 }
 
-/* Nothing overlaps in a run of the engine: the command says whether it was told not to, its threads
- * whether it could. */
+/* Advice for a run of the engine in which nothing overlaps. The command says whether overlap was
+ * switched off, the threads say whether it was possible. */
 static const char *engine_overlap(struct an_context *context, const char **option)
 {
     const struct an_value *bytes = &context->result->communication.bytes_per_step;
-    bool told = an_trace_key(context->trace, "command") != NULL;
-    if (!told || an_command_has_option(context, "--no-overlap")) {
+    bool command_known = an_trace_key(context->trace, "command") != NULL;
+    if (!command_known || an_command_has_option(context, "--no-overlap")) {
         *option = "without --no-overlap";
-        return told ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
-                    : "overlap the gradients' all-reduce with backward: without --no-overlap, "
-                      "where it is given";
+        return command_known
+                   ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
+                   : "overlap the gradients' all-reduce with backward: without --no-overlap, "
+                     "where it is given";
     }
     if (!has_comm_thread(context)) {
         *option = "an MPI library that allows calls from a second thread";
         return "overlap the gradients' all-reduce with backward: it needs an MPI library that "
-               "allows calls from a second "
-               "thread "
-               "(MPI_THREAD_SERIALIZED); this one does not, so the step's thread reduces when "
-               "backward is over";
+               "allows calls from a second thread (MPI_THREAD_SERIALIZED); this one does not, so "
+               "the step's thread reduces when backward is over";
     }
     double mib = bytes->valid && bytes->value > 0 ? bytes->value / (1 << 20) / BUCKETS : 1;
-    *option = an_arena_format(
-        context->arena, "--bucket-mib %s",
+    *option = an_finding_text(
+        context, "--bucket-mib %s",
         an_number_words(context->arena, mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib, 2));
-    return an_arena_format(
-        context->arena,
-        "smaller buckets, so that the first ones are reduced while backward goes on: %s", *option);
+    return an_finding_text(
+        context, "smaller buckets, so that the first ones are reduced while backward goes on: %s",
+        *option);
 }
 
-/* What the transfer's advice stands on: does anything overlap, and is most of the exposed time in
- * no call at all? */
-static const char *transfer_action(struct an_context *context, bool overlaps, bool hands_over,
+/* The advice depends on whether anything overlaps, and whether most of the exposed time is outside
+ * of the calls. *option: the setting to verify with. */
+static const char *transfer_action(struct an_context *context, bool overlaps, bool outside_calls,
                                    const char **option)
 {
     bool lib = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
@@ -280,22 +266,22 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
         return "overlap the gradients' all-reduce with backward: reduce buckets on a thread of "
                "their own";
     }
-    if (hands_over) {
+    if (outside_calls) {
         *option = lib ? "--no-overlap" : "a core for the thread that communicates";
         return lib ? "give the thread that communicates a core: fewer OpenMP threads a rank "
-                     "(OMP_NUM_THREADS), fewer ranks a "
-                     "machine, or --no-overlap"
+                     "(OMP_NUM_THREADS), fewer ranks a machine, or --no-overlap"
                    : "give the thread that communicates a core of its own: fewer compute threads a "
                      "rank";
     }
     *option = lib ? "--bucket-mib 1" : "smaller buckets";
     return lib ? "smaller buckets, so that less is left when backward ends: --bucket-mib; or fewer "
-                 "bytes: --dtype bf16 reduces "
-                 "half as many"
+                 "bytes: --dtype bf16 reduces half as many"
                : "smaller buckets, so that less is left when backward ends; or fewer bytes: reduce "
                  "gradients in bf16";
 }
 
+/* The finding of transfer that no compute hides. Time outside of the calls is packing or a thread
+ * that does not get a core. */
 static void transfer(struct an_context *context, const struct exposure *exposure,
                      struct an_finding *finding)
 {
@@ -303,40 +289,37 @@ static void transfer(struct an_context *context, const struct exposure *exposure
     bool overlaps =
         communication->overlap_pct.valid && communication->overlap_pct.value >= OVERLAPS_PCT;
     const char *option;
-    double removed = exposure->exposed - exposure->waiting,
-           in_calls = communication->exposed_transfer_ms.valid
-                          ? communication->exposed_transfer_ms.value
-                          : removed;
+    double removed = exposure->exposed - exposure->waiting, in_calls = removed;
+    if (communication->exposed_transfer_ms.valid)
+        in_calls = communication->exposed_transfer_ms.value;
     double rest = removed > in_calls ? removed - in_calls : 0;
     finding->claim =
         rest >= 0.1 * removed
-            ? an_arena_format(context->arena,
+            ? an_finding_text(context,
                               "%s of transfer between ranks and %s around it (packing, handing "
-                              "over) run while nothing "
-                              "computes, %.1f %% of the step",
+                              "over) run while nothing computes, %.1f %% of the step",
                               an_time_words(context->arena, in_calls, 3),
                               an_time_words(context->arena, rest, 3),
                               100 * removed / exposure->step)
-            : an_arena_format(
-                  context->arena,
+            : an_finding_text(
+                  context,
                   "%s of transfer between ranks run while nothing computes, %.1f %% of the step",
                   an_time_words(context->arena, removed, 3), 100 * removed / exposure->step);
-    an_finding_evidence(finding, exposed_words(context, exposure));
+    an_finding_evidence(finding,
+                        an_class_share_text(context, &exposure->share, "exposed communication"));
     an_finding_evidence(finding, split_words(context, exposure));
     an_finding_evidence(finding, overlap_words(context));
     an_finding_evidence(finding, link_words(context));
     an_finding_evidence(finding, last_words(context, exposure));
     finding->action = transfer_action(context, overlaps, rest > in_calls, &option);
     finding->effort = "a setting of the parallel layer";
-    finding->method =
-        "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) - 1; "
-        "nothing was replayed";
-    finding->verify = an_arena_format(context->arena, "%s, and read the row exposed communication",
+    finding->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) "
+                      "- 1; nothing was replayed";
+    finding->verify = an_finding_text(context, "%s, and read the row exposed communication",
                                       an_command_rerun(context, option));
-    finding->wrong_when =
-        "cores are short: a thread that communicates takes one from compute, which "
-        "then takes longer";
-    an_finding_ceiling(finding, exposure->step, removed, CEILING_NONE);
+    finding->wrong_when = "cores are short: a thread that communicates takes one from compute, "
+                          "which then takes longer";
+    an_finding_ceiling(finding, exposure->step, removed, FINDINGS_NOT_REPLAYED);
     finding->what_if = overlaps ? "comm=0" : "comm=overlap";
     finding->bound = true;
 }
@@ -374,7 +357,9 @@ int an_findings_comm(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
-    bool named = an_findings_slow_rank(context); /* then the waiting is that rank's finding */
+    /* Then the waiting belongs to that rank's finding. */
+    bool named = an_findings_slow_rank(context);
+
     if (budget->reason || !budget->pct[AN_CLASS_COMM].valid ||
         (context->gpu && (named || !an_comm_mostly_waits(context))))
         return 0;
@@ -387,6 +372,7 @@ int an_findings_comm(struct an_findings_list *findings)
         an_findings_checked(findings, "communication that no compute hides");
         return 0;
     }
+    exposure.share.mean = budget->pct[AN_CLASS_COMM].value; /* weights steps by their time */
     struct an_finding *finding = an_findings_add(findings, "EXPOSED_COMM", NULL);
     if (!exposure.split)
         one_rank(context, &exposure, finding);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings of runs with accelerators. Every gain is a ceiling: what would be gained if all of the
- * time that is named went away. One rank alone cannot tell transfer from waiting for a peer, so
- * exposed communication names no cause (DESIGN 5).
+ * Findings of runs with accelerators: exposed communication, a device that idles while the host
+ * launches or waits, exposed copies, products off the matrix units. Every gain is a ceiling: what
+ * would be gained if all of the time that is named went away. One rank alone cannot distinguish
+ * transfer from waiting for a peer, so exposed communication names no cause
+ * (docs/definitions.md).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -14,57 +16,20 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/work/peaks.h"
 
-#define CEILING "a ceiling has no expected value: nothing was replayed"
-
 #define SHORT_PCT    50.0 /* of the kernels, shorter than their launch call */
 #define SLOW_CALL_US 50.0
-#define LAUNCHING_PCT \
-    20.0 /* of the span in launch calls: then their number is what holds the host */
+/* Of the span in launch calls: from here on their number is what keeps the host busy. */
+#define LAUNCHING_PCT 20.0
 
-/* Sum over the devices of the run. */
-static double span_of(const struct an_context *context)
-{
-    double span = 0;
-    for (size_t i = 0; i < context->result->gpu_count; i++)
-        span += context->result->gpus[i].span_ns.valid
-                    ? (double)context->result->gpus[i].span_ns.value
-                    : 0;
-    return span;
-}
-
-static double pct_of(double part, double whole)
-{
-    return whole > 0 ? 100 * part / whole : 0;
-}
-
-/* What a share is of. Without steps it is of the whole capture. */
+/* Names what a share is of. Without steps it is of the whole capture. */
 static const char *window_of(const struct an_class_share *share)
 {
     return share->steps ? "the step" : "the capture";
 }
 
-/* "exposed communication 20 ± 1.2 ms a step (steps 4-19)" */
-static const char *share_words(struct an_context *context, const struct an_class_share *share,
-                               const char *what)
-{
-    const struct an_budget *budget = &context->result->budget;
-    if (!share->steps)
-        return an_arena_format(context->arena, "%s: %s on all devices (whole capture)", what,
-                               an_time_words(context->arena, share->ms, 4));
-    double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
-    if (share->steps == 1)
-        return an_arena_format(context->arena, "%s %s (%s)", what,
-                               an_time_words(context->arena, step_ms * share->mean / 100, 3),
-                               an_window_text(context));
-    return an_arena_format(
-        context->arena, "%s %s a step (%s)", what,
-        an_time_spread(context->arena, step_ms * share->mean / 100, step_ms * share->half / 100),
-        an_window_text(context));
-}
-
 static void share_ceiling(struct an_finding *finding, const struct an_class_share *share)
 {
-    an_finding_ceiling(finding, 100, share->mean, CEILING);
+    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
     finding->bound = true;
     finding->method =
         share->steps ? "ceiling: step time / (step time - the time named) - 1; nothing was replayed"
@@ -72,40 +37,34 @@ static void share_ceiling(struct an_finding *finding, const struct an_class_shar
 }
 
 /* Share of exposed communication or copies over the whole capture. */
-static struct an_class_share capture_share(const struct an_context *context, enum an_class class)
+static struct an_class_share capture_share(const struct an_result *result, enum an_class class)
 {
-    struct an_class_share share = {0};
-    double span = 0, sum = 0;
-    for (size_t i = 0; i < context->result->gpu_count; i++) {
-        const struct an_gpu_device *device = &context->result->gpus[i];
-        struct an_count ns =
-            class == AN_CLASS_COMM ? device->exposed_comm_ns : device->exposed_copy_ns;
-        span += device->span_ns.valid ? (double)device->span_ns.value : 0;
-        sum += ns.valid ? (double)ns.value : 0;
-    }
-    share.mean = pct_of(sum, span);
-    share.ms = sum / 1e6;
-    return share;
+    double exposed = class == AN_CLASS_COMM ? an_devices_ns(result, exposed_comm_ns)
+                                            : an_devices_ns(result, exposed_copy_ns);
+    return (struct an_class_share){.mean = an_percent(exposed, an_devices_ns(result, span_ns)),
+                                   .ms = exposed / 1e6};
 }
 
-/* Finds the share of a class of the step (without steps: of the capture); *yes: it matters. */
+/* Finds the share of a class of the step, or of the capture where there are no steps. *matters: it
+ * is worth a finding; else the list says that it was checked. */
 static int exposed_matters(struct an_findings_list *findings, enum an_class class,
-                           const char *checked, struct an_class_share *share, bool *yes)
+                           const char *checked, struct an_class_share *share, bool *matters)
 {
     struct an_context *context = findings->context;
-    bool steps = !context->result->budget.reason && context->result->budget.pct[class].valid;
-    *yes = false;
-    if (steps && an_class_share(context, class, share))
-        return TACHO_ENOMEM;
-    if (steps)
-        share->mean = context->result->budget.pct[class]
-                          .value; /* weighted as the budget that stands beside it */
-    else if (class == AN_CLASS_COMM || class == AN_CLASS_COPY)
-        *share = capture_share(context, class);
-    else
+    const struct an_budget *budget = &context->result->budget;
+    *matters = false;
+    if (!budget->reason && budget->pct[class].valid) {
+        if (an_class_share(context, class, share))
+            return TACHO_ENOMEM;
+        /* The budget weights steps by their time; the report prints both figures. */
+        share->mean = budget->pct[class].value;
+    } else if (class == AN_CLASS_COMM || class == AN_CLASS_COPY) {
+        *share = capture_share(context->result, class);
+    } else {
         return 0;
-    *yes = an_class_share_matters(share);
-    if (!*yes)
+    }
+    *matters = an_class_share_matters(share);
+    if (!*matters)
         an_findings_checked(findings, checked);
     return 0;
 }
@@ -120,115 +79,114 @@ static const struct an_op *largest_of(const struct an_result *result, const char
     return NULL;
 }
 
+/* How long compute waits for communication, by the dependencies and by the times alone. */
 static const char *blocking_words(struct an_context *context)
 {
-    double proven = 0, inferred = 0;
+    const struct an_result *result = context->result;
     bool known = false;
-    for (size_t i = 0; i < context->result->gpu_count; i++) {
-        const struct an_gpu_device *device = &context->result->gpus[i];
-        known = known || device->blocking_proven_ns.valid || device->blocking_inferred_ns.valid;
-        proven += device->blocking_proven_ns.valid ? (double)device->blocking_proven_ns.value : 0;
-        inferred +=
-            device->blocking_inferred_ns.valid ? (double)device->blocking_inferred_ns.value : 0;
-    }
+    for (size_t i = 0; i < result->gpu_count; i++)
+        known = known || result->gpus[i].blocking_proven_ns.valid ||
+                result->gpus[i].blocking_inferred_ns.valid;
     if (!known)
         return NULL;
-    return an_arena_format(
-        context->arena,
-        "compute waits for %s of it (proven), for %s more by its times (whole capture)",
-        an_time_words(context->arena, proven / 1e6, 4),
-        an_time_words(context->arena, inferred / 1e6, 4));
+    return an_finding_text(
+        context, "compute waits for %s of it (proven), for %s more by its times (whole capture)",
+        an_time_words(context->arena, an_devices_ns(result, blocking_proven_ns) / 1e6, 4),
+        an_time_words(context->arena, an_devices_ns(result, blocking_inferred_ns) / 1e6, 4));
 }
 
-/* Processes with devices: what communicates in this run. */
+/* Number of processes with devices: those that communicate in this run. */
 static int64_t distinct_ranks(const struct an_result *result)
 {
-    int64_t n = 0;
+    int64_t ranks = 0;
     for (size_t i = 0; i < result->gpu_count; i++) {
         bool first = true;
         for (size_t k = 0; k < i && first; k++)
             first = result->gpus[k].rank != result->gpus[i].rank;
-        n += first;
+        ranks += first;
     }
-    return n;
+    return ranks;
 }
 
+/* The overlap of the first device and the largest communication kernel. */
+static void comm_evidence(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_result *result = context->result;
+    const struct an_op *op = largest_of(result, "comm");
+    if (result->gpu_count && result->gpus[0].overlap_pct.valid)
+        an_finding_note(context, finding,
+                        "%.1f %% of communication runs beside compute (rank %" PRId64 ")",
+                        result->gpus[0].overlap_pct.value, result->gpus[0].rank);
+    if (op) {
+        /* Without its arguments; a name that begins with a bracket keeps them. */
+        int length = *op->name == '<' || *op->name == '(' ? 80 : (int)strcspn(op->name, "(<");
+        double mean_ms = op->mean_us.valid ? op->mean_us.value / 1e3 : NAN;
+        an_finding_note(context, finding, "largest: %.*s, %" PRId64 " times, %s each", length,
+                        op->name, op->count, an_time_words(context->arena, mean_ms, 3));
+    }
+
+    an_finding_evidence(finding, blocking_words(context));
+}
+
+/* What to do depends on whether all ranks of the job are in the file. */
+static void comm_action(struct an_context *context, struct an_finding *finding)
+{
+    const char *world = an_trace_key(context->trace, "world_size");
+    int64_t ranks = distinct_ranks(context->result), size = world ? strtoll(world, NULL, 10) : 0;
+    if (ranks > 1 && size <= ranks) {
+        finding->action = "let communication begin earlier, so that compute hides it (DDP: "
+                          "gradient buckets; FSDP: prefetch)";
+        finding->effort = "a setting of the parallel layer";
+        finding->what_if = "comm=overlap";
+    } else {
+        finding->action = "record every rank into one folder and report that: it tells slow links "
+                          "from waiting for a slow rank";
+        finding->effort = "another recording";
+        finding->what_if = "comm=0";
+    }
+}
+
+/* Looks at communication that no compute hides. Waiting for other ranks, where it is known, is
+ * subtracted: it does not belong to communication, and where it is most of the time
+ * an_findings_comm reports it. */
 static int exposed_comm(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
+    const struct an_communication *communication = &context->result->communication;
+    const struct an_value *waiting = &communication->exposed_waiting_ms;
     struct an_class_share share;
-    bool yes;
+    bool matters;
     int rc = exposed_matters(findings, AN_CLASS_COMM, "communication that no compute hides", &share,
-                             &yes);
-    if (rc || !yes)
+                             &matters);
+    if (rc || !matters)
         return rc;
-    if (an_comm_mostly_waits(context) &&
-        !an_findings_slow_rank(context)) /* the link is not the cause: an_findings_comm says it */
+    if (an_comm_mostly_waits(context) && !an_findings_slow_rank(context))
         return 0;
-    const struct an_value *waiting = &context->result->communication.exposed_waiting_ms;
-    double exposed = share.mean, step = context->result->budget.steps
-                                            ? (double)context->result->budget.step_ns /
-                                                  (double)context->result->budget.steps / 1e6
-                                            : 0;
-    bool split = !context->result->communication.reason && waiting->valid && step > 0;
-    share.mean -= split ? fmin(exposed, 100 * waiting->value / step)
-                        : 0; /* waiting is not communication's own */
+    double step_ms = an_budget_step_ms(&context->result->budget);
+    bool split = !communication->reason && waiting->valid && step_ms > 0;
+    if (split)
+        share.mean -= fmin(share.mean, 100 * waiting->value / step_ms);
     if (split && !an_class_share_matters(&share)) {
         an_findings_checked(findings, "transfer between ranks that no compute hides");
         return 0;
     }
-    const struct an_op *op = largest_of(context->result, "comm");
-    const char *world = an_trace_key(context->trace, "world_size");
-    int64_t ranks = distinct_ranks(context->result), size = world ? strtoll(world, NULL, 10) : 0;
     struct an_finding *finding = an_findings_add(
         findings, "EXPOSED_COMM",
-        split ? an_arena_format(context->arena,
-                                "%.1f %% of %s is transfer between ranks that no compute hides",
-                                share.mean, window_of(&share))
-              : an_arena_format(context->arena,
-                                "%.1f %% of %s is communication that no compute hides", share.mean,
-                                window_of(&share)));
-    an_finding_evidence(finding, share_words(context, &share,
-                                             split ? "exposed transfer" : "exposed communication"));
+        an_finding_text(context, "%.1f %% of %s is %s that no compute hides", share.mean,
+                        window_of(&share), split ? "transfer between ranks" : "communication"));
+    an_finding_evidence(
+        finding,
+        an_class_share_text(context, &share, split ? "exposed transfer" : "exposed communication"));
     if (split)
-        an_finding_evidence(
-            finding, an_arena_format(context->arena,
-                                     "%s more are waiting for other ranks: not communication's own",
-                                     an_time_words(context->arena, waiting->value, 3)));
-    for (size_t i = 0; i < context->result->gpu_count && i < 1; i++)
-        if (context->result->gpus[i].overlap_pct.valid)
-            an_finding_evidence(
-                finding,
-                an_arena_format(context->arena,
-                                "%.1f %% of communication runs beside compute (rank %" PRId64 ")",
-                                context->result->gpus[i].overlap_pct.value,
-                                context->result->gpus[i].rank));
-    if (op)
-        an_finding_evidence(
-            finding, an_arena_format(
-                         context->arena, "largest: %.*s, %" PRId64 " times, %s each",
-                         *op->name == '<' || *op->name == '(' ? 80 : (int)strcspn(op->name, "(<"),
-                         op->name, op->count,
-                         an_time_words(context->arena,
-                                       op->mean_us.valid ? op->mean_us.value / 1e3 : NAN, 3)));
-    an_finding_evidence(finding, blocking_words(context));
-    if (ranks > 1 && size <= ranks)
-        finding->action =
-            "let communication begin earlier, so that compute hides it (DDP: gradient "
-            "buckets; FSDP: prefetch)";
-    else
-        finding->action =
-            "record every rank into one folder and report that: it tells slow links from "
-            "waiting for a slow rank";
-    finding->effort =
-        ranks > 1 && size <= ranks ? "a setting of the parallel layer" : "another recording";
-    finding->what_if = ranks > 1 && size <= ranks ? "comm=overlap" : "comm=0";
+        an_finding_note(context, finding,
+                        "%s more are waiting for other ranks: not communication's own",
+                        an_time_words(context->arena, waiting->value, 3));
+    comm_evidence(context, finding);
+    comm_action(context, finding);
     share_ceiling(finding, &share);
     finding->verify = "run again and compare exposed_comm_us of each device: `tacho report --json`";
-    finding->wrong_when =
-        "the time is waiting for a slower rank: communication kernels spin while they "
-        "wait, and one rank alone "
-        "cannot tell";
+    finding->wrong_when = "the time is waiting for a slower rank: communication kernels spin while "
+                          "they wait, and one rank alone cannot tell";
     return 0;
 }
 
@@ -242,8 +200,8 @@ static const char *largest_cause(const struct an_absent *absent, double *pct)
     for (size_t i = 0; i < absent->cause_count; i++) {
         double sum = 0;
         for (size_t k = i; k < absent->cause_count; k++)
-            sum += !strcmp(absent->causes[k].cause, absent->causes[i].cause) ? absent->causes[k].pct
-                                                                             : 0;
+            if (!strcmp(absent->causes[k].cause, absent->causes[i].cause))
+                sum += absent->causes[k].pct;
         if (sum > *pct) {
             *pct = sum;
             best = absent->causes[i].cause;
@@ -266,15 +224,18 @@ static const char *starved_words(struct an_context *context)
             continue;
         starved += (double)late->value;
         window += (double)absent->window_ns;
-        most = !most || late->value > most->part_ns[AN_ABSENT_LAUNCH_STARVED].value ? absent : most;
+        if (!most || late->value > most->part_ns[AN_ABSENT_LAUNCH_STARVED].value)
+            most = absent;
     }
     if (!most || window <= 0)
         return NULL;
-    const char *cause = largest_cause(most, &pct);
-    return an_arena_format(
-        context->arena, "in %.1f %% of %s the next kernel was not launched yet%s",
-        pct_of(starved, window), most->steps ? "the step" : "the capture",
-        *cause ? an_arena_format(context->arena, ", %.0f %% of that by %s", pct, cause) : "");
+    const char *cause = largest_cause(most, &pct), *by = "";
+    if (*cause)
+        by = an_finding_text(context, ", %.0f %% of that by %s", pct, cause);
+
+    return an_finding_text(context, "in %.1f %% of %s the next kernel was not launched yet%s",
+                           an_percent(starved, window), most->steps ? "the step" : "the capture",
+                           by);
 }
 
 /* The operator that takes most host time of its own. */
@@ -288,109 +249,115 @@ static const struct an_attribution_row *busiest_host(const struct an_result *res
     return most && most->host_ns > 0 ? most : NULL;
 }
 
+/* Advises where most kernels are shorter than their launch call: fewer launches. */
 static void launch_bound(struct an_context *context, struct an_finding *finding)
 {
+    finding->id = "LAUNCH_BOUND";
     finding->action =
         context->result->launches.graphs
-            ? "fewer, longer kernels: fuse element-wise work (torch.compile), a fused "
-              "optimizer, a larger batch"
-            : "fewer launches: a CUDA graph of the step "
-              "(torch.compile(mode=\"reduce-overhead\")), fused kernels, a "
-              "larger batch";
+            ? "fewer, longer kernels: fuse element-wise work (torch.compile), a fused optimizer, a "
+              "larger batch"
+            : "fewer launches: a CUDA graph of the step (torch.compile(mode=\"reduce-overhead\")), "
+              "fused kernels, a larger batch";
     finding->effort = "some lines of code";
     finding->what_if = context->result->launches.graphs ? NULL : "launch=graph";
-    finding->wrong_when =
-        "shapes change from step to step (graphs cannot be replayed), or recording "
-        "itself made the host slow";
+    finding->wrong_when = "shapes change from step to step (graphs cannot be replayed), or "
+                          "recording itself made the host slow";
 }
 
-/* `name`: what the host is in most while the device idles. */
+/* Advises by `name`, the call or range in which the host spends most time while the device idles.
+ */
 static void host_bound(struct an_context *context, struct an_finding *finding, const char *name)
 {
     enum an_api_kind kind = an_api_of(name).kind;
     const struct an_attribution_row *op = busiest_host(context->result);
     if (op)
-        an_finding_evidence(
-            finding,
-            an_arena_format(
-                context->arena,
-                "most host time of its own: %.80s, %s in %" PRId64 " calls (whole capture)",
-                op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4), op->count));
-    if (kind == AN_API_COPY)
-        finding->action =
-            an_arena_format(context->arena,
-                            "keep the host from waiting in %.60s: pin the memory, copy "
-                            "with non_blocking=True, and read "
-                            "values back less often (.item(), .cpu(), printing)",
-                            name);
-    else if (kind == AN_API_SYNC)
-        finding->action = an_arena_format(
-            context->arena,
+        an_finding_note(context, finding,
+                        "most host time of its own: %.80s, %s in %" PRId64 " calls (whole capture)",
+                        op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4),
+                        op->count);
+    switch (kind) {
+    case AN_API_COPY:
+        finding->what_if = "copy=0";
+        finding->action = an_finding_text(
+            context,
+            "keep the host from waiting in %.60s: pin the memory, copy with non_blocking=True, and "
+            "read values back less often (.item(), .cpu(), printing)",
+            name);
+        break;
+    case AN_API_SYNC:
+        finding->what_if = "sync=0";
+        finding->action = an_finding_text(
+            context,
             "do not wait for the device inside a step (%.60s): read the loss every N steps", name);
-    else if (kind == AN_API_KERNEL)
+        break;
+    case AN_API_KERNEL:
+        finding->what_if = "launch=0";
         finding->action =
-            an_arena_format(context->arena,
+            an_finding_text(context,
                             "let %.60s return at once: load kernels before the first step "
-                            "(warm-up), keep the launch "
-                            "queue from filling, launch less",
+                            "(warm-up), keep the launch queue from filling, launch less",
                             name);
-    else
+        break;
+    default:
+        finding->what_if = "framework=0";
         finding->action = "shorten what the host does between launches: torch.compile, fewer small "
-                          "tensor operations in Python, a "
-                          "larger batch";
+                          "tensor operations in Python, a larger batch";
+    }
+
     finding->effort = "some lines of code";
-    finding->what_if = kind == AN_API_SYNC     ? "sync=0"
-                       : kind == AN_API_KERNEL ? "launch=0"
-                       : kind == AN_API_COPY   ? "copy=0"
-                                               : "framework=0";
+
     finding->wrong_when =
         "recording itself made the host slow: stacks and shapes cost time in every operator";
 }
 
+/* Evidence from the launch calls and from the split of the time without compute. */
+static void launch_evidence(struct an_context *context, struct an_finding *finding,
+                            double calls_pct)
+{
+    const struct an_launches *launches = &context->result->launches;
+    if (!launches->reason && launches->host_mean_us.valid)
+        an_finding_note(
+            context, finding, "%" PRId64 " launches of %s each on the host, %.0f %% of the capture",
+            launches->calls, an_time_words(context->arena, launches->host_mean_us.value / 1000, 3),
+            calls_pct);
+    if (!launches->reason && launches->short_pct.valid)
+        an_finding_note(context, finding, "%.0f %% of kernels are shorter than their launch call",
+                        launches->short_pct.value);
+    an_finding_evidence(finding, starved_words(context));
+}
+
+/* Looks at devices that idle while the host works. It is LAUNCH_BOUND where many short launch calls
+ * keep the host busy. Calls that take long wait for something (a full queue, a library to load);
+ * fewer of them would not help, so that is HOST_BOUND. */
 static int host_late(struct an_findings_list *findings, double span)
 {
     struct an_context *context = findings->context;
-    const struct an_launches *n = &context->result->launches;
+    const struct an_launches *launches = &context->result->launches;
     struct an_class_share share;
-    bool yes;
-    int rc = exposed_matters(findings, AN_CLASS_HOST,
-                             "the device waiting for the host (framework, launches)", &share, &yes);
-    if (rc || !yes)
+    bool matters;
+    int rc =
+        exposed_matters(findings, AN_CLASS_HOST,
+                        "the device waiting for the host (framework, launches)", &share, &matters);
+    if (rc || !matters)
         return rc;
     const char *doing, *name;
-    if ((rc = an_idle_host(context, &doing, &name)))
-        return rc;
-    double calls_ns =
-        !n->reason && n->host_mean_us.valid ? (double)n->calls * n->host_mean_us.value * 1e3 : 0;
-    /* Calls that take long wait for something (a full queue, a library to load): fewer of them
-     * would not help. */
-    bool launches = pct_of(calls_ns, span) >= LAUNCHING_PCT &&
-                    n->host_mean_us.value <= SLOW_CALL_US && n->short_pct.valid &&
-                    n->short_pct.value >= SHORT_PCT;
+    an_idle_host(context, &doing, &name);
+    double calls_pct = 0;
+    if (!launches->reason && launches->host_mean_us.valid)
+        calls_pct = an_percent((double)launches->calls * launches->host_mean_us.value * 1e3, span);
+    bool launching = calls_pct >= LAUNCHING_PCT && launches->host_mean_us.value <= SLOW_CALL_US &&
+                     launches->short_pct.valid && launches->short_pct.value >= SHORT_PCT;
     struct an_finding *finding = an_findings_add(
-        findings, launches ? "LAUNCH_BOUND" : "HOST_BOUND",
-        an_arena_format(context->arena, "%.1f %% of the step the device idles while the host %s",
+        findings, "HOST_BOUND",
+        an_finding_text(context, "%.1f %% of the step the device idles while the host %s",
                         share.mean,
-                        launches ? "launches kernels one by one"
-                                 : "is in the framework or in calls of the runtime"));
-    an_finding_evidence(finding, share_words(context, &share, "device idle, host busy"));
+                        launching ? "launches kernels one by one"
+                                  : "is in the framework or in calls of the runtime"));
+    an_finding_evidence(finding, an_class_share_text(context, &share, "device idle, host busy"));
     an_finding_evidence(finding, doing);
-    if (!n->reason && n->host_mean_us.valid) {
-        double us = n->host_mean_us.value;
-        an_finding_evidence(
-            finding,
-            an_arena_format(context->arena,
-                            "%" PRId64 " launches of %s each on the host, %.0f %% of the capture",
-                            n->calls, an_time_words(context->arena, us / 1000, 3),
-                            pct_of(calls_ns, span)));
-    }
-    if (!n->reason && n->short_pct.valid)
-        an_finding_evidence(finding,
-                            an_arena_format(context->arena,
-                                            "%.0f %% of kernels are shorter than their launch call",
-                                            n->short_pct.value));
-    an_finding_evidence(finding, starved_words(context));
-    if (launches)
+    launch_evidence(context, finding, calls_pct);
+    if (launching)
         launch_bound(context, finding);
     else
         host_bound(context, finding, name);
@@ -399,8 +366,9 @@ static int host_late(struct an_findings_list *findings, double span)
     return 0;
 }
 
-/* ---- time that only some rows take ------------------------------------------------------------------------------------------ */
+/* ---- synchronise calls and copies ------------------------------------------------------------- */
 
+/* Looks at synchronise calls in which the host waits although no device of its process works. */
 static int sync_stall(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -419,21 +387,18 @@ static int sync_stall(struct an_findings_list *findings)
     }
     struct an_finding *finding = an_findings_add(
         findings, "SYNC_STALL",
-        an_arena_format(context->arena,
+        an_finding_text(context,
                         "the host waits in synchronise calls while no device works: %.1f %% of %s",
                         share.mean, window_of(&share)));
     an_finding_evidence(
-        finding, share_words(context, &share, "waiting in synchronise calls with an idle device"));
-    an_finding_evidence(
         finding,
-        an_arena_format(context->arena,
-                        "most: %.60s, %" PRId64 " %s, %s with an idle device (whole capture)",
-                        most->name, most->count, most->count == 1 ? "call" : "calls",
-                        an_time_words(context->arena, (double)most->idle_ns.value / 1e6, 4)));
-    finding->action =
-        "do not wait for the device inside a step: read the loss every N steps (.item(), "
-        ".cpu()), copy with "
-        "non_blocking=True";
+        an_class_share_text(context, &share, "waiting in synchronise calls with an idle device"));
+    an_finding_note(context, finding,
+                    "most: %.60s, %" PRId64 " %s, %s with an idle device (whole capture)",
+                    most->name, most->count, most->count == 1 ? "call" : "calls",
+                    an_time_words(context->arena, (double)most->idle_ns.value / 1e6, 4));
+    finding->action = "do not wait for the device inside a step: read the loss every N steps "
+                      "(.item(), .cpu()), copy with non_blocking=True";
     finding->effort = "some lines of code";
     finding->what_if = "sync=0";
     share_ceiling(finding, &share);
@@ -442,12 +407,10 @@ static int sync_stall(struct an_findings_list *findings)
     return 0;
 }
 
-static const struct an_copy_row *copy_row(const struct an_result *result, const char *kind,
-                                          const char *memory)
+static const struct an_copy_row *pageable_row(const struct an_result *result)
 {
     for (size_t i = 0; i < result->copy_count; i++)
-        if (!strcmp(result->copy[i].kind, kind) &&
-            (!memory || !strcmp(result->copy[i].memory, memory)))
+        if (!strcmp(result->copy[i].kind, "HtoD") && !strcmp(result->copy[i].memory, "pageable"))
             return &result->copy[i];
     return NULL;
 }
@@ -455,28 +418,24 @@ static const struct an_copy_row *copy_row(const struct an_result *result, const 
 static void copy_evidence(struct an_context *context, struct an_finding *finding,
                           const struct an_copy_row *row)
 {
-    an_finding_evidence(
-        finding, an_arena_format(context->arena,
-                                 "%s%s%s: %" PRId64 " copies, %s, %s of it exposed (whole capture)",
-                                 row->kind, *row->memory ? ", " : "", row->memory, row->count,
-                                 an_time_words(context->arena, (double)row->total_ns / 1e6, 4),
-                                 an_time_words(context->arena, (double)row->exposed_ns / 1e6, 4)));
+    an_finding_note(context, finding,
+                    "%s%s%s: %" PRId64 " copies, %s, %s of it exposed (whole capture)", row->kind,
+                    *row->memory ? ", " : "", row->memory, row->count,
+                    an_time_words(context->arena, (double)row->total_ns / 1e6, 4),
+                    an_time_words(context->arena, (double)row->exposed_ns / 1e6, 4));
     if (row->bytes.valid && row->bytes_per_s.valid)
-        an_finding_evidence(
-            finding,
-            an_arena_format(context->arena, "%s %s at %s GB/s",
-                            an_number_words(context->arena,
-                                            (double)row->bytes.value /
-                                                (row->bytes.value >= 1000000000 ? 1e9 : 1e6),
-                                            3),
-                            row->bytes.value >= 1000000000 ? "GB" : "MB",
-                            an_number_words(context->arena, row->bytes_per_s.value / 1e9, 3)));
+        an_finding_note(context, finding, "%s at %s GB/s",
+                        an_bytes_text(context, (double)row->bytes.value),
+
+                        an_number_words(context->arena, row->bytes_per_s.value / 1e9, 3));
 }
 
+/* Looks at copies from pageable memory, which block the host. *found: their share in %, 0 where
+ * they are no finding. */
 static int pageable_copy(struct an_findings_list *findings, double *found)
 {
     struct an_context *context = findings->context;
-    const struct an_copy_row *row = copy_row(context->result, "HtoD", "pageable");
+    const struct an_copy_row *row = pageable_row(context->result);
     struct an_class_share share;
     *found = 0;
     if (context->result->copies.reason)
@@ -489,11 +448,11 @@ static int pageable_copy(struct an_findings_list *findings, double *found)
     *found = share.mean;
     struct an_finding *finding = an_findings_add(
         findings, "PAGEABLE_COPY",
-        an_arena_format(
-            context->arena,
+        an_finding_text(
+            context,
             "copies from pageable memory to the device that nothing hides take %.1f %% of %s",
             share.mean, window_of(&share)));
-    an_finding_evidence(finding, share_words(context, &share, "such copies"));
+    an_finding_evidence(finding, an_class_share_text(context, &share, "such copies"));
     copy_evidence(context, finding, row);
     finding->action = "copy from pinned memory, beside compute: DataLoader(pin_memory=True) and "
                       ".to(device, non_blocking=True)";
@@ -506,39 +465,37 @@ static int pageable_copy(struct an_findings_list *findings, double *found)
     return 0;
 }
 
-/* Exposed copies of any other kind; `pageable`: what PAGEABLE_COPY has named already. */
+/* Looks at exposed copies of any other kind. `pageable`: the share that PAGEABLE_COPY has named. */
 static int exposed_copy(struct an_findings_list *findings, double pageable)
 {
     struct an_context *context = findings->context;
     struct an_class_share share;
-    bool yes;
+    bool matters;
     const struct an_copy_row *row = NULL;
-    int rc = exposed_matters(findings, AN_CLASS_COPY, "copies that nothing hides", &share, &yes);
+    int rc =
+        exposed_matters(findings, AN_CLASS_COPY, "copies that nothing hides", &share, &matters);
     for (size_t i = 0; i < context->result->copy_count; i++)
         if (strcmp(context->result->copy[i].kind, "memset") != 0 &&
             (!row || context->result->copy[i].exposed_ns > row->exposed_ns))
             row = &context->result->copy[i];
-    if (rc || !yes || !row || pageable > 0.8 * share.mean)
+    if (rc || !matters || !row || pageable > 0.8 * share.mean)
         return rc;
-    struct an_finding *finding = an_findings_add(
-        findings, "EXPOSED_COPY",
-        an_arena_format(context->arena, "%.1f %% of %s is copies that nothing hides", share.mean,
-                        window_of(&share)));
-    an_finding_evidence(finding, share_words(context, &share, "exposed copies"));
+    struct an_finding *finding =
+        an_findings_add(findings, "EXPOSED_COPY",
+                        an_finding_text(context, "%.1f %% of %s is copies that nothing hides",
+                                        share.mean, window_of(&share)));
+    an_finding_evidence(finding, an_class_share_text(context, &share, "exposed copies"));
     copy_evidence(context, finding, row);
     if (!strcmp(row->kind, "DtoD"))
-        finding->action =
-            "fewer copies on the device: avoid .contiguous(), clone and torch.cat of large "
-            "tensors, write into place, or "
-            "fuse the operation that copies (tacho report --by line finds it)";
+        finding->action = "fewer copies on the device: avoid .contiguous(), clone and torch.cat of "
+                          "large tensors, write into place, or fuse the operation that copies "
+                          "(tacho report --by line finds it)";
     else if (!strcmp(row->kind, "DtoH"))
-        finding->action =
-            "copy less back to the host inside a step, or on a stream of its own with "
-            "non_blocking=True";
+        finding->action = "copy less back to the host inside a step, or on a stream of its own "
+                          "with non_blocking=True";
     else
-        finding->action =
-            "move less to the device inside a step, or begin earlier: prefetch on a stream "
-            "of its own, beside compute";
+        finding->action = "move less to the device inside a step, or begin earlier: prefetch on a "
+                          "stream of its own, beside compute";
     finding->effort = "some lines of code";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare copies: `tacho report --json`";
@@ -564,72 +521,61 @@ static const char *faster_type(struct an_context *context, double *ratio)
     return NULL;
 }
 
+/* Looks at matrix kernels that ran off the matrix units, where the data sheet has a faster type.
+ * Without the data sheet nothing is checked, and nothing is said. */
 static void low_precision(struct an_findings_list *findings, double span)
 {
     struct an_context *context = findings->context;
     const struct an_precision *precision = &context->result->precision;
-    double off = 0, ratio = 1, compute = 0;
+    double off = 0, ratio = 1, compute = an_devices_ns(context->result, compute_ns);
     const char *type = precision->reason ? NULL : faster_type(context, &ratio);
     for (size_t i = 0; !precision->reason && i < precision->row_count; i++)
         if (precision->rows[i].told && !precision->rows[i].matrix_unit &&
             (!strcmp(precision->rows[i].dtype, "fp32") ||
              !strcmp(precision->rows[i].dtype, "unknown")))
             off += (double)precision->rows[i].total_ns;
-    for (size_t i = 0; i < context->result->gpu_count; i++)
-        compute += context->result->gpus[i].compute_ns.valid
-                       ? (double)context->result->gpus[i].compute_ns.value
-                       : 0;
     if (precision->reason || !type)
-        return; /* the device's units are not known: nothing was checked */
+        return;
     double removed = (off < compute ? off : compute) * (1 - 1 / ratio);
-    if (pct_of(removed, span) < FINDINGS_NOISE_PCT) {
+    if (an_percent(removed, span) < FINDINGS_NOISE_PCT) {
         an_findings_checked(findings, "matrix work that does not use the device's matrix units");
         return;
     }
     bool half = !strcmp(type, "fp16");
     struct an_finding *finding = an_findings_add(
         findings, "LOW_PRECISION",
-        an_arena_format(
-            context->arena,
-            "matrix kernels take %s off the device's matrix units, %.1f %% of the capture",
-            an_time_words(context->arena, off / 1e6, 4), pct_of(off, span)));
+        an_finding_text(
+            context, "matrix kernels take %s off the device's matrix units, %.1f %% of the capture",
+            an_time_words(context->arena, off / 1e6, 4), an_percent(off, span)));
     if (precision->matrix_unit_pct.valid)
-        an_finding_evidence(
-            finding, an_arena_format(context->arena,
-                                     "%.1f %% of matrix and attention time runs on matrix units",
-                                     precision->matrix_unit_pct.value));
-    an_finding_evidence(finding,
-                        an_arena_format(context->arena,
-                                        "%.100s: %s is %s times as fast as fp32 (data sheet)",
-                                        context->result->gpus[0].name, type,
-                                        an_number_words(context->arena, ratio, 3)));
-    finding->action =
-        half ? "mixed precision: torch.autocast(\"cuda\", torch.float16) around forward "
-               "and loss, with a GradScaler"
-             : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around forward "
-               "and loss; or "
-               "torch.set_float32_matmul_precision(\"high\")";
+        an_finding_note(context, finding,
+                        "%.1f %% of matrix and attention time runs on matrix units",
+                        precision->matrix_unit_pct.value);
+    an_finding_note(context, finding, "%.100s: %s is %s times as fast as fp32 (data sheet)",
+                    context->result->gpus[0].name, type, an_number_words(context->arena, ratio, 3));
+    finding->action = half ? "mixed precision: torch.autocast(\"cuda\", torch.float16) around "
+                             "forward and loss, with a GradScaler"
+                           : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around "
+                             "forward and loss; or torch.set_float32_matmul_precision(\"high\")";
     finding->effort = "some lines of code; the loss has to be watched";
-    an_finding_ceiling(finding, span, removed, CEILING);
+    an_finding_ceiling(finding, span, removed, FINDINGS_NOT_REPLAYED);
     if (precision->matrix_ns > 0)
-        finding->what_if = an_arena_format(
-            context->arena, "op:matrix=%sx",
+        finding->what_if = an_finding_text(
+            context, "op:matrix=%sx",
             an_number_words(context->arena, fmax(0, 1 - removed / (double)precision->matrix_ns),
                             3));
     finding->bound = true;
     finding->method =
         "ceiling: every such kernel as much faster as the data sheet's peaks; nothing was measured";
-    finding->confidence = finding->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
+    an_finding_at_most_medium(finding);
     finding->verify = "run again and compare precision and samples/s: `tacho report --json`";
-    finding->wrong_when =
-        "these kernels are bound by memory, not by arithmetic, or training does not "
-        "converge in that type";
+    finding->wrong_when = "these kernels are bound by memory, not by arithmetic, or training does "
+                          "not converge in that type";
 }
 
 int an_findings_gpu(struct an_findings_list *findings)
 {
-    double span = span_of(findings->context);
-    double pageable = 0;
+    double span = an_devices_ns(findings->context->result, span_ns), pageable = 0;
     if (span <= 0)
         return 0;
     int rc = exposed_comm(findings);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host was in while devices had nothing to run: the launch-starved time of all devices
- * (noncompute.h) by name. Waiting for the loader is a class of its own and left out.
+ * What the host did while devices had nothing to run: the launch-starved time of all devices by
+ * the name of the range or call. Waiting for the loader is a class of its own and not part of it.
  */
 #include <string.h>
 
@@ -15,62 +15,79 @@ struct named {
     int64_t ns;
 };
 
-static bool tells(const struct an_absent_cause *absent_cause)
+/* Waiting for the loader is a finding of its own. */
+static bool is_input(const struct an_absent_cause *cause)
 {
-    return *absent_cause->name && strcmp(absent_cause->cause, an_cause_key(AN_CAUSE_INPUT)) != 0;
+    return !strcmp(cause->cause, an_cause_key(AN_CAUSE_INPUT));
 }
 
-/* Time of a name over the devices' rows. */
+/* Time of a name on all devices. */
 static int64_t time_of(const struct an_result *result, const char *name)
 {
     int64_t ns = 0;
-    for (size_t d = 0; d < result->absent_count; d++)
-        for (size_t i = 0; i < result->absent[d].cause_count; i++)
-            if (tells(&result->absent[d].causes[i]) &&
-                !strcmp(result->absent[d].causes[i].name, name))
-                ns = an_time_add(ns, result->absent[d].causes[i].ns);
+    for (size_t device = 0; device < result->absent_count; device++)
+        for (size_t i = 0; i < result->absent[device].cause_count; i++) {
+            const struct an_absent_cause *cause = &result->absent[device].causes[i];
+            if (!is_input(cause) && !strcmp(cause->name, name))
+                ns = an_time_add(ns, cause->ns);
+        }
     return ns;
 }
 
-int an_idle_host(struct an_context *context, const char **words, const char **name)
+/* The device that was launch-starved longest, NULL: no cause is known. *all_ns: of all devices. */
+static const struct an_absent *most_starved(const struct an_result *result, int64_t *all_ns)
 {
-    struct named first = {NULL, 0}, second = {NULL, 0};
-    const struct an_absent *most = NULL; /* the device that starved longest names the candidates */
-    int64_t all = 0;
-    *words = NULL;
-    *name = "";
-    for (size_t d = 0; d < context->result->absent_count; d++) {
-        const struct an_absent *x = &context->result->absent[d];
-        for (size_t i = 0; i < x->cause_count; i++)
-            all = an_time_add(all, strcmp(x->causes[i].cause, an_cause_key(AN_CAUSE_INPUT))
-                                       ? x->causes[i].ns
-                                       : 0);
-        most = x->cause_count && (!most || x->part_ns[AN_ABSENT_LAUNCH_STARVED].value >
-                                               most->part_ns[AN_ABSENT_LAUNCH_STARVED].value)
-                   ? x
-                   : most;
+    const struct an_absent *most = NULL;
+    *all_ns = 0;
+    for (size_t device = 0; device < result->absent_count; device++) {
+        const struct an_absent *absent = &result->absent[device];
+        for (size_t i = 0; i < absent->cause_count; i++)
+            if (!is_input(&absent->causes[i]))
+                *all_ns = an_time_add(*all_ns, absent->causes[i].ns);
+        if (absent->cause_count && (!most || absent->part_ns[AN_ABSENT_LAUNCH_STARVED].value >
+                                                 most->part_ns[AN_ABSENT_LAUNCH_STARVED].value))
+            most = absent;
     }
-    for (size_t i = 0; most && i < most->cause_count && i < CANDIDATES_MOST; i++) {
-        const struct an_absent_cause *x = &most->causes[i];
-        bool known = (first.name && !strcmp(first.name, x->name)) ||
-                     (second.name && !strcmp(second.name, x->name));
-        struct named one = {x->name, tells(x) && !known ? time_of(context->result, x->name) : 0};
-        if (one.ns > first.ns) {
-            second = first;
-            first = one;
-        } else if (one.ns > second.ns) {
-            second = one;
+    return most;
+}
+
+/* The two names with most time on all devices, among the first names of the device that was
+ * starved longest. */
+static void largest_two(const struct an_result *result, const struct an_absent *most,
+                        struct named *first, struct named *second)
+{
+    for (size_t i = 0; i < most->cause_count && i < CANDIDATES_MOST; i++) {
+        const char *name = most->causes[i].name;
+        bool known = (first->name && !strcmp(first->name, name)) ||
+                     (second->name && !strcmp(second->name, name));
+        if (known || !*name || is_input(&most->causes[i]))
+            continue;
+        struct named named = {name, time_of(result, name)};
+        if (named.ns > first->ns) {
+            *second = *first;
+            *first = named;
+        } else if (named.ns > second->ns) {
+            *second = named;
         }
     }
-    if (!first.name || all <= 0)
-        return 0;
-    double one = 100 * (double)first.ns / (double)all, two = 100 * (double)second.ns / (double)all;
-    const char *rest =
-        two >= 5 ? an_arena_format(context->arena, ", %.0f %% in %.70s", two, second.name) : "";
+}
+
+void an_idle_host(struct an_context *context, const char **sentence, const char **name)
+{
+    struct named first = {NULL, 0}, second = {NULL, 0};
+    int64_t all_ns;
+    const struct an_absent *most = most_starved(context->result, &all_ns);
+    *sentence = NULL;
+    *name = "";
+    if (most)
+        largest_two(context->result, most, &first, &second);
+    if (!first.name || all_ns <= 0)
+        return;
+    double second_pct = 100 * (double)second.ns / (double)all_ns;
     *name = first.name;
-    *words = an_arena_format(
-        context->arena,
-        "while the next kernel is not launched the host is %.0f %% in %.70s itself%s", one,
-        first.name, rest);
-    return 0;
+    *sentence = an_finding_text(
+        context, "while the next kernel is not launched the host is %.0f %% in %.70s itself%s",
+        100 * (double)first.ns / (double)all_ns, first.name,
+        second_pct >= 5 ? an_finding_text(context, ", %.0f %% in %.70s", second_pct, second.name)
+                        : "");
 }

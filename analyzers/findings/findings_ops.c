@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings from device time by operator.
+ * UNFUSED_ATTENTION, from device time by operator: attention as separate products and softmax
+ * writes the matrix of scores to memory and reads it again.
  */
 #include <string.h>
 
@@ -8,45 +9,38 @@
 
 #define SOFTMAX_PCT 5.0 /* of device time: a classifier's own softmax takes far less */
 
+/* Sum of the shares of device time of some operators, in %. */
 static double share_of_ops(const struct an_attribution *attribution, const char *const *names)
 {
     double pct = 0;
     for (size_t i = 0; i < attribution->row_count; i++)
         for (size_t k = 0; names[k]; k++)
-            if (!strcmp(attribution->rows[i].name, names[k]) &&
-                attribution->rows[i].share_pct.valid)
-                pct += attribution->rows[i].share_pct.value;
+            if (!strcmp(attribution->rows[i].name, names[k]))
+                pct += an_value_or_0(attribution->rows[i].share_pct);
     return pct;
 }
 
-/* Does a kernel of fused attention take any time worth the name? */
+/* Do kernels of fused attention take at least 1 % of device time? */
 static bool has_fused(const struct an_result *result)
 {
     double pct = 0;
     for (size_t i = 0; i < result->op_count; i++)
-        if (!strcmp(result->ops[i].kind, "attention") && result->ops[i].share_pct.valid)
-            pct += result->ops[i].share_pct.value;
+        if (!strcmp(result->ops[i].kind, "attention"))
+            pct += an_value_or_0(result->ops[i].share_pct);
     return pct >= 1;
 }
 
-/* That share of the time of all device ops as ns, at most what the devices compute at all, and the
- * time that was recorded on them. */
-static void of_capture(const struct an_result *result, double pct, double *removed, double *whole)
+/* That share of the time of all device ops as ns, but not more than the devices compute at all. */
+static double capture_ns(const struct an_result *result, double pct)
 {
     const struct an_attribution *attribution = &result->attribution[0];
-    double compute = 0, all = (double)attribution->unattributed_ns;
-    *whole = 0;
+    double compute = an_devices_ns(result, compute_ns);
+    double all = (double)attribution->unattributed_ns;
     for (size_t i = 0; i < attribution->row_count; i++)
         all += (double)attribution->rows[i].device_ns;
-    for (size_t d = 0; d < result->gpu_count; d++) {
-        *whole += result->gpus[d].span_ns.valid ? (double)result->gpus[d].span_ns.value : 0;
-        compute += result->gpus[d].compute_ns.valid ? (double)result->gpus[d].compute_ns.value : 0;
-    }
-    *removed = all * pct / 100 < compute ? all * pct / 100 : compute;
+    return all * pct / 100 < compute ? all * pct / 100 : compute;
 }
 
-/* Attention as separate products and softmax writes the matrix of scores to memory and reads it
- * again. */
 void an_findings_attention(struct an_findings_list *findings)
 {
     static const char *const softmax[] = {"aten::_softmax", "aten::_softmax_backward_data", NULL};
@@ -56,8 +50,10 @@ void an_findings_attention(struct an_findings_list *findings)
     if (attribution->reason || !attribution->row_count)
         return;
     double scores = share_of_ops(attribution, softmax),
-           around = share_of_ops(attribution, products), removed, whole;
-    of_capture(context->result, scores + around, &removed, &whole);
+           around = share_of_ops(attribution, products);
+    double removed = capture_ns(context->result, scores + around);
+    double whole = an_devices_ns(context->result, span_ns);
+
     if (scores < SOFTMAX_PCT || around <= 0 || has_fused(context->result) ||
         100 * removed < FINDINGS_NOISE_PCT * whole) {
         an_findings_checked(findings, "attention in separate steps");
@@ -65,28 +61,20 @@ void an_findings_attention(struct an_findings_list *findings)
     }
     struct an_finding *finding =
         an_findings_add(findings, "UNFUSED_ATTENTION",
-                        an_arena_format(context->arena,
+                        an_finding_text(context,
                                         "attention runs in separate steps: %.1f %% of device time "
                                         "is softmax, %.1f %% the products around it",
                                         scores, around));
     an_finding_evidence(finding, "no kernel of fused attention in the capture");
-    an_finding_evidence(
-        finding,
-        an_arena_format(context->arena, "the table by operator: %.60s %.1f %% of device time",
-                        attribution->rows[0].name,
-                        attribution->rows[0].share_pct.valid ? attribution->rows[0].share_pct.value
-                                                             : 0));
-    finding->action =
-        "torch.nn.functional.scaled_dot_product_attention in place of matmul, softmax, "
-        "matmul (transformers: "
-        "attn_implementation=\"sdpa\")";
+    an_finding_note(context, finding, "the table by operator: %.60s %.1f %% of device time",
+                    attribution->rows[0].name, an_value_or_0(attribution->rows[0].share_pct));
+    finding->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, "
+                      "softmax, matmul (transformers: attn_implementation=\"sdpa\")";
     finding->effort = "some lines of code, or a setting";
-    an_finding_ceiling(finding, whole, removed,
-                       "a ceiling has no expected value: nothing was replayed");
-    finding->method =
-        "ceiling: capture / (capture - softmax and batched products) - 1; the arithmetic "
-        "of the products stays";
-    finding->confidence = finding->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
+    an_finding_ceiling(finding, whole, removed, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: capture / (capture - softmax and batched products) - 1; the "
+                      "arithmetic of the products stays";
+    an_finding_at_most_medium(finding);
     finding->verify = "run again and compare the tables by operator: `tacho report --by op`";
     finding->wrong_when = "the softmax or the batched products are not those of attention, or the "
                           "weights of attention are needed";

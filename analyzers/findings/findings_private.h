@@ -1,107 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what the files that look for findings share. Each look ends in a finding
- * or in a line of what was checked; a gain that was not replayed is a ceiling.
+ * Private to this folder: what the files that look for findings share. Each check ends in a finding
+ * or in a line that says what was checked. A gain that was not replayed is a ceiling: an upper
+ * bound without an expected value.
  */
 #ifndef ANALYZERS_FINDINGS_PRIVATE_H
 #define ANALYZERS_FINDINGS_PRIVATE_H
 
+#include <stddef.h>
+
 #include "analyzers/steps/command.h"
 #include "analyzers/steps/context.h"
 
-#define FINDINGS_NOISE_PCT 2.0 /* of a step: below it nothing is worth a change */
-#define FINDINGS_FOUND     16
-#define FINDINGS_CHECKED   16
+#define FINDINGS_NOISE_PCT    2.0 /* of a step: below it nothing is worth a change */
+#define FINDINGS_FOUND        16
+#define FINDINGS_CHECKED      16
+#define FINDINGS_NOT_REPLAYED "a ceiling has no expected value: nothing was replayed"
 
 struct an_findings_list {
     struct an_context *context;
-    struct an_finding found[FINDINGS_FOUND],
-        beyond; /* beyond: where findings go that found no room */
+    struct an_finding found[FINDINGS_FOUND];
+    /* Takes the findings for which `found` has no room; they are not reported. */
+    struct an_finding beyond;
     size_t count;
     const char *checked[FINDINGS_CHECKED];
     size_t checks;
 };
 
-/* Is the most that it can gain below the noise floor? false where no gain is known. */
-bool an_finding_brings_nothing(const struct an_finding *finding);
+/* ---- parts of a finding (finding.c) ------------------------------------------------------------ */
 
 /* A new finding with what all have. Texts live as long as the result. */
 struct an_finding *an_findings_add(struct an_findings_list *findings, const char *id,
                                    const char *claim);
-/* Puts the next piece of evidence in; NULL and what does not fit are left out. */
-void an_finding_evidence(struct an_finding *finding, const char *text);
-/* What was looked for and not found. */
+/* Notes what was looked for and not found. */
 void an_findings_checked(struct an_findings_list *findings, const char *text);
+
+/* A text that lives as long as the result; printf's format and arguments. */
+#define an_finding_text(context, ...) an_arena_format((context)->arena, __VA_ARGS__)
+/* Adds the next piece of evidence. NULL and what does not fit are left out. */
+void an_finding_evidence(struct an_finding *finding, const char *text);
+#define an_finding_note(context, finding, ...) \
+    an_finding_evidence(finding, an_finding_text(context, __VA_ARGS__))
+
 /* Gain of taking `removed` out of `whole` (any unit): 100 (T / (T - R) - 1) as an upper bound. */
 void an_finding_ceiling(struct an_finding *finding, double whole, double removed,
                         const char *reason);
+/* Gain, method and effort of a finding about a gap in the measurement. */
+void an_finding_no_gain(struct an_finding *finding);
+/* Lowers a high confidence to medium. */
+void an_finding_at_most_medium(struct an_finding *finding);
+/* Is the most that it can gain below the noise floor? false where no gain is known. */
+bool an_finding_has_no_gain(const struct an_finding *finding);
+
+/* ---- shares of the step (finding.c, findings_share.c) ------------------------------------------ */
 
 /* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that
- * mean (INFINITY for one step). steps 0: there are none, the mean is of the whole capture and ms is
- * that time on all devices. */
+ * mean (INFINITY for one step). steps 0: the run has no steps, the mean is of the whole capture and
+ * ms is that time on all devices. */
 struct an_class_share {
     double mean, half, ms;
-    size_t steps, touched;
+    size_t steps, touched; /* touched: steps that have any of that time */
 };
+/* Of values in %, one for each step. */
+struct an_class_share an_share_of_values(const double *values, size_t count);
+/* Of a class of the step budget. 0 or TACHO_ENOMEM. */
 int an_class_share(const struct an_context *context, enum an_class class,
                    struct an_class_share *share);
 /* Is the low end above the noise floor? One step and a capture without steps have no interval:
  * there it takes more. */
 bool an_class_share_matters(const struct an_class_share *share);
-/* Of values x[0..n) in %, one a step. */
-struct an_class_share an_share_of_values(const double *x, size_t n);
+/* "exposed communication 20 ± 1.2 ms a step (steps 4-19)" */
+const char *an_class_share_text(struct an_context *context, const struct an_class_share *share,
+                                const char *what);
 
-/* On devices (findings_share.c): the time in which the host waits in a synchronise call and no
- * device of its process works; the copies from pageable host memory that neither compute nor
- * communication hides. 0 or TACHO_ENOMEM. */
+/* On devices: the time in which the host waits in a synchronise call and no device of its process
+ * works; the copies from pageable host memory that neither compute nor communication hides. 0 or
+ * TACHO_ENOMEM. */
 int an_sync_idle_share(struct an_context *context, struct an_class_share *share);
 int an_pageable_share(struct an_context *context, struct an_class_share *share);
 
-/* A sentence about what the host was in while the next kernel was not launched, by the causes of
- * launch-starved time (findings_host.c), and the name with most of it; NULL and "" when nothing is
- * known. 0 or TACHO_ENOMEM. */
-int an_idle_host(struct an_context *context, const char **words, const char **name);
+/* ---- figures (finding.c) ----------------------------------------------------------------------- */
+
+/* Mean time of a detailed step, 0: there is none. */
+double an_budget_step_ms(const struct an_budget *budget);
+/* Sum of a count of struct an_gpu_device over all devices of the run. */
+#define an_devices_ns(result, part) an_devices_sum(result, offsetof(struct an_gpu_device, part))
+double an_devices_sum(const struct an_result *result, size_t offset);
+static inline double an_percent(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
 /* "1.5 GB", "320 MB" */
-const char *an_findings_bytes(struct an_context *context, double bytes);
+const char *an_bytes_text(struct an_context *context, double bytes);
 
-/* Gains of the findings whose proposal can be replayed (findings_replay.c). 0 or TACHO_ENOMEM. */
-int an_findings_replay(struct an_findings_list *findings);
+/* ---- what other checks found ------------------------------------------------------------------- */
 
-/* Input (findings_input.c). 0 or TACHO_ENOMEM. */
-int an_findings_input(struct an_findings_list *findings);
-
-/* Communication on the CPU, and on devices where it mostly waits (findings_comm.c). 0 or
- * TACHO_ENOMEM. */
-int an_findings_comm(struct an_findings_list *findings);
-/* Of the exposed communication of the step at least half is waiting for other ranks, and that is
+/* A sentence about what the host did while the next kernel was not launched, by the causes of
+ * launch-starved time (findings_host.c), and the name with most of it; NULL and "" when nothing is
  * known. */
+void an_idle_host(struct an_context *context, const char **sentence, const char **name);
+/* Is at least half of the exposed communication of the step known to be waiting for other ranks
+ * (findings_comm.c)? */
 bool an_comm_mostly_waits(const struct an_context *context);
-/* Is most of all that waiting for one rank? Then *rank is it. */
+/* Is most of that waiting for one rank? Then *rank is it. */
 bool an_comm_waits_for_one(const struct an_context *context, int64_t *rank);
-
-/* Ranks beside each other (findings_ranks.c). */
-void an_findings_ranks(struct an_findings_list *findings);
-/* Does a finding name the rank that the others wait for? Then waiting is that one's, not
- * communication's. */
+/* Does a finding name the rank that the others wait for (findings_ranks.c)? Then the waiting
+ * belongs to that rank and not to communication. */
 bool an_findings_slow_rank(const struct an_context *context);
-
-/* The class that gives the run its name: compute, unless another one is larger or large enough
- * (verdict.c). */
+/* The class that gives the run its name (verdict.c): compute, unless another one is larger or large
+ * enough. */
 enum an_class an_bound_class(const struct an_budget *budget);
-
-/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded?
- */
+/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded
+ * (verdict.c)? */
 bool an_mostly_opaque(const struct an_context *context);
 
-/* Steps that compute on the processor (findings_engine.c). 0 or TACHO_ENOMEM. */
-int an_findings_engine(struct an_findings_list *findings);
+/* ---- the checks -------------------------------------------------------------------------------- */
 
-/* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
-int an_findings_gpu(struct an_findings_list *findings);
-void an_findings_attention(struct an_findings_list *findings); /* by operator (findings_ops.c) */
-void an_findings_throttled(
-    struct an_findings_list *findings); /* by their clocks (findings_hardware.c) */
-void an_findings_capture(
-    struct an_findings_list *findings); /* what their recording lacks (findings_capture.c) */
+/* Each looks for its findings. int: 0 or TACHO_ENOMEM. */
+int an_findings_input(struct an_findings_list *findings);
+int an_findings_comm(struct an_findings_list *findings);   /* on the CPU, and waiting on devices */
+int an_findings_gpu(struct an_findings_list *findings);    /* runs with accelerators */
+int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
+void an_findings_ranks(struct an_findings_list *findings);
+void an_findings_attention(struct an_findings_list *findings); /* device time by operator */
+void an_findings_throttled(struct an_findings_list *findings); /* clocks of the devices */
+void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
+/* Puts the gains of a replay into the findings whose proposal can be replayed. */
+int an_findings_replay(struct an_findings_list *findings);
 
 #endif

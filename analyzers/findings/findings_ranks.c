@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * STRAGGLER and UNEVEN_DATA: a rank that all others wait for, and whether it only has more to do.
- * SLOW_STAGE: the stage of a step that makes a rank late. EXPERT_IMBALANCE: all-to-all in which one
- * rank moves much more than the mean. The gains of the first three are the replay's
- * (what_if_ranks.c).
+ * Findings that compare ranks. STRAGGLER and UNEVEN_DATA: a rank that all others wait for, and
+ * whether it only has more to do. SLOW_STAGE: the stage of a step that makes a rank late.
+ * EXPERT_IMBALANCE: all-to-all in which one rank moves much more than the mean. The gains of the
+ * first three come from the replay (replay/what_if_ranks.c).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,8 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define IMBALANCE 1.2 /* of all-to-all, max / mean */
+#define IMBALANCE  1.2 /* of all-to-all, max / mean */
+#define EDITS_MOST 8   /* stragglers that one edit names */
 
 static const struct an_rank_row *row_of(const struct an_ranks *ranks, int64_t rank)
 {
@@ -22,8 +23,6 @@ static const struct an_rank_row *row_of(const struct an_ranks *ranks, int64_t ra
             return &ranks->row[i];
     return NULL;
 }
-
-#define EDITS_MOST 8 /* stragglers that one edit names */
 
 static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
 {
@@ -40,21 +39,25 @@ static const char *stage_action(struct an_context *context, const struct an_rank
         [AN_STAGE_OTHER] =
             "what its host does between the stages: logging, checkpoints, synchronising calls",
     };
-    return an_arena_format(
-        context->arena, "make %s of rank %" PRId64 " as long as the others': look at %s",
+    return an_finding_text(
+        context, "make %s of rank %" PRId64 " as long as the others': look at %s",
         an_stage_key(ranks->frontier.stage), ranks->frontier.rank, actions[ranks->frontier.stage]);
 }
 
-/* The edit that makes the stragglers as fast as their peers. */
+/* The edit that makes the stragglers as fast as their peers. Of two ranks the verdicts do not say
+ * which one is slow, but the row of the straggler does. */
 static const char *peers_edit(struct an_context *context, const struct an_ranks *ranks)
 {
     const char *list = "";
-    size_t n = 0;
-    for (size_t i = 0; i < ranks->row_count && n < EDITS_MOST; i++)
-        if (ranks->row_count == 2 ? ranks->row[i].rank == ranks->straggler.rank
-                                  : !strcmp(ranks->row[i].verdict, "straggler"))
-            list = an_arena_format(context->arena, "%s%srank:%" PRId64 "=peers", list,
-                                   n++ ? "," : "", ranks->row[i].rank);
+    size_t count = 0;
+    for (size_t i = 0; i < ranks->row_count && count < EDITS_MOST; i++) {
+        const struct an_rank_row *row = &ranks->row[i];
+        bool slow = ranks->row_count == 2 ? row->rank == ranks->straggler.rank
+                                          : !strcmp(row->verdict, "straggler");
+        if (slow)
+            list = an_finding_text(context, "%s%srank:%" PRId64 "=peers", list, count++ ? "," : "",
+                                   row->rank);
+    }
     return list;
 }
 
@@ -65,7 +68,7 @@ static bool is_straggler(const struct an_ranks *ranks)
            straggler->gain_low_pct.valid && straggler->gain_low_pct.value >= FINDINGS_NOISE_PCT;
 }
 
-/* More data makes all stages longer: that is no slow one. */
+/* A rank with more data is longer in all stages: then no single stage is slow. */
 static bool is_slow_stage(const struct an_ranks *ranks)
 {
     const struct an_frontier *frontier = &ranks->frontier;
@@ -86,58 +89,50 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
     struct an_context *context = findings->context;
     const struct an_straggler *straggler = &ranks->straggler;
     const struct an_rank_row *row = row_of(ranks, straggler->rank);
-    const char *who = an_arena_format(context->arena, "rank %" PRId64, straggler->rank);
+    const char *who = an_finding_text(context, "rank %" PRId64, straggler->rank);
     struct an_finding *finding =
         an_findings_add(findings, straggler->by_data ? "UNEVEN_DATA" : "STRAGGLER", NULL);
     finding->claim =
         straggler->by_data
-            ? an_arena_format(context->arena,
-                              "rank %" PRId64 " gets more %s than the others, and they wait "
-                              "for it: its own time is %.1f %% above theirs",
+            ? an_finding_text(context,
+                              "rank %" PRId64 " gets more %s than the others, and they wait for "
+                              "it: its own time is %.1f %% above theirs",
                               straggler->rank, ranks->uneven.what, straggler->excess_pct.value)
-            : an_arena_format(context->arena,
-                              "%s is slower than its peers: its own time is %.1f %% above "
-                              "theirs, and they wait for it",
+            : an_finding_text(context,
+                              "%s is slower than its peers: its own time is %.1f %% above theirs, "
+                              "and they wait for it",
                               straggler->says, straggler->excess_pct.value);
-    an_finding_evidence(
-        finding,
-        an_arena_format(
-            context->arena,
-            "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64
-            " steps, %zu ranks",
-            ranks->own_is, straggler->excess_pct.value, straggler->excess_low_pct.value,
-            straggler->excess_high_pct.value, ranks->steps, ranks->row_count));
+    an_finding_note(
+        context, finding,
+        "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64
+        " steps, %zu ranks",
+        ranks->own_is, straggler->excess_pct.value, straggler->excess_low_pct.value,
+        straggler->excess_high_pct.value, ranks->steps, ranks->row_count);
     if (straggler->by_data || ranks->uneven.found)
-        an_finding_evidence(
-            finding,
-            an_arena_format(context->arena,
-                            "%s %s a step at most (rank %" PRId64 "), %s at least, %s on average",
-                            an_number_words(context->arena, ranks->uneven.max.value, 6),
-                            ranks->uneven.what, ranks->uneven.rank,
-                            an_number_words(context->arena, ranks->uneven.min.value, 6),
-                            an_number_words(context->arena, ranks->uneven.mean.value, 6)));
+        an_finding_note(
+            context, finding, "%s %s a step at most (rank %" PRId64 "), %s at least, %s on average",
+            an_number_words(context->arena, ranks->uneven.max.value, 6), ranks->uneven.what,
+            ranks->uneven.rank, an_number_words(context->arena, ranks->uneven.min.value, 6),
+            an_number_words(context->arena, ranks->uneven.mean.value, 6));
     if (ranks->frontier.delay_pct.valid)
-        an_finding_evidence(
-            finding,
-            an_arena_format(context->arena,
-                            "the delay first appears in %s of rank %" PRId64
-                            ": %s, %.1f %% of the step (%.1f at least)",
-                            an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
-                            an_time_words(context->arena, ranks->frontier.delay_ms.value, 3),
-                            ranks->frontier.delay_pct.value, ranks->frontier.delay_low_pct.value));
+        an_finding_note(context, finding,
+                        "the delay first appears in %s of rank %" PRId64
+                        ": %s, %.1f %% of the step (%.1f at least)",
+                        an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
+                        an_time_words(context->arena, ranks->frontier.delay_ms.value, 3),
+                        ranks->frontier.delay_pct.value, ranks->frontier.delay_low_pct.value);
     if (row)
-        an_finding_evidence(
-            finding, an_arena_format(context->arena, "%s: %s of its own in a step of %s", who,
-                                     an_time_words(context->arena, row->own_ms.value, 3),
-                                     an_time_words(context->arena, row->step_ms.value, 3)));
+        an_finding_note(context, finding, "%s: %s of its own in a step of %s", who,
+                        an_time_words(context->arena, row->own_ms.value, 3),
+                        an_time_words(context->arena, row->step_ms.value, 3));
     finding->action =
         straggler->by_data
             ? "give every rank as much in each step: batches by tokens instead of by samples, "
               "sorted or packed sequences"
-            : an_arena_format(context->arena,
+            : an_finding_text(context,
                               "compare rank %" PRId64
-                              " with the others: its loader, its share of the work, its cores "
-                              "or device (clocks, heat, who else uses them)%s",
+                              " with the others: its loader, its share of the work, its cores or "
+                              "device (clocks, heat, who else uses them)%s",
                               straggler->rank,
                               is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank
                                   ? "; SLOW_STAGE says where"
@@ -148,14 +143,12 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
                                      .expected = straggler->gain_pct,
                                      .high = straggler->gain_high_pct};
     finding->method =
-        "each step again with this rank's own time no longer than that of the slowest "
-        "other one: sum of steps / (sum - what "
-        "that takes away) - 1; 95 % by block bootstrap over steps";
+        "each step again with this rank's own time no longer than that of the slowest other one: "
+        "sum of steps / (sum - what that takes away) - 1; 95 % by block bootstrap over steps";
     finding->what_if = straggler->by_data ? "ranks=even" : peers_edit(context, ranks);
-    finding->verify = an_arena_format(
-        context->arena, "%s, and read the section of the ranks",
-        an_command_rerun(context,
-                         an_arena_format(context->arena, "%s as fast as the others", who)));
+    finding->verify = an_finding_text(
+        context, "%s, and read the section of the ranks",
+        an_command_rerun(context, an_finding_text(context, "%s as fast as the others", who)));
     finding->wrong_when =
         ranks->missing
             ? "a rank that is not in the file is slower still"
@@ -169,19 +162,16 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
     const char *stage = an_stage_key(frontier->stage), *none = "nothing was replayed";
     const struct an_rank_row *row = row_of(ranks, frontier->rank);
     struct an_finding *finding = an_findings_add(findings, "SLOW_STAGE", NULL);
-    finding->claim = an_arena_format(
-        context->arena,
+    finding->claim = an_finding_text(
+        context,
         "%s of rank %" PRId64
         " takes %s longer than that of its peers in each step, and makes the rank late",
         stage, frontier->rank, an_time_words(context->arena, frontier->delay_ms.value, 3));
-    an_finding_evidence(
-        finding,
-        an_arena_format(
-            context->arena,
-            "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), "
-            "%" PRId64 " steps, %zu ranks",
-            frontier->delay_pct.value, frontier->delay_low_pct.value, ranks->steps,
-            ranks->row_count));
+    an_finding_note(
+        context, finding,
+        "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), %" PRId64
+        " steps, %zu ranks",
+        frontier->delay_pct.value, frontier->delay_low_pct.value, ranks->steps, ranks->row_count);
     if (row) {
         double least = INFINITY, most = 0;
         for (size_t i = 0; i < ranks->row_count; i++)
@@ -190,12 +180,10 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
                 least = fmin(least, ranks->row[i].stage_ms[frontier->stage].value);
                 most = fmax(most, ranks->row[i].stage_ms[frontier->stage].value);
             }
-        an_finding_evidence(
-            finding,
-            an_arena_format(context->arena, "%s takes %s there, %s to %s on the others", stage,
-                            an_time_words(context->arena, row->stage_ms[frontier->stage].value, 3),
-                            an_time_words(context->arena, least, 3),
-                            an_time_words(context->arena, most, 3)));
+        an_finding_note(context, finding, "%s takes %s there, %s to %s on the others", stage,
+                        an_time_words(context->arena, row->stage_ms[frontier->stage].value, 3),
+                        an_time_words(context->arena, least, 3),
+                        an_time_words(context->arena, most, 3));
     }
     an_finding_evidence(
         finding, frontier->stage == 0
@@ -203,17 +191,15 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
                      : "no rank is longer than its peers by as much in the stages before it");
     finding->action = stage_action(context, ranks);
     finding->effort = "find out what that rank does longer there";
-    finding->what_if =
-        an_arena_format(context->arena, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
+    finding->what_if = an_finding_text(context, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
     an_finding_ceiling(finding, 100, frontier->delay_pct.value, none);
-    finding->method =
-        "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; nothing "
-        "was replayed";
-    finding->verify = an_arena_format(
-        context->arena, "%s, and read the stages of the ranks",
-        an_command_rerun(context, an_arena_format(context->arena,
-                                                  "%s of rank %" PRId64 " as fast as the others'",
-                                                  stage, frontier->rank)));
+    finding->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; "
+                      "nothing was replayed";
+    finding->verify = an_finding_text(
+        context, "%s, and read the stages of the ranks",
+        an_command_rerun(context,
+                         an_finding_text(context, "%s of rank %" PRId64 " as fast as the others'",
+                                         stage, frontier->rank)));
     finding->wrong_when =
         "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
@@ -228,23 +214,17 @@ static void experts(struct an_findings_list *findings, const struct an_experts *
     }
     const char *none = "what an even split takes was not replayed";
     struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
-    finding->claim = an_arena_format(
-        context->arena,
-        "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all", e->rank,
-        an_number_words(context->arena, e->max_over_mean.value, 3));
-    an_finding_evidence(finding,
-                        an_arena_format(context->arena, "%s a step on that rank, %s on average",
-                                        an_findings_bytes(context, e->bytes_max.value),
-                                        an_findings_bytes(context, e->bytes_mean.value)));
+    finding->claim = an_finding_text(
+        context, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all",
+        e->rank, an_number_words(context->arena, e->max_over_mean.value, 3));
+    an_finding_note(context, finding, "%s a step on that rank, %s on average",
+                    an_bytes_text(context, e->bytes_max.value),
+                    an_bytes_text(context, e->bytes_mean.value));
     if (communication->exposed_waiting_ms.valid)
-        an_finding_evidence(
-            finding,
-            an_arena_format(
-                context->arena, "%s of exposed waiting a step (mean over ranks)",
-                an_time_words(context->arena, communication->exposed_waiting_ms.value, 3)));
+        an_finding_note(context, finding, "%s of exposed waiting a step (mean over ranks)",
+                        an_time_words(context->arena, communication->exposed_waiting_ms.value, 3));
     finding->action = "balance the router: a load-balancing loss or bias, a capacity factor, other "
-                      "placement of experts; the link is "
-                      "not the cause";
+                      "placement of experts; the link is not the cause";
     finding->effort = "a change of the model's router";
     finding->gain = (struct an_gain){.low = an_num_none(none),
                                      .expected = an_num_none(none),
@@ -255,7 +235,7 @@ static void experts(struct an_findings_list *findings, const struct an_experts *
                            communication->exposed_waiting_ms.value, none);
     finding->method =
         "ceiling \"no exposed waiting\": step / (step - waiting) - 1; nothing was replayed";
-    finding->verify = an_arena_format(context->arena, "%s, and read the line Experts",
+    finding->verify = an_finding_text(context, "%s, and read the line Experts",
                                       an_command_rerun(context, "the router changed"));
     finding->wrong_when = "the all-to-all is not that of experts (sequence parallelism)";
 }

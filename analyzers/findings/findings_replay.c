@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Gains from the replay of the dependency graph, for findings whose proposal is an edit of it
- * (what_if.h). What a finding had computed before stays where nothing can be replayed, and where it
- * is the lower one of two upper bounds.
+ * (replay/what_if.h). A finding keeps the gain that it computed itself where nothing can be
+ * replayed, and where it is the lower one of two upper bounds.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/replay/what_if_run.h"
 
-/* Host time that is replayed as it was, because nothing recorded says what it is: above this share
- * of the steps the replay is no bound of what a change can do. */
+/* Host time without a record of what it is, in % of the steps, is replayed as it was. Above this
+ * share the replay is no bound of what a change can do. */
 #define UNKNOWN_MOST 10.0
 
 static bool knows_enough(const struct an_advice *advice)
@@ -22,25 +22,27 @@ static bool knows_enough(const struct an_advice *advice)
 
 static const char *error_words(const struct an_context *context)
 {
-    const struct an_value *e = &context->result->trust.replay_error_pct;
-    return e->valid ? an_arena_format(context->arena, "error %s %%",
-                                      an_number_words(context->arena, e->value, 2))
-                    : "its error is not known: too few steps";
+    const struct an_value *error = &context->result->trust.replay_error_pct;
+    if (!error->valid)
+        return "its error is not known: too few steps";
+    return an_finding_text(context, "error %s %%",
+                           an_number_words(context->arena, error->value, 2));
 }
 
-/* The edit says what the proposal does, so its interval is the finding's. */
+/* The edit does what the proposal does, so the finding takes its interval. */
 static void take_interval(struct an_context *context, struct an_finding *finding,
                           const struct an_what_if *what_if)
 {
     finding->gain = what_if->gain;
-    finding->method = an_arena_format(
-        context->arena, "replay of the dependency graph with %.80s (%s)%s%.200s", what_if->edit,
-        error_words(context), what_if->condition ? "; takes for granted: " : "",
-        what_if->condition ? what_if->condition : "");
+    finding->method = an_finding_text(context, "replay of the dependency graph with %.80s (%s)",
+                                      what_if->edit, error_words(context));
+    if (what_if->condition)
+        finding->method = an_finding_text(context, "%s; takes for granted: %.200s", finding->method,
+                                          what_if->condition);
 }
 
-/* Two upper bounds: the lower one counts. But work that goes also frees the cores that it shared:
- * what a finding adds up without a replay is no bound then. */
+/* Keeps the lower one of two upper bounds. Where cores are short, work that goes away also frees
+ * the cores that it shared, and a sum without a replay is no bound: then the replay counts. */
 static void take_bound(struct an_context *context, struct an_finding *finding,
                        const struct an_what_if *what_if)
 {
@@ -49,7 +51,7 @@ static void take_bound(struct an_context *context, struct an_finding *finding,
     bool bound = finding->gain.high.valid && !an_cores_short(&context->result->advice.cores);
     if (!what_if->gain.high.valid ||
         (bound && finding->gain.high.value <= what_if->gain.high.value)) {
-        finding->method = an_arena_format(context->arena, "%.400s; the replay of %.80s allows more",
+        finding->method = an_finding_text(context, "%.400s; the replay of %.80s allows more",
                                           finding->method, what_if->edit);
         return;
     }
@@ -57,13 +59,12 @@ static void take_bound(struct an_context *context, struct an_finding *finding,
                                      .expected = an_num_none(why),
                                      .high = what_if->gain.high,
                                      .ceiling = true};
-    finding->method = an_arena_format(
-        context->arena, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s",
-        what_if->edit, error_words(context), why,
-        an_finding_brings_nothing(finding)
-            ? "; alone it brings nothing, for something else takes as "
-              "long: see what they bring together"
-            : "");
+    finding->method = an_finding_text(
+        context, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s", what_if->edit,
+        error_words(context), why,
+        an_finding_has_no_gain(finding) ? "; alone it brings nothing, for something else takes as "
+                                          "long: see what they bring together"
+                                        : "");
 }
 
 int an_findings_replay(struct an_findings_list *findings)
@@ -72,16 +73,16 @@ int an_findings_replay(struct an_findings_list *findings)
     for (size_t i = 0; i < findings->count; i++) {
         struct an_finding *finding = &findings->found[i];
         struct an_what_if what_if;
-        bool ranks =
-            finding->what_if &&
-            !strncmp(finding->what_if, "rank", 4); /* what nothing tells of a rank is scaled, too */
-        if (!finding->what_if || !context->what_if ||
-            (!ranks && !knows_enough(&context->result->advice)))
+        if (!finding->what_if || !context->what_if)
+            continue;
+        /* Edits of ranks scale the unknown host time, too. */
+        if (strncmp(finding->what_if, "rank", 4) != 0 && !knows_enough(&context->result->advice))
             continue;
         if (an_what_if_of(context, finding->what_if, &what_if))
             return TACHO_ENOMEM;
         if (what_if.reason) {
-            finding->what_if = what_if.unknown ? NULL : finding->what_if;
+            if (what_if.unknown)
+                finding->what_if = NULL;
             continue;
         }
         if (!finding->bound && !what_if.ceiling && what_if.gain.high.valid)

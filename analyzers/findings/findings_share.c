@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shares of time that no class of the step budget holds alone: of each step on each device, or of
- * the capture where there are no steps.
+ * Shares of time that are no class of the step budget: synchronise calls that wait for an idle
+ * device, and exposed copies from pageable memory. A share is one of each step on each device, or
+ * one of the capture where there are no steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,62 +10,66 @@
 #include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
 
-/* The time that is asked for, on device d; in the work arena. */
-typedef int (*set_of)(struct an_context *c, size_t d, struct an_set *out);
+/* Finds the instants of some time on a device, in the scratch arena. 0 or TACHO_ENOMEM. */
+typedef int (*find_set)(struct an_context *context, size_t device, struct an_set *out);
 
-static int subtract(struct an_context *context, struct an_set a, struct an_set b,
+static int subtract(struct an_context *context, struct an_set from, struct an_set removed,
                     struct an_set *out)
 {
-    out->span = an_arena_zero(context->scratch, a.count + b.count + 1, sizeof *out->span);
+    out->span = an_arena_zero(context->scratch, from.count + removed.count + 1, sizeof *out->span);
     if (!out->span)
         return TACHO_ENOMEM;
-    out->count = an_spans_subtract(a.span, a.count, b.span, b.count, out->span);
+    out->count = an_spans_subtract(from.span, from.count, removed.span, removed.count, out->span);
     return 0;
 }
 
-static int add(struct an_context *context, struct an_set *a, struct an_set b)
+static int add(struct an_context *context, struct an_set *sum, struct an_set added)
 {
-    struct an_span *both = an_arena_zero(context->scratch, a->count + b.count + 1, sizeof *both);
+    struct an_span *both =
+        an_arena_zero(context->scratch, sum->count + added.count + 1, sizeof *both);
     if (!both)
         return TACHO_ENOMEM;
-    *a = (struct an_set){both, an_spans_union(a->span, a->count, b.span, b.count, both)};
+    *sum =
+        (struct an_set){both, an_spans_union(sum->span, sum->count, added.span, added.count, both)};
     return 0;
 }
 
-/* The steps of the lanes of device d. */
-static void device_steps(const struct an_context *context, size_t d, struct an_set set, double *x,
-                         size_t *n)
+/* Appends the share of `set` in each detailed step that runs on the device. */
+static void device_steps(const struct an_context *context, size_t device, struct an_set set,
+                         double *values, size_t *count)
 {
     for (size_t i = 0; i < context->step_count; i++) {
         const struct an_step *step = &context->step[i];
-        int64_t ns =
-            context->lane[step->lane].device == d && an_step_detailed(step) ? an_step_ns(step) : 0;
+        bool here = context->lane[step->lane].device == device && an_step_detailed(step);
+        int64_t ns = here ? an_step_ns(step) : 0;
         if (ns > 0)
-            x[(*n)++] = 100 * (double)an_spans_within(set.span, set.count, step->start, step->end) /
-                        (double)ns;
+            values[(*count)++] =
+                100 * (double)an_spans_within(set.span, set.count, step->start, step->end) /
+                (double)ns;
     }
 }
 
-static int share_of(struct an_context *context, set_of get, struct an_class_share *out)
+/* The share over all devices: a value of each step where there are steps, else of the capture. */
+static int share_of(struct an_context *context, find_set find, struct an_class_share *out)
 {
-    double *x = malloc((context->step_count + 1) * sizeof *x), all = 0, span = 0;
-    size_t n = 0;
-    int rc = x ? 0 : TACHO_ENOMEM;
-    for (size_t d = 0; d < context->gpu->device_count && !rc; d++) {
+    const struct an_devices *gpu = context->gpu;
+    double *values = malloc((context->step_count + 1) * sizeof *values), all = 0, span = 0;
+    size_t count = 0;
+    int rc = values ? 0 : TACHO_ENOMEM;
+    for (size_t device = 0; device < gpu->device_count && !rc; device++) {
         struct an_set set;
-        const struct an_device *device = &context->gpu->device[d];
-        if (!device->count || (rc = get(context, d, &set)))
+        if (!gpu->device[device].count || (rc = find(context, device, &set)))
             continue;
-        device_steps(context, d, set, x, &n);
-        all += (double)an_spans_within(set.span, set.count, context->gpu->split[d].start,
-                                       context->gpu->split[d].end);
-        span += (double)an_time_sub(context->gpu->split[d].end, context->gpu->split[d].start);
+        device_steps(context, device, set, values, &count);
+        int64_t start = gpu->split[device].start, end = gpu->split[device].end;
+        all += (double)an_spans_within(set.span, set.count, start, end);
+        span += (double)an_time_sub(end, start);
     }
-    if (!rc && n)
-        *out = an_share_of_values(x, n);
+    if (!rc && count)
+        *out = an_share_of_values(values, count);
     else
-        *out = (struct an_class_share){.mean = span > 0 ? 100 * all / span : 0, .ms = all / 1e6};
-    free(x);
+        *out = (struct an_class_share){.mean = an_percent(all, span), .ms = all / 1e6};
+    free(values);
     return rc;
 }
 
@@ -81,32 +86,35 @@ static int sync_calls(struct an_context *context, uint32_t process, struct an_se
 {
     const struct an_trace *trace = context->trace;
     struct an_span *span = NULL;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     int rc = 0;
-    for (size_t k = 0; k < trace->track_count && !rc; k++) {
-        const struct an_track *track = &trace->track[k];
+    for (size_t track_index = 0; track_index < trace->track_count && !rc; track_index++) {
+        const struct an_track *track = &trace->track[track_index];
         if (track->process != process || strcmp(track->kind, "thread") != 0)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++)
-            if (is_sync(trace, i) && !(rc = an_grow(&span, &room, n + 1, sizeof *span)))
-                span[n++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
+            if (is_sync(trace, i) && !(rc = an_grow(&span, &room, count + 1, sizeof *span)))
+                span[count++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
     }
-    n = an_spans_normalize(span, n);
-    *out = (struct an_set){.count = n};
-    if (!rc && !(out->span = an_arena_copy(context->scratch, span, n * sizeof *span)))
+    count = an_spans_normalize(span, count);
+    *out = (struct an_set){.count = count};
+    if (!rc && !(out->span = an_arena_copy(context->scratch, span, count * sizeof *span)))
         rc = TACHO_ENOMEM;
     free(span);
     return rc;
 }
 
-static int sync_idle(struct an_context *context, size_t d, struct an_set *out)
+/* A device is idle for its process only while no other device of the process works either. */
+static int sync_idle(struct an_context *context, size_t device, struct an_set *out)
 {
+    const struct an_devices *gpu = context->gpu;
+    uint32_t process = gpu->device[device].process;
     struct an_set busy = {0}, calls;
     int rc = 0;
-    for (size_t k = 0; k < context->gpu->device_count && !rc; k++)
-        if (context->gpu->device[k].process == context->gpu->device[d].process)
-            rc = add(context, &busy, context->gpu->split[k].busy);
-    rc = rc ? rc : sync_calls(context, context->gpu->device[d].process, &calls);
+    for (size_t i = 0; i < gpu->device_count && !rc; i++)
+        if (gpu->device[i].process == process)
+            rc = add(context, &busy, gpu->split[i].busy);
+    rc = rc ? rc : sync_calls(context, process, &calls);
     return rc ? rc : subtract(context, calls, busy, out);
 }
 
@@ -117,24 +125,24 @@ int an_sync_idle_share(struct an_context *context, struct an_class_share *share)
 
 /* ---- pageable copies ------------------------------------------------------------------------------------------------------ */
 
-static int pageable(struct an_context *context, size_t d, struct an_set *out)
+static int pageable(struct an_context *context, size_t device_index, struct an_set *out)
 {
-    const struct an_device *device = &context->gpu->device[d];
+    const struct an_devices *gpu = context->gpu;
+    const struct an_device *device = &gpu->device[device_index];
     struct an_set copies = {0}, rest;
     copies.span = an_arena_zero(context->scratch, device->count + 1, sizeof *copies.span);
     if (!copies.span)
         return TACHO_ENOMEM;
     for (size_t i = device->first; i < device->first + device->count; i++) {
-        const struct an_detail *detail = an_trace_detail(
-            context->trace, context->trace->slice.detail[context->gpu->op.slice[i]]);
-        if (context->gpu->op.class[i] == AN_DEVICE_COPY && detail &&
-            !strcmp(detail->copy_kind, "HtoD") && !strcmp(detail->kind, "pageable"))
-            copies.span[copies.count++] =
-                (struct an_span){context->gpu->op.start[i], context->gpu->op.end[i]};
+        const struct an_detail *detail =
+            an_trace_detail(context->trace, context->trace->slice.detail[gpu->op.slice[i]]);
+        if (gpu->op.class[i] == AN_DEVICE_COPY && detail && !strcmp(detail->copy_kind, "HtoD") &&
+            !strcmp(detail->kind, "pageable"))
+            copies.span[copies.count++] = (struct an_span){gpu->op.start[i], gpu->op.end[i]};
     }
     copies.count = an_spans_normalize(copies.span, copies.count);
-    int rc = subtract(context, copies, context->gpu->split[d].compute, &rest);
-    return rc ? rc : subtract(context, rest, context->gpu->split[d].comm, out);
+    int rc = subtract(context, copies, gpu->split[device_index].compute, &rest);
+    return rc ? rc : subtract(context, rest, gpu->split[device_index].comm, out);
 }
 
 int an_pageable_share(struct an_context *context, struct an_class_share *share)

@@ -42,8 +42,8 @@ bool an_mostly_opaque(const struct an_context *context)
     double span = 0, opaque = 0;
     for (size_t i = 0; i < context->result->gpu_count; i++) {
         const struct an_gpu_device *device = &context->result->gpus[i];
-        span += device->span_ns.valid ? (double)device->span_ns.value : 0;
-        opaque += device->opaque_ns.valid ? (double)device->opaque_ns.value : 0;
+        span += an_count_or_0(device->span_ns);
+        opaque += an_count_or_0(device->opaque_ns);
     }
     return opaque > 0 &&
            100 * opaque / span >= pct(&context->result->budget, AN_CLASS_UNATTRIBUTED) / 2;
@@ -53,9 +53,8 @@ static const char *does_what(struct an_context *context, int k)
 {
     int64_t rank;
     if (k == AN_CLASS_COMM && an_comm_waits_for_one(context, &rank))
-        return an_arena_format(context->arena,
-                               "is exposed communication, most of which waits for rank %" PRId64,
-                               rank);
+        return an_finding_text(
+            context, "is exposed communication, most of which waits for rank %" PRId64, rank);
     if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
         return "is mostly opaque: the device was busy with graphs of which the kernels were not "
                "recorded";
@@ -88,13 +87,13 @@ enum an_class an_bound_class(const struct an_budget *budget)
 static const char *basis(struct an_context *context)
 {
     const struct an_steps *steps = &context->result->steps;
-    const char *level = an_arena_format(context->arena, "%s confidence%s",
-                                        an_confidence_text(an_confidence_of(context)),
-                                        !context->result->caution ? "" : ", short of cores");
+    const char *level =
+        an_finding_text(context, "%s confidence%s", an_confidence_text(an_confidence_of(context)),
+                        !context->result->caution ? "" : ", short of cores");
     if (steps->first_index == steps->last_index)
-        return an_arena_format(context->arena, "(step %" PRId64 ", %s)", steps->first_index, level);
-    return an_arena_format(context->arena, "(steps %" PRId64 "-%" PRId64 ", %s)",
-                           steps->first_index, steps->last_index, level);
+        return an_finding_text(context, "(step %" PRId64 ", %s)", steps->first_index, level);
+    return an_finding_text(context, "(steps %" PRId64 "-%" PRId64 ", %s)", steps->first_index,
+                           steps->last_index, level);
 }
 
 static const char *peak_words(struct an_context *context)
@@ -102,8 +101,7 @@ static const char *peak_words(struct an_context *context)
     const struct an_utilization *utilization = &context->result->utilization;
     if (!utilization->mfu.valid)
         return "";
-    return an_arena_format(context->arena, ", at %.1f %% of the %s peak",
-                           100 * utilization->mfu.value,
+    return an_finding_text(context, ", at %.1f %% of the %s peak", 100 * utilization->mfu.value,
                            utilization->dtype ? utilization->dtype : "given");
 }
 
@@ -122,7 +120,7 @@ static const char *op_words(struct an_context *context)
     const struct an_attribution *attribution = &context->result->attribution[0];
     if (context->gpu && !attribution->reason && attribution->row_count &&
         attribution->rows[0].share_pct.valid)
-        return an_arena_format(context->arena, "; largest op: %.60s, %.0f %% of device time",
+        return an_finding_text(context, "; largest op: %.60s, %.0f %% of device time",
                                attribution->rows[0].name, attribution->rows[0].share_pct.value);
     if (context->gpu)
         return "";
@@ -137,8 +135,8 @@ static const char *op_words(struct an_context *context)
     }
     if (!largest || all <= 0)
         return "";
-    return an_arena_format(context->arena, "; largest op: %.60s, %.0f %% of the ops' time",
-                           largest->name, 100 * (double)largest->self_ns / all);
+    return an_finding_text(context, "; largest op: %.60s, %.0f %% of the ops' time", largest->name,
+                           100 * (double)largest->self_ns / all);
 }
 
 /* "HOST-BOUND", or the more exact name that a finding gave it. */
@@ -164,25 +162,24 @@ static void by_budget(struct an_context *context)
     if (an_bound_class(budget) == holds) {
         result->verdict_class = bound_name(context, holds);
         if (pct(budget, (int)holds) > pct(budget, AN_CLASS_COMPUTE))
-            result->verdict = an_arena_format(
-                context->arena, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.",
+            result->verdict = an_finding_text(
+                context, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.",
                 result->verdict_class, pct(budget, (int)holds), does_what(context, (int)holds),
                 pct(budget, AN_CLASS_COMPUTE), peak_words(context), basis(context));
         else
-            result->verdict = an_arena_format(
-                context->arena, "%s: %.1f %% of every step %s, while %.1f %% computes%s %s.",
+            result->verdict = an_finding_text(
+                context, "%s: %.1f %% of every step %s, while %.1f %% computes%s %s.",
                 result->verdict_class, pct(budget, (int)holds), does_what(context, (int)holds),
                 pct(budget, AN_CLASS_COMPUTE), peak_words(context), basis(context));
         return;
     }
-    const char *rest =
-        pct(budget, (int)holds) < WORTH_PCT
-            ? op_words(context)
-            : an_arena_format(context->arena, "; %.1f %% %s", pct(budget, (int)holds),
-                              does_what(context, (int)holds));
+    const char *rest = pct(budget, (int)holds) < WORTH_PCT
+                           ? op_words(context)
+                           : an_finding_text(context, "; %.1f %% %s", pct(budget, (int)holds),
+                                             does_what(context, (int)holds));
     result->verdict_class = bound[AN_CLASS_COMPUTE];
     result->verdict =
-        an_arena_format(context->arena, "%s%s: %.1f %% of every step computes%s%s %s.",
+        an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.",
                         result->healthy ? "HEALTHY, " : "", result->verdict_class,
                         pct(budget, AN_CLASS_COMPUTE), peak_words(context), rest, basis(context));
 }
@@ -201,7 +198,7 @@ static struct capture capture_of(const struct an_result *result)
         const struct an_gpu_device *device = &result->gpus[i];
         const struct an_count *parts[] = {&device->compute_ns, &device->exposed_comm_ns,
                                           &device->exposed_copy_ns, &device->idle_ns};
-        capture.span += device->span_ns.valid ? (double)device->span_ns.value : 0;
+        capture.span += an_count_or_0(device->span_ns);
         for (size_t k = 0; k < 4; k++)
             capture.part[k] += parts[k]->valid ? (double)parts[k]->value : 0;
     }
@@ -229,19 +226,19 @@ static void by_capture(struct an_context *context)
         (capture.span - capture.part[0] - capture.part[1] - capture.part[2] - capture.part[3]) /
         capture.span;
     if (rest >= WORTH_PCT) {
-        opaque = an_arena_format(context->arena, ", %.1f %% opaque graphs", rest);
+        opaque = an_finding_text(context, ", %.1f %% opaque graphs", rest);
         name = rest > compute && rest > other ? 4 : name;
     }
     result->verdict_class = name == 4 ? "OPAQUE" : names[name];
-    result->verdict = an_arena_format(
-        context->arena,
-        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (%s: the "
-        "whole capture, low confidence).",
-        result->verdict_class, an_time_words(context->arena, capture.span / 1e6, 4),
-        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", compute, other,
-        what[most], opaque,
-        context->options->some_steps ? "none of the steps that were asked for"
-                                     : "no complete steps");
+    result->verdict =
+        an_finding_text(context,
+                        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% "
+                        "%s%s (%s: the whole capture, low confidence).",
+                        result->verdict_class, an_time_words(context->arena, capture.span / 1e6, 4),
+                        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", compute,
+                        other, what[most], opaque,
+                        context->options->some_steps ? "none of the steps that were asked for"
+                                                     : "no complete steps");
 }
 
 /* --steps asked for others than the run has. */
@@ -252,10 +249,9 @@ static const char *none_of_those(struct an_context *context)
         low = context->step[i].index < low ? context->step[i].index : low;
         high = context->step[i].index > high ? context->step[i].index : high;
     }
-    return an_arena_format(context->arena,
+    return an_finding_text(context,
                            "STEPS ONLY: no step that was asked for (--steps) is complete in this "
-                           "run; those of the run are "
-                           "%" PRId64 " to %" PRId64 ".",
+                           "run; those of the run are %" PRId64 " to %" PRId64 ".",
                            low, high);
 }
 
@@ -267,21 +263,20 @@ static void by_ranges(struct an_context *context)
     double host = pct(&result->budget, AN_CLASS_HOST);
     result->verdict_class = "STEPS ONLY";
     if (!result->budget.reason)
-        part = an_arena_format(
-            context->arena,
+        part = an_finding_text(
+            context,
             "; %.1f %% of it is inside ranges that do not say what they are, %.1f %% inside none",
             host, pct(&result->budget, AN_CLASS_UNATTRIBUTED));
     if (!result->steps.median_ms.valid && context->options->some_steps && context->step_count)
         result->verdict = none_of_those(context);
     else if (!result->steps.median_ms.valid)
-        result->verdict =
-            an_arena_format(context->arena,
-                            "STEPS ONLY: steps were marked (%s) but none is complete; let "
-                            "the run go on for some steps.",
-                            result->steps.source);
+        result->verdict = an_finding_text(context,
+                                          "STEPS ONLY: steps were marked (%s) but none is "
+                                          "complete; let the run go on for some steps.",
+                                          result->steps.source);
     else
-        result->verdict = an_arena_format(
-            context->arena,
+        result->verdict = an_finding_text(
+            context,
             "STEPS ONLY: a step lasts %s (median of %" PRId64
             ", from %.80s)%s; payloads of include/tacho_nvtx.h make the rest visible.",
             an_time_words(context->arena, result->steps.median_ms.value, 4), result->steps.counted,
@@ -294,29 +289,27 @@ static const char *load_words(struct an_context *context, const char **class)
     const struct an_system *system = &context->result->system;
     *class = "NO STEPS";
     if (!system->cpu_cores.valid)
-        return an_arena_format(context->arena,
+        return an_finding_text(context,
                                "too little was sampled to tell how busy the machine was: %s",
                                system->cpu_cores.reason);
-    double used = system->cpu_cores.value,
-           cores = context->result->run.cores.valid ? (double)context->result->run.cores.value : 0;
-    const char *of = cores > 0 ? an_arena_format(context->arena, " of %.0f", cores) : "";
+    double used = system->cpu_cores.value, cores = an_count_or_0(context->result->run.cores);
+    const char *of = cores > 0 ? an_finding_text(context, " of %.0f", cores) : "";
     if (cores > 0 && used >= 0.9 * cores) {
         *class = "CPU-BOUND";
-        return an_arena_format(context->arena,
-                               "the program kept %.2f%s cores busy: it is CPU-bound", used, of);
+        return an_finding_text(context, "the program kept %.2f%s cores busy: it is CPU-bound", used,
+                               of);
     }
     if (used >= 0.9 && used <= 1.1) {
         *class = "ONE CORE";
-        return an_arena_format(context->arena,
-                               "the program kept %.2f%s cores busy: one thread does the work", used,
-                               of);
+        return an_finding_text(
+            context, "the program kept %.2f%s cores busy: one thread does the work", used, of);
     }
     if (used < 0.3) {
         *class = "IDLE";
-        return an_arena_format(context->arena,
-                               "the program kept %.2f%s cores busy: it mostly waits", used, of);
+        return an_finding_text(context, "the program kept %.2f%s cores busy: it mostly waits", used,
+                               of);
     }
-    return an_arena_format(context->arena, "the program kept %.2f%s cores busy", used, of);
+    return an_finding_text(context, "the program kept %.2f%s cores busy", used, of);
 }
 
 static void without_steps(struct an_context *context)
@@ -326,31 +319,27 @@ static void without_steps(struct an_context *context)
     size_t ranges = context->trace->slice.count;
     const char *time =
         result->run.duration_s.valid
-            ? an_arena_format(context->arena, " in %s",
+            ? an_finding_text(context, " in %s",
                               an_time_words(context->arena, result->run.duration_s.value * 1e3, 3))
             : "";
     bool foreign = an_trace_key(context->trace, "source");
     result->verdict_class = ranges || foreign ? "NO STEPS" : class;
     if (ranges)
-        result->verdict = an_arena_format(
-            context->arena, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.",
-            ranges, time, load,
+        result->verdict = an_finding_text(
+            context, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges,
+            time, load,
             foreign ? "Record with torch.profiler and call its step() after each update, or mark "
-                      "each update with an NVTX range "
-                      "named step"
+                      "each update with an NVTX range named step"
                     : "Mark each optimizer update with an NVTX range named step, or with "
                       "tacho.step of include/tacho_nvtx.h");
     else if (foreign)
-        result->verdict =
-            "NO STEPS: the trace holds no operator, kernel or range, only what describes "
-            "it. Trust says what of the file "
-            "could not be read.";
+        result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only what "
+                          "describes it. Trust says what of the file could not be read.";
     else
-        result->verdict = an_arena_format(
-            context->arena,
+        result->verdict = an_finding_text(
+            context,
             "%s:%s %s. It spoke no NVTX, so only the system layer is known: mark each optimizer "
-            "update with an NVTX range named "
-            "step to see where its time goes.",
+            "update with an NVTX range named step to see where its time goes.",
             class, time, load);
 }
 

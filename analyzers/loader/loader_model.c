@@ -168,16 +168,15 @@ static struct an_count serial_words(struct an_context *context, const char *seri
                                     const struct model *model)
 {
     if (!strcmp(serial, "storage"))
-        return an_int_none(an_arena_format(
-            context->arena,
-            "storage binds: reads take %.0f %% of its measured sequential rate, and more "
-            "workers cannot read faster",
-            100 * context->result->loader.access_ratio.value));
+        return an_int_none(an_arena_format(context->arena,
+                                           "storage binds: reads take %.0f %% of its measured "
+                                           "sequential rate, and more workers cannot read faster",
+                                           100 * context->result->loader.access_ratio.value));
     if (!strcmp(serial, "pin"))
         return an_int_none(
             an_arena_format(context->arena,
-                            "the pin thread binds: it takes %s for the batches of a "
-                            "step, the rest of the step %s, and it is one thread",
+                            "the pin thread binds: it takes %s for the batches of a step, the rest "
+                            "of the step %s, and it is one thread",
                             an_time_words(context->arena, model->pin * model->batches, 3),
                             an_time_words(context->arena, model->rest, 3)));
     return an_int_none("the workers are threads of one Python interpreter, of which one runs at a "

@@ -188,12 +188,10 @@ static void torch_workers(struct an_context *context, const struct torch *torch,
     struct an_loader *loader = &context->result->loader;
     const struct an_count *cores = &context->result->run.cores;
     bool single = torch->count[TORCH_SINGLE] && !torch->count[TORCH_MULTI];
-    loader->workers =
-        torch->worker_processes ? an_int(torch->worker_processes)
-        : single
-            ? an_int(0)
-            : an_int_none("the trace holds one process: the loader's workers are others (tacho run "
-                          "follows them)");
+    loader->workers = torch->worker_processes ? an_int(torch->worker_processes)
+                      : single                ? an_int(0)
+                               : an_int_none("the trace holds one process: the loader's workers "
+                                             "are others (tacho run follows them)");
     if (!single) {
         loader->workers_needed = an_int_none(
             "what a worker takes for a batch is not in the trace, only how long steps waited");
@@ -211,7 +209,7 @@ static void torch_workers(struct an_context *context, const struct torch *torch,
         loader->workers_needed =
             an_int_none(an_arena_format(context->arena,
                                         "%" PRId64 " if that many cores are free and nothing in "
-                                        "the loader is serial: the trace does not say",
+                                                   "the loader is serial: the trace does not say",
                                         needed));
     else
         loader->workers_needed =

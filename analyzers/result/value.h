@@ -39,5 +39,14 @@ static inline struct an_count an_int_none(const char *reason)
 {
     return (struct an_count){.reason = reason};
 }
+/* For sums, in which what is not known counts as nothing. */
+static inline double an_value_or_0(struct an_value value)
+{
+    return value.valid ? value.value : 0;
+}
+static inline double an_count_or_0(struct an_count count)
+{
+    return count.valid ? (double)count.value : 0;
+}
 
 #endif

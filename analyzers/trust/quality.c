@@ -206,53 +206,43 @@ static void find_signs(struct an_context *context, const struct survey *survey, 
                         "the profiler's own work took %.1f %% of the counted steps (overhead rows)",
                         quality->step_overhead_pct.value));
     if (survey->python)
-        sign(
-            signs,
-            an_arena_format(
-                context->arena,
-                "%" PRId64
-                " Python frames were recorded (with_stack): that slows the host most of all; trust "
-                "device times, not host times",
-                survey->python));
+        sign(signs,
+             an_arena_format(context->arena,
+                             "%" PRId64 " Python frames were recorded (with_stack): that slows the "
+                                        "host most of all; trust device times, not host times",
+                             survey->python));
     if (!launches->reason && launches->short_pct.valid && launches->short_pct.value >= SHORT_PCT &&
         launches->queue_mean.valid && launches->queue_mean.value < QUEUE_SHORT)
-        sign(signs,
-             an_arena_format(
-                 context->arena,
-                 "%.0f %% of the kernels are shorter than the call that launches them: the host "
-                 "sets the pace, and "
-                 "recording makes each call longer; part of the idle time is the profiler's",
-                 launches->short_pct.value));
+        sign(signs, an_arena_format(context->arena,
+                                    "%.0f %% of the kernels are shorter than the call that "
+                                    "launches them: the host sets the pace, and recording makes "
+                                    "each call longer; part of the idle time is the profiler's",
+                                    launches->short_pct.value));
     int64_t blank = survey->first_call == STORE_ABSENT || !context->gpu->op.count
                         ? 0
                         : an_time_sub(first_op(context->gpu, false), survey->first_call);
     if (blank > GAP_NS)
-        sign(signs,
-             an_arena_format(
-                 context->arena,
-                 "the first op on a device starts %.1f ms after the first launch: the device "
-                 "still did what was "
-                 "launched before the capture, which is not recorded; that time is not idle",
-                 (double)blank / 1e6));
+        sign(signs, an_arena_format(context->arena,
+                                    "the first op on a device starts %.1f ms after the first "
+                                    "launch: the device still did what was launched before the "
+                                    "capture, which is not recorded; that time is not idle",
+                                    (double)blank / 1e6));
     if (early)
-        sign(signs,
-             an_arena_format(context->arena,
-                             "%" PRId64 " device ops start before their launch call, by up to "
-                             "%.1f us: the clocks of host and "
-                             "device disagree by that much; delays are not more exact",
-                             early, (double)worst / 1e3));
+        sign(signs, an_arena_format(
+                        context->arena,
+                        "%" PRId64
+                        " device ops start before their launch call, by up to %.1f us: the clocks "
+                        "of host and device disagree by that much; delays are not more exact",
+                        early, (double)worst / 1e3));
     if (opaque)
         sign(signs,
-             an_arena_format(
-                 context->arena,
-                 "%" PRId64
-                 " graphs were recorded as a whole: what ran in them is not known (record nodes: "
-                 "nsys --cuda-graph-trace=node)",
-                 opaque));
+             an_arena_format(context->arena,
+                             "%" PRId64 " graphs were recorded as a whole: what ran in them is not "
+                                        "known (record nodes: nsys --cuda-graph-trace=node)",
+                             opaque));
     if (decimals && !strcmp(decimals, "0"))
-        sign(signs,
-             "times are whole microseconds: the time of one short kernel is good to 1 us, sums "
-             "of many are better");
+        sign(signs, "times are whole microseconds: the time of one short kernel is good to 1 us, "
+                    "sums of many are better");
 }
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
@@ -297,19 +287,18 @@ static void problems(struct an_context *context, const struct survey *survey, in
 {
     const struct an_quality *quality = &context->result->quality;
     if (survey->kernels_lost)
-        an_problem(
-            context,
-            "CAPTURE: %" PRId64
-            " launches of kernels or graphs have no device op in the file, %" PRId64
-            " of them before the first op: the device's work is not all there (longer warm-up: "
-            "schedule(warmup=...); fewer activities; no fork after start); launches captured into "
-            "a graph count too",
-            survey->kernels_lost, survey->early);
+        an_problem(context,
+                   "CAPTURE: %" PRId64
+                   " launches of kernels or graphs have no device op in the file, %" PRId64
+                   " of them before the first op: the device's work is not all there (longer "
+                   "warm-up: schedule(warmup=...); fewer activities; no fork after start); "
+                   "launches captured into a graph count too",
+                   survey->kernels_lost, survey->early);
     if (orphans)
         an_problem(context,
-                   "CAPTURE: %" PRId64 " of %zu device ops have no launch call in the file: they "
-                   "count as device time, but not in "
-                   "delays, queues and attribution%s",
+                   "CAPTURE: %" PRId64
+                   " of %zu device ops have no launch call in the file: they count as device time, "
+                   "but not in delays, queues and attribution%s",
                    orphans, context->gpu->op.count,
                    (size_t)orphans == context->gpu->op.count
                        ? " (record CPU activities too: ProfilerActivity.CPU, nsys --trace=cuda)"
@@ -327,9 +316,9 @@ static void problems(struct an_context *context, const struct survey *survey, in
             counted);
     if (quality->unknown_pct.valid && quality->unknown_pct.value > 5)
         an_problem(context,
-                   "CLASSES: %" PRId64 " kernel names with %.1f %% of the kernel time are in no "
-                   "class and count as compute (name "
-                   "them: --classes FILE, docs/device-time.md)",
+                   "CLASSES: %" PRId64
+                   " kernel names with %.1f %% of the kernel time are in no class and count as "
+                   "compute (name them: --classes FILE, docs/device-time.md)",
                    quality->unknown_names.value, quality->unknown_pct.value);
 }
 

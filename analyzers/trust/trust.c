@@ -155,11 +155,10 @@ static int overhead(struct an_context *context)
     trust->overhead_pct =
         interval.high - interval.low <= INTERVAL_MOST
             ? an_num(interval.estimate)
-            : an_num_none(an_arena_format(
-                  context->arena,
-                  "between %.1f and %.1f %%: the %zu steps with recording paused and the %zu "
-                  "with it on vary too much",
-                  interval.low, interval.high, off, on));
+            : an_num_none(an_arena_format(context->arena,
+                                          "between %.1f and %.1f %%: the %zu steps with recording "
+                                          "paused and the %zu with it on vary too much",
+                                          interval.low, interval.high, off, on));
     trust->overhead_low_pct = an_num(interval.low);
     trust->overhead_high_pct = an_num(interval.high);
     return 0;
@@ -226,10 +225,8 @@ static void foreign(struct an_context *context)
     trust->tool = key_or(context, "source.tool", "");
     if (!strcmp(source, "tacho"))
         return;
-    overhead_absent(
-        trust,
-        "a trace of another tool: nothing in it says how fast the program is without its profiler "
-        "(trust/capture has the signs)");
+    overhead_absent(trust, "a trace of another tool: nothing in it says how fast the program is "
+                           "without its profiler (trust/capture has the signs)");
     if (!*trust->clock)
         trust->clock = key_or(context, "source.clock", "");
 }

@@ -73,27 +73,24 @@ static void name_level(const struct roofs *roofs, struct an_roofline_point *poin
             point->level = roofs->name[k];
             return;
         }
-    point->level_reason =
-        roofs->levels > 1
-            ? "above the roof of every cache level: it keeps values in registers, or its bytes are "
-              "counted more than once"
-            : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
+    point->level_reason = roofs->levels > 1
+                              ? "above the roof of every cache level: it keeps values in "
+                                "registers, or its bytes are counted more than once"
+                              : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
 }
 
 static void impossible(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,
                        const struct an_peak *peak)
 {
     point->bound = "impossible";
-    point->level_reason =
-        "above the peak of its arithmetic: a counting error, or a ceiling that is "
-        "too low (see trust)";
+    point->level_reason = "above the peak of its arithmetic: a counting error, or a ceiling that "
+                          "is too low (see trust)";
     if (roofs->impossible++ < IMPOSSIBLE_TOLD)
-        an_problem(roof->context,
-                   "counting error: %.100s (%.20s) would reach %.1f %% of the peak of its "
-                   "arithmetic (%.100s): its FLOPs are "
-                   "counted twice, or the peak is stale (tacho calibrate)",
-                   point->name, point->dtype, 100 * point->achieved_flops / peak->value,
-                   peak->source);
+        an_problem(
+            roof->context,
+            "counting error: %.100s (%.20s) would reach %.1f %% of the peak of its arithmetic "
+            "(%.100s): its FLOPs are counted twice, or the peak is stale (tacho calibrate)",
+            point->name, point->dtype, 100 * point->achieved_flops / peak->value, peak->source);
 }
 
 static void place(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,

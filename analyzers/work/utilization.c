@@ -6,8 +6,9 @@
  * the report says that instead.
  *
  * On the CPU the FLOPs are those of ranges with a tacho.work payload, and coverage is the ranges'
- * time. On accelerators they are those of the operators that launched device work (attribution_private.h),
- * in the type that their kernels ran in, and coverage is the time of matrix and attention kernels.
+ * time. On accelerators they are those of the operators that launched device work
+ * (attribution_private.h), in the type that their kernels ran in, and coverage is the time of
+ * matrix and attention kernels.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,13 +181,11 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
         if (!peak_of(context, lane, gather->dtype[d], &found)) {
             const struct an_device *gpu = an_flops_gpu(context, lane);
             if (gather->mixed && !*gather->dtype[d])
-                shares->missing =
-                    "kernels of fp32 operands do not tell whether they ran as tf32; give "
-                    "a peak with --peak FLOPS";
+                shares->missing = "kernels of fp32 operands do not tell whether they ran as tf32; "
+                                  "give a peak with --peak FLOPS";
             else if (gpu && !*gpu->name)
-                shares->missing =
-                    "the trace does not name its devices: their peak is not known; give "
-                    "one with --peak FLOPS";
+                shares->missing = "the trace does not name its devices: their peak is not known; "
+                                  "give one with --peak FLOPS";
             else
                 shares->missing = an_arena_format(
                     context->arena, "no peak of %s for %s is known; %sgive one with --peak FLOPS",
@@ -458,9 +457,9 @@ static int utilization_run(struct an_context *context)
         utilization_absent(context, why_silent(&gather));
     if (gather.unclear)
         an_problem(context,
-                   "%" PRId64 " products ran inside backward with gradients on: run again "
-                   "(checkpointing) or differentiated twice, "
-                   "the trace does not tell which; the model FLOPs hold them",
+                   "%" PRId64
+                   " products ran inside backward with gradients on: run again (checkpointing) or "
+                   "differentiated twice, the trace does not tell which; the model FLOPs hold them",
                    gather.unclear);
     if (context->options->flops_per_step > 0)
         from_option(context);

@@ -98,8 +98,8 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
             if (!(roof.value > 0)) {
                 missing =
                     context->gpu
-                        ? "the roof was not measured: accelerators are not calibrated in "
-                          "this version"
+                        ? "the roof was not measured: accelerators are not calibrated in this "
+                          "version"
                         : an_arena_format(context->arena,
                                           "the roof of %s for %s was not measured; " AN_CALIBRATE,
                                           an_flops_device(context, &context->lane[k]),
