@@ -47,6 +47,8 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
              : "events were lost (see trust): then ranges are missing that the program did mark";
 }
 
+/* Looks at time that no class explains, unless it is that of opaque graphs: those have a finding of
+ * their own. */
 static int unattributed(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -180,6 +182,7 @@ static bool is_healthy(const struct an_context *context, size_t count)
            result->steps.detailed && !result->budget.reason && result->budget.roles_known;
 }
 
+/* Runs the checks, orders the findings and keeps the first ones in the result. */
 static int findings_frame(struct an_context *context)
 {
     struct an_findings_list findings = {.context = context};

@@ -84,24 +84,13 @@ bool an_findings_slow_rank(const struct an_context *context)
     return is_straggler(&context->result->ranks) || is_slow_stage(&context->result->ranks);
 }
 
-static void slow_rank(struct an_findings_list *findings, const struct an_ranks *ranks)
+/* The excess of the rank with its interval, its data, and where the delay first appears. */
+static void slow_rank_evidence(struct an_context *context, const struct an_ranks *ranks,
+                               struct an_finding *finding)
 {
-    struct an_context *context = findings->context;
     const struct an_straggler *straggler = &ranks->straggler;
+    const struct an_frontier *frontier = &ranks->frontier;
     const struct an_rank_row *row = row_of(ranks, straggler->rank);
-    const char *who = an_finding_text(context, "rank %" PRId64, straggler->rank);
-    struct an_finding *finding =
-        an_findings_add(findings, straggler->by_data ? "UNEVEN_DATA" : "STRAGGLER", NULL);
-    finding->claim =
-        straggler->by_data
-            ? an_finding_text(context,
-                              "rank %" PRId64 " gets more %s than the others, and they wait for "
-                              "it: its own time is %.1f %% above theirs",
-                              straggler->rank, ranks->uneven.what, straggler->excess_pct.value)
-            : an_finding_text(context,
-                              "%s is slower than its peers: its own time is %.1f %% above theirs, "
-                              "and they wait for it",
-                              straggler->says, straggler->excess_pct.value);
     an_finding_note(
         context, finding,
         "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64
@@ -114,53 +103,99 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
             an_number_words(context->arena, ranks->uneven.max.value, 6), ranks->uneven.what,
             ranks->uneven.rank, an_number_words(context->arena, ranks->uneven.min.value, 6),
             an_number_words(context->arena, ranks->uneven.mean.value, 6));
-    if (ranks->frontier.delay_pct.valid)
+    if (frontier->delay_pct.valid)
         an_finding_note(context, finding,
                         "the delay first appears in %s of rank %" PRId64
                         ": %s, %.1f %% of the step (%.1f at least)",
-                        an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
-                        an_time_words(context->arena, ranks->frontier.delay_ms.value, 3),
-                        ranks->frontier.delay_pct.value, ranks->frontier.delay_low_pct.value);
+                        an_stage_key(frontier->stage), frontier->rank,
+                        an_time_words(context->arena, frontier->delay_ms.value, 3),
+                        frontier->delay_pct.value, frontier->delay_low_pct.value);
     if (row)
-        an_finding_note(context, finding, "%s: %s of its own in a step of %s", who,
-                        an_time_words(context->arena, row->own_ms.value, 3),
+        an_finding_note(context, finding, "rank %" PRId64 ": %s of its own in a step of %s",
+                        straggler->rank, an_time_words(context->arena, row->own_ms.value, 3),
                         an_time_words(context->arena, row->step_ms.value, 3));
-    finding->action =
-        straggler->by_data
-            ? "give every rank as much in each step: batches by tokens instead of by samples, "
-              "sorted or packed sequences"
-            : an_finding_text(context,
-                              "compare rank %" PRId64
-                              " with the others: its loader, its share of the work, its cores or "
-                              "device (clocks, heat, who else uses them)%s",
-                              straggler->rank,
-                              is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank
-                                  ? "; SLOW_STAGE says where"
-                                  : "");
-    finding->effort =
-        straggler->by_data ? "a change of the sampler" : "find out what that rank does longer";
+}
+
+/* A rank that others wait for is UNEVEN_DATA where it only has more to do, else STRAGGLER. */
+static void slow_rank(struct an_findings_list *findings, const struct an_ranks *ranks)
+{
+    struct an_context *context = findings->context;
+    const struct an_straggler *straggler = &ranks->straggler;
+    struct an_finding *finding = an_findings_add(findings, NULL, NULL);
+    if (straggler->by_data) {
+        finding->id = "UNEVEN_DATA";
+        finding->claim =
+            an_finding_text(context,
+                            "rank %" PRId64 " gets more %s than the others, and they wait for it: "
+                            "its own time is %.1f %% above theirs",
+                            straggler->rank, ranks->uneven.what, straggler->excess_pct.value);
+        finding->action = "give every rank as much in each step: batches by tokens instead of by "
+                          "samples, sorted or packed sequences";
+        finding->effort = "a change of the sampler";
+        finding->what_if = "ranks=even";
+    } else {
+        bool staged = is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank;
+        finding->id = "STRAGGLER";
+        finding->claim = an_finding_text(
+            context,
+            "%s is slower than its peers: its own time is %.1f %% above theirs, and they wait for "
+            "it",
+            straggler->says, straggler->excess_pct.value);
+        finding->action =
+            an_finding_text(context,
+                            "compare rank %" PRId64
+                            " with the others: its loader, its share of the work, its cores or "
+                            "device (clocks, heat, who else uses them)%s",
+                            straggler->rank, staged ? "; SLOW_STAGE says where" : "");
+        finding->effort = "find out what that rank does longer";
+        finding->what_if = peers_edit(context, ranks);
+    }
+    slow_rank_evidence(context, ranks, finding);
     finding->gain = (struct an_gain){.low = straggler->gain_low_pct,
                                      .expected = straggler->gain_pct,
                                      .high = straggler->gain_high_pct};
     finding->method =
         "each step again with this rank's own time no longer than that of the slowest other one: "
         "sum of steps / (sum - what that takes away) - 1; 95 % by block bootstrap over steps";
-    finding->what_if = straggler->by_data ? "ranks=even" : peers_edit(context, ranks);
     finding->verify = an_finding_text(
         context, "%s, and read the section of the ranks",
-        an_command_rerun(context, an_finding_text(context, "%s as fast as the others", who)));
+        an_command_rerun(context, an_finding_text(context, "rank %" PRId64 " as fast as the others",
+                                                  straggler->rank)));
     finding->wrong_when =
         ranks->missing
             ? "a rank that is not in the file is slower still"
             : "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
+/* The stage on that rank against the shortest and the longest one of the others. */
+static void stage_evidence(struct an_context *context, const struct an_ranks *ranks,
+                           struct an_finding *finding)
+{
+    const struct an_frontier *frontier = &ranks->frontier;
+    const struct an_rank_row *slow = row_of(ranks, frontier->rank);
+    double least = INFINITY, most = 0;
+    if (!slow)
+        return;
+    for (size_t i = 0; i < ranks->row_count; i++) {
+        const struct an_value *stage_ms = &ranks->row[i].stage_ms[frontier->stage];
+        if (ranks->row[i].rank == frontier->rank || !stage_ms->valid)
+            continue;
+        least = fmin(least, stage_ms->value);
+        most = fmax(most, stage_ms->value);
+    }
+    an_finding_note(context, finding, "%s takes %s there, %s to %s on the others",
+                    an_stage_key(frontier->stage),
+                    an_time_words(context->arena, slow->stage_ms[frontier->stage].value, 3),
+                    an_time_words(context->arena, least, 3),
+                    an_time_words(context->arena, most, 3));
+}
+
+/* A single stage of a step makes the rank late, and the others wait for it. */
 static void slow_stage(struct an_findings_list *findings, const struct an_ranks *ranks)
 {
     struct an_context *context = findings->context;
     const struct an_frontier *frontier = &ranks->frontier;
-    const char *stage = an_stage_key(frontier->stage), *none = "nothing was replayed";
-    const struct an_rank_row *row = row_of(ranks, frontier->rank);
+    const char *stage = an_stage_key(frontier->stage);
     struct an_finding *finding = an_findings_add(findings, "SLOW_STAGE", NULL);
     finding->claim = an_finding_text(
         context,
@@ -172,19 +207,7 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
         "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), %" PRId64
         " steps, %zu ranks",
         frontier->delay_pct.value, frontier->delay_low_pct.value, ranks->steps, ranks->row_count);
-    if (row) {
-        double least = INFINITY, most = 0;
-        for (size_t i = 0; i < ranks->row_count; i++)
-            if (ranks->row[i].rank != frontier->rank &&
-                ranks->row[i].stage_ms[frontier->stage].valid) {
-                least = fmin(least, ranks->row[i].stage_ms[frontier->stage].value);
-                most = fmax(most, ranks->row[i].stage_ms[frontier->stage].value);
-            }
-        an_finding_note(context, finding, "%s takes %s there, %s to %s on the others", stage,
-                        an_time_words(context->arena, row->stage_ms[frontier->stage].value, 3),
-                        an_time_words(context->arena, least, 3),
-                        an_time_words(context->arena, most, 3));
-    }
+    stage_evidence(context, ranks, finding);
     an_finding_evidence(
         finding, frontier->stage == 0
                      ? "no stage lies before it"
@@ -192,7 +215,7 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
     finding->action = stage_action(context, ranks);
     finding->effort = "find out what that rank does longer there";
     finding->what_if = an_finding_text(context, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
-    an_finding_ceiling(finding, 100, frontier->delay_pct.value, none);
+    an_finding_ceiling(finding, 100, frontier->delay_pct.value, "nothing was replayed");
     finding->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; "
                       "nothing was replayed";
     finding->verify = an_finding_text(
@@ -204,11 +227,13 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
         "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
-static void experts(struct an_findings_list *findings, const struct an_experts *e)
+/* Looks at all-to-all in which one rank moves much more than the mean: experts that get more tokens
+ * than others. */
+static void uneven_experts(struct an_findings_list *findings, const struct an_experts *experts)
 {
     struct an_context *context = findings->context;
     const struct an_communication *communication = &context->result->communication;
-    if (e->max_over_mean.value < IMBALANCE) {
+    if (experts->max_over_mean.value < IMBALANCE) {
         an_findings_checked(findings, "all-to-all in which one rank moves most");
         return;
     }
@@ -216,10 +241,10 @@ static void experts(struct an_findings_list *findings, const struct an_experts *
     struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
     finding->claim = an_finding_text(
         context, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all",
-        e->rank, an_number_words(context->arena, e->max_over_mean.value, 3));
+        experts->rank, an_number_words(context->arena, experts->max_over_mean.value, 3));
     an_finding_note(context, finding, "%s a step on that rank, %s on average",
-                    an_bytes_text(context, e->bytes_max.value),
-                    an_bytes_text(context, e->bytes_mean.value));
+                    an_bytes_text(context, experts->bytes_max.value),
+                    an_bytes_text(context, experts->bytes_mean.value));
     if (communication->exposed_waiting_ms.valid)
         an_finding_note(context, finding, "%s of exposed waiting a step (mean over ranks)",
                         an_time_words(context->arena, communication->exposed_waiting_ms.value, 3));
@@ -246,7 +271,7 @@ void an_findings_ranks(struct an_findings_list *findings)
     if (ranks->reason)
         return;
     if (!ranks->experts.reason)
-        experts(findings, &ranks->experts);
+        uneven_experts(findings, &ranks->experts);
     if (is_slow_stage(ranks))
         slow_stage(findings, ranks);
     if (ranks->straggler.reason)

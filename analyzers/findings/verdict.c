@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One sentence: what the step's time goes to, what holds the run back, how sure that is. Without
- * steps it says what there is instead and what to do.
+ * The verdict: one sentence about what the step's time goes to, what limits the run and how sure
+ * that is. Without steps it says what was recorded instead and what to do.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define BOUND_PCT \
-    15.0 /* a class other than compute that gives the run its name; so does the largest one */
-#define WORTH_PCT 2.0 /* one that is worth a clause */
+/* A class other than compute gives the run its name from here on, or if it is the largest. */
+#define BOUND_PCT 15.0
+#define WORTH_PCT 2.0 /* a class that is worth a clause */
 
 static const char *const bound[AN_CLASS_COUNT] = {
     [AN_CLASS_COMPUTE] = "COMPUTE-BOUND", [AN_CLASS_COMM] = "COMMUNICATION-BOUND",
@@ -32,55 +33,50 @@ static const char *const does[AN_CLASS_COUNT] = {
     [AN_CLASS_UNATTRIBUTED] = "is covered by no range",
 };
 
-static double pct(const struct an_budget *budget, int k)
+static double pct(const struct an_budget *budget, int class)
 {
-    return budget->pct[k].valid ? budget->pct[k].value : 0;
+    return an_value_or_0(budget->pct[class]);
 }
 
 bool an_mostly_opaque(const struct an_context *context)
 {
-    double span = 0, opaque = 0;
-    for (size_t i = 0; i < context->result->gpu_count; i++) {
-        const struct an_gpu_device *device = &context->result->gpus[i];
-        span += an_count_or_0(device->span_ns);
-        opaque += an_count_or_0(device->opaque_ns);
-    }
+    double span = an_devices_ns(context->result, span_ns);
+    double opaque = an_devices_ns(context->result, opaque_ns);
     return opaque > 0 &&
            100 * opaque / span >= pct(&context->result->budget, AN_CLASS_UNATTRIBUTED) / 2;
 }
 
-static const char *does_what(struct an_context *context, int k)
+static const char *does_what(struct an_context *context, int class)
 {
     int64_t rank;
-    if (k == AN_CLASS_COMM && an_comm_waits_for_one(context, &rank))
+    if (class == AN_CLASS_COMM && an_comm_waits_for_one(context, &rank))
         return an_finding_text(
             context, "is exposed communication, most of which waits for rank %" PRId64, rank);
-    if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
+    if (class == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
         return "is mostly opaque: the device was busy with graphs of which the kernels were not "
                "recorded";
-    if (context->gpu && k == AN_CLASS_HOST)
+    if (context->gpu && class == AN_CLASS_HOST)
         return "leaves the device idle while the host launches, waits or is in the framework";
-    if (context->gpu && k == AN_CLASS_UNATTRIBUTED)
+    if (context->gpu && class == AN_CLASS_UNATTRIBUTED)
         return "leaves the device idle for no known reason";
-    return does[k];
+    return does[class];
 }
 
-/* Largest class but compute. */
+/* The largest class other than compute. */
 static enum an_class other_than_compute(const struct an_budget *budget)
 {
     int most = AN_CLASS_COMM;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        most = k != AN_CLASS_COMPUTE && pct(budget, k) > pct(budget, most) ? k : most;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (class != AN_CLASS_COMPUTE && pct(budget, class) > pct(budget, most))
+            most = class;
     return (enum an_class)most;
 }
 
 enum an_class an_bound_class(const struct an_budget *budget)
 {
-    enum an_class holds = other_than_compute(budget);
-    return pct(budget, (int)holds) >= BOUND_PCT ||
-                   pct(budget, (int)holds) > pct(budget, AN_CLASS_COMPUTE)
-               ? holds
-               : AN_CLASS_COMPUTE;
+    enum an_class other = other_than_compute(budget);
+    double share = pct(budget, (int)other);
+    return share >= BOUND_PCT || share > pct(budget, AN_CLASS_COMPUTE) ? other : AN_CLASS_COMPUTE;
 }
 
 /* "(steps 2-119, high confidence)", "(step 4, low confidence, short of cores)" */
@@ -89,7 +85,7 @@ static const char *basis(struct an_context *context)
     const struct an_steps *steps = &context->result->steps;
     const char *level =
         an_finding_text(context, "%s confidence%s", an_confidence_text(an_confidence_of(context)),
-                        !context->result->caution ? "" : ", short of cores");
+                        context->result->caution ? ", short of cores" : "");
     if (steps->first_index == steps->last_index)
         return an_finding_text(context, "(step %" PRId64 ", %s)", steps->first_index, level);
     return an_finding_text(context, "(steps %" PRId64 "-%" PRId64 ", %s)", steps->first_index,
@@ -105,11 +101,11 @@ static const char *peak_words(struct an_context *context)
                            utilization->dtype ? utilization->dtype : "given");
 }
 
-bool an_op_is_work(const struct an_op *o)
+bool an_op_is_work(const struct an_op *op)
 {
     static const char *const kinds[] = {"matrix", "attention", "convolution", "other"};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(o->kind, kinds[k]))
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(op->kind, kinds[i]))
             return true;
     return false;
 }
@@ -127,11 +123,12 @@ static const char *op_words(struct an_context *context)
     const struct an_op *largest = NULL;
     double all = 0;
     for (size_t i = 0; i < context->result->op_count; i++) {
-        const struct an_op *o = &context->result->ops[i];
-        if (!an_op_is_work(o))
+        const struct an_op *op = &context->result->ops[i];
+        if (!an_op_is_work(op))
             continue;
-        largest = largest ? largest : o;
-        all += (double)o->self_ns;
+        if (!largest) /* ops are sorted, the largest first */
+            largest = op;
+        all += (double)op->self_ns;
     }
     if (!largest || all <= 0)
         return "";
@@ -145,7 +142,7 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
     const struct an_result *result = context->result;
     int64_t rank;
     if (class == AN_CLASS_COMM && an_comm_waits_for_one(context, &rank))
-        return "STRAGGLER-BOUND"; /* the link is not what holds the run back */
+        return "STRAGGLER-BOUND"; /* the link does not limit the run */
     if (class == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
         return "OPAQUE";
     for (size_t i = 0; i < result->finding_count; i++)
@@ -154,100 +151,88 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
     return bound[class];
 }
 
+/* The verdict of a run with a step budget. A class other than compute that is larger than compute
+ * is followed by compute, else it is set against it. */
 static void by_budget(struct an_context *context)
 {
     struct an_result *result = context->result;
     const struct an_budget *budget = &result->budget;
-    enum an_class holds = other_than_compute(budget);
-    if (an_bound_class(budget) == holds) {
-        result->verdict_class = bound_name(context, holds);
-        if (pct(budget, (int)holds) > pct(budget, AN_CLASS_COMPUTE))
-            result->verdict = an_finding_text(
-                context, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.",
-                result->verdict_class, pct(budget, (int)holds), does_what(context, (int)holds),
-                pct(budget, AN_CLASS_COMPUTE), peak_words(context), basis(context));
-        else
-            result->verdict = an_finding_text(
-                context, "%s: %.1f %% of every step %s, while %.1f %% computes%s %s.",
-                result->verdict_class, pct(budget, (int)holds), does_what(context, (int)holds),
-                pct(budget, AN_CLASS_COMPUTE), peak_words(context), basis(context));
+    int other = (int)other_than_compute(budget);
+    double compute_pct = pct(budget, AN_CLASS_COMPUTE), other_pct = pct(budget, other);
+    if ((int)an_bound_class(budget) == other) {
+        result->verdict_class = bound_name(context, (enum an_class)other);
+        result->verdict = an_finding_text(
+            context, "%s: %.1f %% of every step %s%s %.1f %% computes%s %s.", result->verdict_class,
+            other_pct, does_what(context, other), other_pct > compute_pct ? ";" : ", while",
+            compute_pct, peak_words(context), basis(context));
         return;
     }
-    const char *rest = pct(budget, (int)holds) < WORTH_PCT
-                           ? op_words(context)
-                           : an_finding_text(context, "; %.1f %% %s", pct(budget, (int)holds),
-                                             does_what(context, (int)holds));
+    const char *rest = other_pct < WORTH_PCT ? op_words(context)
+                                             : an_finding_text(context, "; %.1f %% %s", other_pct,
+                                                               does_what(context, other));
     result->verdict_class = bound[AN_CLASS_COMPUTE];
-    result->verdict =
-        an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.",
-                        result->healthy ? "HEALTHY, " : "", result->verdict_class,
-                        pct(budget, AN_CLASS_COMPUTE), peak_words(context), rest, basis(context));
+    result->verdict = an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.",
+                                      result->healthy ? "HEALTHY, " : "", result->verdict_class,
+                                      compute_pct, peak_words(context), rest, basis(context));
 }
 
 /* ---- devices without steps ---------------------------------------------------------------------------------------------- */
 
-/* The capture in shares of the devices' spans. */
-struct capture {
-    double span, part[4]; /* compute, communication, copies, idle; opaque is the rest */
+/* The parts of a capture that get a name; the rest of the devices' span is opaque. */
+static const struct {
+    const char *name, *what;
+    size_t offset; /* of the count in struct an_gpu_device */
+} parts[] = {
+    {"COMPUTE-BOUND", "compute", offsetof(struct an_gpu_device, compute_ns)},
+    {"COMMUNICATION-BOUND", "exposed communication",
+     offsetof(struct an_gpu_device, exposed_comm_ns)},
+    {"COPY-BOUND", "exposed copies", offsetof(struct an_gpu_device, exposed_copy_ns)},
+    {"DEVICE IDLE", "an idle device", offsetof(struct an_gpu_device, idle_ns)},
 };
+#define PARTS (sizeof parts / sizeof *parts)
 
-static struct capture capture_of(const struct an_result *result)
-{
-    struct capture capture = {0};
-    for (size_t i = 0; i < result->gpu_count; i++) {
-        const struct an_gpu_device *device = &result->gpus[i];
-        const struct an_count *parts[] = {&device->compute_ns, &device->exposed_comm_ns,
-                                          &device->exposed_copy_ns, &device->idle_ns};
-        capture.span += an_count_or_0(device->span_ns);
-        for (size_t k = 0; k < 4; k++)
-            capture.part[k] += parts[k]->valid ? (double)parts[k]->value : 0;
-    }
-    return capture;
-}
-
-/* Steps are missing: the whole capture has to do. */
+/* The verdict of a capture without steps: the whole capture, in shares of the devices' spans. */
 static void by_capture(struct an_context *context)
 {
-    static const char *const names[] = {"COMPUTE-BOUND", "COMMUNICATION-BOUND", "COPY-BOUND",
-                                        "DEVICE IDLE"};
-    static const char *const what[] = {"compute", "exposed communication", "exposed copies",
-                                       "an idle device"};
     struct an_result *result = context->result;
-    struct capture capture = capture_of(result);
+    double span = an_devices_ns(result, span_ns), share[PARTS], opaque_pct = span;
     size_t most = 1;
-    for (size_t k = 1; k < 4; k++)
-        most = capture.part[k] > capture.part[most] ? k : most;
-    double other = 100 * capture.part[most] / capture.span,
-           compute = 100 * capture.part[0] / capture.span;
-    size_t name = other >= BOUND_PCT || other > compute ? most : 0;
-    const char *opaque = "";
-    double rest =
-        100 *
-        (capture.span - capture.part[0] - capture.part[1] - capture.part[2] - capture.part[3]) /
-        capture.span;
-    if (rest >= WORTH_PCT) {
-        opaque = an_finding_text(context, ", %.1f %% opaque graphs", rest);
-        name = rest > compute && rest > other ? 4 : name;
+    for (size_t i = 0; i < PARTS; i++) {
+        double part = an_devices_sum(result, parts[i].offset);
+        opaque_pct -= part;
+        share[i] = 100 * part / span;
+        if (i && share[i] > share[most])
+            most = i;
     }
-    result->verdict_class = name == 4 ? "OPAQUE" : names[name];
+    opaque_pct = 100 * opaque_pct / span;
+    bool named = share[most] >= BOUND_PCT || share[most] > share[0];
+    result->verdict_class = parts[named ? most : 0].name;
+    const char *opaque = "", *missing = "no complete steps";
+    if (context->options->some_steps)
+        missing = "none of the steps that were asked for";
+    if (opaque_pct >= WORTH_PCT)
+        opaque = an_finding_text(context, ", %.1f %% opaque graphs", opaque_pct);
+    if (opaque_pct >= WORTH_PCT && opaque_pct > share[0] && opaque_pct > share[most])
+        result->verdict_class = "OPAQUE";
     result->verdict =
         an_finding_text(context,
                         "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% "
-                        "%s%s (%s: the whole capture, low confidence).",
-                        result->verdict_class, an_time_words(context->arena, capture.span / 1e6, 4),
-                        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", compute,
-                        other, what[most], opaque,
-                        context->options->some_steps ? "none of the steps that were asked for"
-                                                     : "no complete steps");
+                        "%s%s (%s: the whole "
+                        "capture, low confidence).",
+                        result->verdict_class, an_time_words(context->arena, span / 1e6, 4),
+                        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", share[0],
+                        share[most], parts[most].what, opaque, missing);
 }
 
-/* --steps asked for others than the run has. */
+/* The user asked for steps (--steps) that the run does not have. */
 static const char *none_of_those(struct an_context *context)
 {
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (size_t i = 0; i < context->step_count; i++) {
-        low = context->step[i].index < low ? context->step[i].index : low;
-        high = context->step[i].index > high ? context->step[i].index : high;
+        if (context->step[i].index < low)
+            low = context->step[i].index;
+        if (context->step[i].index > high)
+            high = context->step[i].index;
     }
     return an_finding_text(context,
                            "STEPS ONLY: no step that was asked for (--steps) is complete in this "
@@ -255,7 +240,7 @@ static const char *none_of_those(struct an_context *context)
                            low, high);
 }
 
-/* Steps whose ranges do not say what they are: the largest range is all that can be named. */
+/* The verdict of steps whose ranges do not say what they are: only how long a step lasts. */
 static void by_ranges(struct an_context *context)
 {
     struct an_result *result = context->result;
@@ -283,7 +268,8 @@ static void by_ranges(struct an_context *context)
             result->steps.source, part);
 }
 
-/* What the system layer says of a program without steps. */
+/* What the system layer says of a program without steps: how many cores it kept busy. *class: the
+ * name of that. */
 static const char *load_words(struct an_context *context, const char **class)
 {
     const struct an_system *system = &context->result->system;
@@ -312,16 +298,19 @@ static const char *load_words(struct an_context *context, const char **class)
     return an_finding_text(context, "the program kept %.2f%s cores busy", used, of);
 }
 
+/* The verdict of a run without steps. A trace of another tool is named NO STEPS, a program without
+ * any range by its use of the processor. */
 static void without_steps(struct an_context *context)
 {
     struct an_result *result = context->result;
     const char *class = NULL, *load = load_words(context, &class);
     size_t ranges = context->trace->slice.count;
-    const char *time =
-        result->run.duration_s.valid
-            ? an_finding_text(context, " in %s",
-                              an_time_words(context->arena, result->run.duration_s.value * 1e3, 3))
-            : "";
+    const char *time = "";
+    if (result->run.duration_s.valid)
+        time =
+            an_finding_text(context, " in %s",
+                            an_time_words(context->arena, result->run.duration_s.value * 1e3, 3));
+
     bool foreign = an_trace_key(context->trace, "source");
     result->verdict_class = ranges || foreign ? "NO STEPS" : class;
     if (ranges)
@@ -345,7 +334,7 @@ static void without_steps(struct an_context *context)
 
 static int verdict_run(struct an_context *context)
 {
-    bool devices = context->gpu && capture_of(context->result).span > 0;
+    bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;
     if (devices && (context->result->budget.reason || !context->result->budget.roles_known))
         by_capture(context);
     else if (!context->step_count)
