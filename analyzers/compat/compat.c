@@ -44,14 +44,14 @@ static int find_groups(struct an_compat_view *view)
     view->group = an_arena_zero(view->context->scratch, trace->process_count, sizeof *view->group);
     if (!view->group_of || !view->group)
         return TACHO_ENOMEM;
-    for (size_t p = 0; p < trace->process_count; p++) {
-        size_t g = 0;
-        while (g < view->group_count && view->group[g].rank != trace->process[p].rank)
-            g++;
-        if (g == view->group_count)
+    for (size_t process = 0; process < trace->process_count; process++) {
+        size_t group = 0;
+        while (group < view->group_count && view->group[group].rank != trace->process[process].rank)
+            group++;
+        if (group == view->group_count)
             view->group[view->group_count++] = (struct an_compat_group){
-                .rank = trace->process[p].rank, .base_ns = base_of_file(trace, g)};
-        view->group_of[p] = (uint32_t)g;
+                .rank = trace->process[process].rank, .base_ns = base_of_file(trace, group)};
+        view->group_of[process] = (uint32_t)group;
     }
     return 0;
 }

@@ -7,13 +7,13 @@
 
 #include <math.h>
 
-int an_compat_each(const struct an_compat_view *view, size_t g,
+int an_compat_each(const struct an_compat_view *view, size_t group,
                    int (*each)(void *ctx, const struct an_compat_event *event), void *ctx)
 {
     const struct an_trace *trace = view->context->trace;
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
-        if (track->process == AN_NONE || view->group_of[track->process] != g)
+    for (size_t i = 0; i < trace->track_count; i++) {
+        const struct an_track *track = &trace->track[i];
+        if (track->process == AN_NONE || view->group_of[track->process] != group)
             continue;
         struct an_compat_event event = {.track = track, .device = !strcmp(track->kind, "stream")};
         for (event.slice = track->slice_first;
@@ -38,9 +38,10 @@ static double ns_to_us(int64_t ns)
     return (double)((long double)ns / 1000.0L);
 }
 
-double an_compat_ts(const struct an_compat_view *view, size_t g, size_t slice)
+double an_compat_ts(const struct an_compat_view *view, size_t group, size_t slice)
 {
-    return ns_to_us(an_time_sub(view->context->trace->slice.start[slice], view->group[g].base_ns));
+    return ns_to_us(
+        an_time_sub(view->context->trace->slice.start[slice], view->group[group].base_ns));
 }
 
 double an_compat_dur(const struct an_compat_view *view, size_t slice)
@@ -50,8 +51,8 @@ double an_compat_dur(const struct an_compat_view *view, size_t slice)
 
 int64_t an_compat_ticks(const struct an_compat_view *view, double us)
 {
-    double x = ldexp(us, view->shift);
-    return x >= 0x1p62 ? INT64_MAX / 2 : x <= -0x1p62 ? INT64_MIN / 2 : llrint(x);
+    double ticks = ldexp(us, view->shift);
+    return ticks >= 0x1p62 ? INT64_MAX / 2 : ticks <= -0x1p62 ? INT64_MIN / 2 : llrint(ticks);
 }
 
 double an_compat_us(const struct an_compat_view *view, int64_t ticks)
@@ -59,18 +60,17 @@ double an_compat_us(const struct an_compat_view *view, int64_t ticks)
     return ldexp((double)ticks, -view->shift);
 }
 
-struct an_span an_compat_span(const struct an_compat_view *view, size_t g, size_t slice)
+struct an_span an_compat_span(const struct an_compat_view *view, size_t group, size_t slice)
 {
-    double ts = an_compat_ts(view, g, slice), end = ts + an_compat_dur(view, slice);
+    double ts = an_compat_ts(view, group, slice), end = ts + an_compat_dur(view, slice);
     return (struct an_span){an_compat_ticks(view, ts), an_compat_ticks(view, end)};
 }
 
-int an_compat_spans_add(struct an_compat_spans *compat_spans, struct an_span span)
+int an_compat_spans_add(struct an_compat_spans *spans, struct an_span span)
 {
-    if (an_grow(&compat_spans->span, &compat_spans->room, compat_spans->count + 1,
-                sizeof *compat_spans->span))
+    if (an_grow(&spans->span, &spans->room, spans->count + 1, sizeof *spans->span))
         return TACHO_ENOMEM;
-    compat_spans->span[compat_spans->count++] = span;
+    spans->span[spans->count++] = span;
     return 0;
 }
 
@@ -93,10 +93,12 @@ int an_compat_put(struct an_compat_view *view, int64_t rank, int64_t device, con
 int an_compat_shift(const struct an_compat_view *view)
 {
     double most = 1;
-    for (size_t g = 0; g < view->group_count; g++) {
-        double a = fabs(ns_to_us(an_time_sub(view->context->trace->t0, view->group[g].base_ns)));
-        double b = fabs(ns_to_us(an_time_sub(view->context->trace->t1, view->group[g].base_ns)));
-        most = fmax(most, fmax(a, b));
+    for (size_t group = 0; group < view->group_count; group++) {
+        double from_start =
+            fabs(ns_to_us(an_time_sub(view->context->trace->t0, view->group[group].base_ns)));
+        double to_end =
+            fabs(ns_to_us(an_time_sub(view->context->trace->t1, view->group[group].base_ns)));
+        most = fmax(most, fmax(from_start, to_end));
     }
     int exponent;
     frexp(most, &exponent);

@@ -91,14 +91,14 @@ static int64_t stream_of_device_row(const struct an_trace *trace,
 static int64_t stream_of_op(const struct an_trace *trace, size_t slice)
 {
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
-    const char *at = detail && *detail->payload ? strstr(detail->payload, "\"stream\"") : NULL;
-    if (!at)
+    const char *text = detail && *detail->payload ? strstr(detail->payload, "\"stream\"") : NULL;
+    if (!text)
         return -1;
-    at += strlen("\"stream\"");
-    at += strspn(at, " :");
+    text += strlen("\"stream\"");
+    text += strspn(text, " :");
     char *end;
-    long long n = strtoll(at, &end, 10);
-    return end == at ? -1 : n;
+    long long number = strtoll(text, &end, 10);
+    return end == text ? -1 : number;
 }
 
 static bool row_of(const struct hta *hta, const struct an_compat_event *event, struct row *row)
@@ -183,10 +183,10 @@ static int keep_correlation(void *ctx, const struct an_compat_event *event)
     return 0;
 }
 
-static int number_order(const void *a, const void *b)
+static int number_order(const void *left, const void *right)
 {
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    const int64_t *first = left, *second = right;
+    return (*first > *second) - (*first < *second);
 }
 
 static int keep_event(void *ctx, const struct an_compat_event *event)
@@ -208,12 +208,13 @@ static int keep_event(void *ctx, const struct an_compat_event *event)
 
 /* ---- merging --------------------------------------------------------------------------------------------------------------- */
 
-static int event_order(const void *a, const void *b)
+static int event_order(const void *left, const void *right)
 {
-    const struct gpu_event *x = a, *y = b;
-    if (x->ts != y->ts)
-        return x->ts < y->ts ? -1 : 1;
-    return (x->end < y->end) - (x->end > y->end); /* HTA leaves equal starts in any order */
+    const struct gpu_event *first = left, *second = right;
+    if (first->ts != second->ts)
+        return first->ts < second->ts ? -1 : 1;
+    return (first->end < second->end) -
+           (first->end > second->end); /* HTA leaves equal starts in any order */
 }
 
 struct merged {
@@ -250,36 +251,36 @@ struct mark {
     int change;
 };
 
-static int mark_order(const void *a, const void *b)
+static int mark_order(const void *left, const void *right)
 {
-    const struct mark *x = a, *y = b;
-    return (x->time > y->time) - (x->time < y->time);
+    const struct mark *first = left, *second = right;
+    return (first->time > second->time) - (first->time < second->time);
 }
 
 static size_t marks_of(const struct merged *merged, int weight, struct mark *out)
 {
-    size_t n = 0;
+    size_t mark_count = 0;
     for (size_t i = 0; i < merged->count; i++) {
-        out[n++] = (struct mark){merged->span[i].start, weight};
-        out[n++] = (struct mark){merged->span[i].end, -weight};
+        out[mark_count++] = (struct mark){merged->span[i].start, weight};
+        out[mark_count++] = (struct mark){merged->span[i].end, -weight};
     }
-    return n;
+    return mark_count;
 }
 
 /* Time with exactly one communication and one computation group open, by HTA's running sum of 1
  * and 2. */
 static int overlap_of(const struct merged *comm, const struct merged *compute, int64_t *out)
 {
-    size_t n = 0;
+    size_t mark_count = 0;
     int running = 0;
     struct mark *mark = malloc((2 * (comm->count + compute->count) + 1) * sizeof *mark);
     *out = 0;
     if (!mark)
         return TACHO_ENOMEM;
-    n = marks_of(comm, 1, mark);
-    n += marks_of(compute, 2, mark + n);
-    qsort(mark, n, sizeof *mark, mark_order);
-    for (size_t i = 0; i + 1 < n; i++) {
+    mark_count = marks_of(comm, 1, mark);
+    mark_count += marks_of(compute, 2, mark + mark_count);
+    qsort(mark, mark_count, sizeof *mark, mark_order);
+    for (size_t i = 0; i + 1 < mark_count; i++) {
         running += mark[i].change;
         *out += running == 3 ? mark[i + 1].time - mark[i].time : 0;
     }

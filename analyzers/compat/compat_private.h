@@ -53,26 +53,26 @@ struct an_compat_event {
 
 /* Calls `each` for every event with an end of group g, track by track, until it returns non-zero,
  * which is then returned. */
-int an_compat_each(const struct an_compat_view *view, size_t g,
+int an_compat_each(const struct an_compat_view *view, size_t group,
                    int (*each)(void *ctx, const struct an_compat_event *event), void *ctx);
 
 /* `ts` and `dur` of an event as a JSON reader gets them: the nearest double of the decimal number,
  * us. */
-double an_compat_ts(const struct an_compat_view *view, size_t g, size_t slice);
+double an_compat_ts(const struct an_compat_view *view, size_t group, size_t slice);
 double an_compat_dur(const struct an_compat_view *view, size_t slice);
 /* As many binary places as keep the largest time of the trace inside int64. */
 int an_compat_shift(const struct an_compat_view *view);
 int64_t an_compat_ticks(const struct an_compat_view *view, double us);
 double an_compat_us(const struct an_compat_view *view, int64_t ticks);
 /* The event in ticks: [ts, ts + dur) with the sum rounded as a double. */
-struct an_span an_compat_span(const struct an_compat_view *view, size_t g, size_t slice);
+struct an_span an_compat_span(const struct an_compat_view *view, size_t group, size_t slice);
 
 /* Spans that grow. */
 struct an_compat_spans {
     struct an_span *span;
     size_t count, room;
 };
-int an_compat_spans_add(struct an_compat_spans *compat_spans, struct an_span span);
+int an_compat_spans_add(struct an_compat_spans *spans, struct an_span span);
 
 /* Adds a row; texts are copied. NAN: the tool has no number here (it prints nan or null). 0 or
  * TACHO_ENOMEM. */

@@ -66,10 +66,10 @@ static bool starts(const char *text, const char *with)
 static bool is_loader(const char *name)
 {
     static const char tail[] = ".__next__";
-    size_t n = strlen(name);
+    size_t length = strlen(name);
     return starts(name, "enumerate(DataPipe)#") ||
-           (starts(name, "enumerate(DataLoader)#") && n >= sizeof tail - 1 &&
-            !strcmp(name + n - (sizeof tail - 1), tail));
+           (starts(name, "enumerate(DataLoader)#") && length >= sizeof tail - 1 &&
+            !strcmp(name + length - (sizeof tail - 1), tail));
 }
 
 /* The plugin knows five collectives of two libraries, and no other. */
@@ -92,22 +92,25 @@ static bool is_comm_kernel(const struct an_context *context, size_t slice)
 {
     const struct an_trace *trace = context->trace;
     const struct an_device_ops *ops = &context->gpu->op;
-    uint32_t at = AN_NONE;
-    for (size_t d = 0; d < context->gpu->device_count && at == AN_NONE; d++) {
-        size_t first = context->gpu->device[d].first, end = first + context->gpu->device[d].count;
+    uint32_t device_slice = AN_NONE;
+    for (size_t device_index = 0;
+         device_index < context->gpu->device_count && device_slice == AN_NONE; device_index++) {
+        size_t first = context->gpu->device[device_index].first,
+               end = first + context->gpu->device[device_index].count;
         size_t low =
             an_times_seek(ops->start, first, end,
                           trace->slice.start[slice]); /* ops of a device are sorted by start */
         for (; low < end && ops->start[low] == trace->slice.start[slice]; low++)
             if (ops->slice[low] == slice)
-                at = ops->launch[low];
+                device_slice = ops->launch[low];
     }
-    if (at == AN_NONE)
+    if (device_slice == AN_NONE)
         return false;
-    uint32_t p = trace->slice.parent[at];
-    for (int depth = 0; p != AN_NONE && depth < AN_DEPTH_MAX; depth++, p = trace->slice.parent[p])
-        if (!strcmp(an_slice_category(trace, p), "op"))
-            return is_collective(an_trace_name(trace, trace->slice.name[p]));
+    uint32_t parent = trace->slice.parent[device_slice];
+    for (int depth = 0; parent != AN_NONE && depth < AN_DEPTH_MAX;
+         depth++, parent = trace->slice.parent[parent])
+        if (!strcmp(an_slice_category(trace, parent), "op"))
+            return is_collective(an_trace_name(trace, trace->slice.name[parent]));
     return false;
 }
 
@@ -189,20 +192,20 @@ static int collect(void *ctx, const struct an_compat_event *event)
 
 /* ---- steps ----------------------------------------------------------------------------------------------------------------- */
 
-static int step_order(const void *a, const void *b)
+static int step_order(const void *left, const void *right)
 {
-    const struct step *x = a, *y = b;
-    return (x->span.start > y->span.start) - (x->span.start < y->span.start);
+    const struct step *first = left, *second = right;
+    return (first->span.start > second->span.start) - (first->span.start < second->span.start);
 }
-static int call_order(const void *a, const void *b)
+static int call_order(const void *left, const void *right)
 {
-    const struct runtime_call *x = a, *y = b;
-    return (x->span.start > y->span.start) - (x->span.start < y->span.start);
+    const struct runtime_call *first = left, *second = right;
+    return (first->span.start > second->span.start) - (first->span.start < second->span.start);
 }
-static int event_order(const void *a, const void *b)
+static int event_order(const void *left, const void *right)
 {
-    const struct device_event *x = a, *y = b;
-    return (x->correlation > y->correlation) - (x->correlation < y->correlation);
+    const struct device_event *first = left, *second = right;
+    return (first->correlation > second->correlation) - (first->correlation < second->correlation);
 }
 
 /* Device events that a call launched go to the step the call lies in. */
@@ -317,8 +320,8 @@ static int take_roles(struct plugin *plugin, struct an_compat_spans *cost)
         rc = an_compat_spans_add(&steps, plugin->step[i].span);
     if (!rc)
         steps.count = an_spans_normalize(steps.span, steps.count);
-    for (int r = 0; r < ROLE_Other && !rc; r++) {
-        struct an_compat_spans *role = &plugin->role[r], *out = &cost[r];
+    for (int role_index = 0; role_index < ROLE_Other && !rc; role_index++) {
+        struct an_compat_spans *role = &plugin->role[role_index], *out = &cost[role_index];
         size_t room = role->count + left.count + steps.count + 1;
         role->count = an_spans_normalize(role->span, role->count);
         if (an_grow(&out->span, &out->room, room, sizeof *out->span) ||
@@ -358,20 +361,20 @@ static int put_steps(struct plugin *plugin, const struct an_compat_spans *cost)
     for (size_t i = 0; i < plugin->step_count && !rc; i++) {
         const struct step *step = &plugin->step[i];
         snprintf(section, sizeof section, "step %.40s", step->name);
-        for (int r = 0; r < ROLE_COUNT && !rc; r++) {
-            double us = an_compat_us(view, an_spans_within(cost[r].span, cost[r].count,
+        for (int role = 0; role < ROLE_COUNT && !rc; role++) {
+            double us = an_compat_us(view, an_spans_within(cost[role].span, cost[role].count,
                                                            step->span.start, step->span.end));
-            sum[r] += us;
-            rc = an_compat_put(view, rank, STORE_ABSENT, section, role_names[r], "us", us);
+            sum[role] += us;
+            rc = an_compat_put(view, rank, STORE_ABSENT, section, role_names[role], "us", us);
         }
         double total = an_compat_us(view, step->span.end - step->span.start);
         sum[ROLE_COUNT] += total;
         rc = rc ? rc : an_compat_put(view, rank, STORE_ABSENT, section, "Total", "us", total);
     }
-    for (int r = 0; r <= ROLE_COUNT && !rc; r++)
+    for (int role = 0; role <= ROLE_COUNT && !rc; role++)
         rc = an_compat_put(view, rank, STORE_ABSENT, "average",
-                           r < ROLE_COUNT ? role_names[r] : "Total", "us",
-                           sum[r] / (double)plugin->step_count);
+                           role < ROLE_COUNT ? role_names[role] : "Total", "us",
+                           sum[role] / (double)plugin->step_count);
     return rc;
 }
 
@@ -380,7 +383,7 @@ static int put_steps(struct plugin *plugin, const struct an_compat_spans *cost)
 static int put_utilization(struct plugin *plugin)
 {
     struct an_compat_view *view = plugin->view;
-    int64_t t0 = plugin->step[0].span.start, t1 = plugin->step[plugin->step_count - 1].span.end,
+    int64_t start = plugin->step[0].span.start, end = plugin->step[plugin->step_count - 1].span.end,
             device = INT64_MIN;
     for (int rc = 0;;) {
         struct an_compat_spans compat_spans = {0};
@@ -397,10 +400,11 @@ static int put_utilization(struct plugin *plugin)
                 rc = an_compat_spans_add(&compat_spans, plugin->event[i].span);
         if (!rc) {
             compat_spans.count = an_spans_normalize(compat_spans.span, compat_spans.count);
-            double busy = (double)an_spans_within(compat_spans.span, compat_spans.count, t0, t1);
-            rc =
-                an_compat_put(view, view->group[plugin->g].rank, device, "gpu_utilization",
-                              "GPU utilization", "ratio", t1 > t0 ? busy / (double)(t1 - t0) : NAN);
+            double busy =
+                (double)an_spans_within(compat_spans.span, compat_spans.count, start, end);
+            rc = an_compat_put(view, view->group[plugin->g].rank, device, "gpu_utilization",
+                               "GPU utilization", "ratio",
+                               end > start ? busy / (double)(end - start) : NAN);
         }
         free(compat_spans.span);
         if (rc)
@@ -411,10 +415,10 @@ static int put_utilization(struct plugin *plugin)
 int an_compat_tb(struct an_compat_view *view)
 {
     int rc = 0;
-    for (size_t g = 0; g < view->group_count && !rc; g++) {
-        struct plugin plugin = {.view = view, .g = g, .host = {INT64_MAX, INT64_MIN}};
+    for (size_t group = 0; group < view->group_count && !rc; group++) {
+        struct plugin plugin = {.view = view, .g = group, .host = {INT64_MAX, INT64_MIN}};
         struct an_compat_spans cost[ROLE_COUNT] = {{0}};
-        rc = an_compat_each(view, g, collect, &plugin);
+        rc = an_compat_each(view, group, collect, &plugin);
         if (!rc)
             rc = find_steps(&plugin);
         if (!rc && plugin.step_count) {
@@ -424,9 +428,9 @@ int an_compat_tb(struct an_compat_view *view)
             if (!rc)
                 rc = put_utilization(&plugin);
         }
-        for (int r = 0; r < ROLE_COUNT; r++) {
-            free(plugin.role[r].span);
-            free(cost[r].span);
+        for (int role = 0; role < ROLE_COUNT; role++) {
+            free(plugin.role[role].span);
+            free(cost[role].span);
         }
         free(plugin.step);
         free(plugin.event);

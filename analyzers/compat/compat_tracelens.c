@@ -24,12 +24,12 @@ static bool contains_ignoring_case(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
-static bool is_any(const char *name, const char *const *names, size_t n)
+static bool is_any(const char *name, const char *const *names, size_t count)
 {
     size_t length = strlen(name);
     if (length > 3 && !strcmp(name + length - 3, ".kd"))
         length -= 3;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (strlen(names[i]) == length && !strncmp(name, names[i], length))
             return true;
     return false;
@@ -72,10 +72,10 @@ static int collect(void *ctx, const struct an_compat_event *event)
     return rc ? rc : an_compat_spans_add(&timeline->kind[k], span);
 }
 
-static int start_order(const void *a, const void *b)
+static int start_order(const void *left, const void *right)
 {
-    const struct an_span *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
+    const struct an_span *first = left, *second = right;
+    return (first->start > second->start) - (first->start < second->start);
 }
 
 struct idle {
@@ -99,12 +99,13 @@ static struct idle idle_of(const struct an_compat_view *view, struct an_compat_s
 }
 
 /* a \ b, normalised, in a new array. */
-static int subtract(const struct an_compat_spans *a, const struct an_compat_spans *b,
+static int subtract(const struct an_compat_spans *from, const struct an_compat_spans *removed,
                     struct an_compat_spans *out)
 {
-    if (an_grow(&out->span, &out->room, a->count + b->count + 1, sizeof *out->span))
+    if (an_grow(&out->span, &out->room, from->count + removed->count + 1, sizeof *out->span))
         return TACHO_ENOMEM;
-    out->count = an_spans_subtract(a->span, a->count, b->span, b->count, out->span);
+    out->count =
+        an_spans_subtract(from->span, from->count, removed->span, removed->count, out->span);
     return 0;
 }
 
@@ -151,9 +152,9 @@ static int timeline_rows(struct an_compat_view *view, struct timeline *timeline)
 int an_compat_tracelens(struct an_compat_view *view)
 {
     int rc = 0;
-    for (size_t g = 0; g < view->group_count && !rc; g++) {
-        struct timeline timeline = {.view = view, .g = g};
-        rc = an_compat_each(view, g, collect, &timeline);
+    for (size_t group = 0; group < view->group_count && !rc; group++) {
+        struct timeline timeline = {.view = view, .g = group};
+        rc = an_compat_each(view, group, collect, &timeline);
         if (!rc && timeline.all.count)
             rc = timeline_rows(view, &timeline);
         free(timeline.all.span);

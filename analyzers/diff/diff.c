@@ -73,55 +73,57 @@ struct comparison {
 /* ---- unit ------------------------------------------------------------------------------------------------------------------ */
 
 /* Median of a step's tokens or samples; NAN unless every step says it. */
-static double size_of_step(const int64_t *size, size_t n)
+static double size_of_step(const int64_t *size, size_t count)
 {
-    double *x = malloc((2 * n + 1) * sizeof *x), r = NAN;
-    for (size_t i = 0; x && i < n; i++) {
+    double *sizes = malloc((2 * count + 1) * sizeof *sizes), median = NAN;
+    for (size_t i = 0; sizes && i < count; i++) {
         if (size[i] == STORE_ABSENT || size[i] <= 0)
             goto out;
-        x[i] = (double)size[i];
+        sizes[i] = (double)size[i];
     }
-    r = x ? an_diff_median(x, n, x + n) : NAN;
+    median = sizes ? an_diff_median(sizes, count, sizes + count) : NAN;
 out:
-    free(x);
-    return r;
+    free(sizes);
+    return median;
 }
 
-static bool differ(double a, double b)
+static bool differ(double first, double second)
 {
-    return !isnan(a) && !isnan(b) && fabs(b / a - 1) > SIZES_DIFFER;
+    return !isnan(first) && !isnan(second) && fabs(second / first - 1) > SIZES_DIFFER;
 }
 
 static void choose_unit(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
-    const struct an_samples *g = comparison->side[0].samples, *b = comparison->side[1].samples;
+    const struct an_samples *good = comparison->side[0].samples, *bad = comparison->side[1].samples;
     diff->unit = AN_DIFF_PER_STEP;
     diff->unit_size = NAN;
-    diff->good.tokens_per_step = size_of_step(g->tokens, g->steps);
-    diff->bad.tokens_per_step = size_of_step(b->tokens, b->steps);
-    if (!g->steps || !b->steps) {
+    diff->good.tokens_per_step = size_of_step(good->tokens, good->steps);
+    diff->bad.tokens_per_step = size_of_step(bad->tokens, bad->steps);
+    if (!good->steps || !bad->steps) {
         diff->unit = AN_DIFF_CAPTURE;
         diff->note =
-            !g->steps && !b->steps
+            !good->steps && !bad->steps
                 ? "no steps were found in either run: the whole captures are compared"
-            : !g->steps
+            : !good->steps
                 ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
                 : "BAD has no steps: the whole captures are compared, whatever their lengths";
         return;
     }
-    double sg = size_of_step(g->samples, g->steps), sb = size_of_step(b->samples, b->steps);
+    double good_size = size_of_step(good->samples, good->steps),
+           bad_size = size_of_step(bad->samples, bad->steps);
     if (differ(diff->good.tokens_per_step, diff->bad.tokens_per_step)) {
         diff->unit = AN_DIFF_PER_TOKENS;
         diff->unit_size = diff->good.tokens_per_step;
         diff->note =
             an_arena_format(diff->arena, "steps of %.0f and %.0f tokens: times are for %.0f tokens",
                             diff->unit_size, diff->bad.tokens_per_step, diff->unit_size);
-    } else if (isnan(diff->good.tokens_per_step) && differ(sg, sb)) {
+    } else if (isnan(diff->good.tokens_per_step) && differ(good_size, bad_size)) {
         diff->unit = AN_DIFF_PER_SAMPLES;
-        diff->unit_size = sg;
-        diff->note = an_arena_format(
-            diff->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
+        diff->unit_size = good_size;
+        diff->note = an_arena_format(diff->arena,
+                                     "steps of %.0f and %.0f samples: times are for %.0f samples",
+                                     good_size, bad_size, good_size);
     }
     bool devices = !comparison->side[0].result->gpu.reason;
     if (!diff->note && devices == (comparison->side[1].result->gpu.reason != NULL))
@@ -129,7 +131,7 @@ static void choose_unit(struct comparison *comparison)
                                      "%s ran on an accelerator, %s on the CPU alone: a step of a "
                                      "device beside one of a host",
                                      devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
-    if (!diff->note && (!g->detailed || !b->detailed))
+    if (!diff->note && (!good->detailed || !bad->detailed))
         diff->note =
             "no step has all its parts in one of the files: only the steps themselves are compared";
 }
@@ -155,17 +157,17 @@ static int scale_steps(struct comparison *comparison, struct side *side)
 static int draw(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
-    const struct an_samples *g = comparison->side[0].samples, *b = comparison->side[1].samples;
+    const struct an_samples *good = comparison->side[0].samples, *bad = comparison->side[1].samples;
     if (diff->unit == AN_DIFF_CAPTURE) {
         diff->significance =
             "whole captures are one value each: nothing can be said about significance";
         return 0;
     }
-    if (g->steps < AN_DIFF_STEPS_LEAST || b->steps < AN_DIFF_STEPS_LEAST) {
+    if (good->steps < AN_DIFF_STEPS_LEAST || bad->steps < AN_DIFF_STEPS_LEAST) {
         diff->significance = an_arena_format(
             diff->arena,
             "%zu and %zu counted steps: not enough steps to say what is more than noise (%d each)",
-            g->steps, b->steps, AN_DIFF_STEPS_LEAST);
+            good->steps, bad->steps, AN_DIFF_STEPS_LEAST);
         return 0;
     }
     comparison->tested = true;
@@ -174,7 +176,7 @@ static int draw(struct comparison *comparison)
         uint64_t seed = i ? SEED_BAD : SEED_GOOD;
         if (!(side->steps_drawn = an_diff_draws_new(side->samples->steps, seed)))
             return TACHO_ENOMEM;
-        if (g->detailed >= AN_DIFF_STEPS_LEAST && b->detailed >= AN_DIFF_STEPS_LEAST &&
+        if (good->detailed >= AN_DIFF_STEPS_LEAST && bad->detailed >= AN_DIFF_STEPS_LEAST &&
             !(side->rows_drawn = an_diff_draws_new(side->samples->detailed, seed)))
             return TACHO_ENOMEM;
     }
@@ -183,23 +185,24 @@ static int draw(struct comparison *comparison)
 
 /* ---- names ----------------------------------------------------------------------------------------------------------------- */
 
-static int item_order(const void *a, const void *b)
+static int item_order(const void *left, const void *right)
 {
-    const struct item *x = a, *y = b;
-    if (x->sample->kind != y->sample->kind)
-        return x->sample->kind < y->sample->kind ? -1 : 1;
-    if (x->sample->class != y->sample->class)
-        return x->sample->class < y->sample->class ? -1 : 1;
-    if (x->left != y->left)
-        return x->left ? 1 : -1;
-    int order = strcmp(x->key, y->key);
-    return order ? order : x->side - y->side;
+    const struct item *first = left, *second = right;
+    if (first->sample->kind != second->sample->kind)
+        return first->sample->kind < second->sample->kind ? -1 : 1;
+    if (first->sample->class != second->sample->class)
+        return first->sample->class < second->sample->class ? -1 : 1;
+    if (first->left != second->left)
+        return first->left ? 1 : -1;
+    int order = strcmp(first->key, second->key);
+    return order ? order : first->side - second->side;
 }
 
-static bool same_group(const struct item *a, const struct item *b)
+static bool same_group(const struct item *first, const struct item *second)
 {
-    return a->sample->kind == b->sample->kind && a->sample->class == b->sample->class &&
-           a->left == b->left && !strcmp(a->key, b->key);
+    return first->sample->kind == second->sample->kind &&
+           first->sample->class == second->sample->class && first->left == second->left &&
+           !strcmp(first->key, second->key);
 }
 
 static bool may_be_renamed(enum an_diff_kind k)
@@ -209,20 +212,21 @@ static bool may_be_renamed(enum an_diff_kind k)
 
 static int list_items(struct comparison *comparison)
 {
-    size_t n = comparison->side[0].samples->row_count + comparison->side[1].samples->row_count;
-    comparison->item = malloc((n + 1) * sizeof *comparison->item);
+    size_t count = comparison->side[0].samples->row_count + comparison->side[1].samples->row_count;
+    comparison->item = malloc((count + 1) * sizeof *comparison->item);
     if (!comparison->item)
         return TACHO_ENOMEM;
-    for (int s = 0; s < 2; s++)
-        for (size_t i = 0; i < comparison->side[s].samples->row_count; i++) {
-            const struct an_sample *sample = &comparison->side[s].samples->rows[i];
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; i < comparison->side[side].samples->row_count; i++) {
+            const struct an_sample *sample = &comparison->side[side].samples->rows[i];
             comparison->item[comparison->items++] =
-                (struct item){.sample = sample, .key = sample->name, .side = s};
+                (struct item){.sample = sample, .key = sample->name, .side = side};
         }
-    if (n)
-        qsort(comparison->item, n, sizeof *comparison->item, item_order);
-    for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && same_group(&comparison->item[i], &comparison->item[next]);)
+    if (count)
+        qsort(comparison->item, count, sizeof *comparison->item, item_order);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1;
+             next < count && same_group(&comparison->item[i], &comparison->item[next]);)
             next++;
         if (next - i > 1 || !may_be_renamed(comparison->item[i].sample->kind))
             continue;
@@ -234,8 +238,8 @@ static int list_items(struct comparison *comparison)
         comparison->item[i].key = key;
         comparison->item[i].left = true;
     }
-    if (n)
-        qsort(comparison->item, n, sizeof *comparison->item, item_order);
+    if (count)
+        qsort(comparison->item, count, sizeof *comparison->item, item_order);
     return 0;
 }
 
@@ -243,27 +247,28 @@ static int list_items(struct comparison *comparison)
 
 static double mean_calls(const struct comparison *comparison, int side, int64_t calls)
 {
-    const struct side *s = &comparison->side[side];
-    return (double)calls /
-           (comparison->diff->unit == AN_DIFF_CAPTURE ? s->devices : (double)s->samples->detailed);
+    const struct side *from = &comparison->side[side];
+    return (double)calls / (comparison->diff->unit == AN_DIFF_CAPTURE
+                                ? from->devices
+                                : (double)from->samples->detailed);
 }
 
 /* Value of a side and, where it is kept for every member, of each of its steps. */
-static int side_value(struct comparison *comparison, struct an_diff_row *r, size_t row, int side,
-                      const struct item *item, size_t n)
+static int side_value(struct comparison *comparison, struct an_diff_row *out, size_t row, int side,
+                      const struct item *item, size_t count)
 {
-    const struct side *s = &comparison->side[side];
-    size_t steps = s->samples->detailed;
+    const struct side *from = &comparison->side[side];
+    size_t steps = from->samples->detailed;
     double total = 0, *ms = NULL;
     int64_t calls = 0;
-    bool known = comparison->diff->unit != AN_DIFF_CAPTURE && steps, in = false;
-    for (size_t i = 0; i < n; i++)
+    bool known = comparison->diff->unit != AN_DIFF_CAPTURE && steps, inside = false;
+    for (size_t i = 0; i < count; i++)
         if (item[i].side == side) {
             const struct an_sample *sample = item[i].sample;
-            in = true;
+            inside = true;
             known = known && sample->ms;
             total += comparison->diff->unit == AN_DIFF_CAPTURE
-                         ? (double)sample->total_ns / 1e6 / s->devices
+                         ? (double)sample->total_ns / 1e6 / from->devices
                      : steps ? sample->step_ns / 1e6 / (double)steps
                              : 0;
             calls += comparison->diff->unit == AN_DIFF_CAPTURE ? sample->calls : sample->step_calls;
@@ -271,19 +276,20 @@ static int side_value(struct comparison *comparison, struct an_diff_row *r, size
     if (known) {
         if (!(ms = an_arena_zero(comparison->diff->arena, 2 * steps, sizeof *ms)))
             return TACHO_ENOMEM;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             for (size_t k = 0; k < steps && item[i].side == side; k++)
-                ms[k] += item[i].sample->ms[k] * s->scale[s->samples->step_of[k]];
+                ms[k] += item[i].sample->ms[k] * from->scale[from->samples->step_of[k]];
         total = an_diff_median(ms, steps, ms + steps);
     }
     comparison->ms[2 * row + (size_t)side] = ms;
-    bool counts = r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL || r->kind == AN_DIFF_LOADER;
-    *(side ? &r->bad : &r->good) = total;
-    *(side ? &r->bad_calls : &r->good_calls) =
+    bool counts =
+        out->kind == AN_DIFF_OP || out->kind == AN_DIFF_KERNEL || out->kind == AN_DIFF_LOADER;
+    *(side ? &out->bad : &out->good) = total;
+    *(side ? &out->bad_calls : &out->good_calls) =
         counts && (steps || comparison->diff->unit == AN_DIFF_CAPTURE)
             ? mean_calls(comparison, side, calls)
             : NAN;
-    *(side ? &r->in_bad : &r->in_good) = in;
+    *(side ? &out->in_bad : &out->in_good) = inside;
     return 0;
 }
 
@@ -295,18 +301,18 @@ static void finish_delta(struct comparison *comparison, struct an_diff_row *row)
     row->low = row->high = row->p = row->floor = NAN;
 }
 
-static int add_row(struct comparison *comparison, const struct item *item, size_t n)
+static int add_row(struct comparison *comparison, const struct item *item, size_t count)
 {
     const struct an_sample *first = item->sample;
     struct an_diff_row *row = &comparison->row[comparison->rows];
     *row = (struct an_diff_row){
         .kind = first->kind,
         .class = first->class,
-        .merged = n > 1 && item->left,
-        .name = an_arena_text(comparison->diff->arena, n > 1 ? item->key : first->name)};
-    int rc = side_value(comparison, row, comparison->rows, 0, item, n);
+        .merged = count > 1 && item->left,
+        .name = an_arena_text(comparison->diff->arena, count > 1 ? item->key : first->name)};
+    int rc = side_value(comparison, row, comparison->rows, 0, item, count);
     if (!rc)
-        rc = side_value(comparison, row, comparison->rows, 1, item, n);
+        rc = side_value(comparison, row, comparison->rows, 1, item, count);
     finish_delta(comparison, row);
     comparison->rows++;
     return rc;
@@ -351,10 +357,10 @@ static int step_row(struct comparison *comparison)
         double *work = malloc((side->samples->steps + 1) * sizeof *work);
         if (!work)
             return TACHO_ENOMEM;
-        double v = diff->unit == AN_DIFF_CAPTURE
-                       ? side->samples->capture_ms
-                       : an_diff_median(side->step, side->samples->steps, work);
-        *(i ? &diff->step.bad : &diff->step.good) = v;
+        double value = diff->unit == AN_DIFF_CAPTURE
+                           ? side->samples->capture_ms
+                           : an_diff_median(side->step, side->samples->steps, work);
+        *(i ? &diff->step.bad : &diff->step.good) = value;
         free(work);
     }
     diff->good.step = diff->step.good;
@@ -365,31 +371,32 @@ static int step_row(struct comparison *comparison)
 
 /* ---- what is printed, tested ----------------------------------------------------------------------------------------------- */
 
-static int delta_order(const void *a, const void *b)
+static int delta_order(const void *left, const void *right)
 {
-    const struct an_diff_row *x = a, *y = b;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    if (x->kind == AN_DIFF_CLASS || x->kind == AN_DIFF_RANK) {
-        if (x->class != y->class)
-            return x->class < y->class ? -1 : 1;
-        return strcmp(x->name, y->name);
+    const struct an_diff_row *first = left, *second = right;
+    if (first->kind != second->kind)
+        return first->kind < second->kind ? -1 : 1;
+    if (first->kind == AN_DIFF_CLASS || first->kind == AN_DIFF_RANK) {
+        if (first->class != second->class)
+            return first->class < second->class ? -1 : 1;
+        return strcmp(first->name, second->name);
     }
-    double dx = fabs(x->delta), dy = fabs(y->delta);
-    return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
+    double first_delta = fabs(first->delta), second_delta = fabs(second->delta);
+    return first_delta != second_delta ? (first_delta > second_delta ? -1 : 1)
+                                       : strcmp(first->name, second->name);
 }
 
 static bool test_row(struct comparison *comparison, struct an_diff_row *row, const double *good,
                      const double *bad, bool step, int *rc)
 {
-    const struct side *g = &comparison->side[0], *b = &comparison->side[1];
-    const struct an_diff_draws *dg = step ? g->steps_drawn : g->rows_drawn,
-                               *db = step ? b->steps_drawn : b->rows_drawn;
-    size_t ng = step ? g->samples->steps : g->samples->detailed,
-           nb = step ? b->samples->steps : b->samples->detailed;
+    const struct side *good_side = &comparison->side[0], *bad_side = &comparison->side[1];
+    const struct an_diff_draws *good_drawn = step ? good_side->steps_drawn : good_side->rows_drawn,
+                               *bad_drawn = step ? bad_side->steps_drawn : bad_side->rows_drawn;
+    size_t good_count = step ? good_side->samples->steps : good_side->samples->detailed,
+           bad_count = step ? bad_side->samples->steps : bad_side->samples->detailed;
     struct an_diff_test diff_test;
-    if (!good || !bad || !dg || !db || *rc ||
-        (*rc = an_diff_test(good, ng, dg, bad, nb, db, &diff_test)))
+    if (!good || !bad || !good_drawn || !bad_drawn || *rc ||
+        (*rc = an_diff_test(good, good_count, good_drawn, bad, bad_count, bad_drawn, &diff_test)))
         return false;
     row->low = diff_test.low;
     row->high = diff_test.high;
@@ -409,10 +416,10 @@ static int keep_and_test(struct comparison *comparison, size_t most)
 {
     struct an_diff *diff = comparison->diff;
     struct an_diff_row *kept = an_arena_zero(diff->arena, comparison->rows + 1, sizeof *kept), *all;
-    double **p = an_arena_zero(diff->arena, comparison->rows + 2, sizeof *p);
-    size_t n = 0, tests = 0, of_kind = 0;
+    double **p_values = an_arena_zero(diff->arena, comparison->rows + 2, sizeof *p_values);
+    size_t kept_count = 0, tests = 0, of_kind = 0;
     int rc = 0;
-    if (!kept || !p ||
+    if (!kept || !p_values ||
         !(all = an_arena_copy(diff->arena, comparison->row, (comparison->rows + 1) * sizeof *all)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < comparison->rows; i++) {
@@ -428,7 +435,7 @@ static int keep_and_test(struct comparison *comparison, size_t most)
     for (size_t i = 0; i < comparison->rows && !rc; i++) {
         bool named = all[i].kind == AN_DIFF_OP || all[i].kind == AN_DIFF_KERNEL;
         bool both = all[i].in_good && all[i].in_bad;
-        size_t at = (size_t)all[i].floor;
+        size_t row = (size_t)all[i].floor;
         all[i].floor = NAN;
         of_kind = i && all[i].kind == all[i - 1].kind ? of_kind : 0;
         if (named && (!both || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
@@ -437,25 +444,25 @@ static int keep_and_test(struct comparison *comparison, size_t most)
             (!both || comparison->ranks < 2)) /* one rank is the step itself */
             continue;
         of_kind++;
-        kept[n] = all[i];
-        if (test_row(comparison, &kept[n], comparison->ms[2 * at], comparison->ms[2 * at + 1],
-                     false, &rc))
-            p[tests++] = &kept[n].p;
-        n++;
+        kept[kept_count] = all[i];
+        if (test_row(comparison, &kept[kept_count], comparison->ms[2 * row],
+                     comparison->ms[2 * row + 1], false, &rc))
+            p_values[tests++] = &kept[kept_count].p;
+        kept_count++;
     }
     if (test_row(comparison, &diff->step, comparison->side[0].step, comparison->side[1].step, true,
                  &rc))
-        p[tests++] = &diff->step.p;
-    an_diff_holm(p, tests, diff->compared > tests ? diff->compared : tests);
+        p_values[tests++] = &diff->step.p;
+    an_diff_holm(p_values, tests, diff->compared > tests ? diff->compared : tests);
     judge(&diff->step);
     diff->differs = diff->step.significant;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < kept_count; i++) {
         judge(&kept[i]);
         diff->differs = diff->differs || kept[i].significant;
     }
     diff->slower = diff->step.significant && diff->step.delta > 0;
     diff->rows = kept;
-    diff->row_count = n;
+    diff->row_count = kept_count;
     return rc;
 }
 
@@ -464,20 +471,20 @@ static int list_one_sided(struct comparison *comparison, bool added, const struc
 {
     struct an_diff_row *rows =
         an_arena_zero(comparison->diff->arena, comparison->rows + 1, sizeof *rows);
-    size_t n = 0;
+    size_t found = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < comparison->rows; i++) {
         const struct an_diff_row *row = &comparison->row[i];
         if ((row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL) &&
             row->in_good != row->in_bad && row->in_bad == added)
-            rows[n++] = *row;
+            rows[found++] = *row;
     }
-    if (n)
-        qsort(rows, n, sizeof *rows, delta_order);
+    if (found)
+        qsort(rows, found, sizeof *rows, delta_order);
     *out = rows;
-    *total = n;
-    *count = n < LIST_MOST ? n : LIST_MOST;
+    *total = found;
+    *count = found < LIST_MOST ? found : LIST_MOST;
     return 0;
 }
 

@@ -9,36 +9,36 @@
 
 /* Past the bracket that closes the one at `at`, or NULL if none does. A '>' of "->" and of
  * operators closes nothing. */
-static const char *past_bracket(const char *at, char open, char close)
+static const char *past_bracket(const char *text, char open, char close)
 {
     int depth = 0;
-    const char *begin = at;
-    for (; *at; at++) {
-        if (*at == open)
+    const char *begin = text;
+    for (; *text; text++) {
+        if (*text == open)
             depth++;
-        else if (*at == close && !(close == '>' && at > begin && at[-1] == '-') && !--depth)
-            return at + 1;
+        else if (*text == close && !(close == '>' && text > begin && text[-1] == '-') && !--depth)
+            return text + 1;
     }
     return NULL;
 }
 
-static bool is_operator_sign(const char *name, const char *at)
+static bool is_operator_sign(const char *name, const char *text)
 {
     static const char word[] = "operator";
-    size_t n = sizeof word - 1;
-    while (at > name && (at[-1] == '<' || at[-1] == '>'))
-        at--;
-    return at >= name + n && !strncmp(at - n, word, n);
+    size_t length = sizeof word - 1;
+    while (text > name && (text[-1] == '<' || text[-1] == '>'))
+        text--;
+    return text >= name + length && !strncmp(text - length, word, length);
 }
 
 void an_diff_name(char *out, const char *name)
 {
-    char *o = out;
+    char *end = out;
     if (!strncmp(name, "enumerate(Data",
                  14)) { /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
-        size_t n = strcspn(name, "#");
-        memcpy(out, name, n);
-        out[n] = 0;
+        size_t length = strcspn(name, "#");
+        memcpy(out, name, length);
+        out[length] = 0;
         return;
     }
     if (!strncmp(name, "Mem",
@@ -48,40 +48,40 @@ void an_diff_name(char *out, const char *name)
     }
     if (!strncmp(name, "void ", 5)) /* the result type is written for templates only */
         name += 5;
-    for (const char *at = name; *at;) {
+    for (const char *text = name; *text;) {
         const char *past = NULL;
-        if (*at == '<' && at > name && !is_operator_sign(name, at))
-            past = past_bracket(at, '<', '>');
-        else if (!strncmp(at, ANONYMOUS, sizeof ANONYMOUS - 1))
-            past = at + sizeof ANONYMOUS - 1;
-        else if (*at == '(' && at > name)
-            past = past_bracket(at, '(', ')');
-        else if (*at == '[' && !strncmp(at, "[clone", 6))
-            past = past_bracket(at, '[', ']');
+        if (*text == '<' && text > name && !is_operator_sign(name, text))
+            past = past_bracket(text, '<', '>');
+        else if (!strncmp(text, ANONYMOUS, sizeof ANONYMOUS - 1))
+            past = text + sizeof ANONYMOUS - 1;
+        else if (*text == '(' && text > name)
+            past = past_bracket(text, '(', ')');
+        else if (*text == '[' && !strncmp(text, "[clone", 6))
+            past = past_bracket(text, '[', ']');
         if (past) {
-            at = past;
+            text = past;
             continue;
         }
-        bool inside = at > name && (isalnum((unsigned char)at[-1]) || at[-1] == '_');
-        if (at[0] == '0' && at[1] == 'x' && isxdigit((unsigned char)at[2]) && !inside) {
-            for (at += 2; isxdigit((unsigned char)*at);)
-                at++;
-            *o++ = '#';
+        bool inside = text > name && (isalnum((unsigned char)text[-1]) || text[-1] == '_');
+        if (text[0] == '0' && text[1] == 'x' && isxdigit((unsigned char)text[2]) && !inside) {
+            for (text += 2; isxdigit((unsigned char)*text);)
+                text++;
+            *end++ = '#';
             continue;
         }
-        size_t digits = strspn(at, "0123456789");
+        size_t digits = strspn(text, "0123456789");
         if (digits >= DIGITS_LEAST) {
-            *o++ = '#';
-            at += digits;
+            *end++ = '#';
+            text += digits;
         } else if (digits) {
-            memcpy(o, at, digits);
-            o += digits;
-            at += digits;
+            memcpy(end, text, digits);
+            end += digits;
+            text += digits;
         } else {
-            *o++ = *at++;
+            *end++ = *text++;
         }
     }
-    while (o > out && o[-1] == ' ')
-        o--;
-    *o = 0;
+    while (end > out && end[-1] == ' ')
+        end--;
+    *end = 0;
 }

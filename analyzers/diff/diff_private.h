@@ -20,9 +20,9 @@ struct an_diff_draws;
 /* n >= 1 steps in order of time; blocks of about n^(1/3) neighbours, circular. The same seed draws
  * the same. NULL: no memory.
  */
-struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed);
+struct an_diff_draws *an_diff_draws_new(size_t count, uint64_t seed);
 void an_diff_draws_free(struct an_diff_draws *diff_draws); /* NULL is fine */
-size_t an_diff_rounds(size_t n);
+size_t an_diff_rounds(size_t count);
 
 struct an_diff_test {
     double good, bad; /* medians */
@@ -33,14 +33,15 @@ struct an_diff_test {
                      below 12 steps) lie apart */
 };
 /* Difference of medians, b - a. The draws belong to arrays of these lengths. 0 or TACHO_ENOMEM. */
-int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b,
-                 size_t nb, const struct an_diff_draws *db, struct an_diff_test *out);
-double an_diff_median(const double *x, size_t n,
+int an_diff_test(const double *good, size_t good_count, const struct an_diff_draws *good_draws,
+                 const double *bad, size_t bad_count, const struct an_diff_draws *bad_draws,
+                 struct an_diff_test *out);
+double an_diff_median(const double *values, size_t count,
                       double *work); /* NAN for n = 0; work has room for n */
 /* Adjusts n p-values of a family of `family` >= n tests, of which the others are taken for not
  * smaller (Holm 1979). NAN stays.
  */
-void an_diff_holm(double *const *p, size_t n, size_t family);
+void an_diff_holm(double *const *p_values, size_t count, size_t family);
 
 /* Fills d->scaling. 0 or TACHO_ENOMEM. */
 int an_diff_scaling(struct an_diff *diff, const struct an_result *good,

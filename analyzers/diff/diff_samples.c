@@ -51,10 +51,10 @@ struct table {
 
 /* ---- columns --------------------------------------------------------------------------------------------------------------- */
 
-static int column_order(const void *a, const void *b)
+static int column_order(const void *left, const void *right)
 {
-    const struct column *x = a, *y = b;
-    return (x->index > y->index) - (x->index < y->index);
+    const struct column *first = left, *second = right;
+    return (first->index > second->index) - (first->index < second->index);
 }
 
 static struct column *column_of(const struct table *table, int64_t index)
@@ -64,15 +64,15 @@ static struct column *column_of(const struct table *table, int64_t index)
                           : NULL;
 }
 
-static void add_up(int64_t *sum, int64_t v)
+static void add_up(int64_t *sum, int64_t value)
 {
-    *sum = v == STORE_ABSENT || *sum == STORE_ABSENT ? STORE_ABSENT : an_time_add(*sum, v);
+    *sum = value == STORE_ABSENT || *sum == STORE_ABSENT ? STORE_ABSENT : an_time_add(*sum, value);
 }
 
 static int make_columns(struct table *table)
 {
     struct an_context *context = table->context;
-    size_t n = 0;
+    size_t count = 0;
     table->column = an_arena_zero(context->scratch, context->step_count + 1, sizeof *table->column);
     table->of_step =
         an_arena_zero(context->scratch, context->step_count + 1, sizeof *table->of_step);
@@ -80,11 +80,11 @@ static int make_columns(struct table *table)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < context->step_count; i++)
         if (an_step_counted(&context->step[i]))
-            table->column[n++] =
+            table->column[count++] =
                 (struct column){.index = context->step[i].index, .detailed = AN_NONE};
-    if (n)
-        qsort(table->column, n, sizeof *table->column, column_order);
-    for (size_t i = 0; i < n; i++)
+    if (count)
+        qsort(table->column, count, sizeof *table->column, column_order);
+    for (size_t i = 0; i < count; i++)
         if (!i || table->column[i].index != table->column[table->columns - 1].index)
             table->column[table->columns++] = table->column[i];
     for (size_t i = 0; i < context->step_count; i++) {
@@ -114,24 +114,24 @@ static uint64_t row_key(enum an_diff_kind kind, enum an_class class, uint64_t na
 
 static size_t slot_of(const struct table *table, uint64_t key)
 {
-    uint64_t h = key * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(h >> 20) & (table->room - 1);
-    while (table->row[at].key && table->row[at].key != key)
-        at = (at + 1) & (table->room - 1);
-    return at;
+    uint64_t hash = key * 0x9e3779b97f4a7c15u;
+    size_t slot = (size_t)(hash >> 20) & (table->room - 1);
+    while (table->row[slot].key && table->row[slot].key != key)
+        slot = (slot + 1) & (table->room - 1);
+    return slot;
 }
 
 static int more_room(struct table *table)
 {
     struct row *old = table->row;
-    size_t n = table->room;
-    table->room = n ? n * 2 : 1024;
+    size_t slots = table->room;
+    table->room = slots ? slots * 2 : 1024;
     if (!(table->row = calloc(table->room, sizeof *table->row))) {
         table->row = old;
-        table->room = n;
+        table->room = slots;
         return TACHO_ENOMEM;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < slots; i++)
         if (old[i].key)
             table->row[slot_of(table, old[i].key)] = old[i];
     free(old);
@@ -208,14 +208,14 @@ static void measure_children(struct table *table)
 {
     const struct an_trace *trace = table->context->trace;
     for (size_t i = 0; i < trace->slice.count; i++) {
-        uint32_t p = trace->slice.parent[i];
+        uint32_t parent = trace->slice.parent[i];
         bool loader = an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT;
-        if (p != AN_NONE && p < i) {
-            int64_t end = an_slice_end(trace, i), limit = an_slice_end(trace, p);
+        if (parent != AN_NONE && parent < i) {
+            int64_t end = an_slice_end(trace, i), limit = an_slice_end(trace, parent);
             int64_t inside = an_time_sub(end < limit ? end : limit, trace->slice.start[i]);
             if (inside > 0)
-                table->child_ns[p] = an_time_add(table->child_ns[p], inside);
-            table->in_loader[i] = table->in_loader[p] || loader;
+                table->child_ns[parent] = an_time_add(table->child_ns[parent], inside);
+            table->in_loader[i] = table->in_loader[parent] || loader;
         } else {
             table->in_loader[i] = loader;
         }
@@ -280,9 +280,10 @@ static int put_host(struct table *table)
             int64_t self = trace->slice.dur[i] > table->child_ns[i]
                                ? trace->slice.dur[i] - table->child_ns[i]
                                : 0;
-            uint32_t p = trace->slice.parent[i];
+            uint32_t parent = trace->slice.parent[i];
             rc = put(table, AN_DIFF_OP, host_class(table, i), name, text, 1, (double)self, step);
-            if (!rc && runs_steps && table->in_loader[i] && (p == AN_NONE || !table->in_loader[p]))
+            if (!rc && runs_steps && table->in_loader[i] &&
+                (parent == AN_NONE || !table->in_loader[parent]))
                 rc = put(table, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1,
                          (double)trace->slice.dur[i], step);
         }
@@ -304,11 +305,12 @@ static int put_devices(struct table *table)
 {
     const struct an_context *context = table->context;
     int rc = 0;
-    for (uint32_t d = 0; context->gpu && d < context->gpu->device_count && !rc; d++) {
-        const struct an_device *device = &context->gpu->device[d];
+    for (uint32_t device_index = 0;
+         context->gpu && device_index < context->gpu->device_count && !rc; device_index++) {
+        const struct an_device *device = &context->gpu->device[device_index];
         const struct an_lane *lane = NULL;
         for (size_t k = 0; k < context->lane_count && !lane; k++)
-            lane = context->lane[k].device == d ? &context->lane[k] : NULL;
+            lane = context->lane[k].device == device_index ? &context->lane[k] : NULL;
         size_t from = lane ? lane->first : 0;
         for (size_t i = device->first; i < device->first + device->count && !rc; i++) {
             uint32_t name = context->trace->slice.name[context->gpu->op.slice[i]];
@@ -362,8 +364,8 @@ static int put_capture(struct table *table)
 {
     const struct an_result *result = table->context->result;
     int rc = 0;
-    for (size_t g = 0; g < result->gpu_count && !rc; g++) {
-        const struct an_gpu_device *device = &result->gpus[g];
+    for (size_t gpu = 0; gpu < result->gpu_count && !rc; gpu++) {
+        const struct an_gpu_device *device = &result->gpus[gpu];
         const struct {
             enum an_class class;
             const char *name;
@@ -391,57 +393,57 @@ static int put_all(struct table *table)
     return rc ? rc : put_devices(table);
 }
 
-static int row_order(const void *a, const void *b)
+static int row_order(const void *left, const void *right)
 {
-    const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    if (x->step_ns != y->step_ns)
-        return x->step_ns > y->step_ns ? -1 : 1;
-    if (x->total != y->total)
-        return x->total > y->total ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
+    const struct row *first = *(struct row *const *)left, *second = *(struct row *const *)right;
+    if (first->kind != second->kind)
+        return first->kind < second->kind ? -1 : 1;
+    if (first->step_ns != second->step_ns)
+        return first->step_ns > second->step_ns ? -1 : 1;
+    if (first->total != second->total)
+        return first->total > second->total ? -1 : 1;
+    return (first->key > second->key) - (first->key < second->key);
 }
 
-static int size_order(const void *a, const void *b)
+static int size_order(const void *left, const void *right)
 {
-    const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
-    bool fx = x->kind < AN_DIFF_OP,
-         fy = y->kind < AN_DIFF_OP; /* classes, loader, ranks are always kept */
-    if (fx != fy)
-        return fx ? -1 : 1;
-    if (x->step_ns != y->step_ns)
-        return x->step_ns > y->step_ns ? -1 : 1;
-    if (x->total != y->total)
-        return x->total > y->total ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
+    const struct row *first = *(struct row *const *)left, *second = *(struct row *const *)right;
+    bool first_fixed = first->kind < AN_DIFF_OP,
+         second_fixed = second->kind < AN_DIFF_OP; /* classes, loader, ranks are always kept */
+    if (first_fixed != second_fixed)
+        return first_fixed ? -1 : 1;
+    if (first->step_ns != second->step_ns)
+        return first->step_ns > second->step_ns ? -1 : 1;
+    if (first->total != second->total)
+        return first->total > second->total ? -1 : 1;
+    return (first->key > second->key) - (first->key < second->key);
 }
 
 static int keep_rows(struct table *table, struct an_samples *out)
 {
     struct an_context *context = table->context;
-    size_t n = 0, values = table->detailed ? VALUES_MOST / table->detailed : 0;
+    size_t kept = 0, values = table->detailed ? VALUES_MOST / table->detailed : 0;
     struct row **all = an_arena_zero(context->scratch, table->count + 1, sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < table->room; i++)
         if (table->row[i].key)
-            all[n++] = &table->row[i];
-    if (n)
-        qsort(all, n, sizeof *all, size_order);
-    out->names_left_out = n > ROWS_MOST ? (int64_t)(n - ROWS_MOST) : 0;
-    n = n < ROWS_MOST ? n : ROWS_MOST;
-    for (size_t i = 0; i < n && i < values; i++)
+            all[kept++] = &table->row[i];
+    if (kept)
+        qsort(all, kept, sizeof *all, size_order);
+    out->names_left_out = kept > ROWS_MOST ? (int64_t)(kept - ROWS_MOST) : 0;
+    kept = kept < ROWS_MOST ? kept : ROWS_MOST;
+    for (size_t i = 0; i < kept && i < values; i++)
         if (!(all[i]->ms = an_arena_zero(context->arena, table->detailed, sizeof(double))))
             return TACHO_ENOMEM;
     table->filling = true;
     int rc = put_all(table);
-    struct an_sample *rows = an_arena_zero(context->arena, n + 1, sizeof *rows);
+    struct an_sample *rows = an_arena_zero(context->arena, kept + 1, sizeof *rows);
     if (rc || !rows)
         return TACHO_ENOMEM;
-    if (n)
-        qsort(all, n, sizeof *all, row_order);
-    for (size_t i = 0; i < n; i++)
+    if (kept)
+        qsort(all, kept, sizeof *all, row_order);
+    for (size_t i = 0; i < kept; i++)
         rows[i] = (struct an_sample){.name = an_arena_text(context->arena, all[i]->name),
                                      .kind = all[i]->kind,
                                      .class = all[i]->class,
@@ -451,7 +453,7 @@ static int keep_rows(struct table *table, struct an_samples *out)
                                      .step_ns = all[i]->step_ns,
                                      .ms = all[i]->ms};
     out->rows = rows;
-    out->row_count = n;
+    out->row_count = kept;
     return 0;
 }
 
@@ -478,8 +480,8 @@ static int keep_steps(struct table *table, struct an_samples *out)
                                .detailed = table->detailed,
                                .step_of = step_of,
                                .capture_ms = NAN};
-    for (size_t g = 0; g < table->context->result->gpu_count; g++) {
-        struct an_count span = table->context->result->gpus[g].span_ns;
+    for (size_t gpu = 0; gpu < table->context->result->gpu_count; gpu++) {
+        struct an_count span = table->context->result->gpus[gpu].span_ns;
         if (span.valid && !((double)span.value / 1e6 <= out->capture_ms))
             out->capture_ms = (double)span.value / 1e6;
     }

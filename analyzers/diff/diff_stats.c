@@ -16,31 +16,31 @@ struct an_diff_draws {
     uint16_t drawn[]; /* rounds x n: how often each step was drawn */
 };
 
-size_t an_diff_rounds(size_t n)
+size_t an_diff_rounds(size_t count)
 {
-    size_t rounds = n ? DRAWS_MOST / n : ROUNDS_MOST;
+    size_t rounds = count ? DRAWS_MOST / count : ROUNDS_MOST;
     return rounds > ROUNDS_MOST ? ROUNDS_MOST : rounds < ROUNDS_LEAST ? ROUNDS_LEAST : rounds;
 }
 
-struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed)
+struct an_diff_draws *an_diff_draws_new(size_t count, uint64_t seed)
 {
-    size_t rounds = an_diff_rounds(n), block = (size_t)lround(cbrt((double)n));
+    size_t rounds = an_diff_rounds(count), block = (size_t)lround(cbrt((double)count));
     struct an_diff_draws *diff_draws;
-    if (n > SIZE_MAX / rounds / sizeof(uint16_t) / 2)
+    if (count > SIZE_MAX / rounds / sizeof(uint16_t) / 2)
         return NULL;
-    diff_draws = calloc(1, sizeof *diff_draws + rounds * n * sizeof(uint16_t));
+    diff_draws = calloc(1, sizeof *diff_draws + rounds * count * sizeof(uint16_t));
     if (!diff_draws)
         return NULL;
-    diff_draws->n = n;
+    diff_draws->n = count;
     diff_draws->rounds = rounds;
     diff_draws->block = block ? block : 1;
-    for (size_t r = 0; r < rounds; r++) {
-        uint16_t *drawn = diff_draws->drawn + r * n;
-        for (size_t made = 0; made < n;) {
-            size_t at = (size_t)(an_random(&seed) % n);
-            for (size_t k = 0; k < block && made < n; k++, made++)
-                if (drawn[(at + k) % n] < UINT16_MAX)
-                    drawn[(at + k) % n]++;
+    for (size_t round = 0; round < rounds; round++) {
+        uint16_t *drawn = diff_draws->drawn + round * count;
+        for (size_t made = 0; made < count;) {
+            size_t start = (size_t)(an_random(&seed) % count);
+            for (size_t k = 0; k < block && made < count; k++, made++)
+                if (drawn[(start + k) % count] < UINT16_MAX)
+                    drawn[(start + k) % count]++;
         }
     }
     return diff_draws;
@@ -51,12 +51,12 @@ void an_diff_draws_free(struct an_diff_draws *diff_draws)
     free(diff_draws);
 }
 
-double an_diff_median(const double *x, size_t n, double *work)
+double an_diff_median(const double *values, size_t count, double *work)
 {
-    for (size_t i = 0; i < n; i++)
-        work[i] = x[i];
-    an_sort(work, n);
-    return an_quantile(work, n, 0.5);
+    for (size_t i = 0; i < count; i++)
+        work[i] = values[i];
+    an_sort(work, count);
+    return an_quantile(work, count, 0.5);
 }
 
 struct value {
@@ -64,20 +64,20 @@ struct value {
     size_t step;
 };
 
-static int value_order(const void *a, const void *b)
+static int value_order(const void *left, const void *right)
 {
-    const struct value *x = a, *y = b;
-    if (x->x != y->x)
-        return x->x < y->x ? -1 : 1;
-    return (x->step > y->step) - (x->step < y->step);
+    const struct value *first = left, *second = right;
+    if (first->x != second->x)
+        return first->x < second->x ? -1 : 1;
+    return (first->step > second->step) - (first->step < second->step);
 }
 
 /* Median of a resample: a walk over the sorted values by how often each was drawn. */
-static double drawn_median(const struct value *sorted, size_t n, const uint16_t *drawn)
+static double drawn_median(const struct value *sorted, size_t count, const uint16_t *drawn)
 {
-    size_t low = (n - 1) / 2, high = n / 2, seen = 0;
+    size_t low = (count - 1) / 2, high = count / 2, seen = 0;
     double first = NAN;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         seen += drawn[sorted[i].step];
         if (isnan(first) && seen > low)
             first = sorted[i].x;
@@ -97,94 +97,102 @@ static double t_p(double t, double df)
 
 /* Steps in a block say the same thing: what counts is how many blocks there are, for the degrees of
  * freedom and for the spread, which resampling makes too small by a factor of (n - 1) / n. */
-static double p_of(double delta, double sd, const struct an_diff_draws *a,
-                   const struct an_diff_draws *b)
+static double p_of(double delta, double sd, const struct an_diff_draws *good,
+                   const struct an_diff_draws *bad)
 {
-    double na = (double)a->n / (double)a->block, nb = (double)b->n / (double)b->block,
-           n = na < nb ? na : nb;
+    double good_blocks = (double)good->n / (double)good->block,
+           bad_blocks = (double)bad->n / (double)bad->block,
+           blocks = good_blocks < bad_blocks ? good_blocks : bad_blocks;
     if (!(sd > 0))
         return delta == 0 ? 1 : 0;
-    return t_p(delta / (sd * sqrt(n / (n - 1))), na + nb - 2 > 1 ? na + nb - 2 : 1);
+    return t_p(delta / (sd * sqrt(blocks / (blocks - 1))),
+               good_blocks + bad_blocks - 2 > 1 ? good_blocks + bad_blocks - 2 : 1);
 }
 
 /* How far the medians of the quarters (of short runs: the halves) of a run lie apart. */
-static double drift(const double *x, size_t n, double *work)
+static double drift(const double *values, size_t count, double *work)
 {
-    size_t parts = n >= QUARTERS_LEAST ? 4 : 2;
+    size_t parts = count >= QUARTERS_LEAST ? 4 : 2;
     double low = INFINITY, high = -INFINITY;
-    for (size_t k = 0; k < parts && n >= parts; k++) {
-        size_t from = n * k / parts, to = n * (k + 1) / parts;
-        double m = an_diff_median(x + from, to - from, work);
-        low = m < low ? m : low;
-        high = m > high ? m : high;
+    for (size_t k = 0; k < parts && count >= parts; k++) {
+        size_t from = count * k / parts, to = count * (k + 1) / parts;
+        double median = an_diff_median(values + from, to - from, work);
+        low = median < low ? median : low;
+        high = median > high ? median : high;
     }
-    return n < parts ? 0 : high - low;
+    return count < parts ? 0 : high - low;
 }
 
-static struct value *sorted_values(const double *x, size_t n)
+static struct value *sorted_values(const double *values, size_t count)
 {
-    struct value *v = malloc((n + 1) * sizeof *v);
-    if (!v)
+    struct value *sorted = malloc((count + 1) * sizeof *sorted);
+    if (!sorted)
         return NULL;
-    for (size_t i = 0; i < n; i++)
-        v[i] = (struct value){x[i], i};
-    if (n)
-        qsort(v, n, sizeof *v, value_order);
-    return v;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = (struct value){values[i], i};
+    if (count)
+        qsort(sorted, count, sizeof *sorted, value_order);
+    return sorted;
 }
 
-int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b,
-                 size_t nb, const struct an_diff_draws *db, struct an_diff_test *out)
+int an_diff_test(const double *good, size_t good_count, const struct an_diff_draws *good_draws,
+                 const double *bad, size_t bad_count, const struct an_diff_draws *bad_draws,
+                 struct an_diff_test *out)
 {
-    size_t rounds = da->rounds < db->rounds ? da->rounds : db->rounds, most = na > nb ? na : nb;
-    struct value *va = sorted_values(a, na), *vb = sorted_values(b, nb);
+    size_t rounds = good_draws->rounds < bad_draws->rounds ? good_draws->rounds : bad_draws->rounds,
+           most = good_count > bad_count ? good_count : bad_count;
+    struct value *good_sorted = sorted_values(good, good_count),
+                 *bad_sorted = sorted_values(bad, bad_count);
     double *work = malloc((most + 1) * sizeof *work), *delta = malloc(rounds * sizeof *delta);
     int rc = TACHO_ENOMEM;
-    if (!va || !vb || !work || !delta)
+    if (!good_sorted || !bad_sorted || !work || !delta)
         goto out;
-    *out = (struct an_diff_test){.good = an_diff_median(a, na, work),
-                                 .bad = an_diff_median(b, nb, work)};
-    for (size_t r = 0; r < rounds; r++)
-        delta[r] =
-            drawn_median(vb, nb, db->drawn + r * nb) - drawn_median(va, na, da->drawn + r * na);
-    double sd = an_sd(delta, rounds), d = out->bad - out->good, fa = drift(a, na, work),
-           fb = drift(b, nb, work);
+    *out = (struct an_diff_test){.good = an_diff_median(good, good_count, work),
+                                 .bad = an_diff_median(bad, bad_count, work)};
+    for (size_t round = 0; round < rounds; round++)
+        delta[round] =
+            drawn_median(bad_sorted, bad_count, bad_draws->drawn + round * bad_count) -
+            drawn_median(good_sorted, good_count, good_draws->drawn + round * good_count);
+    double sd = an_sd(delta, rounds), delta_seen = out->bad - out->good,
+           good_drift = drift(good, good_count, work), bad_drift = drift(bad, bad_count, work);
     an_sort(delta, rounds);
     out->low = an_quantile(delta, rounds, 0.025);
     out->high = an_quantile(delta, rounds, 0.975);
-    out->p = na > da->block && nb > db->block ? p_of(d, sd, da, db) : NAN;
-    out->floor = fa > fb ? fa : fb;
+    out->p = good_count > good_draws->block && bad_count > bad_draws->block
+                 ? p_of(delta_seen, sd, good_draws, bad_draws)
+                 : NAN;
+    out->floor = good_drift > bad_drift ? good_drift : bad_drift;
     rc = 0;
 out:
-    free(va);
-    free(vb);
+    free(good_sorted);
+    free(bad_sorted);
     free(work);
     free(delta);
     return rc;
 }
 
-static int p_order(const void *a, const void *b)
+static int p_order(const void *left, const void *right)
 {
-    const double *const *x = a, *const *y = b;
-    return (**x > **y) - (**x < **y);
+    const double *const *first = left, *const *second = right;
+    return (**first > **second) - (**first < **second);
 }
 
-void an_diff_holm(double *const *p, size_t n, size_t family)
+void an_diff_holm(double *const *p_values, size_t count, size_t family)
 {
-    double **sorted = malloc((n + 1) * sizeof *sorted), worst = 0;
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!isnan(*p[i]) && sorted)
-            sorted[m++] = p[i];
-    if (m)
-        qsort(sorted, m, sizeof *sorted, p_order);
-    for (size_t i = 0; i < m; i++) {
+    double **sorted = malloc((count + 1) * sizeof *sorted), worst = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(*p_values[i]) && sorted)
+            sorted[known++] = p_values[i];
+    if (known)
+        qsort(sorted, known, sizeof *sorted, p_order);
+    for (size_t i = 0; i < known; i++) {
         double adjusted = *sorted[i] * (double)(family - i);
         worst = adjusted > worst ? adjusted : worst;
         *sorted[i] = worst > 1 ? 1 : worst;
     }
-    for (size_t i = 0; !sorted && i < n;
+    for (size_t i = 0; !sorted && i < count;
          i++) /* no memory: the plain bound, which is never smaller */
-        *p[i] = *p[i] * (double)family > 1 ? 1 : *p[i] * (double)family;
+        *p_values[i] = *p_values[i] * (double)family > 1 ? 1 : *p_values[i] * (double)family;
     free(sorted);
 }

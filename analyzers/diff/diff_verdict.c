@@ -97,14 +97,14 @@ static const char *what_is_sure(const struct an_diff *diff)
 void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
                      bool tested)
 {
-    const struct rows x = {diff, rows, count};
+    const struct rows all_rows = {diff, rows, count};
     const struct an_diff_row *row = &diff->step;
     double pct = fabs(row->delta_pct);
     if (isnan(row->delta) || isnan(row->delta_pct)) {
         diff->verdict = "nothing to compare: one of the runs holds no time at all";
         return;
     }
-    if (all_equal(&x)) {
+    if (all_equal(&all_rows)) {
         diff->verdict =
             "no difference: both runs took the same time in everything that was compared";
         return;
@@ -121,7 +121,7 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
             an_time_words(diff->arena, row->floor, 3), what_is_sure(diff));
         return;
     }
-    const char *moved = what_moved(&x),
+    const char *moved = what_moved(&all_rows),
                *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
     const char *tail = tested ? "" : an_arena_format(diff->arena, "; %s", diff->significance);
     const char *what =

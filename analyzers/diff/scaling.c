@@ -32,12 +32,12 @@ struct series {
 
 static int64_t ranks_of(const struct an_result *result)
 {
-    int64_t n = result->run.ranks;
-    return n > 0 ? n : 1;
+    int64_t ranks = result->run.ranks;
+    return ranks > 0 ? ranks : 1;
 }
 
 /* Samples of a step, else its tokens; NULL: some step says neither. */
-static const int64_t *sizes(const struct an_samples *samples, const char **of)
+static const int64_t *sizes(const struct an_samples *samples, const char **unit)
 {
     const int64_t *both[] = {samples->samples, samples->tokens};
     static const char *const names[] = {"samples", "tokens"};
@@ -46,7 +46,7 @@ static const int64_t *sizes(const struct an_samples *samples, const char **of)
         while (i < samples->steps && both[k][i] != STORE_ABSENT && both[k][i] > 0)
             i++;
         if (i == samples->steps && samples->steps) {
-            *of = names[k];
+            *unit = names[k];
             return both[k];
         }
     }
@@ -80,21 +80,22 @@ static const char *missing(const struct an_result *result)
     return result->communication.reason ? NULL : result->communication.missing;
 }
 
-static const char *why_none(struct an_diff *diff, const struct series *g, const struct series *b)
+static const char *why_none(struct an_diff *diff, const struct series *good,
+                            const struct series *bad)
 {
     struct an_arena *arena = diff->arena;
-    const char *gone = missing(g->result) ? missing(g->result) : missing(b->result);
+    const char *gone = missing(good->result) ? missing(good->result) : missing(bad->result);
     if (gone)
-        return an_arena_format(arena, "%s lacks ranks: %s", missing(g->result) ? "GOOD" : "BAD",
+        return an_arena_format(arena, "%s lacks ranks: %s", missing(good->result) ? "GOOD" : "BAD",
                                gone);
-    if (g->ranks == b->ranks)
+    if (good->ranks == bad->ranks)
         return an_arena_format(
             arena,
             "both runs have %lld rank%s: scaling compares runs of different numbers of ranks",
-            (long long)g->ranks, g->ranks == 1 ? "" : "s");
-    if (!g->result->samples->steps || !b->result->samples->steps)
+            (long long)good->ranks, good->ranks == 1 ? "" : "s");
+    if (!good->result->samples->steps || !bad->result->samples->steps)
         return "one of the runs has no counted steps";
-    if (!g->n || !b->n || g->of != b->of)
+    if (!good->n || !bad->n || good->of != bad->of)
         return "the steps of one of the runs do not say how many samples or tokens they hold";
     return NULL;
 }
@@ -108,27 +109,30 @@ static void absent(struct an_scaling *scaling, const char *reason)
 }
 
 /* Efficiency and its 95 % interval: the difference of the medians of logarithms. */
-static int interval(struct an_diff *diff, const struct series *g, const struct series *b,
+static int interval(struct an_diff *diff, const struct series *good, const struct series *bad,
                     struct an_scaling *scaling)
 {
-    struct an_diff_draws *dg = an_diff_draws_new(g->n, SEED_GOOD),
-                         *db = an_diff_draws_new(b->n, SEED_BAD);
+    struct an_diff_draws *good_drawn = an_diff_draws_new(good->n, SEED_GOOD),
+                         *bad_drawn = an_diff_draws_new(bad->n, SEED_BAD);
     struct an_diff_test diff_test;
-    int rc = dg && db ? an_diff_test(g->x, g->n, dg, b->x, b->n, db, &diff_test) : TACHO_ENOMEM;
-    an_diff_draws_free(dg);
-    an_diff_draws_free(db);
+    int rc = good_drawn && bad_drawn
+                 ? an_diff_test(good->x, good->n, good_drawn, bad->x, bad->n, bad_drawn, &diff_test)
+                 : TACHO_ENOMEM;
+    an_diff_draws_free(good_drawn);
+    an_diff_draws_free(bad_drawn);
     if (rc)
         return rc;
     scaling->efficiency = an_num(exp(diff_test.good - diff_test.bad));
-    scaling->speed_up = an_num(scaling->efficiency.value * (double)b->ranks / (double)g->ranks);
-    scaling->good_rate = an_num((double)g->ranks / exp(diff_test.good) * 1e3);
-    scaling->bad_rate = an_num((double)b->ranks / exp(diff_test.bad) * 1e3);
+    scaling->speed_up =
+        an_num(scaling->efficiency.value * (double)bad->ranks / (double)good->ranks);
+    scaling->good_rate = an_num((double)good->ranks / exp(diff_test.good) * 1e3);
+    scaling->bad_rate = an_num((double)bad->ranks / exp(diff_test.bad) * 1e3);
     scaling->low = an_num(exp(-diff_test.high));
     scaling->high = an_num(exp(-diff_test.low));
-    if (g->n < AN_DIFF_STEPS_LEAST || b->n < AN_DIFF_STEPS_LEAST)
+    if (good->n < AN_DIFF_STEPS_LEAST || bad->n < AN_DIFF_STEPS_LEAST)
         scaling->low = scaling->high = an_num_none(an_arena_format(
-            diff->arena, "%zu and %zu counted steps: not enough for an interval (%d each)", g->n,
-            b->n, AN_DIFF_STEPS_LEAST));
+            diff->arena, "%zu and %zu counted steps: not enough for an interval (%d each)", good->n,
+            bad->n, AN_DIFF_STEPS_LEAST));
     return 0;
 }
 
@@ -145,17 +149,18 @@ static double cost(const struct series *series, int class)
     return (double)ns / (double)budget->steps / 1e6 * (double)series->ranks / series->batch;
 }
 
-static void losses(const struct series *g, const struct series *b, struct an_scaling *scaling)
+static void losses(const struct series *good, const struct series *bad, struct an_scaling *scaling)
 {
-    double whole = cost(b, -1);
+    double whole = cost(bad, -1);
     const char *none = "no counted step of one of the runs has all its ranges in the file";
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        const struct an_budget *bg = &g->result->budget, *bb = &b->result->budget;
-        double lost = (cost(b, k) - cost(g, k)) / whole;
+        const struct an_budget *good_budget = &good->result->budget,
+                               *bad_budget = &bad->result->budget;
+        double lost = (cost(bad, k) - cost(good, k)) / whole;
         if (!isfinite(lost))
             scaling->lost_pct[k] = an_num_none(none);
-        else if (!bg->ns[k].valid && !bb->ns[k].valid)
-            scaling->lost_pct[k] = an_num_none(bb->ns[k].reason);
+        else if (!good_budget->ns[k].valid && !bad_budget->ns[k].valid)
+            scaling->lost_pct[k] = an_num_none(bad_budget->ns[k].reason);
         else
             scaling->lost_pct[k] = an_num(100 * lost);
     }
@@ -164,27 +169,28 @@ static void losses(const struct series *g, const struct series *b, struct an_sca
 int an_diff_scaling(struct an_diff *diff, const struct an_result *good, const struct an_result *bad)
 {
     struct an_scaling *scaling = &diff->scaling;
-    struct series g = {0}, b = {0};
-    int rc = take(diff, good, &g);
-    rc = rc ? rc : take(diff, bad, &b);
+    struct series good_series = {0}, bad_series = {0};
+    int rc = take(diff, good, &good_series);
+    rc = rc ? rc : take(diff, bad, &bad_series);
     if (rc)
         return rc;
-    scaling->good_ranks = g.ranks;
-    scaling->bad_ranks = b.ranks;
-    const char *none = why_none(diff, &g, &b);
+    scaling->good_ranks = good_series.ranks;
+    scaling->bad_ranks = bad_series.ranks;
+    const char *none = why_none(diff, &good_series, &bad_series);
     for (int k = 0; none && k < AN_CLASS_COUNT; k++)
         scaling->lost_pct[k] = an_num_none(none);
     if (none) {
         absent(scaling, none);
         return 0;
     }
-    scaling->of = g.of;
-    scaling->good_batch = an_num(g.batch);
-    scaling->bad_batch = an_num(b.batch);
-    double per_rank = (b.batch / (double)b.ranks) / (g.batch / (double)g.ranks);
-    scaling->kind = fabs(b.batch / g.batch - 1) <= SAME_BATCH ? "strong"
-                    : fabs(per_rank - 1) <= SAME_BATCH        ? "weak"
-                                                              : "mixed";
-    losses(&g, &b, scaling);
-    return interval(diff, &g, &b, scaling);
+    scaling->of = good_series.of;
+    scaling->good_batch = an_num(good_series.batch);
+    scaling->bad_batch = an_num(bad_series.batch);
+    double per_rank = (bad_series.batch / (double)bad_series.ranks) /
+                      (good_series.batch / (double)good_series.ranks);
+    scaling->kind = fabs(bad_series.batch / good_series.batch - 1) <= SAME_BATCH ? "strong"
+                    : fabs(per_rank - 1) <= SAME_BATCH                           ? "weak"
+                                                                                 : "mixed";
+    losses(&good_series, &bad_series, scaling);
+    return interval(diff, &good_series, &bad_series, scaling);
 }

@@ -36,10 +36,10 @@ static bool makes_batches(enum an_role role)
 }
 
 /* Group of a process; the groups are the lanes. Without steps all are one. */
-static size_t group_of(const struct an_context *context, size_t n, uint32_t process)
+static size_t group_of(const struct an_context *context, size_t group_count, uint32_t process)
 {
-    uint32_t k = context->lane_count ? an_lane_of_process(context, process) : 0;
-    return k == AN_NONE ? n : k;
+    uint32_t group = context->lane_count ? an_lane_of_process(context, process) : 0;
+    return group == AN_NONE ? group_count : group;
 }
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
@@ -59,16 +59,16 @@ static int set_time(struct an_context *context, struct an_loader_sums *sums)
     return 0;
 }
 
-static int make_groups(struct an_context *context, struct an_loader_sums **out, size_t *n)
+static int make_groups(struct an_context *context, struct an_loader_sums **out, size_t *group_count)
 {
-    *n = context->lane_count ? context->lane_count : 1;
-    if (!(*out = an_arena_zero(context->scratch, *n, sizeof **out)))
+    *group_count = context->lane_count ? context->lane_count : 1;
+    if (!(*out = an_arena_zero(context->scratch, *group_count, sizeof **out)))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        (*out)[k].lane = &context->lane[k];
-        (*out)[k].budget =
-            k < context->result->device_count ? &context->result->devices[k].budget : NULL;
-        if (set_time(context, &(*out)[k]))
+    for (size_t group = 0; group < context->lane_count; group++) {
+        (*out)[group].lane = &context->lane[group];
+        (*out)[group].budget =
+            group < context->result->device_count ? &context->result->devices[group].budget : NULL;
+        if (set_time(context, &(*out)[group]))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -94,11 +94,11 @@ struct share {
 
 static void close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
 {
-    for (int r = 0; r < AN_ROLE_COUNT; r++) {
-        sums->count[r] += counts ? share->count[r] : 0;
-        sums->ns[r] += counts ? share->ns[r] : 0;
-        share->count[r] = 0;
-        share->ns[r] = 0;
+    for (int role = 0; role < AN_ROLE_COUNT; role++) {
+        sums->count[role] += counts ? share->count[role] : 0;
+        sums->ns[role] += counts ? share->ns[role] : 0;
+        share->count[role] = 0;
+        share->ns[role] = 0;
     }
     sums->read_bytes = counts ? an_time_add(sums->read_bytes, share->read_bytes) : sums->read_bytes;
     share->read_bytes = 0;
@@ -108,9 +108,9 @@ static void sum_slice(const struct an_context *context, struct an_loader_sums *s
                       enum an_role role, struct share *share)
 {
     const struct an_trace *trace = context->trace;
-    uint32_t p = trace->slice.parent[i];
+    uint32_t parent = trace->slice.parent[i];
     enum an_role around =
-        p == AN_NONE ? AN_ROLE_NONE : an_trace_role(trace, trace->slice.detail[p]);
+        parent == AN_NONE ? AN_ROLE_NONE : an_trace_role(trace, trace->slice.detail[parent]);
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
     bool inside = is_inside(&sums->time, trace->slice.start[i]),
          waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
@@ -142,8 +142,8 @@ static bool is_python(const struct an_trace *trace, uint32_t process)
 
 static bool runs_steps(const struct an_context *context, uint32_t track)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].track == track)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track == track)
             return true;
     return false;
 }
@@ -152,17 +152,17 @@ static void add_worker(struct an_context *context, struct an_loader_sums *sums, 
                        const struct share *share)
 {
     struct an_loader *loader = &context->result->loader;
-    const struct an_track *k = &context->trace->track[track];
+    const struct an_track *track_row = &context->trace->track[track];
     const struct an_process *process =
-        k->process != AN_NONE ? &context->trace->process[k->process] : NULL;
+        track_row->process != AN_NONE ? &context->trace->process[track_row->process] : NULL;
     struct an_loader_worker *rows = (struct an_loader_worker *)(uintptr_t)loader->worker;
-    bool own = sums->lane && sums->lane->process != k->process;
+    bool own = sums->lane && sums->lane->process != track_row->process;
     sums->workers++;
     sums->processes += own;
-    sums->python = sums->python || (!own && is_python(context->trace, k->process));
+    sums->python = sums->python || (!own && is_python(context->trace, track_row->process));
     sums->busy_ns += share->busy_ns;
     rows[loader->worker_count++] = (struct an_loader_worker){
-        .name = an_arena_text(context->arena, k->name),
+        .name = an_arena_text(context->arena, track_row->name),
         .rank = sums->lane ? sums->lane->rank : STORE_ABSENT,
         .process = process ? process->pid : STORE_ABSENT,
         .batches = share->batches,
@@ -171,32 +171,36 @@ static void add_worker(struct an_context *context, struct an_loader_sums *sums, 
                         : an_num_none("no counted step has all its ranges in the file")};
 }
 
-static void sum_track(struct an_context *context, struct an_loader_sums *groups, size_t n,
+static void sum_track(struct an_context *context, struct an_loader_sums *groups, size_t group_count,
                       uint32_t track)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_track *k = &trace->track[track];
-    size_t g = n;
+    const struct an_track *track_row = &trace->track[track];
+    size_t group = group_count;
     struct share share = {0};
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !share.collates; i++)
+    for (size_t i = track_row->slice_first;
+         i < track_row->slice_first + track_row->slice_count && !share.collates; i++)
         share.collates = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COLLATE;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
+    for (size_t i = track_row->slice_first; i < track_row->slice_first + track_row->slice_count;
+         i++) {
         enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
             continue;
-        if (g == n && (g = group_of(context, n, k->process)) == n)
+        if (group == group_count &&
+            (group = group_of(context, group_count, track_row->process)) == group_count)
             return; /* of nobody's rank */
-        sum_slice(context, &groups[g], i, role, &share);
+        sum_slice(context, &groups[group], i, role, &share);
     }
     if (share.makes && runs_steps(context, track))
-        groups[g].in_line = true;
+        groups[group].in_line = true;
     else if (share.makes)
-        add_worker(context, &groups[g], track, &share);
+        add_worker(context, &groups[group], track, &share);
 }
 
 /* The aggregates know the stages of steps whose slices a limit left out. They stand in where there
  * are no slices at all. */
-static void sum_aggregates(const struct an_context *context, struct an_loader_sums *sums, size_t n)
+static void sum_aggregates(const struct an_context *context, struct an_loader_sums *sums,
+                           size_t group_count)
 {
     const struct an_trace *trace = context->trace;
     struct an_loader_sums all = {.lane = NULL};
@@ -208,10 +212,10 @@ static void sum_aggregates(const struct an_context *context, struct an_loader_su
         all.ns[role] += (double)(role == AN_ROLE_INPUT_WAIT ? trace->aggregate.total[i]
                                                             : trace->aggregate.self[i]);
     }
-    for (int r = 0; r < AN_ROLE_COUNT && n == 1; r++)
-        if (!sums->count[r]) {
-            sums->count[r] = all.count[r];
-            sums->ns[r] = all.ns[r];
+    for (int role_index = 0; role_index < AN_ROLE_COUNT && group_count == 1; role_index++)
+        if (!sums->count[role_index]) {
+            sums->count[role_index] = all.count[role_index];
+            sums->ns[role_index] = all.ns[role_index];
         }
 }
 
@@ -223,8 +227,8 @@ static struct an_value queue_depth(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     double area = 0, time = 0;
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
+    for (size_t track_index = 0; track_index < trace->track_count; track_index++) {
+        const struct an_track *track = &trace->track[track_index];
         if (!strstr(track->name, "queue_depth") || track->counter_count < 2)
             continue;
         for (size_t i = track->counter_first; i + 1 < track->counter_first + track->counter_count;
@@ -247,24 +251,25 @@ static struct an_value wait_per_step(const struct an_context *context)
     return an_num((double)budget->ns[AN_CLASS_INPUT].value / (double)budget->steps / 1e6);
 }
 
-static int list_stages(struct an_context *context, const struct an_loader_sums *sums, size_t n)
+static int list_stages(struct an_context *context, const struct an_loader_sums *sums,
+                       size_t group_count)
 {
     struct an_loader *loader = &context->result->loader;
     struct an_stage *rows = an_arena_zero(context->arena, STAGES, sizeof *rows);
     int64_t waits = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < n; k++) {
-        loader->batches += sums[k].count[AN_ROLE_COLLATE];
-        waits += sums[k].count[AN_ROLE_INPUT_WAIT];
+    for (size_t group = 0; group < group_count; group++) {
+        loader->batches += sums[group].count[AN_ROLE_COLLATE];
+        waits += sums[group].count[AN_ROLE_INPUT_WAIT];
     }
     loader->batches = loader->batches ? loader->batches : waits;
     for (size_t i = 0; i < STAGES; i++) {
         double ns = 0;
         int64_t count = 0;
-        for (size_t k = 0; k < n; k++) {
-            ns += sums[k].ns[stages[i].role];
-            count += sums[k].count[stages[i].role];
+        for (size_t group = 0; group < group_count; group++) {
+            ns += sums[group].ns[stages[i].role];
+            count += sums[group].count[stages[i].role];
         }
         if (!count)
             continue;
@@ -279,27 +284,29 @@ static int list_stages(struct an_context *context, const struct an_loader_sums *
     return 0;
 }
 
-static bool any_range(const struct an_loader_sums *sums, size_t n)
+static bool any_range(const struct an_loader_sums *sums, size_t group_count)
 {
-    for (size_t k = 0; k < n; k++) {
-        if (sums[k].count[AN_ROLE_INPUT_WAIT])
+    for (size_t group = 0; group < group_count; group++) {
+        if (sums[group].count[AN_ROLE_INPUT_WAIT])
             return true;
         for (size_t i = 0; i < STAGES; i++)
-            if (sums[k].count[stages[i].role])
+            if (sums[group].count[stages[i].role])
                 return true;
     }
     return false;
 }
 
-static int worker_order(const void *x, const void *y)
+static int worker_order(const void *left, const void *right)
 {
-    const struct an_loader_worker *a = x, *b = y;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    size_t na = strlen(a->name), nb = strlen(b->name); /* loader-2 before loader-10 */
-    return na != nb ? (na < nb ? -1 : 1) : strcmp(a->name, b->name);
+    const struct an_loader_worker *first = left, *second = right;
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    if (first->process != second->process)
+        return first->process < second->process ? -1 : 1;
+    size_t first_length = strlen(first->name),
+           second_length = strlen(second->name); /* loader-2 before loader-10 */
+    return first_length != second_length ? (first_length < second_length ? -1 : 1)
+                                         : strcmp(first->name, second->name);
 }
 
 void an_loader_rest_absent(struct an_loader *loader, const char *reason)
@@ -335,11 +342,11 @@ static void loader_absent(struct an_context *context, const char *reason)
 /* A trace without ranges of tacho's own. */
 static int foreign(struct an_context *context)
 {
-    bool any;
-    int rc = an_loader_torch(context, &any);
+    bool found;
+    int rc = an_loader_torch(context, &found);
     if (rc)
         return rc;
-    if (any) {
+    if (found) {
         an_loader_rest_absent(
             &context->result->loader,
             "the trace holds the waits, and no stages of the workers (tacho run records both)");
@@ -359,25 +366,25 @@ static int loader_run(struct an_context *context)
     struct an_loader_sums *sums;
     struct an_loader_worker *rows =
         an_arena_zero(context->arena, context->trace->track_count + 1, sizeof *rows);
-    size_t n;
-    int rc = rows ? make_groups(context, &sums, &n) : TACHO_ENOMEM;
+    size_t group_count;
+    int rc = rows ? make_groups(context, &sums, &group_count) : TACHO_ENOMEM;
     if (rc)
         return rc;
     loader->worker = rows;
-    for (uint32_t k = 0; k < context->trace->track_count; k++)
-        sum_track(context, sums, n, k);
-    sum_aggregates(context, sums, n);
-    if (!any_range(sums, n))
+    for (uint32_t track = 0; track < context->trace->track_count; track++)
+        sum_track(context, sums, group_count, track);
+    sum_aggregates(context, sums, group_count);
+    if (!any_range(sums, group_count))
         return foreign(context);
     if (loader->worker_count)
         qsort(rows, loader->worker_count, sizeof *rows, worker_order);
-    if ((rc = list_stages(context, sums, n)))
+    if ((rc = list_stages(context, sums, group_count)))
         return rc;
     loader->source = "tacho.range";
     loader->inferred_wait_ms_per_step = an_num_none("the waits are marked");
     loader->wait_ms_per_step = wait_per_step(context);
     loader->queue_depth_mean = queue_depth(context);
-    return an_loader_model(context, sums, n);
+    return an_loader_model(context, sums, group_count);
 }
 
 const struct an_analyzer an_loader = {

@@ -31,26 +31,26 @@ struct machine {
 
 static int64_t hosts_of(const struct an_context *context)
 {
-    int64_t n = 0;
+    int64_t hosts = 0;
     for (size_t i = 0; i < context->lane_count; i++) {
         bool first = true;
         for (size_t k = 0; k < i && first; k++)
             first = context->lane[k].process == AN_NONE || context->lane[i].process == AN_NONE ||
                     strcmp(context->trace->process[context->lane[k].process].host,
                            context->trace->process[context->lane[i].process].host) != 0;
-        n += first;
+        hosts += first;
     }
-    return n ? n : 1;
+    return hosts ? hosts : 1;
 }
 
 static struct machine look_at_machine(const struct an_context *context,
-                                      const struct an_loader_sums *sums, size_t n)
+                                      const struct an_loader_sums *sums, size_t group_count)
 {
     struct machine machine = {.from = INT64_MAX, .to = INT64_MIN, .hosts = hosts_of(context)};
-    for (size_t k = 0; k < n; k++)
-        if (sums[k].time.count) {
-            int64_t from = sums[k].time.span[0].start,
-                    to = sums[k].time.span[sums[k].time.count - 1].end;
+    for (size_t i = 0; i < group_count; i++)
+        if (sums[i].time.count) {
+            int64_t from = sums[i].time.span[0].start,
+                    to = sums[i].time.span[sums[i].time.count - 1].end;
             machine.from = from < machine.from ? from : machine.from;
             machine.to = to > machine.to ? to : machine.to;
         }
@@ -72,15 +72,15 @@ static const struct an_ceiling_row *ceiling_of(const struct an_trace *trace, con
     return NULL;
 }
 
-static void storage(struct an_context *context, const struct an_loader_sums *sums, size_t n,
-                    const struct machine *machine)
+static void storage(struct an_context *context, const struct an_loader_sums *sums,
+                    size_t group_count, const struct machine *machine)
 {
     struct an_loader *loader = &context->result->loader;
     const struct an_ceiling_row *disk = ceiling_of(context->trace, "disk_sequential_read");
     double asked = 0;
-    for (size_t k = 0; k < n; k++)
-        if (sums[k].time_ns > 0)
-            asked += (double)sums[k].read_bytes / (double)sums[k].time_ns * 1e9;
+    for (size_t i = 0; i < group_count; i++)
+        if (sums[i].time_ns > 0)
+            asked += (double)sums[i].read_bytes / (double)sums[i].time_ns * 1e9;
     loader->read_bytes_per_s =
         asked > 0 ? an_num(asked) : an_num_none("no stage read says how many bytes it asked for");
     loader->device_bytes_per_s = machine->device_bytes_per_s;
@@ -138,15 +138,15 @@ static bool known_model(const struct an_loader_sums *sums, struct model *model)
 static double samples_of(const struct an_context *context, const struct an_lane *lane)
 {
     double sum = 0;
-    int64_t n = 0;
+    int64_t steps = 0;
     for (size_t i = lane->first; i < lane->first + lane->count; i++)
         if (an_step_detailed(&context->step[i])) {
             if (context->step[i].samples == STORE_ABSENT)
                 return NAN;
             sum += (double)context->step[i].samples;
-            n++;
+            steps++;
         }
-    return n && sum > 0 ? sum / (double)n : NAN;
+    return steps && sum > 0 ? sum / (double)steps : NAN;
 }
 
 /* The serial stage that more workers cannot get around, or NULL. */
@@ -282,30 +282,30 @@ static struct an_value of_rank(const struct an_loader_rank *rank, size_t offset)
 }
 
 /* Mean of a value over the ranks that know it; the reason of the first one when none does. */
-static struct an_value mean_of(const struct an_loader_rank *rank, size_t n, size_t offset)
+static struct an_value mean_of(const struct an_loader_rank *rank, size_t ranks, size_t offset)
 {
     double sum = 0;
-    int64_t with = 0;
-    for (size_t i = 0; i < n; i++)
+    int64_t known = 0;
+    for (size_t i = 0; i < ranks; i++)
         if (of_rank(&rank[i], offset).valid) {
             sum += of_rank(&rank[i], offset).value;
-            with++;
+            known++;
         }
-    return with ? an_num(sum / (double)with) : of_rank(&rank[0], offset);
+    return known ? an_num(sum / (double)known) : of_rank(&rank[0], offset);
 }
 
 /* Ranks step together: the slowest one's rate is that of each. */
-static struct an_value slowest_of(const struct an_loader_rank *rank, size_t n, size_t offset)
+static struct an_value slowest_of(const struct an_loader_rank *rank, size_t ranks, size_t offset)
 {
     double least = INFINITY;
-    int64_t with = 0;
-    for (size_t i = 0; i < n; i++)
+    int64_t known = 0;
+    for (size_t i = 0; i < ranks; i++)
         if (of_rank(&rank[i], offset).valid) {
             least =
                 of_rank(&rank[i], offset).value < least ? of_rank(&rank[i], offset).value : least;
-            with++;
+            known++;
         }
-    return with ? an_num(least * (double)with) : of_rank(&rank[0], offset);
+    return known ? an_num(least * (double)known) : of_rank(&rank[0], offset);
 }
 
 /* The most of all ranks; absent, with its reason, if one that counts is absent. */
@@ -316,14 +316,15 @@ static struct an_count most_of(struct an_count all, struct an_count one)
     return one.value > all.value ? one : all;
 }
 
-static void fill_run(struct an_context *context, const struct an_loader_sums *sums, size_t n)
+static void fill_run(struct an_context *context, const struct an_loader_sums *sums,
+                     size_t group_count)
 {
     struct an_loader *loader = &context->result->loader;
     const struct an_loader_rank *rank = loader->ranks;
     size_t ranks = loader->rank_count;
     double busy = 0;
     int64_t threads = 0, processes = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < group_count; i++) {
         processes += sums[i].processes;
         threads += sums[i].workers - sums[i].processes;
     }
@@ -348,35 +349,36 @@ static void fill_run(struct an_context *context, const struct an_loader_sums *su
         slowest_of(rank, ranks, offsetof(struct an_loader_rank, compute_samples_per_s));
 }
 
-static int rank_order(const void *x, const void *y)
+static int rank_order(const void *left, const void *right)
 {
-    const struct an_loader_rank *a = x, *b = y;
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    const struct an_loader_rank *first = left, *second = right;
+    return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
 static bool has_any(const struct an_loader_sums *sums)
 {
-    int64_t n = 0;
-    for (int r = 0; r < AN_ROLE_COUNT; r++)
-        n += sums->count[r] > 0;
-    return n > 0;
+    int64_t ranges = 0;
+    for (int role = 0; role < AN_ROLE_COUNT; role++)
+        ranges += sums->count[role] > 0;
+    return ranges > 0;
 }
 
-int an_loader_model(struct an_context *context, const struct an_loader_sums *sums, size_t n)
+int an_loader_model(struct an_context *context, const struct an_loader_sums *sums,
+                    size_t group_count)
 {
     struct an_loader *loader = &context->result->loader;
-    struct an_loader_rank *rows = an_arena_zero(context->arena, n, sizeof *rows);
-    const struct machine machine = look_at_machine(context, sums, n);
+    struct an_loader_rank *rows = an_arena_zero(context->arena, group_count, sizeof *rows);
+    const struct machine machine = look_at_machine(context, sums, group_count);
     if (!rows)
         return TACHO_ENOMEM;
-    storage(context, sums, n, &machine);
+    storage(context, sums, group_count, &machine);
     loader->ranks = rows;
-    for (size_t k = 0; k < n; k++) {
+    for (size_t i = 0; i < group_count; i++) {
         struct an_count wanted;
-        if (!has_any(&sums[k]))
+        if (!has_any(&sums[i]))
             continue;
         struct an_loader_rank *out = &rows[loader->rank_count++];
-        one_rank(context, &sums[k], &machine, out, &wanted);
+        one_rank(context, &sums[i], &machine, out, &wanted);
         bool first = loader->rank_count == 1;
         loader->workers = first ? out->workers : most_of(loader->workers, out->workers);
         loader->workers_needed =
@@ -385,6 +387,6 @@ int an_loader_model(struct an_context *context, const struct an_loader_sums *sum
     }
     if (loader->rank_count)
         qsort(rows, loader->rank_count, sizeof *rows, rank_order);
-    fill_run(context, sums, n);
+    fill_run(context, sums, group_count);
     return 0;
 }

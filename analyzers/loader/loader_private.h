@@ -26,7 +26,8 @@ struct an_loader_sums {
 };
 
 /* Fills what follows from the sums of each rank. 0 or TACHO_ENOMEM. */
-int an_loader_model(struct an_context *context, const struct an_loader_sums *sums, size_t n);
+int an_loader_model(struct an_context *context, const struct an_loader_sums *sums,
+                    size_t group_count);
 
 /* A trace of torch.profiler: *found says whether it marks a loader. 0 or TACHO_ENOMEM. */
 int an_loader_torch(struct an_context *context, bool *found);

@@ -35,26 +35,26 @@ struct torch {
     int64_t worker_processes;
 };
 
-static bool ends_with(const char *s, const char *end)
+static bool ends_with(const char *text, const char *end)
 {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && !strcmp(text + length - end_length, end);
 }
 
-static enum torch_name torch_name_of(const char *s)
+static enum torch_name torch_name_of(const char *name)
 {
-    if (!strncmp(s, "enumerate(DataLoader)", 21) || !strncmp(s, "enumerate(DataPipe)", 19))
-        return strstr(s, "MultiProcessing") ? TORCH_MULTI : TORCH_SINGLE;
-    if (strstr(s, "torch/utils/data/dataloader.py") && ends_with(s, ": __next__"))
+    if (!strncmp(name, "enumerate(DataLoader)", 21) || !strncmp(name, "enumerate(DataPipe)", 19))
+        return strstr(name, "MultiProcessing") ? TORCH_MULTI : TORCH_SINGLE;
+    if (strstr(name, "torch/utils/data/dataloader.py") && ends_with(name, ": __next__"))
         return TORCH_FRAME;
-    if (strstr(s, "torch/utils/data/_utils/fetch.py") && ends_with(s, ": fetch"))
+    if (strstr(name, "torch/utils/data/_utils/fetch.py") && ends_with(name, ": fetch"))
         return TORCH_FETCH;
-    if (strstr(s, "torch/utils/data/_utils/collate.py"))
+    if (strstr(name, "torch/utils/data/_utils/collate.py"))
         return TORCH_COLLATE;
-    if (strstr(s, "torch/utils/data/_utils/pin_memory.py") && ends_with(s, ": pin_memory"))
+    if (strstr(name, "torch/utils/data/_utils/pin_memory.py") && ends_with(name, ": pin_memory"))
         return TORCH_PIN;
-    return ends_with(s, ": __getitem__") || ends_with(s, ": __getitems__") ? TORCH_READ
-                                                                           : TORCH_OTHER;
+    return ends_with(name, ": __getitem__") || ends_with(name, ": __getitems__") ? TORCH_READ
+                                                                                 : TORCH_OTHER;
 }
 
 static enum torch_name torch_kind(const struct an_trace *trace, struct torch *torch, size_t slice)
@@ -66,9 +66,9 @@ static enum torch_name torch_kind(const struct an_trace *trace, struct torch *to
     return (enum torch_name)torch->name[name];
 }
 
-static bool torch_waits(enum torch_name n)
+static bool torch_waits(enum torch_name name)
 {
-    return n == TORCH_SINGLE || n == TORCH_MULTI || n == TORCH_FRAME;
+    return name == TORCH_SINGLE || name == TORCH_MULTI || name == TORCH_FRAME;
 }
 
 /* Nearest range around slice i that is a wait (waits) or a stage of the loader: its index, or
@@ -77,11 +77,11 @@ static uint32_t torch_around(const struct an_trace *trace, struct torch *torch, 
                              bool waits)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
-         p = trace->slice.parent[p]) {
-        enum torch_name n = torch_kind(trace, torch, p);
-        if (n != TORCH_OTHER && torch_waits(n) == waits)
-            return p;
+    for (uint32_t parent = trace->slice.parent[i]; parent != AN_NONE && levels--;
+         parent = trace->slice.parent[parent]) {
+        enum torch_name name = torch_kind(trace, torch, parent);
+        if (name != TORCH_OTHER && torch_waits(name) == waits)
+            return parent;
     }
     return AN_NONE;
 }
@@ -89,16 +89,16 @@ static uint32_t torch_around(const struct an_trace *trace, struct torch *torch, 
 /* A read is any __getitem__ inside the loader: the user's own data set, but not a list of the
  * model's. */
 static void torch_stage(const struct an_trace *trace, struct torch *torch, size_t i,
-                        enum torch_name n)
+                        enum torch_name name)
 {
     uint32_t stage = torch_around(trace, torch, i, false);
     enum torch_name around = stage != AN_NONE ? torch_kind(trace, torch, stage) : TORCH_OTHER;
-    if (around == n || trace->slice.dur[i] == AN_OPEN)
+    if (around == name || trace->slice.dur[i] == AN_OPEN)
         return;
-    if (n == TORCH_READ && around != TORCH_FETCH)
+    if (name == TORCH_READ && around != TORCH_FETCH)
         return;
-    torch->count[n]++;
-    torch->ns[n] += (double)trace->slice.dur[i];
+    torch->count[name]++;
+    torch->ns[name] += (double)trace->slice.dur[i];
     if (around != TORCH_OTHER &&
         (around != TORCH_READ || torch_around(trace, torch, stage, false) != AN_NONE))
         torch->ns[around] -= (double)trace->slice.dur[i];
@@ -108,7 +108,7 @@ static void torch_stage(const struct an_trace *trace, struct torch *torch, size_
 static int torch_track(const struct an_trace *trace, const struct an_track *track,
                        struct torch *torch, struct an_span **span, size_t *count)
 {
-    size_t room = 0, n = 0;
+    size_t room = 0, span_count = 0;
     *span = NULL;
     *count = 0;
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
@@ -121,7 +121,7 @@ static int torch_track(const struct an_trace *trace, const struct an_track *trac
         }
         if (torch_around(trace, torch, i, true) != AN_NONE)
             continue;
-        if (an_grow(span, &room, n + 1, sizeof **span)) {
+        if (an_grow(span, &room, span_count + 1, sizeof **span)) {
             free(*span);
             *span = NULL;
             return TACHO_ENOMEM;
@@ -129,16 +129,16 @@ static int torch_track(const struct an_trace *trace, const struct an_track *trac
         int64_t end = an_slice_end(trace, i);
         torch->count[kind]++;
         torch->ns[kind] += (double)an_time_sub(end, trace->slice.start[i]);
-        (*span)[n++] = (struct an_span){trace->slice.start[i], end};
+        (*span)[span_count++] = (struct an_span){trace->slice.start[i], end};
     }
-    *count = an_spans_normalize(*span, n);
+    *count = an_spans_normalize(*span, span_count);
     return 0;
 }
 
 /* Time of the counted steps of a thread on the host, and the part of it in a set. */
 static void within_steps(const struct an_context *context, uint32_t track,
-                         const struct an_span *span, size_t n, int64_t *inside, int64_t *all,
-                         int64_t *steps)
+                         const struct an_span *span, size_t span_count, int64_t *inside,
+                         int64_t *all, int64_t *steps)
 {
     for (size_t i = 0; i < context->step_count; i++) {
         const struct an_step *step = &context->step[i];
@@ -147,7 +147,8 @@ static void within_steps(const struct an_context *context, uint32_t track,
             continue;
         ++*steps;
         *all = an_time_add(*all, an_time_sub(step->host_end, step->host_start));
-        *inside = an_time_add(*inside, an_spans_within(span, n, step->host_start, step->host_end));
+        *inside = an_time_add(*inside,
+                              an_spans_within(span, span_count, step->host_start, step->host_end));
     }
 }
 
@@ -209,7 +210,7 @@ static void torch_workers(struct an_context *context, const struct torch *torch,
         loader->workers_needed =
             an_int_none(an_arena_format(context->arena,
                                         "%" PRId64 " if that many cores are free and nothing in "
-                                                   "the loader is serial: the trace does not say",
+                                        "the loader is serial: the trace does not say",
                                         needed));
     else
         loader->workers_needed =
@@ -229,15 +230,15 @@ int an_loader_torch(struct an_context *context, bool *found)
     struct an_stage *rows = an_arena_zero(context->arena, TORCH_NAMES, sizeof *rows);
     int64_t inside = 0, all = 0, steps = 0;
     int rc = torch.name && rows ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
+    for (uint32_t track = 0; track < trace->track_count && !rc; track++) {
         struct an_span *span;
-        size_t n;
-        if (strcmp(trace->track[k].kind, "thread") != 0)
+        size_t span_count;
+        if (strcmp(trace->track[track].kind, "thread") != 0)
             continue;
-        torch.worker_processes += is_worker(trace->track[k].name);
-        if ((rc = torch_track(trace, &trace->track[k], &torch, &span, &n)))
+        torch.worker_processes += is_worker(trace->track[track].name);
+        if ((rc = torch_track(trace, &trace->track[track], &torch, &span, &span_count)))
             break;
-        within_steps(context, k, span, n, &inside, &all, &steps);
+        within_steps(context, track, span, span_count, &inside, &all, &steps);
         free(span);
     }
     free(torch.name);
@@ -269,22 +270,22 @@ static bool is_host_work(const struct an_trace *trace, uint8_t *kind, size_t i)
                             ? trace->slice.category[i]
                             : (uint32_t)trace->string_count;
     if (!kind[category]) {
-        const char *s = an_trace_name(trace, category);
-        kind[category] = !strcmp(s, "op") || an_category_is_call(s) ? 2 : 1;
+        const char *text = an_trace_name(trace, category);
+        kind[category] = !strcmp(text, "op") || an_category_is_call(text) ? 2 : 1;
     }
     return kind[category] == 2;
 }
 
 /* Adds b to the set *a; both live in the work arena. */
-static int unite(struct an_context *context, struct an_span **a, size_t *n,
-                 const struct an_span *span, size_t m)
+static int unite(struct an_context *context, struct an_span **sum, size_t *sum_count,
+                 const struct an_span *span, size_t count)
 {
-    struct an_span *both = an_arena_zero(context->scratch, *n + m, sizeof *both);
+    struct an_span *both = an_arena_zero(context->scratch, *sum_count + count, sizeof *both);
     if (!both)
         return TACHO_ENOMEM;
-    *n = an_spans_union(*a, *n, span, m, both);
-    an_arena_give_back(context->scratch, *a);
-    *a = both;
+    *sum_count = an_spans_union(*sum, *sum_count, span, count, both);
+    an_arena_give_back(context->scratch, *sum);
+    *sum = both;
     return 0;
 }
 
@@ -296,41 +297,45 @@ static int process_busy(struct an_context *context, uint32_t process, uint8_t *k
     int rc = 0;
     *out = NULL;
     *count = 0;
-    for (size_t d = 0; d < context->gpu->device_count && !rc; d++) {
+    for (size_t device_index = 0; device_index < context->gpu->device_count && !rc;
+         device_index++) {
         struct an_span *span = NULL;
-        size_t n;
-        if (context->gpu->device[d].process == process &&
-            !(rc = an_device_spans(context->gpu, &context->gpu->device[d], AN_DEVICE_ALL_MASK,
-                                   INT64_MIN, INT64_MAX, &span, &n)))
-            rc = unite(context, out, count, span, n);
+        size_t span_count;
+        if (context->gpu->device[device_index].process == process &&
+            !(rc = an_device_spans(context->gpu, &context->gpu->device[device_index],
+                                   AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &span_count)))
+            rc = unite(context, out, count, span, span_count);
         an_arena_give_back(context->scratch, span);
     }
-    for (size_t k = 0; k < trace->track_count && !rc; k++) {
-        const struct an_track *track = &trace->track[k];
-        size_t n = 0;
+    for (size_t track_index = 0; track_index < trace->track_count && !rc; track_index++) {
+        const struct an_track *track = &trace->track[track_index];
+        size_t span_count = 0;
         if (track->process != process || strcmp(track->kind, "thread") != 0 || !track->slice_count)
             continue;
         struct an_span *span = malloc(track->slice_count * sizeof *span);
         for (size_t i = track->slice_first; span && i < track->slice_first + track->slice_count;
              i++)
             if (is_host_work(trace, kind, i))
-                span[n++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
-        rc = span ? unite(context, out, count, span, an_spans_normalize(span, n)) : TACHO_ENOMEM;
+                span[span_count++] =
+                    (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
+        rc = span ? unite(context, out, count, span, an_spans_normalize(span, span_count))
+                  : TACHO_ENOMEM;
         free(span);
     }
     return rc;
 }
 
 /* Longest part of [start, end) that a set leaves free. */
-static int64_t longest_gap(const struct an_span *span, size_t n, int64_t start, int64_t end)
+static int64_t longest_gap(const struct an_span *span, size_t count, int64_t start, int64_t end)
 {
-    int64_t longest = 0, at = start;
-    for (size_t i = an_spans_seek(span, n, start); i <= n; i++) {
-        int64_t next = i < n && span[i].start < end ? span[i].start : end;
-        longest = next > at && an_time_sub(next, at) > longest ? an_time_sub(next, at) : longest;
+    int64_t longest = 0, from = start;
+    for (size_t i = an_spans_seek(span, count, start); i <= count; i++) {
+        int64_t next = i < count && span[i].start < end ? span[i].start : end;
+        longest =
+            next > from && an_time_sub(next, from) > longest ? an_time_sub(next, from) : longest;
         if (next == end)
             break;
-        at = span[i].end;
+        from = span[i].end;
     }
     return longest;
 }
@@ -343,17 +348,17 @@ int an_loader_infer(struct an_context *context)
     uint8_t *kind = calloc(context->trace->string_count + 1, 1);
     int64_t sum = 0, steps = 0;
     int rc = kind ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < context->lane_count && !rc; k++) {
-        const struct an_lane *lane = &context->lane[k];
+    for (size_t lane_index = 0; lane_index < context->lane_count && !rc; lane_index++) {
+        const struct an_lane *lane = &context->lane[lane_index];
         struct an_span *busy;
-        size_t n;
-        rc = process_busy(context, lane->process, kind, &busy, &n);
+        size_t busy_count;
+        rc = process_busy(context, lane->process, kind, &busy, &busy_count);
         for (size_t i = lane->first; i < lane->first + lane->count && !rc; i++) {
             const struct an_step *step = &context->step[i];
             if (!an_step_counted(step) || step->host_end == STORE_ABSENT)
                 continue;
             steps++;
-            sum = an_time_add(sum, longest_gap(busy, n, step->host_start, step->host_end));
+            sum = an_time_add(sum, longest_gap(busy, busy_count, step->host_start, step->host_end));
         }
         an_arena_give_back(context->scratch, busy);
     }

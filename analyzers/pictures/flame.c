@@ -29,8 +29,8 @@ struct flame {
 
 static uint32_t hash_of(uint32_t parent, uint32_t name)
 {
-    uint64_t h = ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h >> 48);
+    uint64_t hash = ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(hash >> 48);
 }
 _Static_assert(NODES_MOST == 1 << 16, "hash_of gives 16 bits");
 
@@ -91,16 +91,16 @@ static int add_step(struct flame *flame, const struct an_lane *lane, const struc
 /* Two devices may share a thread: its ranges count once. */
 static bool is_first_of_track(const struct an_context *context, size_t lane)
 {
-    for (size_t k = 0; k < lane; k++)
-        if (context->lane[k].track == context->lane[lane].track)
+    for (size_t i = 0; i < lane; i++)
+        if (context->lane[i].track == context->lane[lane].track)
             return false;
     return context->lane[lane].track != AN_NONE;
 }
 
-static int descending(const void *x, const void *y)
+static int descending(const void *left, const void *right)
 {
-    const int64_t *a = x, *b = y;
-    return (*a < *b) - (*a > *b);
+    const int64_t *first = left, *second = right;
+    return (*first < *second) - (*first > *second);
 }
 
 /* The time a node must have to stay. A child never has more than its parent, so that what stays is
@@ -129,14 +129,14 @@ int an_flame_rows(struct an_context *context, const struct an_flame_node *node, 
     struct an_flame_row *row =
         an_arena_zero(context->arena, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
     int rc = row_of && row ? threshold(node, count, &least) : TACHO_ENOMEM;
-    size_t n = 0;
+    size_t row_count = 0;
     for (uint32_t i = 0; i < count && !rc; i++) {
         const struct an_flame_node *flame_node = &node[i];
         row_of[i] = AN_NONE;
         if (i && (flame_node->total < least || row_of[flame_node->parent] == AN_NONE))
             continue;
-        row_of[i] = (uint32_t)n;
-        row[n++] = (struct an_flame_row){
+        row_of[i] = (uint32_t)row_count;
+        row[row_count++] = (struct an_flame_row){
             .name =
                 i ? an_arena_text(context->arena, an_trace_name(context->trace, flame_node->name))
                   : root,
@@ -144,7 +144,7 @@ int an_flame_rows(struct an_context *context, const struct an_flame_node *node, 
             .total_ns = flame_node->total,
             .count = flame_node->count};
     }
-    *out = (struct an_flame){.source = source, .row = row, .row_count = n};
+    *out = (struct an_flame){.source = source, .row = row, .row_count = row_count};
     free(row_of);
     return rc;
 }
@@ -157,10 +157,10 @@ static int flame_run(struct an_context *context)
         memset(flame.bucket, 0xff, NODES_MOST * sizeof *flame.bucket);
         flame.node[flame.count++] = (struct an_flame_node){.name = AN_NONE, .next = AN_NONE};
     }
-    for (size_t k = 0; k < context->lane_count && !rc; k++) {
-        const struct an_lane *lane = &context->lane[k];
+    for (size_t lane_index = 0; lane_index < context->lane_count && !rc; lane_index++) {
+        const struct an_lane *lane = &context->lane[lane_index];
         for (size_t i = lane->first;
-             i < lane->first + lane->count && is_first_of_track(context, k) && !rc; i++)
+             i < lane->first + lane->count && is_first_of_track(context, lane_index) && !rc; i++)
             if (an_step_detailed(&context->step[i]) && context->step[i].host_end != STORE_ABSENT)
                 rc = add_step(&flame, lane, &context->step[i]);
     }

@@ -20,27 +20,27 @@ struct heat {
     int64_t *count[LAYERS];
 };
 
-static int number_order(const void *x, const void *y)
+static int number_order(const void *left, const void *right)
 {
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
+    int64_t first = *(const int64_t *)left, second = *(const int64_t *)right;
+    return (first > second) - (first < second);
 }
 
-static size_t distinct(int64_t *x, size_t n)
+static size_t distinct(int64_t *numbers, size_t count)
 {
     size_t kept = 0;
-    if (n)
-        qsort(x, n, sizeof *x, number_order);
-    for (size_t i = 0; i < n; i++)
-        if (!i || x[i] != x[kept - 1])
-            x[kept++] = x[i];
+    if (count)
+        qsort(numbers, count, sizeof *numbers, number_order);
+    for (size_t i = 0; i < count; i++)
+        if (!i || numbers[i] != numbers[kept - 1])
+            numbers[kept++] = numbers[i];
     return kept;
 }
 
-static size_t place_of(const int64_t *x, size_t n, int64_t value)
+static size_t place_of(const int64_t *numbers, size_t count, int64_t value)
 {
-    const int64_t *at = bsearch(&value, x, n, sizeof *x, number_order);
-    return (size_t)(at - x);
+    const int64_t *found = bsearch(&value, numbers, count, sizeof *numbers, number_order);
+    return (size_t)(found - numbers);
 }
 
 /* Of the steps that the statistics leave out (the first is often the longest) the scale of a
@@ -75,9 +75,9 @@ static void fill(struct heat *heat)
     }
 }
 
-static size_t per(size_t n, size_t most)
+static size_t per(size_t count, size_t most)
 {
-    return n > most ? (n + most - 1) / most : 1;
+    return count > most ? (count + most - 1) / most : 1;
 }
 
 static int shape(struct heat *heat)
@@ -90,20 +90,20 @@ static int shape(struct heat *heat)
     for (size_t i = 0; i < context->step_count; i++)
         if (is_shown(&context->step[i]))
             heat->index[heat->steps++] = context->step[i].index;
-    for (size_t k = 0; k < context->lane_count; k++)
-        heat->rank[k] = context->lane[k].rank;
+    for (size_t layer = 0; layer < context->lane_count; layer++)
+        heat->rank[layer] = context->lane[layer].rank;
     heat->ranks = distinct(heat->rank, context->lane_count);
     heat->steps = distinct(heat->index, heat->steps);
     heat->ranks_a_row = per(heat->ranks, AN_HEAT_RANKS_MOST);
     heat->steps_a_column = per(heat->steps, AN_HEAT_STEPS_MOST);
     heat->rows = (heat->ranks + heat->ranks_a_row - 1) / heat->ranks_a_row;
     heat->columns = (heat->steps + heat->steps_a_column - 1) / heat->steps_a_column;
-    for (int k = 0; k < LAYERS; k++) {
-        heat->sum[k] =
+    for (int layer = 0; layer < LAYERS; layer++) {
+        heat->sum[layer] =
             an_arena_zero(context->arena, heat->rows * heat->columns + 1, sizeof **heat->sum);
-        heat->count[k] =
+        heat->count[layer] =
             an_arena_zero(context->scratch, heat->rows * heat->columns + 1, sizeof **heat->count);
-        if (!heat->sum[k] || !heat->count[k])
+        if (!heat->sum[layer] || !heat->count[layer])
             return TACHO_ENOMEM;
     }
     return 0;
@@ -121,9 +121,10 @@ static int heat_run(struct an_context *context)
         return 0;
     }
     fill(&heat);
-    for (int k = 0; k < LAYERS; k++)
+    for (int layer = 0; layer < LAYERS; layer++)
         for (size_t i = 0; i < heat.rows * heat.columns; i++)
-            heat.sum[k][i] = heat.count[k][i] ? heat.sum[k][i] / (double)heat.count[k][i] : NAN;
+            heat.sum[layer][i] =
+                heat.count[layer][i] ? heat.sum[layer][i] / (double)heat.count[layer][i] : NAN;
     int64_t *rank = an_arena_zero(context->arena, heat.rows, sizeof *rank),
             *index = an_arena_zero(context->arena, heat.columns, sizeof *index);
     if (!rank || !index)

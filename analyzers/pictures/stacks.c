@@ -53,9 +53,9 @@ static const char *const left_out[] = {"_start",
 static bool is_left_out(const char *name)
 {
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-        size_t n = strlen(left_out[i]);
-        if (left_out[i][n - 1] == '*' ? !strncmp(name, left_out[i], n - 1)
-                                      : !strcmp(name, left_out[i]))
+        size_t length = strlen(left_out[i]);
+        if (left_out[i][length - 1] == '*' ? !strncmp(name, left_out[i], length - 1)
+                                           : !strcmp(name, left_out[i]))
             return true;
     }
     return false;
@@ -70,14 +70,14 @@ struct picture {
 /* The node of that name below `parent`. */
 static uint32_t node_of(struct picture *picture, uint32_t parent, uint32_t name)
 {
-    size_t at = (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) &
-                (picture->slots - 1);
-    for (; picture->slot[at]; at = (at + 1) & (picture->slots - 1))
-        if (picture->node[picture->slot[at]].parent == parent &&
-            picture->node[picture->slot[at]].name == name)
-            return picture->slot[at];
+    size_t place = (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) &
+                   (picture->slots - 1);
+    for (; picture->slot[place]; place = (place + 1) & (picture->slots - 1))
+        if (picture->node[picture->slot[place]].parent == parent &&
+            picture->node[picture->slot[place]].name == name)
+            return picture->slot[place];
     picture->node[picture->count] = (struct an_flame_node){.name = name, .parent = parent};
-    return picture->slot[at] = (uint32_t)picture->count++;
+    return picture->slot[place] = (uint32_t)picture->count++;
 }
 
 /* Is anything left to see? A program of nothing but such frames is shown as it is. */
@@ -123,14 +123,14 @@ static int tree(struct an_context *context, int64_t period)
     return rc;
 }
 
-static int by_self(const void *x, const void *y)
+static int by_self(const void *left, const void *right)
 {
-    const struct an_function *a = x, *b = y;
-    if (a->self != b->self)
-        return a->self < b->self ? 1 : -1;
-    if (a->total != b->total)
-        return a->total < b->total ? 1 : -1;
-    return strcmp(a->name, b->name);
+    const struct an_function *first = left, *second = right;
+    if (first->self != second->self)
+        return first->self < second->self ? 1 : -1;
+    if (first->total != second->total)
+        return first->total < second->total ? 1 : -1;
+    return strcmp(first->name, second->name);
 }
 
 /* A function that calls itself counts once in a sample. */
@@ -141,38 +141,38 @@ static int functions(struct an_context *context, int64_t all)
     int64_t *self = calloc(trace->string_count, sizeof *self),
             *total = calloc(trace->string_count, sizeof *total);
     uint32_t *seen = calloc(trace->string_count, sizeof *seen);
-    size_t n = 0;
+    size_t count = 0;
     struct an_function *row = NULL;
     for (uint32_t i = 0; self && total && seen && i < stacks->count; i++) {
         if (!stacks->samples[i])
             continue;
         if (stacks->frame[i] != AN_NONE)
             self[stacks->frame[i]] += stacks->samples[i];
-        for (uint32_t at = i; at != AN_NONE; at = stacks->parent[at])
-            if (stacks->frame[at] != AN_NONE && seen[stacks->frame[at]] != i + 1) {
-                seen[stacks->frame[at]] = i + 1;
-                total[stacks->frame[at]] += stacks->samples[i];
+        for (uint32_t place = i; place != AN_NONE; place = stacks->parent[place])
+            if (stacks->frame[place] != AN_NONE && seen[stacks->frame[place]] != i + 1) {
+                seen[stacks->frame[place]] = i + 1;
+                total[stacks->frame[place]] += stacks->samples[i];
             }
     }
     for (size_t i = 0; total && i < trace->string_count; i++)
-        n += total[i] > 0;
-    row = self && total && seen ? an_arena_zero(context->arena, n, sizeof *row) : NULL;
-    n = 0;
+        count += total[i] > 0;
+    row = self && total && seen ? an_arena_zero(context->arena, count, sizeof *row) : NULL;
+    count = 0;
     for (uint32_t i = 0; row && i < trace->string_count; i++)
         if (total[i])
-            row[n++] =
+            row[count++] =
                 (struct an_function){.name = an_trace_name(trace, i),
                                      .self = self[i],
                                      .total = total[i],
                                      .self_pct = an_num(100.0 * (double)self[i] / (double)all),
                                      .total_pct = an_num(100.0 * (double)total[i] / (double)all)};
-    if (n)
-        qsort(row, n, sizeof *row, by_self);
-    n = n < FUNCTIONS_MOST ? n : FUNCTIONS_MOST;
-    for (size_t i = 0; i < n; i++)
+    if (count)
+        qsort(row, count, sizeof *row, by_self);
+    count = count < FUNCTIONS_MOST ? count : FUNCTIONS_MOST;
+    for (size_t i = 0; i < count; i++)
         row[i].name = an_arena_text(context->arena, row[i].name);
     context->result->stacks.function = row;
-    context->result->stacks.function_count = n;
+    context->result->stacks.function_count = count;
     free(self);
     free(total);
     free(seen);

@@ -65,13 +65,13 @@ static void group_add(struct group *group, const struct an_step *step)
 static struct an_step_point point_of(const struct an_context *context, int64_t rank,
                                      const struct group *group)
 {
-    int64_t of = group->counted ? group->counted : group->steps;
+    int64_t steps = group->counted ? group->counted : group->steps;
     struct an_step_point point = {
         .rank = rank,
         .index = group->first->index,
         .steps = group->steps,
         .start_s = (double)an_time_sub(group->first->start, context->trace->t0) / 1e9,
-        .ms = group->ns / (double)of / 1e6,
+        .ms = group->ns / (double)steps / 1e6,
         .worst_ms = group->worst_ns / 1e6,
         .tokens_per_s = group->with_tokens ? group->tokens / group->tokens_ns * 1e9 : NAN,
         .excluded = group->excluded,
@@ -81,19 +81,20 @@ static struct an_step_point point_of(const struct an_context *context, int64_t r
     return point;
 }
 
-static int rank_order(const void *x, const void *y)
+static int rank_order(const void *left, const void *right)
 {
-    const struct an_pair *a = x, *b = y;
-    return a->key != b->key ? (a->key < b->key ? -1 : 1)
-                            : (a->value > b->value) - (a->value < b->value);
+    const struct an_pair *first = left, *second = right;
+    return first->key != second->key
+               ? (first->key < second->key ? -1 : 1)
+               : (first->value > second->value) - (first->value < second->value);
 }
 
 static int step_points_run(struct an_context *context)
 {
-    size_t each = 1, count = 0, n;
-    while ((n = points_of(context, each)) > AN_STEP_POINTS_MOST && each < context->step_count)
+    size_t each = 1, count = 0, kept;
+    while ((kept = points_of(context, each)) > AN_STEP_POINTS_MOST && each < context->step_count)
         each *= 2;
-    struct an_step_point *point = an_arena_zero(context->arena, n, sizeof *point);
+    struct an_step_point *point = an_arena_zero(context->arena, kept, sizeof *point);
     struct an_pair *lanes = an_arena_zero(context->scratch, context->lane_count, sizeof *lanes);
     if (!point || !lanes)
         return TACHO_ENOMEM;

@@ -25,25 +25,26 @@ struct candidate {
     bool other, drives; /* drives: the steps of its process are a device's */
 };
 
-static int candidate_order(const void *x, const void *y)
+static int candidate_order(const void *left, const void *right)
 {
-    const struct candidate *a = x, *b = y;
-    if (a->other != b->other)
-        return a->other - b->other;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return a->order != b->order ? a->order - b->order
-                                : (a->track > b->track) - (a->track < b->track);
+    const struct candidate *first = left, *second = right;
+    if (first->other != second->other)
+        return first->other - second->other;
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    return first->order != second->order
+               ? first->order - second->order
+               : (first->track > second->track) - (first->track < second->track);
 }
 
-static int kind_order(const struct an_context *context, uint32_t k)
+static int kind_order(const struct an_context *context, uint32_t track)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
     for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].track == k)
+        if (context->lane[i].track == track)
             return 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(context->trace->track[k].kind, kinds[i]))
+        if (!strcmp(context->trace->track[track].kind, kinds[i]))
             return (int)i + 1;
     return -1; /* counters */
 }
@@ -52,20 +53,20 @@ static int kind_order(const struct an_context *context, uint32_t k)
 static size_t find_candidates(const struct an_context *context, const struct an_step *step,
                               struct candidate *all)
 {
-    size_t n = 0;
-    for (uint32_t k = 0; k < context->trace->track_count; k++) {
-        int order = context->trace->track[k].slice_count ? kind_order(context, k) : -1;
+    size_t count = 0;
+    for (uint32_t track = 0; track < context->trace->track_count; track++) {
+        int order = context->trace->track[track].slice_count ? kind_order(context, track) : -1;
         uint32_t lane =
-            order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[k].process);
+            order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)
             continue;
         bool other = context->lane[lane].rank != context->lane[step->lane].rank;
         if (!other || order < 2)
-            all[n++] = (struct candidate){context->lane[lane].rank, k, order, other,
-                                          context->lane[lane].device != AN_NONE};
+            all[count++] = (struct candidate){context->lane[lane].rank, track, order, other,
+                                              context->lane[lane].device != AN_NONE};
     }
-    qsort(all, n, sizeof *all, candidate_order);
-    return n;
+    qsort(all, count, sizeof *all, candidate_order);
+    return count;
 }
 
 /* ---- one picture -------------------------------------------------------------------------------------------------------- */
@@ -141,13 +142,15 @@ static int fill_streams(const struct an_context *context, struct an_timeline_row
                         const uint32_t *row_of)
 {
     int rc = 0;
-    for (size_t d = 0; context->gpu && d < context->gpu->device_count; d++) {
-        const struct an_device *device = &context->gpu->device[d];
+    for (size_t device_index = 0; context->gpu && device_index < context->gpu->device_count;
+         device_index++) {
+        const struct an_device *device = &context->gpu->device[device_index];
         for (size_t i = device->first;
              i < device->first + device->count && context->gpu->op.start[i] < row->t1 && !rc; i++) {
-            uint32_t k = row_of[context->gpu->op.track[i]];
-            if (k != AN_NONE && context->gpu->op.end[i] > row->t0)
-                rc = an_timeline_add(&row[k], context->gpu->op.start[i], context->gpu->op.end[i],
+            uint32_t row_index = row_of[context->gpu->op.track[i]];
+            if (row_index != AN_NONE && context->gpu->op.end[i] > row->t0)
+                rc = an_timeline_add(&row[row_index], context->gpu->op.start[i],
+                                     context->gpu->op.end[i],
                                      context->trace->slice.name[context->gpu->op.slice[i]], NULL,
                                      class_of_op(context->gpu->op.class[i]));
         }
@@ -199,7 +202,7 @@ static int draw_track(struct picture *picture, const struct candidate *candidate
 static int draw(struct picture *picture, struct an_timeline_step *out)
 {
     struct an_context *context = picture->context;
-    size_t tracks = context->trace->track_count, n;
+    size_t tracks = context->trace->track_count, candidates;
     struct candidate *all = an_arena_zero(context->scratch, tracks, sizeof *all);
     struct an_timeline_row *row = an_arena_zero(context->scratch, tracks, sizeof *row);
     uint32_t *row_of = an_arena_zero(context->scratch, tracks, sizeof *row_of);
@@ -207,22 +210,22 @@ static int draw(struct picture *picture, struct an_timeline_step *out)
     picture->count = 0;
     if (!all || !row || !row_of || !picture->track)
         return TACHO_ENOMEM;
-    n = find_candidates(context, picture->step, all);
+    candidates = find_candidates(context, picture->step, all);
     int64_t ns = picture->step->end - picture->step->start;
     for (size_t k = 0; k < tracks; k++) {
         row[k] = (struct an_timeline_row){
             .t0 = picture->step->start, .t1 = picture->step->end, .grain = ns / GRAINS + 1};
         row_of[k] = AN_NONE;
     }
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < candidates; k++) {
         row_of[all[k].track] = k;
         row[k].track = all[k].track;
         row[k].path = context->path;
     }
-    int rc = n ? fill_streams(context, row, row_of) : 0;
-    for (size_t k = 0; k < n && !rc && picture->count + 2 <= TRACKS_MOST; k++)
+    int rc = candidates ? fill_streams(context, row, row_of) : 0;
+    for (size_t k = 0; k < candidates && !rc && picture->count + 2 <= TRACKS_MOST; k++)
         rc = draw_track(picture, &all[k], &row[k]);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < candidates; k++) {
         free(row[k].span);
         free(row[k].name);
     }
@@ -268,17 +271,17 @@ static void choose(const struct an_context *context, const struct an_step **typi
 
 static int timeline_run(struct an_context *context)
 {
-    const struct an_step *of[2] = {NULL, NULL};
+    const struct an_step *shown[2] = {NULL, NULL};
     struct picture picture = {.context = context,
                               .text = an_arena_zero(context->scratch, context->trace->string_count,
                                                     sizeof *picture.text)};
     struct an_timeline_step *step = an_arena_zero(context->arena, 2, sizeof *step);
     struct an_timeline *timeline = &context->result->timeline;
     int rc = picture.text && step ? 0 : TACHO_ENOMEM;
-    choose(context, &of[0], &of[1]);
-    for (size_t i = 0; i < 2 && !rc && of[i] && (!i || an_step_ns(of[1]) > an_step_ns(of[0]));
-         i++) {
-        picture.step = of[i];
+    choose(context, &shown[0], &shown[1]);
+    for (size_t i = 0;
+         i < 2 && !rc && shown[i] && (!i || an_step_ns(shown[1]) > an_step_ns(shown[0])); i++) {
+        picture.step = shown[i];
         step[i].which = i ? "worst" : "typical";
         rc = draw(&picture, &step[i]);
         timeline->step_count = i + 1;

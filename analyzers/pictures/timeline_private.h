@@ -31,10 +31,10 @@ struct an_timeline_row {
 
 /* Adds a range: clipped to the window and to what came before. class_ns: what the innermost ranges
  * in it say; NULL: all of it is `class`. 0 or TACHO_ENOMEM. */
-int an_timeline_add(struct an_timeline_row *timeline_row, int64_t start, int64_t end, uint32_t name,
+int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uint32_t name,
                     const int64_t *class_ns, int class);
 /* Closes the last stretch. */
-int an_timeline_close(struct an_timeline_row *timeline_row);
+int an_timeline_close(struct an_timeline_row *row);
 
 /* Ranges of a thread: row[0] the outermost, row[1] those nested in them. The ranges that mark steps
  * (mark: the name of one that only its name tells, AN_NONE: none), and the frames of a recorded

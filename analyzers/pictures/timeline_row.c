@@ -10,75 +10,70 @@
 #include "analyzers/pictures/timeline_private.h"
 
 /* Is half of the open stretch or more on the critical path? */
-static bool is_critical(const struct an_timeline_row *timeline_row)
+static bool is_critical(const struct an_timeline_row *row)
 {
-    if (!timeline_row->path)
+    if (!row->path)
         return false;
-    const size_t *first = timeline_row->path->track_first + timeline_row->track;
-    return an_spans_within(timeline_row->path->span + first[0], first[1] - first[0],
-                           timeline_row->from, timeline_row->until) >=
-           (timeline_row->until - timeline_row->from + 1) / 2;
+    const size_t *first = row->path->track_first + row->track;
+    return an_spans_within(row->path->span + first[0], first[1] - first[0], row->from,
+                           row->until) >= (row->until - row->from + 1) / 2;
 }
 
-int an_timeline_close(struct an_timeline_row *timeline_row)
+int an_timeline_close(struct an_timeline_row *row)
 {
-    if (!timeline_row->open)
+    if (!row->open)
         return 0;
     int what = AN_CLASS_UNATTRIBUTED;
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (timeline_row->class_ns[k] > timeline_row->class_ns[what])
-            what = k;
-    int rc = an_grow(&timeline_row->span, &timeline_row->span_room, timeline_row->count + 1,
-                     sizeof *timeline_row->span);
-    rc = rc ? rc
-            : an_grow(&timeline_row->name, &timeline_row->name_room, timeline_row->count + 1,
-                      sizeof *timeline_row->name);
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (row->class_ns[class] > row->class_ns[what])
+            what = class;
+    int rc = an_grow(&row->span, &row->span_room, row->count + 1, sizeof *row->span);
+    rc = rc ? rc : an_grow(&row->name, &row->name_room, row->count + 1, sizeof *row->name);
     if (rc)
         return rc;
-    timeline_row->name[timeline_row->count] = timeline_row->longest_name;
-    timeline_row->span[timeline_row->count++] = (struct an_timeline_span){
-        .start_ns = timeline_row->from - timeline_row->t0,
-        .dur_ns = timeline_row->until - timeline_row->from,
+    row->name[row->count] = row->longest_name;
+    row->span[row->count++] = (struct an_timeline_span){
+        .start_ns = row->from - row->t0,
+        .dur_ns = row->until - row->from,
         .what = what,
-        .merged = timeline_row->merged,
-        .critical = is_critical(timeline_row),
-        .busy = (float)((double)timeline_row->filled /
-                        (double)(timeline_row->until - timeline_row->from))};
-    timeline_row->open = false;
+        .merged = row->merged,
+        .critical = is_critical(row),
+        .busy = (float)((double)row->filled / (double)(row->until - row->from))};
+    row->open = false;
     return 0;
 }
 
-int an_timeline_add(struct an_timeline_row *timeline_row, int64_t start, int64_t end, uint32_t name,
+int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uint32_t name,
                     const int64_t *class_ns, int class)
 {
-    start = start > timeline_row->t0 ? start : timeline_row->t0;
-    end = end < timeline_row->t1 ? end : timeline_row->t1;
-    start = timeline_row->end > start
-                ? timeline_row->end
-                : start; /* ranges of a stream or of a foreign trace may overlap */
+    start = start > row->t0 ? start : row->t0;
+    end = end < row->t1 ? end : row->t1;
+    start = row->end > start ? row->end
+                             : start; /* ranges of a stream or of a foreign trace may overlap */
     if (end <= start)
         return 0;
     int rc = 0;
-    bool joins = timeline_row->open && start - timeline_row->until < timeline_row->grain &&
-                 end - start < timeline_row->grain &&
-                 timeline_row->until - timeline_row->from < 2 * timeline_row->grain;
+    bool joins = row->open && start - row->until < row->grain && end - start < row->grain &&
+                 row->until - row->from < 2 * row->grain;
     if (!joins) {
-        rc = an_timeline_close(timeline_row);
-        timeline_row->open = true;
-        timeline_row->from = start;
-        timeline_row->filled = timeline_row->longest = timeline_row->merged = 0;
-        memset(timeline_row->class_ns, 0, sizeof timeline_row->class_ns);
+        rc = an_timeline_close(row);
+        row->open = true;
+        row->from = start;
+        row->filled = row->longest = row->merged = 0;
+        memset(row->class_ns, 0, sizeof row->class_ns);
     }
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        timeline_row->class_ns[k] += class_ns ? class_ns[k] : k == class ? end - start : 0;
-    if (end - start > timeline_row->longest) {
-        timeline_row->longest = end - start;
-        timeline_row->longest_name = name;
+    for (int class_index = 0; class_index < AN_CLASS_COUNT; class_index++)
+        row->class_ns[class_index] += class_ns               ? class_ns[class_index]
+                                      : class_index == class ? end - start
+                                                             : 0;
+    if (end - start > row->longest) {
+        row->longest = end - start;
+        row->longest_name = name;
     }
-    timeline_row->merged++;
-    timeline_row->until = timeline_row->end = end;
-    timeline_row->filled += end - start;
-    timeline_row->busy_ns += end - start;
+    row->merged++;
+    row->until = row->end = end;
+    row->filled += end - start;
+    row->busy_ns += end - start;
     return rc;
 }
 
@@ -101,8 +96,8 @@ static int leave(struct sweep *sweep)
 {
     struct frame *frame = &sweep->open[--sweep->depth];
     if (sweep->depth)
-        for (int k = 0; k < AN_CLASS_COUNT; k++)
-            sweep->open[sweep->depth - 1].class_ns[k] += frame->class_ns[k];
+        for (int class = 0; class < AN_CLASS_COUNT; class ++)
+            sweep->open[sweep->depth - 1].class_ns[class] += frame->class_ns[class];
     return sweep->depth < 2 ? an_timeline_add(&sweep->row[sweep->depth], frame->start, frame->end,
                                               frame->name, frame->class_ns, frame->class)
                             : 0;
@@ -140,22 +135,21 @@ static bool is_seen_through(const struct an_trace *trace, size_t i, const struct
 static int enter(struct sweep *sweep, size_t i)
 {
     const struct an_trace *trace = sweep->context->trace;
-    const struct an_timeline_row *timeline_row = sweep->row;
-    int64_t start =
-                trace->slice.start[i] > timeline_row->t0 ? trace->slice.start[i] : timeline_row->t0,
+    const struct an_timeline_row *row = sweep->row;
+    int64_t start = trace->slice.start[i] > row->t0 ? trace->slice.start[i] : row->t0,
             end = an_slice_end(trace, i);
     int rc = sweep_to(sweep, start);
     if (rc || end <= start || sweep->depth >= AN_DEPTH_MAX || is_seen_through(trace, i, sweep))
         return rc;
     const struct frame *around = sweep->depth ? &sweep->open[sweep->depth - 1] : NULL;
-    int64_t limit = around ? around->end : timeline_row->t1;
+    int64_t limit = around ? around->end : row->t1;
     struct frame frame = {
         .start = start, .end = end < limit ? end : limit, .name = trace->slice.name[i]};
     frame.class =
         trace->slice.dur[i] == AN_OPEN
             ? AN_CLASS_UNATTRIBUTED
             : an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
-    if (frame.class == AN_CLASS_COMPUTE && timeline_row->drives)
+    if (frame.class == AN_CLASS_COMPUTE && row->drives)
         frame.class = AN_CLASS_HOST;
     if ((rc = an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open)))
         return rc;
@@ -168,16 +162,16 @@ int an_timeline_thread(const struct an_context *context, const struct an_track *
 {
     const struct an_trace *trace = context->trace;
     struct sweep sweep = {.context = context, .row = row, .at = row->t0, .mark = mark};
-    size_t first = an_slice_seek(trace, track, row->t0), before[AN_DEPTH_MAX], n = 0;
+    size_t first = an_slice_seek(trace, track, row->t0), before[AN_DEPTH_MAX], levels = 0;
     int rc = 0;
     /* what is open at the start of the window holds the last range before it, or is that range */
     if (first > track->slice_first)
-        for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && n < AN_DEPTH_MAX;
+        for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && levels < AN_DEPTH_MAX;
              i = trace->slice.parent[i])
-            before[n++] = i;
-    while (n-- && !rc)
-        if (an_slice_end(trace, before[n]) > row->t0)
-            rc = enter(&sweep, before[n]);
+            before[levels++] = i;
+    while (levels-- && !rc)
+        if (an_slice_end(trace, before[levels]) > row->t0)
+            rc = enter(&sweep, before[levels]);
     for (size_t i = first;
          i < track->slice_first + track->slice_count && trace->slice.start[i] < row->t1 && !rc; i++)
         rc = enter(&sweep, i);

@@ -31,10 +31,10 @@ struct survey {
 
 /* Host step that holds `time` in process p; step_count: none. Steps of a lane are in order of time.
  */
-static size_t host_step_at(const struct an_context *context, uint32_t p, int64_t time)
+static size_t host_step_at(const struct an_context *context, uint32_t process, int64_t time)
 {
     for (size_t k = 0; k < context->lane_count; k++) {
-        const struct an_step *step = context->lane[k].process == p
+        const struct an_step *step = context->lane[k].process == process
                                          ? an_step_at_host(context, &context->lane[k], time)
                                          : NULL;
         if (step)
@@ -90,7 +90,7 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
 {
     const struct an_trace *trace = context->trace;
     const struct an_devices *devices = context->gpu;
-    size_t at = 0;
+    size_t start = 0;
     int rc = 0;
     for (size_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
@@ -108,9 +108,9 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
                 continue;
             if (survey->first_call == STORE_ABSENT || trace->slice.start[i] < survey->first_call)
                 survey->first_call = trace->slice.start[i];
-            while (at < devices->launch_count && devices->launch_slice[at] < i)
-                at++;
-            if (at == devices->launch_count || devices->launch_slice[at] != i)
+            while (start < devices->launch_count && devices->launch_slice[start] < i)
+                start++;
+            if (start == devices->launch_count || devices->launch_slice[start] != i)
                 lost_launch(context, survey, i, track->process);
         }
     }
@@ -156,16 +156,16 @@ static int survey_ops(struct an_context *context, int64_t *orphans)
 static int64_t early_ops(const struct an_context *context, int64_t *worst)
 {
     const struct an_devices *devices = context->gpu;
-    int64_t n = 0;
+    int64_t ops = 0;
     for (size_t i = 0; i < devices->op.count; i++) {
         if (devices->op.launch[i] == AN_NONE)
             continue;
         int64_t by =
             an_time_sub(context->trace->slice.start[devices->op.launch[i]], devices->op.start[i]);
-        n += by > 0;
+        ops += by > 0;
         *worst = by > *worst ? by : *worst;
     }
-    return n;
+    return ops;
 }
 
 /* Start of the first device op, of all or of those whose launch is known; STORE_ABSENT: none. */
@@ -209,7 +209,7 @@ static void find_signs(struct an_context *context, const struct survey *survey, 
         sign(signs,
              an_arena_format(context->arena,
                              "%" PRId64 " Python frames were recorded (with_stack): that slows the "
-                                        "host most of all; trust device times, not host times",
+                             "host most of all; trust device times, not host times",
                              survey->python));
     if (!launches->reason && launches->short_pct.valid && launches->short_pct.value >= SHORT_PCT &&
         launches->queue_mean.valid && launches->queue_mean.value < QUEUE_SHORT)
@@ -238,7 +238,7 @@ static void find_signs(struct an_context *context, const struct survey *survey, 
         sign(signs,
              an_arena_format(context->arena,
                              "%" PRId64 " graphs were recorded as a whole: what ran in them is not "
-                                        "known (record nodes: nsys --cuda-graph-trace=node)",
+                             "known (record nodes: nsys --cuda-graph-trace=node)",
                              opaque));
     if (decimals && !strcmp(decimals, "0"))
         sign(signs, "times are whole microseconds: the time of one short kernel is good to 1 us, "
@@ -273,13 +273,13 @@ static void overhead_shares(struct an_context *context, struct survey *survey)
 static int64_t cut_steps(const struct an_context *context, const struct survey *survey,
                          int64_t *counted)
 {
-    int64_t n = 0;
+    int64_t cut_count = 0;
     for (size_t i = 0; i < context->step_count; i++) {
         bool cut = context->step[i].host_end == STORE_ABSENT || survey->cut[i];
-        n += cut;
+        cut_count += cut;
         *counted += cut && an_step_counted(&context->step[i]);
     }
-    return n;
+    return cut_count;
 }
 
 static void problems(struct an_context *context, const struct survey *survey, int64_t orphans,

@@ -111,7 +111,7 @@ static int overhead(struct an_context *context)
 {
     struct an_trust *trust = &context->result->trust;
     const struct an_steps *steps = &context->result->steps;
-    size_t on = 0, off = 0;
+    size_t with_count = 0, without_count = 0;
     int64_t tokens = 0;
     bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid;
     if (!steps->paused) {
@@ -119,9 +119,9 @@ static int overhead(struct an_context *context)
                                               : "no counted steps");
         return 0;
     }
-    double *x = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *x),
-           *y = x ? x + steps->counted : NULL;
-    if (!x)
+    double *with_ms = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *with_ms),
+           *without_ms = with_ms ? with_ms + steps->counted : NULL;
+    if (!with_ms)
         return TACHO_ENOMEM;
     if (sized)
         tokens = steps->groups[0].tokens.value;
@@ -130,26 +130,26 @@ static int overhead(struct an_context *context)
         if (!an_step_counted(step) || (sized && step->tokens != tokens))
             continue;
         if (step->paused)
-            y[off++] = (double)an_step_ns(step);
+            without_ms[without_count++] = (double)an_step_ns(step);
         else
-            x[on++] = (double)an_step_ns(step);
+            with_ms[with_count++] = (double)an_step_ns(step);
     }
-    if (on < PAUSED_LEAST || off < PAUSED_LEAST) {
+    if (with_count < PAUSED_LEAST || without_count < PAUSED_LEAST) {
         overhead_absent(
             trust,
             an_arena_format(
                 context->arena,
                 "%zu step%s ran with recording paused and %zu with it on; %d of each are needed",
-                off, off == 1 ? "" : "s", on, PAUSED_LEAST));
+                without_count, without_count == 1 ? "" : "s", with_count, PAUSED_LEAST));
         return 0;
     }
-    an_sort(y, off);
-    if (!(an_quantile(y, off, 0.5) > 0)) {
+    an_sort(without_ms, without_count);
+    if (!(an_quantile(without_ms, without_count, 0.5) > 0)) {
         overhead_absent(trust, "the steps last 0 ns");
         return 0;
     }
     struct an_interval interval;
-    int rc = an_bootstrap_ratio(x, on, y, off, 1, &interval);
+    int rc = an_bootstrap_ratio(with_ms, with_count, without_ms, without_count, 1, &interval);
     if (rc)
         return rc;
     trust->overhead_pct =
@@ -158,7 +158,7 @@ static int overhead(struct an_context *context)
             : an_num_none(an_arena_format(context->arena,
                                           "between %.1f and %.1f %%: the %zu steps with recording "
                                           "paused and the %zu with it on vary too much",
-                                          interval.low, interval.high, off, on));
+                                          interval.low, interval.high, without_count, with_count));
     trust->overhead_low_pct = an_num(interval.low);
     trust->overhead_high_pct = an_num(interval.high);
     return 0;
@@ -166,8 +166,8 @@ static int overhead(struct an_context *context)
 
 static const char *key_or(struct an_context *context, const char *key, const char *otherwise)
 {
-    const char *v = an_trace_key(context->trace, key);
-    return v && *v ? an_arena_text(context->arena, v) : otherwise;
+    const char *text = an_trace_key(context->trace, key);
+    return text && *text ? an_arena_text(context->arena, text) : otherwise;
 }
 
 /* What is missing as a whole: the end of the run, events. */

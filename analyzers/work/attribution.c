@@ -39,11 +39,12 @@ static void add_costs(const struct an_context *context, struct an_by_table *by)
     for (size_t i = 0; i < calls->count; i++) {
         const struct an_call *call = &calls->call[i];
         const struct an_op_cost *cost = &calls->cost[call->cost];
-        for (int b = 0; b < AN_BY_COUNT; b++) {
-            struct an_by_row *by_row = call->row[b] == AN_NONE ? NULL : &by[b].row[call->row[b]];
+        for (int by_index = 0; by_index < AN_BY_COUNT; by_index++) {
+            struct an_by_row *by_row =
+                call->row[by_index] == AN_NONE ? NULL : &by[by_index].row[call->row[by_index]];
             if (!by_row)
                 continue;
-            bool counts = b == AN_BY_OP || cost->kind != AN_OP_OTHER;
+            bool counts = by_index == AN_BY_OP || cost->kind != AN_OP_OTHER;
             by_row->any = by_row->any || counts;
             by_row->no_flops += counts && cost->flops == STORE_ABSENT;
             by_row->flops =
@@ -60,18 +61,18 @@ static void add_costs(const struct an_context *context, struct an_by_table *by)
                        context->gpu->op.class[i] == AN_DEVICE_ATTENTION;
         if (!product || call == AN_NONE || calls->cost[calls->call[call].cost].kind != AN_OP_OTHER)
             continue;
-        for (int b = AN_BY_MODULE; b < AN_BY_COUNT; b++)
-            if (calls->call[call].row[b] != AN_NONE)
-                by[b].row[calls->call[call].row[b]].no_flops++;
+        for (int by_index = AN_BY_MODULE; by_index < AN_BY_COUNT; by_index++)
+            if (calls->call[call].row[by_index] != AN_NONE)
+                by[by_index].row[calls->call[call].row[by_index]].no_flops++;
     }
 }
 
-static int row_order(const void *x, const void *y)
+static int row_order(const void *left, const void *right)
 {
-    const struct an_attribution_row *a = x, *b = y;
-    if (a->device_ns != b->device_ns)
-        return a->device_ns > b->device_ns ? -1 : 1;
-    return strcmp(a->name, b->name);
+    const struct an_attribution_row *first = left, *second = right;
+    if (first->device_ns != second->device_ns)
+        return first->device_ns > second->device_ns ? -1 : 1;
+    return strcmp(first->name, second->name);
 }
 
 static struct an_attribution_row make_row(struct an_context *context, enum an_by by,
@@ -107,19 +108,19 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
     struct an_attribution *out = &context->result->attribution[by];
     struct an_attribution_row *rows = an_arena_zero(context->arena, by_table->count, sizeof *rows);
     int64_t rest = all;
-    size_t n = 0;
+    size_t count = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < by_table->count; i++) {
         if (!by_table->row[i].kernels)
             continue;
-        rows[n++] = make_row(context, by, &by_table->row[i], all);
+        rows[count++] = make_row(context, by, &by_table->row[i], all);
         rest = an_time_sub(rest, by_table->row[i].device_ns);
     }
-    if (n)
-        qsort(rows, n, sizeof *rows, row_order);
+    if (count)
+        qsort(rows, count, sizeof *rows, row_order);
     *out = (struct an_attribution){
-        .by = names[by], .unattributed_ns = rest, .rows = rows, .row_count = n};
+        .by = names[by], .unattributed_ns = rest, .rows = rows, .row_count = count};
     if (!context->gpu->launch_count)
         out->reason = "the trace does not say which host call launched which device work";
     else if (!present)
@@ -140,11 +141,11 @@ static int attribution_run(struct an_context *context)
     rc = rc ? rc : an_attribution_calls(context);
     if (!rc)
         add_costs(context, by);
-    for (int b = 0; b < AN_BY_COUNT && !rc; b++)
-        rc = make_table(context, (enum an_by)b, &by[b], present[b], all);
-    for (int b = 0; b < AN_BY_COUNT; b++) {
-        free(by[b].row);
-        free(by[b].bucket);
+    for (int by_index = 0; by_index < AN_BY_COUNT && !rc; by_index++)
+        rc = make_table(context, (enum an_by)by_index, &by[by_index], present[by_index], all);
+    for (int by_index = 0; by_index < AN_BY_COUNT; by_index++) {
+        free(by[by_index].row);
+        free(by[by_index].bucket);
     }
     return rc;
 }

@@ -11,11 +11,11 @@
 /* Device of an op: an index; device_count: none. */
 static size_t device_of(const struct an_context *context, uint32_t op)
 {
-    size_t d = 0;
-    while (d < context->gpu->device_count &&
-           op - context->gpu->device[d].first >= context->gpu->device[d].count)
-        d++;
-    return d;
+    size_t device = 0;
+    while (device < context->gpu->device_count &&
+           op - context->gpu->device[device].first >= context->gpu->device[device].count)
+        device++;
+    return device;
 }
 
 /* The counted step with all its parts whose host part holds `time`: of a thread of the process, of
@@ -24,15 +24,15 @@ static uint32_t step_at(const struct an_context *context, uint32_t process, size
                         int64_t time)
 {
     uint32_t found = AN_NONE;
-    for (size_t l = 0; l < context->lane_count; l++) {
-        if (context->lane[l].process != process ||
-            (found != AN_NONE && context->lane[l].device != device))
+    for (size_t lane = 0; lane < context->lane_count; lane++) {
+        if (context->lane[lane].process != process ||
+            (found != AN_NONE && context->lane[lane].device != device))
             continue;
-        const struct an_step *step = an_step_at_host(context, &context->lane[l], time);
+        const struct an_step *step = an_step_at_host(context, &context->lane[lane], time);
         bool inside = step && an_step_detailed(step);
-        if (inside || context->lane[l].device == device)
+        if (inside || context->lane[lane].device == device)
             found = inside ? (uint32_t)(step - context->step) : AN_NONE;
-        if (context->lane[l].device == device)
+        if (context->lane[lane].device == device)
             break;
     }
     return found;
@@ -41,17 +41,17 @@ static uint32_t step_at(const struct an_context *context, uint32_t process, size
 static int call_ops(struct an_context *context)
 {
     struct an_calls *calls = context->calls;
-    size_t n = context->gpu->op.count;
+    size_t ops = context->gpu->op.count;
     uint32_t *first = an_arena_zero(context->scratch, calls->count + 2, sizeof *first),
-             *op = an_arena_zero(context->scratch, n, sizeof *op);
+             *op = an_arena_zero(context->scratch, ops, sizeof *op);
     if (!first || !op)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < ops; i++)
         if (calls->of_op[i] != AN_NONE)
             first[calls->of_op[i] + 2]++;
     for (size_t i = 0; i < calls->count; i++)
         first[i + 2] += first[i + 1];
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < ops; i++)
         if (calls->of_op[i] != AN_NONE)
             op[first[calls->of_op[i] + 1]++] = (uint32_t)i;
     calls->first = first;
@@ -63,13 +63,13 @@ static int call_ops(struct an_context *context)
  * known. */
 static bool *find_tf32(const struct an_context *context)
 {
-    size_t n = context->gpu->device_count;
-    bool *out = an_arena_zero(context->scratch, n + 1, sizeof *out);
-    for (size_t d = 0; out && d <= n; d++) {
-        const char *name = d < n ? context->gpu->device[d].name : "";
+    size_t devices = context->gpu->device_count;
+    bool *out = an_arena_zero(context->scratch, devices + 1, sizeof *out);
+    for (size_t device = 0; out && device <= devices; device++) {
+        const char *name = device < devices ? context->gpu->device[device].name : "";
         struct an_peak peak;
-        out[d] = an_peak_find(context->scratch, name, "tf32", &peak) ||
-                 !an_peak_find(context->scratch, name, "bandwidth", &peak);
+        out[device] = an_peak_find(context->scratch, name, "tf32", &peak) ||
+                      !an_peak_find(context->scratch, name, "bandwidth", &peak);
     }
     return out;
 }

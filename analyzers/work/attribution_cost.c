@@ -67,23 +67,23 @@ static int cost_add(struct coster *coster, struct an_op_cost cost, uint32_t *out
 
 static int table_grow(struct coster *coster)
 {
-    size_t n = coster->buckets ? 2 * coster->buckets : 1024;
-    uint64_t *key = an_arena_zero(coster->context->scratch, n, sizeof *key);
-    uint32_t *value = an_arena_zero(coster->context->scratch, n, sizeof *value);
+    size_t buckets = coster->buckets ? 2 * coster->buckets : 1024;
+    uint64_t *key = an_arena_zero(coster->context->scratch, buckets, sizeof *key);
+    uint32_t *value = an_arena_zero(coster->context->scratch, buckets, sizeof *value);
     if (!key || !value)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < coster->buckets; i++) {
         if (!coster->value[i])
             continue;
-        size_t h = (size_t)(coster->key[i] * 0x9e3779b97f4a7c15u >> 20) & (n - 1);
-        while (value[h])
-            h = (h + 1) & (n - 1);
-        key[h] = coster->key[i];
-        value[h] = coster->value[i];
+        size_t place = (size_t)(coster->key[i] * 0x9e3779b97f4a7c15u >> 20) & (buckets - 1);
+        while (value[place])
+            place = (place + 1) & (buckets - 1);
+        key[place] = coster->key[i];
+        value[place] = coster->value[i];
     }
     coster->key = key;
     coster->value = value;
-    coster->buckets = n;
+    coster->buckets = buckets;
     return 0;
 }
 
@@ -95,12 +95,12 @@ static uint32_t *shared(struct coster *coster, uint32_t slice)
         (uint64_t)coster->trace->slice.name[slice] << 32 | coster->trace->slice.detail[slice];
     if (2 * coster->used >= coster->buckets && table_grow(coster))
         return NULL;
-    size_t h = (size_t)(key * 0x9e3779b97f4a7c15u >> 20) & (coster->buckets - 1);
-    while (coster->value[h] && coster->key[h] != key)
-        h = (h + 1) & (coster->buckets - 1);
-    coster->used += !coster->value[h];
-    coster->key[h] = key;
-    return &coster->value[h];
+    size_t place = (size_t)(key * 0x9e3779b97f4a7c15u >> 20) & (coster->buckets - 1);
+    while (coster->value[place] && coster->key[place] != key)
+        place = (place + 1) & (coster->buckets - 1);
+    coster->used += !coster->value[place];
+    coster->key[place] = key;
+    return &coster->value[place];
 }
 
 /* A payload of tacho.work says its cost itself. */
@@ -134,7 +134,7 @@ static struct an_op_cost cost_of_work(const struct an_detail *detail)
 static int find_gradients(struct coster *coster)
 {
     const struct an_trace *trace = coster->trace;
-    size_t n = 0, room = 0;
+    size_t count = 0, room = 0;
     struct an_pair *work = NULL;
     coster->gradients_known = true;
     for (size_t i = 0; i < trace->slice.count; i++) {
@@ -143,16 +143,16 @@ static int find_gradients(struct coster *coster)
                                              : an_trace_detail(trace, trace->slice.detail[i]);
         if (!detail || strcmp(detail->pass, "backward") || !*detail->payload)
             continue;
-        if (an_grow(&coster->gradient, &room, n + 1, sizeof *coster->gradient))
+        if (an_grow(&coster->gradient, &room, count + 1, sizeof *coster->gradient))
             return TACHO_ENOMEM;
-        coster->gradient[n++] =
+        coster->gradient[count++] =
             (struct an_pair){an_pair_key(trace->slice.correlation[i]), (uint32_t)i, 0};
     }
-    coster->gradients = n;
-    if (!(work = malloc((n ? n : 1) * sizeof *work)))
+    coster->gradients = count;
+    if (!(work = malloc((count ? count : 1) * sizeof *work)))
         return TACHO_ENOMEM;
-    if (n)
-        an_pairs_sort(coster->gradient, work, n);
+    if (count)
+        an_pairs_sort(coster->gradient, work, count);
     free(work);
     return 0;
 }
@@ -174,15 +174,15 @@ static const struct an_op_tensor *gradient_of(struct coster *coster, uint32_t sl
     for (size_t i = low;
          i < coster->gradients && coster->gradient[i].key == an_pair_key(number) && i < low + 64;
          i++) {
-        uint32_t g = coster->gradient[i].value;
-        const struct an_op_args *args =
-            coster->trace->slice.start[g] >= after && coster->trace->slice.start[g] < best_start
-                ? args_of(coster, g)
-                : NULL;
+        uint32_t slice_of = coster->gradient[i].value;
+        const struct an_op_args *args = coster->trace->slice.start[slice_of] >= after &&
+                                                coster->trace->slice.start[slice_of] < best_start
+                                            ? args_of(coster, slice_of)
+                                            : NULL;
         const struct an_op_tensor *op_tensor = args ? an_op_tensor_at(args, 0) : NULL;
         if (op_tensor && op_tensor->rank) {
             best = op_tensor;
-            best_start = coster->trace->slice.start[g];
+            best_start = coster->trace->slice.start[slice_of];
         }
     }
     return best;
@@ -195,13 +195,13 @@ static int cost_in_context(struct coster *coster, uint32_t slice, int op,
 {
     const struct an_slices *slices = &coster->trace->slice;
     struct an_op_context context = {NULL, NULL};
-    uint32_t up = slice;
+    uint32_t outer = slice;
     if (!coster->gradients_known && find_gradients(coster))
         return TACHO_ENOMEM;
-    for (int levels = LEVELS_UP; levels && up != AN_NONE && !context.output; levels--) {
-        if (slices->correlation[up] != STORE_ABSENT && op_of(coster, up) >= 0)
-            context.output = gradient_of(coster, slice, slices->correlation[up]);
-        up = slices->parent[up];
+    for (int levels = LEVELS_UP; levels && outer != AN_NONE && !context.output; levels--) {
+        if (slices->correlation[outer] != STORE_ABSENT && op_of(coster, outer) >= 0)
+            context.output = gradient_of(coster, slice, slices->correlation[outer]);
+        outer = slices->parent[outer];
     }
     if (slices->parent[slice] != AN_NONE &&
         !(context.outer = args_of(coster, slices->parent[slice])))

@@ -12,10 +12,10 @@
 /* Is there "(digits)" with ": " behind it? Returns the length of the path before it, 0: no. */
 static size_t path_length(const char *frame)
 {
-    for (const char *p = strchr(frame, '('); p; p = strchr(p + 1, '(')) {
-        size_t n = strspn(p + 1, "0123456789");
-        if (n && !strncmp(p + 1 + n, "): ", 3))
-            return (size_t)(p - frame);
+    for (const char *bracket = strchr(frame, '('); bracket; bracket = strchr(bracket + 1, '(')) {
+        size_t digits = strspn(bracket + 1, "0123456789");
+        if (digits && !strncmp(bracket + 1 + digits, "): ", 3))
+            return (size_t)(bracket - frame);
     }
     return 0;
 }
@@ -29,12 +29,12 @@ bool an_frame_is_user(const char *frame)
         "triton/",          "apex/",        "threading.py", "contextlib.py", "functools.py",
         "multiprocessing/", "concurrent/",  "asyncio/",     "runpy.py",      "importlib/",
         "abc.py",           "typing.py",    "selectors.py", "queue.py"};
-    size_t n = path_length(frame);
-    if (!n || *frame == '<')
+    size_t length = path_length(frame);
+    if (!length || *frame == '<')
         return false;
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
-        const char *at = strstr(frame, inside[i]);
-        if (at && at < frame + n)
+        const char *found = strstr(frame, inside[i]);
+        if (found && found < frame + length)
             return false;
     }
     for (size_t i = 0; i < sizeof below / sizeof *below; i++)
@@ -47,27 +47,27 @@ bool an_frame_is_user(const char *frame)
 
 static size_t hash_of(const char *text)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return (size_t)(h ^ h >> 32);
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return (size_t)(hash ^ hash >> 32);
 }
 
 static int buckets_grow(struct an_by_table *by_table)
 {
-    size_t n = by_table->buckets ? 2 * by_table->buckets : 256;
-    uint32_t *bucket = calloc(n, sizeof *bucket);
+    size_t buckets = by_table->buckets ? 2 * by_table->buckets : 256;
+    uint32_t *bucket = calloc(buckets, sizeof *bucket);
     if (!bucket)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < by_table->count; i++) {
-        size_t h = hash_of(by_table->row[i].name) & (n - 1);
-        while (bucket[h])
-            h = (h + 1) & (n - 1);
-        bucket[h] = (uint32_t)i + 1;
+        size_t place = hash_of(by_table->row[i].name) & (buckets - 1);
+        while (bucket[place])
+            place = (place + 1) & (buckets - 1);
+        bucket[place] = (uint32_t)i + 1;
     }
     free(by_table->bucket);
     by_table->bucket = bucket;
-    by_table->buckets = n;
+    by_table->buckets = buckets;
     return 0;
 }
 
@@ -75,13 +75,13 @@ uint32_t an_by_row_of(struct an_by_table *by_table, const char *name)
 {
     if (2 * by_table->count >= by_table->buckets && buckets_grow(by_table))
         return AN_NONE;
-    size_t h = hash_of(name) & (by_table->buckets - 1);
-    for (; by_table->bucket[h]; h = (h + 1) & (by_table->buckets - 1))
-        if (!strcmp(by_table->row[by_table->bucket[h] - 1].name, name))
-            return by_table->bucket[h] - 1;
+    size_t place = hash_of(name) & (by_table->buckets - 1);
+    for (; by_table->bucket[place]; place = (place + 1) & (by_table->buckets - 1))
+        if (!strcmp(by_table->row[by_table->bucket[place] - 1].name, name))
+            return by_table->bucket[place] - 1;
     if (an_grow(&by_table->row, &by_table->room, by_table->count + 1, sizeof *by_table->row))
         return AN_NONE;
     by_table->row[by_table->count] = (struct an_by_row){.name = name};
-    by_table->bucket[h] = (uint32_t)++by_table->count;
+    by_table->bucket[place] = (uint32_t)++by_table->count;
     return (uint32_t)by_table->count - 1;
 }

@@ -35,30 +35,30 @@ static void unknown_cost(struct an_by_table *by_table, uint32_t row)
 void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
                          uint32_t call)
 {
-    struct an_call *x = call == AN_NONE ? NULL : &sweep->calls->call[call];
+    struct an_call *caller = call == AN_NONE ? NULL : &sweep->calls->call[call];
     add_device(sweep, by, row, launch);
-    if (!x) {
+    if (!caller) {
         unknown_cost(&sweep->by[by], row);
-    } else if (!(x->launched >> by & 1)) {
-        x->launched |= (uint8_t)(1u << by);
-        x->row[by] = row;
-    } else if (x->row[by] != row) {
+    } else if (!(caller->launched >> by & 1)) {
+        caller->launched |= (uint8_t)(1u << by);
+        caller->row[by] = row;
+    } else if (caller->row[by] != row) {
         unknown_cost(&sweep->by[by], row);
-        unknown_cost(&sweep->by[by], x->row[by]);
+        unknown_cost(&sweep->by[by], caller->row[by]);
     }
 }
 
 static int sort_forward(struct an_sweep *sweep)
 {
-    size_t n = sweep->forwards;
-    struct an_pair *pair = an_arena_zero(sweep->context->scratch, n, sizeof *pair),
-                   *work = an_arena_zero(sweep->context->scratch, n, sizeof *work);
+    size_t count = sweep->forwards;
+    struct an_pair *pair = an_arena_zero(sweep->context->scratch, count, sizeof *pair),
+                   *work = an_arena_zero(sweep->context->scratch, count, sizeof *work);
     if (!pair || !work)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         pair[i] = (struct an_pair){
             an_pair_key(sweep->trace->slice.correlation[sweep->forward[i].slice]), (uint32_t)i, 0};
-    an_pairs_sort(pair, work, n);
+    an_pairs_sort(pair, work, count);
     sweep->by_number = pair;
     return 0;
 }

@@ -54,18 +54,18 @@ static enum name name_of(struct an_sweep *sweep, size_t i, bool python)
         return NAME_PLAIN;
     if (sweep->name[id] == NAME_UNKNOWN) {
         const char *text = sweep->trace->string[id];
-        enum name n = NAME_PLAIN;
+        enum name kind = NAME_PLAIN;
         if (!python)
-            n = strstr(text, "CheckpointFunction") && strstr(text, "Backward") ? NAME_CHECKPOINT
-                : !strncmp(text, "autograd::engine::evaluate_function", 35)    ? NAME_ENGINE
-                                                                               : NAME_PLAIN;
+            kind = strstr(text, "CheckpointFunction") && strstr(text, "Backward") ? NAME_CHECKPOINT
+                   : !strncmp(text, "autograd::engine::evaluate_function", 35)    ? NAME_ENGINE
+                                                                                  : NAME_PLAIN;
         else if (!strncmp(text, "nn.Module: ", 11))
-            n = NAME_MODULE;
+            kind = NAME_MODULE;
         else if (strstr(text, "torch/utils/checkpoint.py("))
-            n = NAME_CHECKPOINT;
+            kind = NAME_CHECKPOINT;
         else if (an_frame_is_user(text))
-            n = NAME_USER;
-        sweep->name[id] = (uint8_t)n;
+            kind = NAME_USER;
+        sweep->name[id] = (uint8_t)kind;
     }
     return sweep->name[id];
 }
@@ -112,10 +112,10 @@ static int line_of_stack(struct an_sweep *sweep, size_t i, uint32_t *row)
             return TACHO_ENOMEM;
         for (size_t k = 0; k < args.frames && sweep->line_of_detail[id] == 1; k++)
             if (an_frame_is_user(args.frame[k])) {
-                uint32_t r = an_by_row_of(&sweep->by[AN_BY_LINE], args.frame[k]);
-                if (r == AN_NONE)
+                uint32_t frame_row = an_by_row_of(&sweep->by[AN_BY_LINE], args.frame[k]);
+                if (frame_row == AN_NONE)
                     return TACHO_ENOMEM;
-                sweep->line_of_detail[id] = r + 2;
+                sweep->line_of_detail[id] = frame_row + 2;
             }
     }
     if (sweep->line_of_detail[id] > 1)
@@ -127,12 +127,12 @@ static int line_of_stack(struct an_sweep *sweep, size_t i, uint32_t *row)
 
 /* Index of the innermost frame of a level that is still open at `time`, from the frame at `top`;
  * -1: none. */
-static int32_t innermost(const struct an_sweep *sweep, int32_t top, enum an_sweep_level l,
+static int32_t innermost(const struct an_sweep *sweep, int32_t top, enum an_sweep_level level,
                          int64_t time)
 {
-    int32_t i = top < 0 ? -1 : sweep->stack[top].at[l];
+    int32_t i = top < 0 ? -1 : sweep->stack[top].at[level];
     while (i >= 0 && sweep->stack[i].end <= time)
-        i = i ? sweep->stack[i - 1].at[l] : -1;
+        i = i ? sweep->stack[i - 1].at[level] : -1;
     return i;
 }
 
@@ -145,13 +145,13 @@ static uint32_t row_at(const struct an_sweep *sweep, int32_t i)
 static void add_host(struct an_sweep *sweep, enum an_by by, uint32_t row, int32_t outer,
                      int64_t start, int64_t end)
 {
-    struct an_by_row *r = sweep->by[by].row;
-    r[row].count++;
-    r[row].host_ns = an_time_add(r[row].host_ns, an_time_sub(end, start));
+    struct an_by_row *rows = sweep->by[by].row;
+    rows[row].count++;
+    rows[row].host_ns = an_time_add(rows[row].host_ns, an_time_sub(end, start));
     if (outer >= 0) {
         int64_t until = sweep->stack[outer].end < end ? sweep->stack[outer].end : end;
-        struct an_by_row *o = &r[sweep->stack[outer].row];
-        o->host_ns = an_time_sub(o->host_ns, an_time_sub(until, start));
+        struct an_by_row *around = &rows[sweep->stack[outer].row];
+        around->host_ns = an_time_sub(around->host_ns, an_time_sub(until, start));
     }
 }
 
@@ -180,12 +180,12 @@ static int forward_add(struct an_sweep *sweep, size_t i, uint32_t track,
 static void op_state(struct an_sweep *sweep, size_t i, const struct an_detail *detail,
                      struct an_sweep_frame *frame)
 {
-    enum name n = name_of(sweep, i, false);
+    enum name kind = name_of(sweep, i, false);
     bool is_backward = detail && !strcmp(detail->pass, "backward");
-    if (n == NAME_CHECKPOINT) {
+    if (kind == NAME_CHECKPOINT) {
         frame->backward = frame->recompute = true;
         frame->grad = false;
-    } else if (n == NAME_ENGINE || is_backward) {
+    } else if (kind == NAME_ENGINE || is_backward) {
         frame->backward = true;
         frame->recompute = frame->grad = false;
     } else if (frame->backward && sweep->trace->slice.correlation[i] != STORE_ABSENT) {
@@ -204,8 +204,8 @@ static bool frame_make(struct an_sweep *sweep, size_t depth, size_t i, struct an
                                      .end = an_slice_end(sweep->trace, i),
                                      .row = AN_NONE,
                                      .call = AN_NONE};
-    for (int l = 0; l < LEVELS; l++)
-        frame->at[l] = innermost(sweep, top, (enum an_sweep_level)l, start);
+    for (int level = 0; level < LEVELS; level++)
+        frame->at[level] = innermost(sweep, top, (enum an_sweep_level)level, start);
     if (top >= 0) {
         frame->backward = sweep->stack[top].backward;
         frame->recompute = sweep->stack[top].recompute;
@@ -282,11 +282,11 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
     if (is_work(detail) || category == CATEGORY_OP)
         return push_op(sweep, depth, i, track);
     if (category == CATEGORY_PYTHON) {
-        enum name n = name_of(sweep, i, true);
-        return n == NAME_MODULE       ? push(sweep, depth, i, MODULE)
-               : n == NAME_USER       ? push(sweep, depth, i, LINE)
-               : n == NAME_CHECKPOINT ? push(sweep, depth, i, LEVELS)
-                                      : 0;
+        enum name kind = name_of(sweep, i, true);
+        return kind == NAME_MODULE       ? push(sweep, depth, i, MODULE)
+               : kind == NAME_USER       ? push(sweep, depth, i, LINE)
+               : kind == NAME_CHECKPOINT ? push(sweep, depth, i, LEVELS)
+                                         : 0;
     }
     if (category == CATEGORY_MODULE_DOMAIN) /* of the hook: its other ranges have a payload */
         return push(sweep, depth, i, detail && detail->role != AN_ROLE_NONE ? ANNOTATION : MODULE);
@@ -321,44 +321,45 @@ static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_
 static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track, size_t number)
 {
     int64_t time = sweep->trace->slice.start[i];
-    int32_t top = (int32_t)depth - 1, at[LEVELS];
+    int32_t top = (int32_t)depth - 1, inner[LEVELS];
     uint32_t call;
-    for (int l = 0; l < LEVELS; l++)
-        at[l] = innermost(sweep, top, (enum an_sweep_level)l, time);
-    if (call_of(sweep, at[OP], sweep->trace->track[track].process, &call))
+    for (int level = 0; level < LEVELS; level++)
+        inner[level] = innermost(sweep, top, (enum an_sweep_level)level, time);
+    if (call_of(sweep, inner[OP], sweep->trace->track[track].process, &call))
         return TACHO_ENOMEM;
     for (uint32_t k = sweep->devices->launch_first[number];
          k < sweep->devices->launch_first[number + 1]; k++)
         sweep->calls->of_op[sweep->devices->launch_op[k]] = call;
-    an_sweep_add_launch(sweep, AN_BY_OP, row_at(sweep, at[OP]), number, call);
-    bool link_module = at[BACKWARD] > at[MODULE], link_line = at[BACKWARD] > at[LINE];
+    an_sweep_add_launch(sweep, AN_BY_OP, row_at(sweep, inner[OP]), number, call);
+    bool link_module = inner[BACKWARD] > inner[MODULE], link_line = inner[BACKWARD] > inner[LINE];
     if (!link_module)
-        an_sweep_add_launch(sweep, AN_BY_MODULE, row_at(sweep, at[MODULE]), number, call);
+        an_sweep_add_launch(sweep, AN_BY_MODULE, row_at(sweep, inner[MODULE]), number, call);
     if (!link_line)
-        an_sweep_add_launch(sweep, AN_BY_LINE, row_at(sweep, at[LINE]), number, call);
-    if (at[ANNOTATION] >= 0)
-        an_sweep_add_launch(sweep, AN_BY_ANNOTATION, row_at(sweep, at[ANNOTATION]), number, call);
-    if (!link_module && !link_line && at[ANNOTATION] >= 0)
+        an_sweep_add_launch(sweep, AN_BY_LINE, row_at(sweep, inner[LINE]), number, call);
+    if (inner[ANNOTATION] >= 0)
+        an_sweep_add_launch(sweep, AN_BY_ANNOTATION, row_at(sweep, inner[ANNOTATION]), number,
+                            call);
+    if (!link_module && !link_line && inner[ANNOTATION] >= 0)
         return 0;
     if (an_grow(&sweep->pending, &sweep->pending_room, sweep->pendings + 1, sizeof *sweep->pending))
         return TACHO_ENOMEM;
-    int32_t b = at[BACKWARD];
+    int32_t backward = inner[BACKWARD];
     bool nested = false;
-    for (int32_t k = b; k > 0 && !nested;
+    for (int32_t k = backward; k > 0 && !nested;
          k--) /* another backward operator, of another number, around it */
         nested =
             sweep->stack[k - 1].at[BACKWARD] >= 0 &&
             sweep->trace->slice.correlation[sweep->stack[sweep->stack[k - 1].at[BACKWARD]].slice] !=
-                sweep->trace->slice.correlation[sweep->stack[b].slice];
-    sweep->pending[sweep->pendings++] =
-        (struct an_sweep_pending){.launch = (uint32_t)number,
-                                  .track = track,
-                                  .link = b < 0 ? AN_NONE : sweep->stack[b].slice,
-                                  .call = call,
-                                  .module = link_module ? row_at(sweep, at[MODULE]) : AN_NONE - 1,
-                                  .line = link_line ? row_at(sweep, at[LINE]) : AN_NONE - 1,
-                                  .nested = nested,
-                                  .annotated = at[ANNOTATION] >= 0};
+                sweep->trace->slice.correlation[sweep->stack[backward].slice];
+    sweep->pending[sweep->pendings++] = (struct an_sweep_pending){
+        .launch = (uint32_t)number,
+        .track = track,
+        .link = backward < 0 ? AN_NONE : sweep->stack[backward].slice,
+        .call = call,
+        .module = link_module ? row_at(sweep, inner[MODULE]) : AN_NONE - 1,
+        .line = link_line ? row_at(sweep, inner[LINE]) : AN_NONE - 1,
+        .nested = nested,
+        .annotated = inner[ANNOTATION] >= 0};
     return 0;
 }
 

@@ -35,21 +35,21 @@ size_t an_memory_levels(const struct an_context *context, const char *device,
     static const char *const caches[][2] = {
         {"l3", "bandwidth_l3"}, {"l2", "bandwidth_l2"}, {"l1", "bandwidth_l1"}};
     const struct an_ceiling_row *most = NULL;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < sizeof dram / sizeof *dram; i++) {
         const struct an_ceiling_row *ceiling_row = an_ceiling_find(context, device, dram[i], "");
         if (ceiling_row && (!most || ceiling_row->value > most->value))
             most = ceiling_row;
     }
     if (most)
-        out[n++] = (struct an_memory_level){"dram", most};
+        out[count++] = (struct an_memory_level){"dram", most};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
         const struct an_ceiling_row *ceiling_row =
             an_ceiling_find(context, device, caches[i][1], "");
         if (ceiling_row)
-            out[n++] = (struct an_memory_level){caches[i][0], ceiling_row};
+            out[count++] = (struct an_memory_level){caches[i][0], ceiling_row};
     }
-    return n;
+    return count;
 }
 
 const char *an_ceiling_unit(const char *resource)

@@ -68,32 +68,32 @@ static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tens
 /* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its
  * type. */
 static bool input_parse(struct an_arena *arena, const json_t *dims, const char *type,
-                        struct an_op_input *in)
+                        struct an_op_input *input)
 {
     bool list = json_array_size(dims) && json_is_array(json_array_get(dims, 0));
-    size_t n = list ? json_array_size(dims) : 1;
-    struct an_op_tensor *op_tensor = an_arena_zero(arena, n, sizeof *op_tensor);
+    size_t count = list ? json_array_size(dims) : 1;
+    struct an_op_tensor *op_tensor = an_arena_zero(arena, count, sizeof *op_tensor);
     if (!op_tensor)
         return false;
-    in->list = list || !strcmp(type, "TensorList");
-    in->tensor = op_tensor;
-    for (size_t i = 0; i < n; i++)
+    input->list = list || !strcmp(type, "TensorList");
+    input->tensor = op_tensor;
+    for (size_t i = 0; i < count; i++)
         if (!tensor_parse(list ? json_array_get(dims, i) : dims, type, &op_tensor[i]))
             return true;
-    in->count = list || op_tensor->rank || op_tensor->bytes ? n : 0;
+    input->count = list || op_tensor->rank || op_tensor->bytes ? count : 0;
     return true;
 }
 
 static const char *json_text(const json_t *json)
 {
-    const char *s = json_is_string(json) ? json_string_value(json) : NULL;
-    return s ? s : "";
+    const char *text = json_is_string(json) ? json_string_value(json) : NULL;
+    return text ? text : "";
 }
 
 /* An array of texts, or one text with the frames separated by ';'. */
 static int stack_parse(struct an_arena *arena, const json_t *stack, struct an_op_args *out)
 {
-    size_t n = json_array_size(stack);
+    size_t count = json_array_size(stack);
     const char **frame;
     if (json_is_string(stack)) {
         char *text = an_arena_copy(arena, json_string_value(stack),
@@ -101,21 +101,22 @@ static int stack_parse(struct an_arena *arena, const json_t *stack, struct an_op
              *save = NULL;
         if (!text)
             return TACHO_ENOMEM;
-        for (const char *p = text; *p; p++)
-            n += *p == ';';
-        if (!(frame = an_arena_zero(arena, n + 1, sizeof *frame)))
+        for (const char *text_at = text; *text_at; text_at++)
+            count += *text_at == ';';
+        if (!(frame = an_arena_zero(arena, count + 1, sizeof *frame)))
             return TACHO_ENOMEM;
-        n = 0;
-        for (char *p = strtok_r(text, ";", &save); p; p = strtok_r(NULL, ";", &save))
-            frame[n++] = p;
+        count = 0;
+        for (char *text_at = strtok_r(text, ";", &save); text_at;
+             text_at = strtok_r(NULL, ";", &save))
+            frame[count++] = text_at;
     } else {
-        if (!(frame = an_arena_zero(arena, n + 1, sizeof *frame)))
+        if (!(frame = an_arena_zero(arena, count + 1, sizeof *frame)))
             return TACHO_ENOMEM;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             frame[i] = an_arena_text(arena, json_text(json_array_get(stack, i)));
     }
     out->frame = frame;
-    out->frames = n;
+    out->frames = count;
     return 0;
 }
 
@@ -125,20 +126,20 @@ int an_op_args_parse(struct an_arena *arena, const char *payload, struct an_op_a
     json_t *root = json_loads(payload, 0, &error);
     const json_t *shapes = json_object_get(root, "shapes"), *kinds = json_object_get(root, "types"),
                  *concrete = json_object_get(root, "concrete");
-    size_t n = json_array_size(shapes);
-    struct an_op_input *in = an_arena_zero(arena, n ? n : 1, sizeof *in);
+    size_t count = json_array_size(shapes);
+    struct an_op_input *input = an_arena_zero(arena, count ? count : 1, sizeof *input);
     int rc = TACHO_ENOMEM;
     *out = (struct an_op_args){
-        .count = n, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
-    if (!in)
+        .count = count, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
+    if (!input)
         goto out;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!input_parse(arena, json_array_get(shapes, i), json_text(json_array_get(kinds, i)),
-                         &in[i]))
+                         &input[i]))
             goto out;
-        in[i].concrete = an_arena_text(arena, json_text(json_array_get(concrete, i)));
+        input[i].concrete = an_arena_text(arena, json_text(json_array_get(concrete, i)));
     }
-    out->input = in;
+    out->input = input;
     rc = json_object_get(root, "stack") ? stack_parse(arena, json_object_get(root, "stack"), out)
                                         : 0;
 out:

@@ -86,8 +86,8 @@ bool an_op_is_product(int op);
 /* ---- between the files of op_cost ----------------------------------------------------------------------------------------- */
 
 /* Sizes that do not fit int64, or are not known, are STORE_ABSENT and stay so. */
-int64_t an_op_mul(int64_t a, int64_t b);
-int64_t an_op_add(int64_t a, int64_t b);
+int64_t an_op_mul(int64_t left, int64_t right);
+int64_t an_op_add(int64_t left, int64_t right);
 int64_t an_op_elements(const struct an_op_tensor *op_tensor);
 int64_t an_op_bytes(const struct an_op_tensor *op_tensor);
 /* The i-th argument as one tensor, NULL: it is none. */

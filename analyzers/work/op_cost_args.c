@@ -10,28 +10,30 @@
 
 #include "store/store.h"
 
-int64_t an_op_mul(int64_t a, int64_t b)
+int64_t an_op_mul(int64_t left, int64_t right)
 {
     int64_t out;
-    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_mul_overflow(a, b, &out)
+    return left == STORE_ABSENT || right == STORE_ABSENT ||
+                   __builtin_mul_overflow(left, right, &out)
                ? STORE_ABSENT
                : out;
 }
 
-int64_t an_op_add(int64_t a, int64_t b)
+int64_t an_op_add(int64_t left, int64_t right)
 {
     int64_t out;
-    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_add_overflow(a, b, &out)
+    return left == STORE_ABSENT || right == STORE_ABSENT ||
+                   __builtin_add_overflow(left, right, &out)
                ? STORE_ABSENT
                : out;
 }
 
 int64_t an_op_elements(const struct an_op_tensor *op_tensor)
 {
-    int64_t n = op_tensor ? 1 : STORE_ABSENT;
+    int64_t elements = op_tensor ? 1 : STORE_ABSENT;
     for (int i = 0; op_tensor && i < op_tensor->rank; i++)
-        n = an_op_mul(n, op_tensor->dim[i]);
-    return n;
+        elements = an_op_mul(elements, op_tensor->dim[i]);
+    return elements;
 }
 
 int64_t an_op_bytes(const struct an_op_tensor *op_tensor)
@@ -42,35 +44,35 @@ int64_t an_op_bytes(const struct an_op_tensor *op_tensor)
 
 const struct an_op_tensor *an_op_tensor_at(const struct an_op_args *args, int i)
 {
-    const struct an_op_input *in = i >= 0 && (size_t)i < args->count ? &args->input[i] : NULL;
-    return in && in->count == 1 && !in->list ? in->tensor : NULL;
+    const struct an_op_input *input = i >= 0 && (size_t)i < args->count ? &args->input[i] : NULL;
+    return input && input->count == 1 && !input->list ? input->tensor : NULL;
 }
 
 int an_op_integers(const struct an_op_args *args, int i, int64_t *out, int room)
 {
-    const char *p = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
-    int n = 0;
-    if (!*p)
+    const char *text = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
+    int count = 0;
+    if (!*text)
         return -1;
-    for (p += *p == '['; *p && *p != ']';) {
+    for (text += *text == '['; *text && *text != ']';) {
         char *end;
-        long long v = strtoll(p, &end, 10);
-        if (end == p)
+        long long value = strtoll(text, &end, 10);
+        if (end == text)
             return -1;
-        if (n < room)
-            out[n] = v;
-        n++;
-        p = end + strspn(end, ", ");
+        if (count < room)
+            out[count] = value;
+        count++;
+        text = end + strspn(end, ", ");
     }
-    return n;
+    return count;
 }
 
 int an_op_flag(const struct an_op_args *args, int i)
 {
-    const char *p = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
-    return !strcmp(p, "True") || !strcmp(p, "1")    ? 1
-           : !strcmp(p, "False") || !strcmp(p, "0") ? 0
-                                                    : -1;
+    const char *text = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
+    return !strcmp(text, "True") || !strcmp(text, "1")    ? 1
+           : !strcmp(text, "False") || !strcmp(text, "0") ? 0
+                                                          : -1;
 }
 
 struct an_op_cost an_op_absent(enum an_op_kind kind, const char *reason)

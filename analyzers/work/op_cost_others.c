@@ -27,16 +27,16 @@ static struct an_op_cost other(int64_t flops, int64_t bytes, const char *dtype)
 }
 
 /* Shape that operands are broadcast to; false: they do not fit. */
-static bool broadcast(tensor t, struct an_op_tensor *out)
+static bool broadcast(tensor from, struct an_op_tensor *out)
 {
     int64_t dim[AN_OP_RANK_MAX];
-    int rank = t->rank > out->rank ? t->rank : out->rank;
+    int rank = from->rank > out->rank ? from->rank : out->rank;
     for (int i = 1; i <= rank; i++) {
-        int64_t a = i <= out->rank ? out->dim[out->rank - i] : 1,
-                b = i <= t->rank ? t->dim[t->rank - i] : 1;
-        if (a != b && a != 1 && b != 1)
+        int64_t wanted = i <= out->rank ? out->dim[out->rank - i] : 1,
+                given = i <= from->rank ? from->dim[from->rank - i] : 1;
+        if (wanted != given && wanted != 1 && given != 1)
             return false;
-        dim[rank - i] = a == 1 ? b : a;
+        dim[rank - i] = wanted == 1 ? given : wanted;
     }
     memcpy(out->dim, dim, sizeof dim[0] * (size_t)rank);
     out->rank = rank;
@@ -45,14 +45,14 @@ static bool broadcast(tensor t, struct an_op_tensor *out)
 
 /* Of two types the one that holds both, in so far as a size tells: a tensor without dimensions does
  * not decide. */
-static bool decides(tensor t, const struct an_op_tensor *out)
+static bool decides(tensor from, const struct an_op_tensor *out)
 {
-    bool integer = is_integer(t->dtype), out_integer = is_integer(out->dtype);
-    if (!*out->dtype || (!out->rank && t->rank))
+    bool integer = is_integer(from->dtype), out_integer = is_integer(out->dtype);
+    if (!*out->dtype || (!out->rank && from->rank))
         return true;
-    if (!t->rank && out->rank)
+    if (!from->rank && out->rank)
         return out_integer && !integer;
-    return integer == out_integer ? t->bytes > out->bytes : out_integer;
+    return integer == out_integer ? from->bytes > out->bytes : out_integer;
 }
 
 enum {
@@ -72,17 +72,17 @@ static struct an_op_cost elementwise(const struct an_op_row *row, const struct a
     int operands = 0;
     (void)context;
     for (int i = 0; (size_t)i < args->count && operands < row->a[2]; i++) {
-        tensor t = an_op_tensor_at(args, i);
-        if (!t)
+        tensor from = an_op_tensor_at(args, i);
+        if (!from)
             continue;
-        if (decides(t, &out)) {
-            out.dtype = t->dtype;
-            out.bytes = t->bytes;
+        if (decides(from, &out)) {
+            out.dtype = from->dtype;
+            out.bytes = from->bytes;
         }
-        if (!broadcast(t, &out))
+        if (!broadcast(from, &out))
             return an_op_absent(AN_OP_OTHER, NO_SHAPE);
         if (row->a[1] != WRITE || operands)
-            read = an_op_add(read, an_op_bytes(t));
+            read = an_op_add(read, an_op_bytes(from));
         operands++;
     }
     if (!operands)
@@ -90,10 +90,10 @@ static struct an_op_cost elementwise(const struct an_op_row *row, const struct a
     tensor first = an_op_tensor_at(args, 0);
     if (row->a[1] != NEW && row->a[1] != PREDICATE && first)
         out = *first;
-    int64_t n = an_op_elements(&out),
-            written = an_op_mul(n, row->a[1] == PREDICATE ? 1 : out.bytes);
-    return other(an_op_mul(n, row->a[0]), out.bytes ? an_op_add(read, written) : STORE_ABSENT,
-                 out.dtype);
+    int64_t elements = an_op_elements(&out),
+            written = an_op_mul(elements, row->a[1] == PREDICATE ? 1 : out.bytes);
+    return other(an_op_mul(elements, row->a[0]),
+                 out.bytes ? an_op_add(read, written) : STORE_ABSENT, out.dtype);
 }
 
 /* Element-wise over lists of tensors: fused optimizers and _foreach_. a: FLOPs an element, lists
@@ -101,18 +101,19 @@ static struct an_op_cost elementwise(const struct an_op_row *row, const struct a
 static struct an_op_cost foreach (const struct an_op_row *row, const struct an_op_args *args,
                                   const struct an_op_context *context)
 {
-    const struct an_op_input *in = args->count ? args->input : NULL;
-    int64_t n = 0, bytes = 0, lists = 0;
+    const struct an_op_input *input = args->count ? args->input : NULL;
+    int64_t elements = 0, bytes = 0, lists = 0;
     (void)context;
-    if (!in || !in->list || !in->count)
+    if (!input || !input->list || !input->count)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-    for (size_t i = 0; i < in->count; i++) {
-        n = an_op_add(n, an_op_elements(&in->tensor[i]));
-        bytes = an_op_add(bytes, an_op_bytes(&in->tensor[i]));
+    for (size_t i = 0; i < input->count; i++) {
+        elements = an_op_add(elements, an_op_elements(&input->tensor[i]));
+        bytes = an_op_add(bytes, an_op_bytes(&input->tensor[i]));
     }
     for (size_t i = 0; i < args->count && lists < row->a[1]; i++)
         lists += args->input[i].list && args->input[i].count > 0;
-    return other(an_op_mul(n, row->a[0]), an_op_mul(bytes, lists + row->a[2]), in->tensor->dtype);
+    return other(an_op_mul(elements, row->a[0]), an_op_mul(bytes, lists + row->a[2]),
+                 input->tensor->dtype);
 }
 
 /* One pass over the first tensor into few elements: the dimensions that go are listed in argument
@@ -120,21 +121,22 @@ static struct an_op_cost foreach (const struct an_op_row *row, const struct an_o
 static struct an_op_cost reduction(const struct an_op_row *row, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
-    tensor t = an_op_tensor_at(args, 0);
-    int64_t dim[AN_OP_RANK_MAX], out = 1, n = an_op_elements(t);
+    tensor reduced = an_op_tensor_at(args, 0);
+    int64_t dim[AN_OP_RANK_MAX], out = 1, elements = an_op_elements(reduced);
     (void)context;
-    if (!t)
+    if (!reduced)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
     int gone = an_op_integers(args, row->a[1], dim, AN_OP_RANK_MAX);
-    for (int d = 0; gone > 0 && d < t->rank; d++) {
+    for (int axis = 0; gone > 0 && axis < reduced->rank; axis++) {
         bool stays = true;
         for (int i = 0; i < gone && i < AN_OP_RANK_MAX; i++)
-            stays = stays && (dim[i] < 0 ? dim[i] + t->rank : dim[i]) != d;
-        out = an_op_mul(out, stays ? t->dim[d] : 1);
+            stays = stays && (dim[i] < 0 ? dim[i] + reduced->rank : dim[i]) != axis;
+        out = an_op_mul(out, stays ? reduced->dim[axis] : 1);
     }
-    return other(an_op_mul(n, row->a[0]),
-                 t->bytes ? an_op_add(an_op_bytes(t), an_op_mul(out, t->bytes)) : STORE_ABSENT,
-                 t->dtype);
+    return other(an_op_mul(elements, row->a[0]),
+                 reduced->bytes ? an_op_add(an_op_bytes(reduced), an_op_mul(out, reduced->bytes))
+                                : STORE_ABSENT,
+                 reduced->dtype);
 }
 
 /* Norms: passes over tensors of the size of the input; scales and statistics are small beside them
@@ -143,16 +145,16 @@ static struct an_op_cost reduction(const struct an_op_row *row, const struct an_
 static struct an_op_cost norm(const struct an_op_row *row, const struct an_op_args *args,
                               const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, row->a[1]);
-    int64_t n = an_op_elements(x), bytes = 0;
+    tensor normed = an_op_tensor_at(args, row->a[1]);
+    int64_t elements = an_op_elements(normed), bytes = 0;
     (void)context;
-    if (!x)
+    if (!normed)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
     for (int i = 0; (size_t)i < args->count; i++)
         if (an_op_tensor_at(args, i))
             bytes = an_op_add(bytes, an_op_bytes(an_op_tensor_at(args, i)));
-    return other(an_op_mul(n, row->a[0]), an_op_add(bytes, an_op_mul(row->a[2], an_op_bytes(x))),
-                 x->dtype);
+    return other(an_op_mul(elements, row->a[0]),
+                 an_op_add(bytes, an_op_mul(row->a[2], an_op_bytes(normed))), normed->dtype);
 }
 
 /* Copy of the second tensor into the first. */
@@ -170,14 +172,14 @@ static struct an_op_cost copy(const struct an_op_row *row, const struct an_op_ar
 static struct an_op_cost concatenation(const struct an_op_row *row, const struct an_op_args *args,
                                        const struct an_op_context *context)
 {
-    const struct an_op_input *in = args->count ? args->input : NULL;
+    const struct an_op_input *input = args->count ? args->input : NULL;
     int64_t bytes = 0;
     (void)row;
     (void)context;
-    for (size_t i = 0; in && i < in->count; i++)
-        bytes = an_op_add(bytes, an_op_bytes(&in->tensor[i]));
-    return in && in->count ? other(0, an_op_mul(2, bytes), in->tensor->dtype)
-                           : an_op_absent(AN_OP_OTHER, NO_SHAPE);
+    for (size_t i = 0; input && i < input->count; i++)
+        bytes = an_op_add(bytes, an_op_bytes(&input->tensor[i]));
+    return input && input->count ? other(0, an_op_mul(2, bytes), input->tensor->dtype)
+                                 : an_op_absent(AN_OP_OTHER, NO_SHAPE);
 }
 
 /* Rows of a table: one for each index. a: the table, the indices */
@@ -196,15 +198,16 @@ static struct an_op_cost rows(const struct an_op_row *r, const struct an_op_args
 static struct an_op_cost rows_backward(const struct an_op_row *row, const struct an_op_args *args,
                                        const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, 0), index = an_op_tensor_at(args, 1);
-    int64_t n = 0, bytes = STORE_ABSENT;
+    tensor gradient = an_op_tensor_at(args, 0), index = an_op_tensor_at(args, 1);
+    int64_t elements = 0, bytes = STORE_ABSENT;
     (void)context;
-    if (!g || !index || !g->rank)
+    if (!gradient || !index || !gradient->rank)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-    if (an_op_integers(args, row->a[2], &n, 1) == 1 && n >= 0)
-        bytes = an_op_add(an_op_add(an_op_bytes(g), an_op_bytes(index)),
-                          an_op_mul(an_op_mul(n, g->dim[g->rank - 1]), g->bytes));
-    return other(an_op_elements(g), bytes, g->dtype);
+    if (an_op_integers(args, row->a[2], &elements, 1) == 1 && elements >= 0)
+        bytes = an_op_add(
+            an_op_add(an_op_bytes(gradient), an_op_bytes(index)),
+            an_op_mul(an_op_mul(elements, gradient->dim[gradient->rank - 1]), gradient->bytes));
+    return other(an_op_elements(gradient), bytes, gradient->dtype);
 }
 
 #define ELEMENT(name, flops, operands) \

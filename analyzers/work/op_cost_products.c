@@ -69,13 +69,15 @@ static struct an_op_cost vector(const struct an_op_row *row, const struct an_op_
 static struct an_op_cost linear(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, 0), w = an_op_tensor_at(args, 1);
+    tensor input = an_op_tensor_at(args, 0), weight = an_op_tensor_at(args, 1);
     (void)row;
     (void)context;
-    if (!x || !w || x->rank < 1 || w->rank != 2 || x->dim[x->rank - 1] != w->dim[1] || !w->dim[1])
+    if (!input || !weight || input->rank < 1 || weight->rank != 2 ||
+        input->dim[input->rank - 1] != weight->dim[1] || !weight->dim[1])
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
-    int64_t all = an_op_mul(an_op_elements(x), w->dim[0]);
-    return product(AN_OP_MATRIX, all, x, w, all == STORE_ABSENT ? all : all / w->dim[1]);
+    int64_t all = an_op_mul(an_op_elements(input), weight->dim[0]);
+    return product(AN_OP_MATRIX, all, input, weight,
+                   all == STORE_ABSENT ? all : all / weight->dim[1]);
 }
 
 /* Matrix product with broadcasting of the leading dimensions. */
@@ -127,67 +129,70 @@ static struct an_op_cost grouped(const struct an_op_row *row, const struct an_op
 /* ---- convolutions ------------------------------------------------------------------------------------------------------- */
 
 /* Elements of the result of one channel and one sample: the positions of the filter. */
-static int64_t positions(const struct an_op_args *args, const int *a, tensor x, tensor w)
+static int64_t positions(const struct an_op_args *args, const int *places, tensor input,
+                         tensor weight)
 {
-    int64_t stride[AN_OP_RANK_MAX], padding[AN_OP_RANK_MAX], dilation[AN_OP_RANK_MAX], n = 1;
-    int spatial = x->rank - 2, s = an_op_integers(args, a[0], stride, AN_OP_RANK_MAX),
-        p = an_op_integers(args, a[1], padding, AN_OP_RANK_MAX),
-        d = an_op_integers(args, a[2], dilation, AN_OP_RANK_MAX);
-    if ((s != 1 && s != spatial) || (p != 1 && p != spatial) ||
-        (a[2] >= 0 && d != 1 && d != spatial))
+    int64_t stride[AN_OP_RANK_MAX], padding[AN_OP_RANK_MAX], dilation[AN_OP_RANK_MAX], total = 1;
+    int spatial = input->rank - 2,
+        strides = an_op_integers(args, places[0], stride, AN_OP_RANK_MAX),
+        paddings = an_op_integers(args, places[1], padding, AN_OP_RANK_MAX),
+        dilations = an_op_integers(args, places[2], dilation, AN_OP_RANK_MAX);
+    if ((strides != 1 && strides != spatial) || (paddings != 1 && paddings != spatial) ||
+        (places[2] >= 0 && dilations != 1 && dilations != spatial))
         return STORE_ABSENT;
     for (int i = 0; i < spatial; i++) {
-        int64_t step = stride[s == 1 ? 0 : i], pad = padding[p == 1 ? 0 : i],
-                reach = a[2] < 0 ? 1 : dilation[d == 1 ? 0 : i];
-        int64_t span = an_op_add(an_op_mul(reach, w->dim[2 + i] - 1), 1);
-        int64_t room = an_op_add(x->dim[2 + i], an_op_mul(2, pad));
+        int64_t step = stride[strides == 1 ? 0 : i], pad = padding[paddings == 1 ? 0 : i],
+                reach = places[2] < 0 ? 1 : dilation[dilations == 1 ? 0 : i];
+        int64_t span = an_op_add(an_op_mul(reach, weight->dim[2 + i] - 1), 1);
+        int64_t room = an_op_add(input->dim[2 + i], an_op_mul(2, pad));
         if (step < 1 || reach < 1 || span == STORE_ABSENT || room == STORE_ABSENT || pad < 0 ||
             room < span)
             return STORE_ABSENT;
-        n = an_op_mul(n, (room - span) / step + 1);
+        total = an_op_mul(total, (room - span) / step + 1);
     }
-    return n;
+    return total;
 }
 
 /* Multiplications one way through a convolution with weights [out, in / groups, filter ...]: each
  * element of the side that the filter is centred on (the result; the input of a transposed one)
  * meets in / groups * filter weights. */
-static int64_t filtered(int64_t elements, tensor w)
+static int64_t filtered(int64_t elements, tensor weight)
 {
-    for (int i = 1; i < w->rank; i++)
-        elements = an_op_mul(elements, w->dim[i]);
+    for (int i = 1; i < weight->rank; i++)
+        elements = an_op_mul(elements, weight->dim[i]);
     return elements;
 }
 
-static bool convolves(tensor x, tensor w)
+static bool convolves(tensor input, tensor weight)
 {
-    return x && w && x->rank >= 3 && x->rank == w->rank;
+    return input && weight && input->rank >= 3 && input->rank == weight->rank;
 }
 
 /* a: stride, padding, dilation (-1: none), transposed (-1: never, -2: always) */
 static struct an_op_cost convolution(const struct an_op_row *row, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, 0), w = an_op_tensor_at(args, 1), y = context->output;
+    tensor input = an_op_tensor_at(args, 0), weight = an_op_tensor_at(args, 1),
+           output = context->output;
     int transposed = row->a[3] == -2 ? 1 : row->a[3] == -1 ? 0 : an_op_flag(args, row->a[3]);
-    if (!convolves(x, w))
+    if (!convolves(input, weight))
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
-    if (transposed < 0 && y && y->rank == x->rank && y->dim[1] == w->dim[0])
+    if (transposed < 0 && output && output->rank == input->rank && output->dim[1] == weight->dim[0])
         transposed = 0; /* of a transposed one dim 0 of the weights is the input's channels */
     if (transposed == 1) {
-        struct an_op_cost cost =
-            product(AN_OP_CONVOLUTION, filtered(an_op_elements(x), w), x, w, STORE_ABSENT);
+        struct an_op_cost cost = product(AN_OP_CONVOLUTION, filtered(an_op_elements(input), weight),
+                                         input, weight, STORE_ABSENT);
         cost.bytes = STORE_ABSENT;
         return cost;
     }
-    int64_t at = transposed < 0 ? STORE_ABSENT : positions(args, row->a, x, w);
-    int64_t out = an_op_mul(an_op_mul(x->dim[0], w->dim[0]), at);
-    if (out == STORE_ABSENT && y && y->rank == x->rank && y->dim[0] == x->dim[0] &&
-        y->dim[1] == w->dim[0])
-        out = an_op_elements(y);
+    int64_t places = transposed < 0 ? STORE_ABSENT : positions(args, row->a, input, weight);
+    int64_t out = an_op_mul(an_op_mul(input->dim[0], weight->dim[0]), places);
+    if (out == STORE_ABSENT && output && output->rank == input->rank &&
+        output->dim[0] == input->dim[0] && output->dim[1] == weight->dim[0])
+        out = an_op_elements(output);
     if (out == STORE_ABSENT)
         return an_op_absent(AN_OP_CONVOLUTION, NO_CONCRETE);
-    return product(AN_OP_CONVOLUTION, filtered(out, w), x, w, out);
+    return product(AN_OP_CONVOLUTION, filtered(out, weight), input, weight, out);
 }
 
 /* Gradients of input and weights: as many products as forward, each. a: gradient, input, weights,
@@ -196,26 +201,27 @@ static struct an_op_cost convolution_backward(const struct an_op_row *row,
                                               const struct an_op_args *args,
                                               const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, row->a[0]), x = an_op_tensor_at(args, row->a[1]),
-           w = an_op_tensor_at(args, row->a[2]);
+    tensor gradient = an_op_tensor_at(args, row->a[0]),
+           activation = an_op_tensor_at(args, row->a[1]), weight = an_op_tensor_at(args, row->a[2]);
     const char *mask = (size_t)row->a[3] < args->count ? args->input[row->a[3]].concrete : "";
     int transposed = row->a[4] < 0 ? 0 : an_op_flag(args, row->a[4]);
     (void)context;
-    if (!convolves(x, w) || !g || g->rank != x->rank)
+    if (!convolves(activation, weight) || !gradient || gradient->rank != activation->rank)
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     if (*mask != '[' || transposed < 0)
         return an_op_absent(AN_OP_CONVOLUTION, NO_CONCRETE);
     bool input = !strncmp(mask, "[True", 5),
          weights = strstr(mask, ", ") && !strncmp(strstr(mask, ", "), ", True", 6);
-    int64_t once = filtered(an_op_elements(transposed ? x : g), w);
-    struct an_op_cost cost = product(AN_OP_CONVOLUTION, an_op_mul(once, input + weights), g, g, 0);
+    int64_t once = filtered(an_op_elements(transposed ? activation : gradient), weight);
+    struct an_op_cost cost =
+        product(AN_OP_CONVOLUTION, an_op_mul(once, input + weights), gradient, gradient, 0);
     if (cost.reason)
         return cost;
-    int64_t bytes = an_op_bytes(g);
+    int64_t bytes = an_op_bytes(gradient);
     if (input)
-        bytes = an_op_add(bytes, an_op_add(an_op_bytes(w), an_op_bytes(x)));
+        bytes = an_op_add(bytes, an_op_add(an_op_bytes(weight), an_op_bytes(activation)));
     if (weights)
-        bytes = an_op_add(bytes, an_op_add(an_op_bytes(x), an_op_bytes(w)));
+        bytes = an_op_add(bytes, an_op_add(an_op_bytes(activation), an_op_bytes(weight)));
     cost.bytes = bytes;
     return cost;
 }
@@ -227,12 +233,14 @@ static struct an_op_cost convolution_half(const struct an_op_row *row,
                                           const struct an_op_args *args,
                                           const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, row->a[0]), x = an_op_tensor_at(args, row->a[1]);
+    tensor gradient = an_op_tensor_at(args, row->a[0]), input = an_op_tensor_at(args, row->a[1]);
     tensor result = context->outer ? an_op_tensor_at(context->outer, row->a[2]) : NULL,
-           w = row->a[2] == 2 ? result : x;
-    if (!g || !x || !convolves(x, w) || g->rank != x->rank || g->dim[1] != w->dim[0])
+           weight = row->a[2] == 2 ? result : input;
+    if (!gradient || !input || !convolves(input, weight) || gradient->rank != input->rank ||
+        gradient->dim[1] != weight->dim[0])
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
-    struct an_op_cost cost = product(AN_OP_CONVOLUTION, filtered(an_op_elements(g), w), g, x, 0);
+    struct an_op_cost cost =
+        product(AN_OP_CONVOLUTION, filtered(an_op_elements(gradient), weight), gradient, input, 0);
     if (!cost.reason)
         cost.bytes = an_op_add(cost.bytes, an_op_bytes(result));
     return cost;
@@ -241,13 +249,15 @@ static struct an_op_cost convolution_half(const struct an_op_row *row,
 /* ---- attention ---------------------------------------------------------------------------------------------------------- */
 
 /* Sum over i = 0 .. n-1 of i + shift, clamped to 0 .. top; n * top fits int64. */
-static int64_t clamped_sum(int64_t n, __int128 shift, int64_t top)
+static int64_t clamped_sum(int64_t count, __int128 shift, int64_t top)
 {
-    __int128 low = shift >= 0 ? 0 : -shift < n ? -shift : n; /* first i with i + shift >= 0 */
-    __int128 high = shift >= top      ? 0
-                    : top - shift < n ? top - shift
-                                      : n; /* first i with i + shift >= top */
-    return (int64_t)((high - low) * (low + high - 1 + 2 * shift) / 2 + (n - high) * top);
+    __int128 low = shift >= 0       ? 0
+                   : -shift < count ? -shift
+                                    : count; /* first i with i + shift >= 0 */
+    __int128 high = shift >= top          ? 0
+                    : top - shift < count ? top - shift
+                                          : count; /* first i with i + shift >= top */
+    return (int64_t)((high - low) * (low + high - 1 + 2 * shift) / 2 + (count - high) * top);
 }
 
 struct mask {
@@ -279,47 +289,49 @@ struct attention {
 
 /* Shapes are [batch, heads, length, size], or [batch, length, heads, size] with `length_first`;
  * fewer heads of k and v are shared by groups of queries' heads. */
-static bool attention_shape(tensor q, tensor k, tensor v, bool length_first,
+static bool attention_shape(tensor query, tensor key, tensor value, bool length_first,
                             struct attention *attention)
 {
-    if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
+    if (!query || !key || !value || query->rank < 3 || query->rank > 4 ||
+        key->rank != query->rank || value->rank != query->rank)
         return false;
-    int n = q->rank, heads = length_first ? n - 2 : n - 3, length = length_first ? n - 3 : n - 2;
-    *attention = (struct attention){.batch = n == 4 ? q->dim[0] : 1,
-                                    .heads = q->dim[heads],
-                                    .queries = q->dim[length],
-                                    .keys = k->dim[length],
-                                    .size = q->dim[n - 1],
-                                    .value_size = v->dim[n - 1]};
-    return k->dim[n - 1] == attention->size && v->dim[length] == attention->keys &&
-           k->dim[heads] > 0 && attention->heads % k->dim[heads] == 0;
+    int rank = query->rank, heads = length_first ? rank - 2 : rank - 3,
+        length = length_first ? rank - 3 : rank - 2;
+    *attention = (struct attention){.batch = rank == 4 ? query->dim[0] : 1,
+                                    .heads = query->dim[heads],
+                                    .queries = query->dim[length],
+                                    .keys = key->dim[length],
+                                    .size = query->dim[rank - 1],
+                                    .value_size = value->dim[rank - 1]};
+    return key->dim[rank - 1] == attention->size && value->dim[length] == attention->keys &&
+           key->dim[heads] > 0 && attention->heads % key->dim[heads] == 0;
 }
 
 static bool is_packed(const struct an_op_args *args, int i)
 {
-    tensor t = an_op_tensor_at(args, i);
-    return i >= 0 && t && t->rank == 1 && t->dim[0] > 1;
+    tensor lengths = an_op_tensor_at(args, i);
+    return i >= 0 && lengths && lengths->rank == 1 && lengths->dim[0] > 1;
 }
 
 static bool mask_of(const struct an_op_row *row, const struct an_op_args *args, int windows,
                     struct mask *mask)
 {
-    int64_t v;
+    int64_t value;
     *mask = (struct mask){.left = -1, .right = -1};
     if (row->a[3] == MASK_TYPE) { /* 0 none, 1 from the top left, 2 from the bottom right */
-        if (an_op_integers(args, row->a[1], &v, 1) != 1)
+        if (an_op_integers(args, row->a[1], &value, 1) != 1)
             return false;
-        mask->causal = v != 0;
-        mask->from_end = v == 2;
+        mask->causal = value != 0;
+        mask->from_end = value == 2;
         return true;
     }
     int causal = an_op_flag(args, row->a[1]);
     mask->causal = causal == 1;
     mask->from_end = row->a[3] == ENDS_MEET;
-    if (windows && an_op_integers(args, row->a[1] + 1, &v, 1) == 1)
-        mask->left = v;
-    if (windows && an_op_integers(args, row->a[1] + 2, &v, 1) == 1)
-        mask->right = v;
+    if (windows && an_op_integers(args, row->a[1] + 1, &value, 1) == 1)
+        mask->left = value;
+    if (windows && an_op_integers(args, row->a[1] + 2, &value, 1) == 1)
+        mask->right = value;
     return causal >= 0;
 }
 
@@ -332,34 +344,36 @@ static bool mask_of(const struct an_op_row *row, const struct an_op_args *args, 
 static struct an_op_cost attention(const struct an_op_row *row, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
-    tensor q = an_op_tensor_at(args, row->a[0]), k = an_op_tensor_at(args, row->a[0] + 1),
-           v = an_op_tensor_at(args, row->a[0] + 2);
-    struct attention s;
+    tensor query = an_op_tensor_at(args, row->a[0]), key = an_op_tensor_at(args, row->a[0] + 1),
+           value = an_op_tensor_at(args, row->a[0] + 2);
+    struct attention sizes;
     struct mask mask;
     (void)context;
     if (is_packed(args, row->a[2]))
         return an_op_absent(AN_OP_ATTENTION, NO_LENGTHS);
-    if (!attention_shape(q, k, v, row->a[4] & LENGTH_FIRST, &s))
+    if (!attention_shape(query, key, value, row->a[4] & LENGTH_FIRST, &sizes))
         return an_op_absent(AN_OP_ATTENTION, NO_SHAPE);
     if (!mask_of(row, args, row->a[4] & WINDOWS, &mask))
         return an_op_absent(AN_OP_ATTENTION, NO_CONCRETE);
-    int64_t each = an_op_mul(2, an_op_mul(s.batch, s.heads)),
-            both = an_op_add(s.size, s.value_size);
-    int64_t some = an_op_mul(each, pairs(s.queries, s.keys, &mask)),
-            all = an_op_mul(each, an_op_mul(s.queries, s.keys));
+    int64_t each = an_op_mul(2, an_op_mul(sizes.batch, sizes.heads)),
+            both = an_op_add(sizes.size, sizes.value_size);
+    int64_t some = an_op_mul(each, pairs(sizes.queries, sizes.keys, &mask)),
+            all = an_op_mul(each, an_op_mul(sizes.queries, sizes.keys));
     struct an_op_cost cost = {AN_OP_ATTENTION,
                               an_op_mul(some, both),
                               an_op_mul(some, both),
                               an_op_mul(all, both),
                               STORE_ABSENT,
-                              q->dtype,
+                              query->dtype,
                               NULL};
-    int64_t out = an_op_mul(an_op_mul(s.batch, s.heads), an_op_mul(s.queries, s.value_size));
-    int64_t operands = an_op_add(an_op_bytes(q), an_op_add(an_op_bytes(k), an_op_bytes(v)));
-    out = q->bytes ? an_op_mul(out, q->bytes) : STORE_ABSENT;
+    int64_t out =
+        an_op_mul(an_op_mul(sizes.batch, sizes.heads), an_op_mul(sizes.queries, sizes.value_size));
+    int64_t operands =
+        an_op_add(an_op_bytes(query), an_op_add(an_op_bytes(key), an_op_bytes(value)));
+    out = query->bytes ? an_op_mul(out, query->bytes) : STORE_ABSENT;
     cost.bytes = an_op_add(operands, out);
     if (row->a[4] & BACKWARD) {
-        cost.flops = an_op_add(an_op_mul(2, cost.model_flops), an_op_mul(some, s.size));
+        cost.flops = an_op_add(an_op_mul(2, cost.model_flops), an_op_mul(some, sizes.size));
         cost.model_flops = an_op_mul(2, cost.model_flops);
         cost.palm_flops = an_op_mul(2, cost.palm_flops);
         cost.bytes =

@@ -31,15 +31,15 @@ static const char *bare(const char *name)
 static bool is_named(const char *from, const char *to, const char *name)
 {
     while (from < to) {
-        size_t n = strcspn(from, "|\t");
+        size_t length = strcspn(from, "|\t");
         char pattern[NAME_ROOM];
-        if (n < sizeof pattern) {
-            memcpy(pattern, from, n);
-            pattern[n] = 0;
+        if (length < sizeof pattern) {
+            memcpy(pattern, from, length);
+            pattern[length] = 0;
             if (!fnmatch(pattern, name, FNM_CASEFOLD))
                 return true;
         }
-        from += n + 1;
+        from += length + 1;
     }
     return false;
 }
@@ -56,15 +56,15 @@ bool an_peak_find(struct an_arena *arena, const char *device, const char *column
             continue;
         for (size_t k = 0; k < wanted; k++)
             cell += 1 + strcspn(cell + 1, "\t\n");
-        double v = strtod(cell + 1, NULL);
+        double value = strtod(cell + 1, NULL);
         for (size_t k = wanted; k < COLUMNS; k++)
             cell += 1 + strcspn(cell + 1, "\t\n");
-        if (v > 0) {
+        if (value > 0) {
             int length = (int)strcspn(cell + 1, "\n");
-            *out = (struct an_peak){v * (wanted == COLUMNS - 1 ? 1e9 : 1e12),
+            *out = (struct an_peak){value * (wanted == COLUMNS - 1 ? 1e9 : 1e12),
                                     an_arena_format(arena, "datasheet: %.*s", length, cell + 1)};
         }
-        return v > 0;
+        return value > 0;
     }
     return false;
 }

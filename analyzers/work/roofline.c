@@ -30,13 +30,14 @@ static void roofline_absent(struct an_context *context, const char *reason)
 
 static size_t hash_of(const struct an_roof_call *call)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *text[] = {call->name, call->dtype, call->pass}, **t = text; t < text + 3; t++)
-        for (const char *p = *t; *p; p++)
-            h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-    h = (h ^ (uint64_t)call->flops) * 0x100000001b3u;
-    h = (h ^ (uint64_t)call->bytes) * 0x100000001b3u;
-    return (size_t)(h ^ h >> 32);
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *text[] = {call->name, call->dtype, call->pass}, **text_at = text;
+         text_at < text + 3; text_at++)
+        for (const char *letter = *text_at; *letter; letter++)
+            hash = (hash ^ (unsigned char)*letter) * 0x100000001b3u;
+    hash = (hash ^ (uint64_t)call->flops) * 0x100000001b3u;
+    hash = (hash ^ (uint64_t)call->bytes) * 0x100000001b3u;
+    return (size_t)(hash ^ hash >> 32);
 }
 
 /* Of two calls the order by operator: name, type, pass. */
@@ -49,36 +50,37 @@ static int operator_order(const struct an_roof_call *a, const struct an_roof_cal
 
 static int grow_buckets(struct an_roof *roof)
 {
-    size_t n = roof->buckets ? 2 * roof->buckets : 256;
-    uint32_t *bucket = an_arena_zero(roof->context->scratch, n, sizeof *bucket);
+    size_t buckets = roof->buckets ? 2 * roof->buckets : 256;
+    uint32_t *bucket = an_arena_zero(roof->context->scratch, buckets, sizeof *bucket);
     if (!bucket)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < roof->shapes; i++) {
-        size_t h = hash_of(&roof->shape[i].call) & (n - 1);
-        while (bucket[h])
-            h = (h + 1) & (n - 1);
-        bucket[h] = (uint32_t)i + 1;
+        size_t place = hash_of(&roof->shape[i].call) & (buckets - 1);
+        while (bucket[place])
+            place = (place + 1) & (buckets - 1);
+        bucket[place] = (uint32_t)i + 1;
     }
     roof->bucket = bucket;
-    roof->buckets = n;
+    roof->buckets = buckets;
     return 0;
 }
 
 /* The shape of a call, made when it is new. AN_NONE: out of memory. */
-static uint32_t shape_of(struct an_roof *roof, const struct an_roof_call *x)
+static uint32_t shape_of(struct an_roof *roof, const struct an_roof_call *call)
 {
     if (2 * roof->shapes >= roof->buckets && grow_buckets(roof))
         return AN_NONE;
-    size_t h = hash_of(x) & (roof->buckets - 1);
-    for (; roof->bucket[h]; h = (h + 1) & (roof->buckets - 1)) {
-        const struct an_roof_call *y = &roof->shape[roof->bucket[h] - 1].call;
-        if (x->flops == y->flops && x->bytes == y->bytes && !operator_order(x, y))
-            return roof->bucket[h] - 1;
+    size_t place = hash_of(call) & (roof->buckets - 1);
+    for (; roof->bucket[place]; place = (place + 1) & (roof->buckets - 1)) {
+        const struct an_roof_call *known = &roof->shape[roof->bucket[place] - 1].call;
+        if (call->flops == known->flops && call->bytes == known->bytes &&
+            !operator_order(call, known))
+            return roof->bucket[place] - 1;
     }
     if (an_grow(&roof->shape, &roof->shape_room, roof->shapes + 1, sizeof *roof->shape))
         return AN_NONE;
-    roof->shape[roof->shapes] = (struct an_roof_shape){.call = *x};
-    roof->bucket[h] = (uint32_t)++roof->shapes;
+    roof->shape[roof->shapes] = (struct an_roof_shape){.call = *call};
+    roof->bucket[place] = (uint32_t)++roof->shapes;
     return (uint32_t)roof->shapes - 1;
 }
 
@@ -89,10 +91,10 @@ static double intensity(const struct an_roof_shape *roof_shape)
     return (double)roof_shape->call.flops / (double)roof_shape->call.bytes;
 }
 
-static int shape_order(const void *x, const void *y)
+static int shape_order(const void *left, const void *right)
 {
-    const struct an_roof_shape *a = *(const struct an_roof_shape *const *)x,
-                               *b = *(const struct an_roof_shape *const *)y;
+    const struct an_roof_shape *a = *(const struct an_roof_shape *const *)left,
+                               *b = *(const struct an_roof_shape *const *)right;
     int by_operator = operator_order(&a->call, &b->call);
     if (by_operator)
         return by_operator;
@@ -103,40 +105,40 @@ static int shape_order(const void *x, const void *y)
 
 /* Points of the shapes of one operator, in order of intensity, when those within `factor` of the
  * first one share a point. */
-static size_t points_within(struct an_roof_shape *const *s, size_t n, double factor)
+static size_t points_within(struct an_roof_shape *const *shapes, size_t count, double factor)
 {
     size_t points = 0;
     double from = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!i || intensity(s[i]) > factor * from) {
+    for (size_t i = 0; i < count; i++)
+        if (!i || intensity(shapes[i]) > factor * from) {
             points++;
-            from = intensity(s[i]);
+            from = intensity(shapes[i]);
         }
     return points;
 }
 
 /* Gives the shapes of one operator their points. */
-static void join(struct an_roof *roof, struct an_roof_shape *const *s, size_t n)
+static void join(struct an_roof *roof, struct an_roof_shape *const *shapes, size_t count)
 {
     static const double factors[] = {1.02, 1.1, 1.5, 4, 64};
     size_t k = 0;
     double from = 0;
     while (k + 1 < sizeof factors / sizeof *factors &&
-           points_within(s, n, factors[k]) > POINTS_MOST)
+           points_within(shapes, count, factors[k]) > POINTS_MOST)
         k++;
-    for (size_t i = 0; i < n; i++) {
-        if (!i || intensity(s[i]) > factors[k] * from) {
-            roof->point[roof->points++] =
-                (struct an_roof_point){.call = &s[i]->call, .one_cost = true, .place = SIZE_MAX};
-            from = intensity(s[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (!i || intensity(shapes[i]) > factors[k] * from) {
+            roof->point[roof->points++] = (struct an_roof_point){
+                .call = &shapes[i]->call, .one_cost = true, .place = SIZE_MAX};
+            from = intensity(shapes[i]);
         }
         struct an_roof_point *roof_point = &roof->point[roof->points - 1];
         roof_point->shapes++;
-        roof_point->count += s[i]->count;
+        roof_point->count += shapes[i]->count;
         roof_point->one_cost = roof_point->one_cost &&
-                               s[i]->call.flops == roof_point->call->flops &&
-                               s[i]->call.bytes == roof_point->call->bytes;
-        s[i]->point = (uint32_t)roof->points - 1;
+                               shapes[i]->call.flops == roof_point->call->flops &&
+                               shapes[i]->call.bytes == roof_point->call->bytes;
+        shapes[i]->point = (uint32_t)roof->points - 1;
     }
 }
 
@@ -151,10 +153,11 @@ static int make_points(struct an_roof *roof)
     for (size_t i = 0; i < roof->shapes; i++)
         order[i] = &roof->shape[i];
     qsort(order, roof->shapes, sizeof *order, shape_order);
-    for (size_t i = 0, n; i < roof->shapes; i += n) {
-        for (n = 1; i + n < roof->shapes && !operator_order(&order[i]->call, &order[i + n]->call);)
-            n++;
-        join(roof, order + i, n);
+    for (size_t i = 0, count; i < roof->shapes; i += count) {
+        for (count = 1;
+             i + count < roof->shapes && !operator_order(&order[i]->call, &order[i + count]->call);)
+            count++;
+        join(roof, order + i, count);
     }
     free(order);
     return 0;
@@ -179,11 +182,11 @@ static void add_costs(struct an_roof *roof)
     for (size_t i = 0; i < roof->shapes; i++) {
         struct an_roof_point *roof_point = &roof->point[roof->shape[i].point];
         const struct an_roof_call *call = &roof->shape[i].call;
-        int64_t n = roof->shape[i].count;
-        roof_point->flops = an_time_add(roof_point->flops,
-                                        call->flops > INT64_MAX / n ? INT64_MAX : call->flops * n);
-        roof_point->bytes = an_time_add(roof_point->bytes,
-                                        call->bytes > INT64_MAX / n ? INT64_MAX : call->bytes * n);
+        int64_t calls = roof->shape[i].count;
+        roof_point->flops = an_time_add(
+            roof_point->flops, call->flops > INT64_MAX / calls ? INT64_MAX : call->flops * calls);
+        roof_point->bytes = an_time_add(
+            roof_point->bytes, call->bytes > INT64_MAX / calls ? INT64_MAX : call->bytes * calls);
     }
 }
 
@@ -212,7 +215,7 @@ static int from_calls(struct an_roof *roof)
         const struct an_op_cost *cost = &calls->cost[call->cost];
         if ((steps && call->step == AN_NONE) || !(cost->flops > 0) || !(cost->bytes > 0))
             continue;
-        struct an_roof_call x = {
+        struct an_roof_call launch = {
             .name = an_trace_name(context->trace, context->trace->slice.name[call->slice]),
             .dtype = *call->dtype ? call->dtype : cost->dtype,
             .pass = call->recompute ? "recompute" : "",
@@ -220,21 +223,21 @@ static int from_calls(struct an_roof *roof)
             .product = cost->kind != AN_OP_OTHER,
             .flops = cost->flops,
             .bytes = cost->bytes};
-        uint32_t s = shape_of(roof, &x);
-        if (s == AN_NONE)
+        uint32_t shape = shape_of(roof, &launch);
+        if (shape == AN_NONE)
             return TACHO_ENOMEM;
-        roof->shape[s].count++;
-        of_call[i] = s + 1;
+        roof->shape[shape].count++;
+        of_call[i] = shape + 1;
     }
     if (make_points(roof))
         return TACHO_ENOMEM;
-    for (size_t d = 0; d < context->gpu->device_count; d++) {
-        const struct an_device *x = &context->gpu->device[d];
-        for (size_t i = x->first; i < x->first + x->count; i++) {
-            uint32_t call = calls->of_op[i], s = call == AN_NONE ? 0 : of_call[call];
-            if (s)
-                add_time(&roof->point[roof->shape[s - 1].point], d, context->gpu->op.start[i],
-                         context->gpu->op.end[i]);
+    for (size_t device = 0; device < context->gpu->device_count; device++) {
+        const struct an_device *launch = &context->gpu->device[device];
+        for (size_t i = launch->first; i < launch->first + launch->count; i++) {
+            uint32_t call = calls->of_op[i], shape = call == AN_NONE ? 0 : of_call[call];
+            if (shape)
+                add_time(&roof->point[roof->shape[shape - 1].point], device,
+                         context->gpu->op.start[i], context->gpu->op.end[i]);
         }
     }
     return 0;
@@ -244,12 +247,12 @@ static int from_calls(struct an_roof *roof)
 static const char *device_name(const struct an_context *context)
 {
     const char *name = NULL;
-    for (size_t d = 0; d < context->gpu->device_count; d++) {
-        if (!context->gpu->device[d].count)
+    for (size_t device = 0; device < context->gpu->device_count; device++) {
+        if (!context->gpu->device[device].count)
             continue;
-        if (name && strcmp(name, context->gpu->device[d].name))
+        if (name && strcmp(name, context->gpu->device[device].name))
             return NULL;
-        name = context->gpu->device[d].name;
+        name = context->gpu->device[device].name;
     }
     return name ? name : "";
 }
@@ -290,35 +293,36 @@ static bool counts(const struct an_context *context, const struct source *source
 static size_t find_sources(const struct an_context *context, struct source *source)
 {
     const struct an_trace *trace = context->trace;
-    size_t n = 0;
+    size_t count = 0;
     if (context->result->steps.detailed)
-        for (size_t l = 0; l < context->lane_count; l++) {
-            const struct an_lane *lane = &context->lane[l];
+        for (size_t lane_index = 0; lane_index < context->lane_count; lane_index++) {
+            const struct an_lane *lane = &context->lane[lane_index];
             if (lane->track != AN_NONE)
-                source[n++] = (struct source){.track = &trace->track[lane->track], .lane = lane};
+                source[count++] =
+                    (struct source){.track = &trace->track[lane->track], .lane = lane};
         }
     else
         for (size_t k = 0; k < trace->track_count; k++)
             if (!strcmp(trace->track[k].kind, "thread"))
-                source[n++] = (struct source){.track = &trace->track[k]};
-    for (size_t i = 0; i < n; i++) {
+                source[count++] = (struct source){.track = &trace->track[k]};
+    for (size_t i = 0; i < count; i++) {
         source[i].host = source[i].track->process == AN_NONE
                              ? ""
                              : trace->process[source[i].track->process].host;
         source[i].at = source[i].track->slice_first;
     }
-    return n;
+    return count;
 }
 
 /* The next call in order of start on any thread of a machine, *x says what it is; SIZE_MAX at the
  * end. */
-static size_t next_on(const struct an_context *context, struct source *source, size_t n,
+static size_t next_on(const struct an_context *context, struct source *source, size_t count,
                       const char *host, struct an_roof_call *call)
 {
     const struct an_trace *trace = context->trace;
     for (;;) {
         struct source *first = NULL;
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < count; k++) {
             size_t end = source[k].track->slice_first + source[k].track->slice_count;
             if (source[k].at < end &&
                 (!first || trace->slice.start[source[k].at] < trace->slice.start[first->at]) &&
@@ -342,8 +346,8 @@ static int from_ranges(struct an_roof *roof)
         context->scratch, context->lane_count + trace->track_count + 1, sizeof *source);
     if (!source)
         return TACHO_ENOMEM;
-    size_t n = find_sources(context, source);
-    for (size_t k = 0; k < n; k++)
+    size_t count = find_sources(context, source);
+    for (size_t k = 0; k < count; k++)
         for (size_t i = source[k].track->slice_first;
              i < source[k].track->slice_first + source[k].track->slice_count; i++) {
             if (!counts(context, &source[k], i, &call))
@@ -355,12 +359,12 @@ static int from_ranges(struct an_roof *roof)
         }
     if (make_points(roof))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < count; k++) {
         bool seen = false;
         for (size_t j = 0; j < k && !seen; j++)
             seen = !strcmp(source[j].host, source[k].host);
         for (size_t i;
-             !seen && (i = next_on(context, source, n, source[k].host, &call)) != SIZE_MAX;)
+             !seen && (i = next_on(context, source, count, source[k].host, &call)) != SIZE_MAX;)
             add_time(&roof->point[roof->shape[shape_of(roof, &call)].point], k,
                      trace->slice.start[i], an_slice_end(trace, i));
     }
@@ -374,18 +378,18 @@ static int from_ranges(struct an_roof *roof)
 static int add_counted(struct an_roof *roof)
 {
     const struct an_result *all = roof->context->result;
-    size_t n = all->range_counted_count, first = roof->points;
-    if (!n)
+    size_t count = all->range_counted_count, first = roof->points;
+    if (!count)
         return 0;
     struct an_roof_point *point =
-        an_arena_zero(roof->context->scratch, roof->points + n, sizeof *point);
-    struct an_roof_call *call = an_arena_zero(roof->context->scratch, n, sizeof *call);
+        an_arena_zero(roof->context->scratch, roof->points + count, sizeof *point);
+    struct an_roof_call *call = an_arena_zero(roof->context->scratch, count, sizeof *call);
     if (!point || !call)
         return TACHO_ENOMEM;
     if (roof->points)
         memcpy(point, roof->point, roof->points * sizeof *point);
     roof->point = point;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct an_range_counted *range_counted = &all->ranges_counted[i];
         const struct an_step_counted *counted = &range_counted->counted;
         size_t k = first;

@@ -39,19 +39,19 @@ static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struc
 
 /* The memory roofs, the slowest first; false: not even that of the DRAM is known. */
 static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVELS],
-                      const char *name[AN_MEMORY_LEVELS], size_t *n)
+                      const char *name[AN_MEMORY_LEVELS], size_t *count)
 {
     struct an_memory_level found[AN_MEMORY_LEVELS];
     struct an_context *context = roof->context;
-    *n = an_memory_levels(context, roof->device, found);
-    for (size_t i = 0; i < *n; i++) {
+    *count = an_memory_levels(context, roof->device, found);
+    for (size_t i = 0; i < *count; i++) {
         level[i] = (struct an_peak){found[i].row->value,
                                     an_arena_text(context->arena, found[i].row->source)};
         name[i] = found[i].name;
     }
-    if (*n && !strcmp(name[0], "dram"))
+    if (*count && !strcmp(name[0], "dram"))
         return true;
-    *n = 1;
+    *count = 1;
     name[0] = "dram";
     return context->gpu && an_peak_find(context->arena, roof->device, "bandwidth", &level[0]);
 }
@@ -154,9 +154,9 @@ static struct an_roofline_point describe(struct an_context *context,
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
 
-static int point_order(const void *x, const void *y)
+static int point_order(const void *left, const void *right)
 {
-    const struct an_roofline_point *a = x, *b = y;
+    const struct an_roofline_point *a = left, *b = right;
     if (a->time_ns != b->time_ns)
         return a->time_ns > b->time_ns ? -1 : 1;
     int by_name = strcmp(a->name, b->name),
@@ -172,26 +172,26 @@ static int list_ceilings(struct an_roof *roof, const struct roofs *roofs)
     struct an_context *context = roof->context;
     struct an_ceiling *rows = an_arena_zero(context->arena, roof->points + 1, sizeof *rows);
     const char *device = an_arena_text(context->arena, roof->device);
-    size_t n = 0;
+    size_t count = 0;
     if (!rows)
         return TACHO_ENOMEM;
     if (!an_ceiling_find(context, roof->device, "bandwidth", ""))
-        rows[n++] = (struct an_ceiling){
+        rows[count++] = (struct an_ceiling){
             device, "bandwidth", "", roofs->level[0].source, roofs->level[0].value, "bytes/s"};
     for (size_t i = 0; i < roof->points; i++) {
         const struct an_roof_call *call = roof->point[i].call;
         struct an_peak peak;
         bool listed = !peak_of(roof, call, &peak) ||
                       an_ceiling_find(context, roof->device, "flops", peak_type(call));
-        for (size_t k = 0; k < n && !listed; k++)
+        for (size_t k = 0; k < count && !listed; k++)
             listed = !strcmp(rows[k].dtype, peak_type(call)) && !strcmp(rows[k].resource, "flops");
         if (!listed)
-            rows[n++] = (struct an_ceiling){
+            rows[count++] = (struct an_ceiling){
                 device,      "flops",    an_arena_text(context->arena, peak_type(call)),
                 peak.source, peak.value, "FLOP/s"};
     }
     context->result->ceilings = rows; /* the file's own are added to them at the end */
-    context->result->ceiling_count = n;
+    context->result->ceiling_count = count;
     return 0;
 }
 
@@ -200,7 +200,7 @@ int an_roof_place(struct an_roof *roof)
     struct an_context *context = roof->context;
     struct roofs roofs = {.levels = 0};
     struct an_roofline_point *out = an_arena_zero(context->arena, roof->points + 1, sizeof *out);
-    size_t n = 0, known = 0;
+    size_t points = 0, known = 0;
     if (!out)
         return TACHO_ENOMEM;
     if (!memory_of(roof, roofs.level, roofs.name, &roofs.levels)) {
@@ -214,8 +214,8 @@ int an_roof_place(struct an_roof *roof)
         bool told = peak_of(roof, roof->point[i].call, &peak);
         if (roof->point[i].ns <= 0)
             continue;
-        out[n] = describe(context, &roof->point[i]);
-        place(roof, &roofs, &out[n++], told ? &peak : NULL);
+        out[points] = describe(context, &roof->point[i]);
+        place(roof, &roofs, &out[points++], told ? &peak : NULL);
         known += told;
     }
     if (roofs.impossible > IMPOSSIBLE_TOLD)
@@ -231,8 +231,8 @@ int an_roof_place(struct an_roof *roof)
                          : AN_CALIBRATE ", or give one with --peak FLOPS");
         return list_ceilings(roof, &roofs);
     }
-    qsort(out, n, sizeof *out, point_order);
+    qsort(out, points, sizeof *out, point_order);
     context->result->points = out;
-    context->result->point_count = n;
+    context->result->point_count = points;
     return list_ceilings(roof, &roofs);
 }

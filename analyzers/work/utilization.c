@@ -24,9 +24,9 @@
 static bool is_counted_above(const struct an_trace *trace, size_t i)
 {
     int levels = AN_DEPTH_MAX;
-    for (uint32_t p = trace->slice.parent[i]; p != AN_NONE && levels--;
-         p = trace->slice.parent[p]) {
-        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[p]);
+    for (uint32_t parent = trace->slice.parent[i]; parent != AN_NONE && levels--;
+         parent = trace->slice.parent[parent]) {
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[parent]);
         if (detail && detail->role == AN_ROLE_WORK && detail->flops > 0)
             return true;
     }
@@ -91,10 +91,10 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
     }
 }
 
-static bool flops_equal(const struct an_flops *a, const struct an_flops *b)
+static bool flops_equal(const struct an_flops *first, const struct an_flops *second)
 {
-    return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm &&
-           a->again == b->again;
+    return first->model == second->model && first->hardware == second->hardware &&
+           first->palm == second->palm && first->again == second->again;
 }
 
 static void gather_ranges(struct an_flops_gather *gather)
@@ -117,8 +117,8 @@ static int gather_all(struct an_flops_gather *gather)
     gather->rate = an_arena_zero(context->scratch, trace->detail_count + 1, sizeof *gather->rate);
     if (!gather->lane || !gather->step || !gather->first_lane || !gather->rate)
         return TACHO_ENOMEM;
-    for (size_t p = 0; p <= trace->process_count; p++)
-        gather->first_lane[p] = context->lane_count;
+    for (size_t process = 0; process <= trace->process_count; process++)
+        gather->first_lane[process] = context->lane_count;
     for (size_t k = context->lane_count; k--;)
         gather->first_lane[context->lane[k].process == AN_NONE ? trace->process_count
                                                                : context->lane[k].process] = k;
@@ -173,14 +173,14 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
                       const struct an_lane_flops *lane_flops, struct shares *shares)
 {
     struct an_context *context = gather->context;
-    for (size_t d = 0; d < gather->dtypes; d++) {
-        const struct an_flops *flops = &lane_flops->by_dtype[d];
+    for (size_t dtype = 0; dtype < gather->dtypes; dtype++) {
+        const struct an_flops *flops = &lane_flops->by_dtype[dtype];
         struct an_peak found;
         if (!flops->model && !flops->hardware && !flops->palm)
             continue;
-        if (!peak_of(context, lane, gather->dtype[d], &found)) {
+        if (!peak_of(context, lane, gather->dtype[dtype], &found)) {
             const struct an_device *gpu = an_flops_gpu(context, lane);
-            if (gather->mixed && !*gather->dtype[d])
+            if (gather->mixed && !*gather->dtype[dtype])
                 shares->missing = "kernels of fp32 operands do not tell whether they ran as tf32; "
                                   "give a peak with --peak FLOPS";
             else if (gpu && !*gpu->name)
@@ -190,7 +190,7 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
                 shares->missing = an_arena_format(
                     context->arena, "no peak of %s for %s is known; %sgive one with --peak FLOPS",
                     an_flops_device(context, lane),
-                    *gather->dtype[d] ? gather->dtype[d] : "an unnamed type",
+                    *gather->dtype[dtype] ? gather->dtype[dtype] : "an unnamed type",
                     gpu ? "" : AN_CALIBRATE ", or ");
             return;
         }
@@ -208,25 +208,30 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
 static const char *gpu_uuid(const struct an_context *context, const struct an_device *device)
 {
     char key[96];
-    const char *v;
+    const char *value;
     if (device->process >= context->trace->process_count)
         return "";
     snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".uuid",
              context->trace->process[device->process].id, device->ordinal);
-    v = an_trace_key(context->trace, key);
-    return v ? v : "";
+    value = an_trace_key(context->trace, key);
+    return value ? value : "";
 }
 
-static bool same_device(const struct an_context *context, const struct an_lane *a,
-                        const struct an_lane *b)
+static bool same_device(const struct an_context *context, const struct an_lane *first,
+                        const struct an_lane *second)
 {
-    const struct an_device *p = an_flops_gpu(context, a), *q = an_flops_gpu(context, b);
-    if (p && q)
-        return p == q ||
-               (*gpu_uuid(context, p) && !strcmp(gpu_uuid(context, p), gpu_uuid(context, q)));
-    const char *x = a->process != AN_NONE ? context->trace->process[a->process].host : "";
-    const char *y = b->process != AN_NONE ? context->trace->process[b->process].host : "";
-    return !strcmp(x, y) && !strcmp(an_flops_device(context, a), an_flops_device(context, b));
+    const struct an_device *first_gpu = an_flops_gpu(context, first),
+                           *second_gpu = an_flops_gpu(context, second);
+    if (first_gpu && second_gpu)
+        return first_gpu == second_gpu ||
+               (*gpu_uuid(context, first_gpu) &&
+                !strcmp(gpu_uuid(context, first_gpu), gpu_uuid(context, second_gpu)));
+    const char *first_host =
+        first->process != AN_NONE ? context->trace->process[first->process].host : "";
+    const char *second_host =
+        second->process != AN_NONE ? context->trace->process[second->process].host : "";
+    return !strcmp(first_host, second_host) &&
+           !strcmp(an_flops_device(context, first), an_flops_device(context, second));
 }
 
 /* Device seconds of the steps: ranks that share a device share its time. */
@@ -299,11 +304,11 @@ static void dtype_text(struct an_flops_gather *gather)
 {
     struct an_utilization *utilization = &gather->context->result->utilization;
     char text[128] = "";
-    size_t n = 0;
-    for (size_t d = 0; d < gather->dtypes && n < sizeof text; d++)
-        if (*gather->dtype[d])
-            n +=
-                (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "+" : "", gather->dtype[d]);
+    size_t length = 0;
+    for (size_t dtype = 0; dtype < gather->dtypes && length < sizeof text; dtype++)
+        if (*gather->dtype[dtype])
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                                       length ? "+" : "", gather->dtype[dtype]);
     utilization->dtype = *text ? an_arena_text(gather->context->arena, text) : NULL;
     utilization->dtype_reason = *text ? NULL : "the work does not say its element type";
 }

@@ -75,8 +75,8 @@ void an_flops_of_calls(struct an_flops_gather *gather)
     const struct an_context *context = gather->context;
     for (size_t i = 0; i < context->calls->count; i++)
         gather_call(gather, &context->calls->call[i]);
-    for (size_t d = 0; d < context->gpu->device_count; d++) {
-        const struct an_device *device = &context->gpu->device[d];
+    for (size_t device_index = 0; device_index < context->gpu->device_count; device_index++) {
+        const struct an_device *device = &context->gpu->device[device_index];
         for (size_t i = device->first; i < device->first + device->count; i++) {
             if (!(PRODUCTS >> context->gpu->op.class[i] & 1) || !kernel_counts(gather, device, i))
                 continue;
@@ -96,24 +96,24 @@ const char *an_flops_kernel_dtype(const struct an_context *context)
 {
     const char *dtype[AN_FLOPS_DTYPES];
     double ns[AN_FLOPS_DTYPES] = {0}, all = 0;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; context->gpu && i < context->gpu->op.count; i++) {
         uint32_t name = context->trace->slice.name[context->gpu->op.slice[i]];
         if (!(PRODUCTS >> context->gpu->op.class[i] & 1))
             continue;
         double dur = (double)(context->gpu->op.end[i] - context->gpu->op.start[i]);
-        const char *d =
+        const char *name_dtype =
             name < context->trace->string_count ? context->gpu->name_class[name].dtype : NULL;
         size_t k = 0;
         all += dur;
-        while (d && k < n && strcmp(dtype[k], d))
+        while (name_dtype && k < count && strcmp(dtype[k], name_dtype))
             k++;
-        if (d && k == n && n < AN_FLOPS_DTYPES)
-            dtype[n++] = d;
-        if (d && k < n)
+        if (name_dtype && k == count && count < AN_FLOPS_DTYPES)
+            dtype[count++] = name_dtype;
+        if (name_dtype && k < count)
             ns[k] += dur;
     }
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < count; k++)
         if (ns[k] >= NEARLY_ALL * all)
             return dtype[k];
     return NULL;

@@ -22,8 +22,9 @@ const char *an_flops_device(const struct an_context *context, const struct an_la
 {
     if (an_flops_gpu(context, lane))
         return an_flops_gpu(context, lane)->name;
-    const char *d = lane->process != AN_NONE ? context->trace->process[lane->process].device : "";
-    return *d ? d : "cpu";
+    const char *device =
+        lane->process != AN_NONE ? context->trace->process[lane->process].device : "";
+    return *device ? device : "cpu";
 }
 
 struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
@@ -33,13 +34,13 @@ struct an_value an_flops_share(struct an_context *context, const char *name, dou
         return an_num_none(missing);
     if (device_s <= 0)
         return an_num_none("the steps last 0 ns");
-    double v = at_peak_s / device_s;
-    if (v <= 1)
-        return an_num(v);
+    double share = at_peak_s / device_s;
+    if (share <= 1)
+        return an_num(share);
     const char *why = an_arena_format(
         context->arena,
         "%s would be %.1f %% of the peak: FLOPs are counted twice, or the peak is wrong", name,
-        100 * v);
+        100 * share);
     an_problem(context, "counting error: %s", why);
     return an_num_none(why);
 }
@@ -90,11 +91,11 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
     struct an_utilization *utilization = &context->result->utilization;
     double model_s = 0, flops = 0, hardware_s = 0;
     for (size_t k = 0; k < context->lane_count && !missing; k++)
-        for (size_t d = 0; d < gather->dtypes && !missing; d++) {
-            const struct an_flops *f = &gather->lane[k].by_dtype[d];
-            if (!f->model && !f->hardware)
+        for (size_t dtype = 0; dtype < gather->dtypes && !missing; dtype++) {
+            const struct an_flops *flops_of = &gather->lane[k].by_dtype[dtype];
+            if (!flops_of->model && !flops_of->hardware)
                 continue;
-            struct roof_of_type roof = roof_of(gather, &context->lane[k], gather->dtype[d]);
+            struct roof_of_type roof = roof_of(gather, &context->lane[k], gather->dtype[dtype]);
             if (!(roof.value > 0)) {
                 missing =
                     context->gpu
@@ -103,12 +104,13 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
                         : an_arena_format(context->arena,
                                           "the roof of %s for %s was not measured; " AN_CALIBRATE,
                                           an_flops_device(context, &context->lane[k]),
-                                          *gather->dtype[d] ? gather->dtype[d] : "an unnamed type");
+                                          *gather->dtype[dtype] ? gather->dtype[dtype]
+                                                                : "an unnamed type");
                 break;
             }
-            model_s += (double)f->model / roof.value;
-            flops += (double)f->hardware;
-            hardware_s += (double)f->hardware / roof.value;
+            model_s += (double)flops_of->model / roof.value;
+            flops += (double)flops_of->hardware;
+            hardware_s += (double)flops_of->hardware / roof.value;
             if (!utilization->roof_source || !strncmp(roof.source, "this run", 8))
                 utilization->roof_source = an_arena_text(context->arena, roof.source);
         }
