@@ -39,6 +39,11 @@ static inline struct an_count an_int_none(const char *reason)
 {
     return (struct an_count){.reason = reason};
 }
+/* A number where it is known, else absent for that reason. */
+static inline struct an_value an_num_if(bool known, double value, const char *reason)
+{
+    return known ? an_num(value) : an_num_none(reason);
+}
 /* For sums, in which what is not known counts as nothing. */
 static inline double an_value_or_0(struct an_value value)
 {

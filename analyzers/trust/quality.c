@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the capture of an accelerator is worth: launches and device ops that miss each other, ops
- * without a usable time, kernels of unknown class, steps whose device work is not all there, a late
+ * The quality of the capture of an accelerator: launches without a device op and the other way
+ * round, ops without a usable time, kernels of unknown class, steps that lack device work, a late
  * start of the device's recording, and signs that recording changed what it measured. Profilers
- * drop these events without a word; here each kind is counted. Over the whole capture.
+ * drop such events silently; here each kind is counted over the whole capture.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,41 +13,44 @@
 #include "analyzers/steps/context.h"
 
 #define SIGNS        8
-#define OVERHEAD_PCT 1.0  /* of the steps, from which on it is worth a sentence */
-#define SHORT_PCT    50.0 /* of kernels shorter than their launch call, and */
-#define QUEUE_SHORT  2.0  /* mean queue: the host sets the pace */
-#define GAP_NS \
-    1000000 /* from the first launch to the first op: the device was not idle but not recorded */
+#define OVERHEAD_PCT 1.0 /* of the steps, from which on it is worth a sentence */
+/* The host limits the device with this share of kernels shorter than their launch call, and a
+ * shorter mean queue than this. */
+#define SHORT_PCT   50.0
+#define QUEUE_SHORT 2.0
+/* From the first launch to the first op: the device was not idle, but not recorded. */
+#define GAP_NS 1000000
 
 struct survey {
     int64_t overhead_ns, python, overhead_rows; /* rows of the trace by category */
-    int64_t kernels_lost,
-        early; /* early: of them before the first device op whose launch is known */
+    int64_t kernels_lost;
+    int64_t early;                /* of them before the first device op whose launch is known */
     int64_t first_call, first_op; /* STORE_ABSENT: none */
     uint8_t *cut;                 /* of each step: launched kernels that have no op */
     struct an_span *overhead;
     size_t overhead_count, overhead_room;
 };
 
-/* Host step that holds `time` in process p; step_count: none. Steps of a lane are in order of time.
- */
+/* Index of the host step of a process that contains `time`, step_count: there is none. */
 static size_t host_step_at(const struct an_context *context, uint32_t process, int64_t time)
 {
-    for (size_t k = 0; k < context->lane_count; k++) {
-        const struct an_step *step = context->lane[k].process == process
-                                         ? an_step_at_host(context, &context->lane[k], time)
-                                         : NULL;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        const struct an_step *step =
+            lane->process == process ? an_step_at_host(context, lane, time) : NULL;
         if (step)
             return (size_t)(step - context->step);
     }
     return context->step_count;
 }
 
+/* Counts a launch without a device op, and marks its step. A call inside a call is part of it. */
 static void lost_launch(const struct an_context *context, struct survey *survey, size_t i,
                         uint32_t process)
 {
     enum an_api_kind kind = an_slice_api(context->trace, i).kind;
-    uint32_t parent = context->trace->slice.parent[i]; /* a call inside a call is part of it */
+    uint32_t parent = context->trace->slice.parent[i];
+
     if ((kind != AN_API_KERNEL && kind != AN_API_GRAPH) ||
         (parent != AN_NONE && an_category_is_call(an_slice_category(context->trace, parent))))
         return;
@@ -66,9 +69,9 @@ static enum rows rows_of(const char *category)
 {
     if (an_category_is_call(category))
         return ROWS_CALL;
-    return !strcmp(category, "overhead") ? ROWS_OVERHEAD
-           : !strcmp(category, "python") ? ROWS_PYTHON
-                                         : ROWS_OTHER;
+    if (!strcmp(category, "overhead"))
+        return ROWS_OVERHEAD;
+    return strcmp(category, "python") ? ROWS_OTHER : ROWS_PYTHON;
 }
 
 static int survey_overhead(const struct an_trace *trace, struct survey *survey, size_t i)
@@ -85,12 +88,13 @@ static int survey_overhead(const struct an_trace *trace, struct survey *survey, 
     return 0;
 }
 
-/* One pass over the host's rows. `kind` caches enum rows of each category; the last one: none. */
+/* Goes over the rows of the host once. `kind` caches enum rows of each category, the last entry
+ * that of rows without a category. Launches that have a device op are sorted like the rows. */
 static int survey_rows(const struct an_context *context, struct survey *survey, uint8_t *kind)
 {
     const struct an_trace *trace = context->trace;
     const struct an_devices *devices = context->gpu;
-    size_t start = 0;
+    size_t linked = 0;
     int rc = 0;
     for (size_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
@@ -108,9 +112,9 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
                 continue;
             if (survey->first_call == STORE_ABSENT || trace->slice.start[i] < survey->first_call)
                 survey->first_call = trace->slice.start[i];
-            while (start < devices->launch_count && devices->launch_slice[start] < i)
-                start++;
-            if (start == devices->launch_count || devices->launch_slice[start] != i)
+            while (linked < devices->launch_count && devices->launch_slice[linked] < i)
+                linked++;
+            if (linked == devices->launch_count || devices->launch_slice[linked] != i)
                 lost_launch(context, survey, i, track->process);
         }
     }
@@ -119,6 +123,7 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
 
 /* ---- device ops --------------------------------------------------------------------------------------------------------- */
 
+/* Counts device ops without a launch, and kernels of unknown class with their names and time. */
 static int survey_ops(struct an_context *context, int64_t *orphans)
 {
     const struct an_devices *devices = context->gpu;
@@ -147,8 +152,8 @@ static int survey_ops(struct an_context *context, int64_t *orphans)
     free(seen);
     quality->unknown_kernels = an_int(unknown);
     quality->unknown_names = an_int(names);
-    quality->unknown_pct = all_ns > 0 ? an_num(100 * (double)unknown_ns / (double)all_ns)
-                                      : an_num_none("no kernel took time");
+    quality->unknown_pct =
+        an_num_if(all_ns > 0, 100 * (double)unknown_ns / (double)all_ns, "no kernel took time");
     return 0;
 }
 
@@ -160,10 +165,11 @@ static int64_t early_ops(const struct an_context *context, int64_t *worst)
     for (size_t i = 0; i < devices->op.count; i++) {
         if (devices->op.launch[i] == AN_NONE)
             continue;
-        int64_t by =
+        int64_t early =
             an_time_sub(context->trace->slice.start[devices->op.launch[i]], devices->op.start[i]);
-        ops += by > 0;
-        *worst = by > *worst ? by : *worst;
+        ops += early > 0;
+        if (early > *worst)
+            *worst = early;
     }
     return ops;
 }
@@ -186,63 +192,74 @@ struct signs {
     size_t count;
 };
 
-static void sign(struct signs *signs, const char *text)
+static void add_sign(struct signs *signs, const char *text)
 {
     if (signs->count < SIGNS)
         signs->text[signs->count++] = text;
 }
 
+/* Signs in the device ops: a recording that began late, clocks that disagree, opaque graphs. */
+static void clock_signs(struct an_context *context, const struct survey *survey,
+                        struct signs *signs)
+{
+    int64_t worst = 0, early = early_ops(context, &worst), opaque = 0, blank = 0;
+    for (size_t i = 0; i < context->gpu->op.count; i++)
+        opaque += context->gpu->op.class[i] == AN_DEVICE_OPAQUE;
+    if (survey->first_call != STORE_ABSENT && context->gpu->op.count)
+        blank = an_time_sub(first_op(context->gpu, false), survey->first_call);
+    if (blank > GAP_NS)
+        add_sign(signs, an_arena_format(context->arena,
+                                        "the first op on a device starts %.1f ms after the first "
+                                        "launch: the device still did what was launched before the "
+                                        "capture, which is not recorded; that time is not idle",
+                                        (double)blank / 1e6));
+    if (early)
+        add_sign(signs,
+                 an_arena_format(
+                     context->arena,
+                     "%" PRId64
+                     " device ops start before their launch call, by up to %.1f us: the clocks "
+                     "of host and device disagree by that much; delays are not more exact",
+                     early, (double)worst / 1e3));
+    if (opaque)
+        add_sign(signs, an_arena_format(context->arena,
+                                        "%" PRId64
+                                        " graphs were recorded as a whole: what ran in them is not "
+                                        "known (record nodes: nsys --cuda-graph-trace=node)",
+                                        opaque));
+}
+
+/* Collects what suggests that recording changed the times, or that they are not exact. */
 static void find_signs(struct an_context *context, const struct survey *survey, struct signs *signs)
 {
     const struct an_quality *quality = &context->result->quality;
     const struct an_launches *launches = &context->result->launches;
     const char *decimals = an_trace_key(context->trace, "source.decimals");
-    int64_t worst = 0, early = early_ops(context, &worst), opaque = 0;
-    for (size_t i = 0; i < context->gpu->op.count; i++)
-        opaque += context->gpu->op.class[i] == AN_DEVICE_OPAQUE;
     if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > OVERHEAD_PCT)
-        sign(signs, an_arena_format(
-                        context->arena,
-                        "the profiler's own work took %.1f %% of the counted steps (overhead rows)",
-                        quality->step_overhead_pct.value));
+        add_sign(signs,
+                 an_arena_format(
+                     context->arena,
+                     "the profiler's own work took %.1f %% of the counted steps (overhead rows)",
+                     quality->step_overhead_pct.value));
     if (survey->python)
-        sign(signs,
-             an_arena_format(context->arena,
-                             "%" PRId64 " Python frames were recorded (with_stack): that slows the "
-                             "host most of all; trust device times, not host times",
-                             survey->python));
+        add_sign(signs, an_arena_format(context->arena,
+                                        "%" PRId64
+                                        " Python frames were recorded (with_stack): that slows the "
+                                        "host most of all; trust device times, not host times",
+                                        survey->python));
     if (!launches->reason && launches->short_pct.valid && launches->short_pct.value >= SHORT_PCT &&
         launches->queue_mean.valid && launches->queue_mean.value < QUEUE_SHORT)
-        sign(signs, an_arena_format(context->arena,
-                                    "%.0f %% of the kernels are shorter than the call that "
-                                    "launches them: the host sets the pace, and recording makes "
-                                    "each call longer; part of the idle time is the profiler's",
-                                    launches->short_pct.value));
-    int64_t blank = survey->first_call == STORE_ABSENT || !context->gpu->op.count
-                        ? 0
-                        : an_time_sub(first_op(context->gpu, false), survey->first_call);
-    if (blank > GAP_NS)
-        sign(signs, an_arena_format(context->arena,
-                                    "the first op on a device starts %.1f ms after the first "
-                                    "launch: the device still did what was launched before the "
-                                    "capture, which is not recorded; that time is not idle",
-                                    (double)blank / 1e6));
-    if (early)
-        sign(signs, an_arena_format(
-                        context->arena,
-                        "%" PRId64
-                        " device ops start before their launch call, by up to %.1f us: the clocks "
-                        "of host and device disagree by that much; delays are not more exact",
-                        early, (double)worst / 1e3));
-    if (opaque)
-        sign(signs,
-             an_arena_format(context->arena,
-                             "%" PRId64 " graphs were recorded as a whole: what ran in them is not "
-                             "known (record nodes: nsys --cuda-graph-trace=node)",
-                             opaque));
+        add_sign(signs,
+                 an_arena_format(context->arena,
+                                 "%.0f %% of the kernels are shorter than the call that "
+                                 "launches them: the host sets the pace, and recording makes "
+                                 "each call longer; part of the idle time is the profiler's",
+                                 launches->short_pct.value));
+    clock_signs(context, survey, signs);
     if (decimals && !strcmp(decimals, "0"))
-        sign(signs, "times are whole microseconds: the time of one short kernel is good to 1 us, "
-                    "sums of many are better");
+        add_sign(signs,
+                 "times are whole microseconds: the time of one short kernel is good to 1 us, "
+                 "sums of many are better");
 }
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
@@ -266,7 +283,7 @@ static void overhead_shares(struct an_context *context, struct survey *survey)
                                                      step->host_start, step->host_end));
     }
     quality->step_overhead_pct =
-        steps > 0 ? an_num(100 * (double)inside / (double)steps) : an_num_none("no counted steps");
+        an_num_if(steps > 0, 100 * (double)inside / (double)steps, "no counted steps");
 }
 
 /* Steps without an end, and steps that launched kernels of which the device's part is missing. */
@@ -282,6 +299,7 @@ static int64_t cut_steps(const struct an_context *context, const struct survey *
     return cut_count;
 }
 
+/* Reports what is missing in the capture as contradictions of the file. */
 static void problems(struct an_context *context, const struct survey *survey, int64_t orphans,
                      int64_t counted)
 {
@@ -339,6 +357,25 @@ static void quality_absent(struct an_context *context, const char *reason)
                                                    .step_overhead_pct = an_num_none(reason)};
 }
 
+/* The counts, from the survey of the rows and of the ops. */
+static void fill_counts(struct an_context *context, const struct survey *survey, int64_t orphans,
+                        int64_t *counted)
+{
+    struct an_quality *quality = &context->result->quality;
+    const char *reason = context->result->steps.reason;
+    bool linked = survey->first_op != STORE_ABSENT && survey->first_call != STORE_ABSENT;
+    int64_t gap = linked ? an_time_sub(survey->first_op, survey->first_call) : 0;
+    quality->launches_without_op = an_int(context->gpu->launches_lost);
+    quality->kernels_lost = an_int(survey->kernels_lost);
+    quality->ops_without_launch = an_int(orphans);
+    quality->zero_times = an_int(context->gpu->untimed);
+    quality->start_gap_ms = an_num_if(linked, gap > 0 ? (double)gap / 1e6 : 0,
+                                      "no device op has its launch in the file");
+    quality->cut_steps = an_int_none(reason ? reason : "no steps");
+    if (context->step_count)
+        quality->cut_steps = an_int(cut_steps(context, survey, counted));
+}
+
 static int quality_run(struct an_context *context)
 {
     struct an_quality *quality = &context->result->quality;
@@ -351,18 +388,8 @@ static int quality_run(struct an_context *context)
     struct signs signs = {.count = 0};
     int rc = survey.cut && kind ? survey_rows(context, &survey, kind) : TACHO_ENOMEM;
     if (!rc && !(rc = survey_ops(context, &orphans))) {
-        bool linked = survey.first_op != STORE_ABSENT && survey.first_call != STORE_ABSENT;
-        int64_t gap = linked ? an_time_sub(survey.first_op, survey.first_call) : 0;
-        quality->launches_without_op = an_int(context->gpu->launches_lost);
-        quality->kernels_lost = an_int(survey.kernels_lost);
-        quality->ops_without_launch = an_int(orphans);
-        quality->zero_times = an_int(context->gpu->untimed);
-        quality->start_gap_ms = linked ? an_num(gap > 0 ? (double)gap / 1e6 : 0)
-                                       : an_num_none("no device op has its launch in the file");
-        quality->cut_steps = context->step_count ? an_int(cut_steps(context, &survey, &counted))
-                                                 : an_int_none(context->result->steps.reason
-                                                                   ? context->result->steps.reason
-                                                                   : "no steps");
+        fill_counts(context, &survey, orphans, &counted);
+
         overhead_shares(context, &survey);
         find_signs(context, &survey, &signs);
         problems(context, &survey, orphans, counted);

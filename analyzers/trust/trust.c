@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why one may believe the report: what was recorded, what is missing and why, what recording cost,
- * and what in the file contradicts itself.
+ * Trust: what was recorded, what is missing and why, what recording cost, and where the file
+ * contradicts itself. A reader decides by it how far the report can be believed.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,13 +12,13 @@
 #include "analyzers/steps/context.h"
 
 #define INTERVAL_MOST 10.0 /* points: a wider interval says nothing about the overhead */
-#define PAUSED_LEAST  10 /* steps of either kind for a bootstrap interval that deserves the name */
+#define PAUSED_LEAST  10   /* steps of either kind for a bootstrap interval */
 
 /* Reasons that take no event away: done on purpose, or only a name is shorter. Every other reason
  * means that events are missing. */
 static bool loses_events(const char *source, const char *reason)
 {
-    /* samples that the machine refused: they are listed, no event is gone */
+    /* Samples that the machine refused are listed, but no event is missing. */
     if (!strcmp(source, "system") || !strncmp(source, "counter ", 8))
         return false;
     static const char *const harmless[] = {"event not recorded: overhead",
@@ -43,8 +43,7 @@ static bool loses_events(const char *source, const char *reason)
     return true;
 }
 
-/* What stood behind a cut or behind damage: the count is of such places, nobody knows of how many
- * events. */
+/* Is the count one of cuts and damaged places? How many events followed there is not known. */
 static bool loses_unknown_many(const char *reason)
 {
     static const char *const open_ended[] = {
@@ -63,6 +62,7 @@ static double since_start(const struct an_trace *trace, int64_t time)
                : (double)an_time_sub(time, trace->t0) / 1e9;
 }
 
+/* Lists what was lost. The events are counted where every loss says how many. */
 static int losses(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -91,11 +91,10 @@ static int losses(struct an_context *context)
     }
     trust->losses = rows;
     trust->loss_count = trace->loss_count;
-    trust->lost_events =
-        !unknown ? an_int(lost)
-        : lost   ? an_int_none(an_arena_format(
-                       context->arena, "at least %" PRId64 ", and more: %.200s", lost, unknown))
-                 : an_int_none(unknown);
+    trust->lost_events = unknown ? an_int_none(unknown) : an_int(lost);
+    if (unknown && lost)
+        trust->lost_events.reason = an_arena_format(
+            context->arena, "at least %" PRId64 ", and more: %.200s", lost, unknown);
     return 0;
 }
 
@@ -104,61 +103,76 @@ static void overhead_absent(struct an_trust *trust, const char *reason)
     trust->overhead_pct = trust->overhead_low_pct = trust->overhead_high_pct = an_num_none(reason);
 }
 
-/* Steps of the most frequent size with and without recording, drawn at random by the agent: their
- * difference is what it costs.
- */
+/* Durations of the counted steps with and without recording. */
+struct durations {
+    double *with, *without;
+    size_t with_count, without_count;
+};
+
+/* Takes the steps of the most frequent size, so that both kinds do the same work. */
+static int take_durations(struct an_context *context, struct durations *durations)
+{
+    const struct an_steps *steps = &context->result->steps;
+    bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid;
+    size_t room = (size_t)steps->counted;
+    *durations = (struct durations){
+        .with = an_arena_zero(context->scratch, room, sizeof *durations->with),
+        .without = an_arena_zero(context->scratch, room, sizeof *durations->without)};
+    if (!durations->with || !durations->without)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!an_step_counted(step) || (sized && step->tokens != steps->groups[0].tokens.value))
+            continue;
+        if (step->paused)
+            durations->without[durations->without_count++] = (double)an_step_ns(step);
+        else
+            durations->with[durations->with_count++] = (double)an_step_ns(step);
+    }
+    return 0;
+}
+
+/* The agent pauses recording in steps drawn at random. Their difference from the other steps is
+ * what recording costs. */
 static int overhead(struct an_context *context)
 {
     struct an_trust *trust = &context->result->trust;
     const struct an_steps *steps = &context->result->steps;
-    size_t with_count = 0, without_count = 0;
-    int64_t tokens = 0;
-    bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid;
+    struct durations durations;
+    struct an_interval interval;
     if (!steps->paused) {
         overhead_absent(trust, steps->counted ? "no counted step ran with recording paused"
                                               : "no counted steps");
         return 0;
     }
-    double *with_ms = an_arena_zero(context->scratch, (size_t)steps->counted, 2 * sizeof *with_ms),
-           *without_ms = with_ms ? with_ms + steps->counted : NULL;
-    if (!with_ms)
-        return TACHO_ENOMEM;
-    if (sized)
-        tokens = steps->groups[0].tokens.value;
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        if (!an_step_counted(step) || (sized && step->tokens != tokens))
-            continue;
-        if (step->paused)
-            without_ms[without_count++] = (double)an_step_ns(step);
-        else
-            with_ms[with_count++] = (double)an_step_ns(step);
-    }
-    if (with_count < PAUSED_LEAST || without_count < PAUSED_LEAST) {
+    int rc = take_durations(context, &durations);
+    if (rc)
+        return rc;
+    size_t with = durations.with_count, without = durations.without_count;
+    if (with < PAUSED_LEAST || without < PAUSED_LEAST) {
         overhead_absent(
             trust,
             an_arena_format(
                 context->arena,
                 "%zu step%s ran with recording paused and %zu with it on; %d of each are needed",
-                without_count, without_count == 1 ? "" : "s", with_count, PAUSED_LEAST));
+                without, without == 1 ? "" : "s", with, PAUSED_LEAST));
         return 0;
     }
-    an_sort(without_ms, without_count);
-    if (!(an_quantile(without_ms, without_count, 0.5) > 0)) {
+    an_sort(durations.without, without);
+    if (!(an_quantile(durations.without, without, 0.5) > 0)) {
         overhead_absent(trust, "the steps last 0 ns");
         return 0;
     }
-    struct an_interval interval;
-    int rc = an_bootstrap_ratio(with_ms, with_count, without_ms, without_count, 1, &interval);
+    rc = an_bootstrap_ratio(durations.with, with, durations.without, without, 1, &interval);
     if (rc)
         return rc;
-    trust->overhead_pct =
-        interval.high - interval.low <= INTERVAL_MOST
-            ? an_num(interval.estimate)
-            : an_num_none(an_arena_format(context->arena,
-                                          "between %.1f and %.1f %%: the %zu steps with recording "
-                                          "paused and the %zu with it on vary too much",
-                                          interval.low, interval.high, without_count, with_count));
+    trust->overhead_pct = an_num(interval.estimate);
+    if (!(interval.high - interval.low <= INTERVAL_MOST))
+        trust->overhead_pct = an_num_none(
+            an_arena_format(context->arena,
+                            "between %.1f and %.1f %%: the %zu steps with recording paused and "
+                            "the %zu with it on vary too much",
+                            interval.low, interval.high, without, with));
     trust->overhead_low_pct = an_num(interval.low);
     trust->overhead_high_pct = an_num(interval.high);
     return 0;
