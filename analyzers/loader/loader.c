@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The data loader, by the ranges that a program marks (tacho.range input_wait, read, decode,
- * collate, pin, queue_wait): sums of each rank over the steps the budget stands on. A stage's time
- * is its own: decode inside read counts as decode. A batch is one collate range, or, without those,
- * one wait. Stages inside evaluations and checkpoints are not looked at.
+ * collate, pin, queue_wait): sums of each rank over the detailed steps of the budget. The time of a
+ * stage is its own time: decode inside read counts as decode. A batch is one collate range or,
+ * without those, one wait. Stages inside evaluations and checkpoints are not counted.
  *
  * A worker is a thread with stages that runs no steps, of the rank's own process or of one that it
  * started (a worker process).
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +30,14 @@ static bool is_stage(enum an_role role)
            role == AN_ROLE_PIN || role == AN_ROLE_QUEUE_WAIT;
 }
 
-/* Stages that make a batch: who runs them is a worker, whatever else waits or copies. */
+/* Stages that make a batch: a thread that runs them is a worker. */
 static bool makes_batches(enum an_role role)
 {
     return role == AN_ROLE_READ || role == AN_ROLE_DECODE || role == AN_ROLE_COLLATE;
 }
 
-/* Group of a process; the groups are the lanes. Without steps all are one. */
+/* Group of a process, group_count: it has none. The groups are the lanes; without steps all
+ * processes are one group. */
 static size_t group_of(const struct an_context *context, size_t group_count, uint32_t process)
 {
     uint32_t group = context->lane_count ? an_lane_of_process(context, process) : 0;
@@ -85,25 +87,28 @@ struct share {
     bool makes;
     int64_t batches;
     double busy_ns;
-    /* the batch that is being made: it counts, or does not, as a whole, by where its collate begins
-     */
-    bool collates;
+    bool collates; /* the thread runs collate */
+    /* The batch that is being made. It counts as a whole if its collate begins in counted time. */
     int64_t count[AN_ROLE_COUNT], read_bytes;
     double ns[AN_ROLE_COUNT];
 };
 
 static void close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
 {
-    for (int role = 0; role < AN_ROLE_COUNT; role++) {
-        sums->count[role] += counts ? share->count[role] : 0;
-        sums->ns[role] += counts ? share->ns[role] : 0;
-        share->count[role] = 0;
-        share->ns[role] = 0;
+    if (counts) {
+        for (int role = 0; role < AN_ROLE_COUNT; role++) {
+            sums->count[role] += share->count[role];
+            sums->ns[role] += share->ns[role];
+        }
+        sums->read_bytes = an_time_add(sums->read_bytes, share->read_bytes);
     }
-    sums->read_bytes = counts ? an_time_add(sums->read_bytes, share->read_bytes) : sums->read_bytes;
+    memset(share->count, 0, sizeof share->count);
+    memset(share->ns, 0, sizeof share->ns);
     share->read_bytes = 0;
 }
 
+/* Adds a stage or a wait to the batch of its thread. Time of a stage nested in another one is
+ * subtracted from the outer one. */
 static void sum_slice(const struct an_context *context, struct an_loader_sums *sums, size_t i,
                       enum an_role role, struct share *share)
 {
@@ -126,10 +131,10 @@ static void sum_slice(const struct an_context *context, struct an_loader_sums *s
         share->read_bytes = an_time_add(share->read_bytes, detail->bytes);
     if (!waits && !is_stage(around) && trace->slice.dur[i] != AN_OPEN)
         share->busy_ns +=
-            sums->time.count
-                ? (double)an_spans_within(sums->time.span, sums->time.count, trace->slice.start[i],
-                                          an_slice_end(trace, i))
-                : ns;
+            !sums->time.count
+                ? ns
+                : (double)an_spans_within(sums->time.span, sums->time.count, trace->slice.start[i],
+                                          an_slice_end(trace, i));
     share->batches += inside && role == AN_ROLE_COLLATE;
     if (role == AN_ROLE_COLLATE || waits || !share->collates)
         close_batch(sums, share, inside);
@@ -156,21 +161,22 @@ static void add_worker(struct an_context *context, struct an_loader_sums *sums, 
     const struct an_process *process =
         track_row->process != AN_NONE ? &context->trace->process[track_row->process] : NULL;
     struct an_loader_worker *rows = (struct an_loader_worker *)(uintptr_t)loader->worker;
-    bool own = sums->lane && sums->lane->process != track_row->process;
+    bool own_process = sums->lane && sums->lane->process != track_row->process;
     sums->workers++;
-    sums->processes += own;
-    sums->python = sums->python || (!own && is_python(context->trace, track_row->process));
+    sums->processes += own_process;
+    sums->python = sums->python || (!own_process && is_python(context->trace, track_row->process));
     sums->busy_ns += share->busy_ns;
     rows[loader->worker_count++] = (struct an_loader_worker){
         .name = an_arena_text(context->arena, track_row->name),
-        .rank = sums->lane ? sums->lane->rank : STORE_ABSENT,
+        .rank = an_loader_rank_of(sums),
         .process = process ? process->pid : STORE_ABSENT,
         .batches = share->batches,
-        .busy_pct = sums->time_ns > 0
-                        ? an_num(100 * share->busy_ns / (double)sums->time_ns)
-                        : an_num_none("no counted step has all its ranges in the file")};
+        .busy_pct = an_num_if(sums->time_ns > 0, 100 * share->busy_ns / (double)sums->time_ns,
+                              AN_LOADER_NO_STEPS)};
 }
 
+/* Adds what a thread did to the sums of its group. A thread that makes batches and runs no steps is
+ * a worker. */
 static void sum_track(struct an_context *context, struct an_loader_sums *groups, size_t group_count,
                       uint32_t track)
 {
@@ -188,7 +194,7 @@ static void sum_track(struct an_context *context, struct an_loader_sums *groups,
             continue;
         if (group == group_count &&
             (group = group_of(context, group_count, track_row->process)) == group_count)
-            return; /* of nobody's rank */
+            return; /* of no rank */
         sum_slice(context, &groups[group], i, role, &share);
     }
     if (share.makes && runs_steps(context, track))
@@ -197,8 +203,8 @@ static void sum_track(struct an_context *context, struct an_loader_sums *groups,
         add_worker(context, &groups[group], track, &share);
 }
 
-/* The aggregates know the stages of steps whose slices a limit left out. They stand in where there
- * are no slices at all. */
+/* Aggregates hold the stages of steps whose slices were not stored because of a limit. They are
+ * taken for stages that have no slices at all. */
 static void sum_aggregates(const struct an_context *context, struct an_loader_sums *sums,
                            size_t group_count)
 {
@@ -221,8 +227,7 @@ static void sum_aggregates(const struct an_context *context, struct an_loader_su
 
 /* ---- the part ----------------------------------------------------------------------------------------------------------- */
 
-/* Mean over time of a counter named queue_depth: each value holds until the next one of its track.
- */
+/* Mean over time of a counter named queue_depth. A value lasts until the next one of its track. */
 static struct an_value queue_depth(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -240,7 +245,7 @@ static struct an_value queue_depth(const struct an_context *context)
             time += ns;
         }
     }
-    return time > 0 ? an_num(area / time) : an_num_none("the program counts no queue_depth");
+    return an_num_if(time > 0, area / time, "the program counts no queue_depth");
 }
 
 static struct an_value wait_per_step(const struct an_context *context)
@@ -251,6 +256,7 @@ static struct an_value wait_per_step(const struct an_context *context)
     return an_num((double)budget->ns[AN_CLASS_INPUT].value / (double)budget->steps / 1e6);
 }
 
+/* Counts the batches, and lists the stages that were marked with their time per batch. */
 static int list_stages(struct an_context *context, const struct an_loader_sums *sums,
                        size_t group_count)
 {
@@ -263,7 +269,9 @@ static int list_stages(struct an_context *context, const struct an_loader_sums *
         loader->batches += sums[group].count[AN_ROLE_COLLATE];
         waits += sums[group].count[AN_ROLE_INPUT_WAIT];
     }
-    loader->batches = loader->batches ? loader->batches : waits;
+    if (!loader->batches)
+        loader->batches = waits;
+
     for (size_t i = 0; i < STAGES; i++) {
         double ns = 0;
         int64_t count = 0;
@@ -276,9 +284,8 @@ static int list_stages(struct an_context *context, const struct an_loader_sums *
         rows[loader->stage_count++] = (struct an_stage){
             .name = stages[i].name,
             .count = count,
-            .ms_per_batch = loader->batches
-                                ? an_num((ns > 0 ? ns : 0) / (double)loader->batches / 1e6)
-                                : an_num_none("no batch was completed")};
+            .ms_per_batch = an_num_if(loader->batches, fmax(ns, 0) / (double)loader->batches / 1e6,
+                                      "no batch was completed")};
     }
     loader->stages = rows;
     return 0;
@@ -303,10 +310,11 @@ static int worker_order(const void *left, const void *right)
         return first->rank < second->rank ? -1 : 1;
     if (first->process != second->process)
         return first->process < second->process ? -1 : 1;
-    size_t first_length = strlen(first->name),
-           second_length = strlen(second->name); /* loader-2 before loader-10 */
-    return first_length != second_length ? (first_length < second_length ? -1 : 1)
-                                         : strcmp(first->name, second->name);
+    /* By length first: loader-2 before loader-10. */
+    size_t first_length = strlen(first->name), second_length = strlen(second->name);
+    if (first_length != second_length)
+        return first_length < second_length ? -1 : 1;
+    return strcmp(first->name, second->name);
 }
 
 void an_loader_rest_absent(struct an_loader *loader, const char *reason)
@@ -339,7 +347,7 @@ static void loader_absent(struct an_context *context, const char *reason)
     an_loader_rest_absent(&context->result->loader, reason);
 }
 
-/* A trace without ranges of tacho's own. */
+/* A trace without ranges of tacho: the loader of PyTorch, else an inference from gaps. */
 static int foreign(struct an_context *context)
 {
     bool found;
@@ -360,6 +368,7 @@ static int foreign(struct an_context *context)
     return context->gpu ? an_loader_infer(context) : 0;
 }
 
+/* Sums the ranges of all threads; a run without them is read as one of another tool. */
 static int loader_run(struct an_context *context)
 {
     struct an_loader *loader = &context->result->loader;

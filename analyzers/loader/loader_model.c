@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What follows from the sums of a loader (docs/loader.md): with t the worker time of a batch, m
- * batches a step, W workers and `rest` the step without its wait, a loader in line costs m t, one
- * beside the step waits max(0, m t / W - rest), and ceil(m t / rest) workers keep up, if there are
- * cores for them and no stage is serial.
+ * The model of a loader (docs/loader.md): with t the worker time of a batch, m batches a step, W
+ * workers and `rest` the step without its wait, loading on the step's own thread costs m t, workers
+ * beside the step leave a wait of max(0, m t / W - rest), and ceil(m t / rest) workers keep up if
+ * there are cores for them and no stage is serial.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +14,9 @@
 #include "analyzers/loader/loader_private.h"
 
 #define WORTH_PCT     2.0  /* of a step: a smaller wait is none */
-#define STORAGE_RATIO 0.8  /* of the sequential rate: from here on it is storage that binds */
+#define STORAGE_RATIO 0.8  /* of the sequential rate: from here on storage is the limit */
 #define CACHED_RATIO  0.01 /* of the bytes that were asked for: less from storage is a cache */
-#define CPU_MARGIN \
-    1.1 /* what sampled CPU time must be above the step before it limits anything \
-         */
-#define NO_STEPS_WORDS "no counted step has all its ranges in the file"
+#define CPU_MARGIN    1.1  /* times the step: from here on sampled CPU time is a limit */
 
 /* What the ranks of the run share. */
 struct machine {
@@ -29,6 +26,7 @@ struct machine {
     int64_t hosts;
 };
 
+/* Number of hosts of the run, at least 1. */
 static int64_t hosts_of(const struct an_context *context)
 {
     int64_t hosts = 0;
@@ -51,8 +49,10 @@ static struct machine look_at_machine(const struct an_context *context,
         if (sums[i].time.count) {
             int64_t from = sums[i].time.span[0].start,
                     to = sums[i].time.span[sums[i].time.count - 1].end;
-            machine.from = from < machine.from ? from : machine.from;
-            machine.to = to > machine.to ? to : machine.to;
+            if (from < machine.from)
+                machine.from = from;
+            if (to > machine.to)
+                machine.to = to;
         }
     machine.cores = an_system_rate(context, "cpu_time", "other_cpu_time", machine.from, machine.to);
     if (machine.cores.valid)
@@ -72,6 +72,8 @@ static const struct an_ceiling_row *ceiling_of(const struct an_trace *trace, con
     return NULL;
 }
 
+/* How fast the stages ask for data, how fast storage delivers it, and the part of its measured rate
+ * that this is. */
 static void storage(struct an_context *context, const struct an_loader_sums *sums,
                     size_t group_count, const struct machine *machine)
 {
@@ -82,7 +84,7 @@ static void storage(struct an_context *context, const struct an_loader_sums *sum
         if (sums[i].time_ns > 0)
             asked += (double)sums[i].read_bytes / (double)sums[i].time_ns * 1e9;
     loader->read_bytes_per_s =
-        asked > 0 ? an_num(asked) : an_num_none("no stage read says how many bytes it asked for");
+        an_num_if(asked > 0, asked, "no stage read says how many bytes it asked for");
     loader->device_bytes_per_s = machine->device_bytes_per_s;
     if (!machine->device_bytes_per_s.valid)
         loader->access_ratio = an_num_none(machine->device_bytes_per_s.reason);
@@ -109,6 +111,8 @@ struct model {
     double floor;      /* CPU time of the step / its cores; NAN: not known */
 };
 
+/* Fills the model of a rank from its sums; false: they do not suffice. A batch is a collate range,
+ * else a wait. Where there are workers, pinning is done by a thread of its own. */
 static bool known_model(const struct an_loader_sums *sums, struct model *model)
 {
     const struct an_budget *budget = sums->budget;
@@ -117,20 +121,20 @@ static bool known_model(const struct an_loader_sums *sums, struct model *model)
     if (!sums->lane || !budget || budget->reason || !budget->steps ||
         !budget->ns[AN_CLASS_INPUT].valid || !made)
         return false;
-    bool beside = sums->workers > 0;
-    double stages = sums->ns[AN_ROLE_READ] + sums->ns[AN_ROLE_DECODE] + sums->ns[AN_ROLE_COLLATE] +
-                    (beside ? 0 : sums->ns[AN_ROLE_PIN]);
-    double steps = (double)budget->steps;
-    *model = (struct model){
-        .step = (double)budget->step_ns / steps / 1e6,
-        .wait = (double)budget->ns[AN_CLASS_INPUT].value / steps / 1e6,
-        .batch = stages / (double)made / 1e6,
-        .pin = beside ? sums->ns[AN_ROLE_PIN] / (double)made / 1e6 : 0,
-        .batches =
-            (double)(sums->count[AN_ROLE_INPUT_WAIT] ? sums->count[AN_ROLE_INPUT_WAIT] : made) /
-            steps,
-        .samples = NAN,
-        .floor = NAN};
+    double stages = sums->ns[AN_ROLE_READ] + sums->ns[AN_ROLE_DECODE] + sums->ns[AN_ROLE_COLLATE];
+    double steps = (double)budget->steps, pin = sums->ns[AN_ROLE_PIN];
+    int64_t waits = sums->count[AN_ROLE_INPUT_WAIT];
+    if (!sums->workers) {
+        stages += pin;
+        pin = 0;
+    }
+    *model = (struct model){.step = (double)budget->step_ns / steps / 1e6,
+                            .wait = (double)budget->ns[AN_CLASS_INPUT].value / steps / 1e6,
+                            .batch = stages / (double)made / 1e6,
+                            .pin = pin / (double)made / 1e6,
+                            .batches = (double)(waits ? waits : made) / steps,
+                            .samples = NAN,
+                            .floor = NAN};
     model->rest = model->step - model->wait;
     return true;
 }
@@ -154,9 +158,8 @@ static const char *serial_stage(const struct an_context *context, const struct a
                                 const struct model *model)
 {
     const struct an_value *access = &context->result->loader.access_ratio;
-    bool reads =
-        sums->ns[AN_ROLE_READ] >=
-        sums->ns[AN_ROLE_DECODE] + sums->ns[AN_ROLE_COLLATE]; /* else others use the storage */
+    /* Where the other stages take longer, it is not this loader that uses the storage. */
+    bool reads = sums->ns[AN_ROLE_READ] >= sums->ns[AN_ROLE_DECODE] + sums->ns[AN_ROLE_COLLATE];
     if (access->valid && access->value >= STORAGE_RATIO && reads)
         return "storage";
     if (model->pin * model->batches > model->rest)
@@ -183,6 +186,8 @@ static struct an_count serial_words(struct an_context *context, const char *seri
                        "time: processes would tell");
 }
 
+/* *wanted: the workers that keep up with the step; out->workers_needed: the same, as far as the
+ * cores allow them, absent where a serial stage is the limit. */
 static void workers_needed(struct an_context *context, const struct an_loader_sums *sums,
                            const struct model *model, bool stages, struct an_loader_rank *out,
                            struct an_count *wanted)
@@ -205,50 +210,55 @@ static void workers_needed(struct an_context *context, const struct an_loader_su
         out->workers_needed = serial_words(context, serial, model);
         return;
     }
-    double most = INFINITY; /* what the cores can do */
+    double most = INFINITY; /* workers that the cores allow */
     if (isfinite(model->floor) && model->floor > CPU_MARGIN * model->rest)
         most = ceil(model->batches * model->batch / model->floor);
     else if (!isfinite(model->floor) && cores->valid)
         most = (double)cores->value;
-    most = most < 1 ? 1 : most;
-    if ((double)wanted->value > most)
-        out->workers_needed = an_int((int64_t)most);
+    if ((double)wanted->value > fmax(most, 1))
+        out->workers_needed = an_int((int64_t)fmax(most, 1));
 }
 
-/* Wait that the batch time and the number of workers give. */
+/* Time that the loader takes for the batches of a step: its slowest part. */
+static double pipeline_ms(const struct an_loader_sums *sums, const struct model *model)
+{
+    double batch = sums->workers ? model->batch / (double)sums->workers : model->batch;
+    return fmax(batch, model->pin) * model->batches;
+}
+
+/* The wait that the batch time and the number of workers explain. */
 static double expected_wait(const struct an_loader_sums *sums, const struct model *model)
 {
     if (!sums->workers)
         return model->batches * model->batch;
-    double pipeline = model->batch / (double)sums->workers;
-    pipeline = (pipeline > model->pin ? pipeline : model->pin) * model->batches;
-    return pipeline > model->rest ? pipeline - model->rest : 0;
+    return fmax(pipeline_ms(sums, model) - model->rest, 0);
 }
 
 static void fill_rates(const struct an_loader_sums *sums, const struct model *model,
                        struct an_loader_rank *out)
 {
-    double pipeline = sums->workers ? model->batch / (double)sums->workers : model->batch;
-    pipeline = (pipeline > model->pin ? pipeline : model->pin) * model->batches;
-    const char *none = "the steps do not say how many samples they hold";
-    bool known = isfinite(model->samples);
-    out->pipeline_samples_per_s = !known         ? an_num_none(none)
-                                  : pipeline > 0 ? an_num(model->samples / pipeline * 1e3)
-                                                 : an_num_none("the stages take no time");
-    out->compute_samples_per_s = !known            ? an_num_none(none)
-                                 : model->rest > 0 ? an_num(model->samples / model->rest * 1e3)
-                                                   : an_num_none("the steps do nothing but wait");
+    double pipeline = pipeline_ms(sums, model);
+    if (!isfinite(model->samples)) {
+        out->pipeline_samples_per_s = out->compute_samples_per_s =
+            an_num_none("the steps do not say how many samples they hold");
+        return;
+    }
+    out->pipeline_samples_per_s =
+        an_num_if(pipeline > 0, model->samples / pipeline * 1e3, "the stages take no time");
+    out->compute_samples_per_s = an_num_if(model->rest > 0, model->samples / model->rest * 1e3,
+                                           "the steps do nothing but wait");
 }
 
+/* Fills the row of a rank; what its steps or stages do not say is absent. */
 static void one_rank(struct an_context *context, const struct an_loader_sums *sums,
                      const struct machine *machine, struct an_loader_rank *out,
                      struct an_count *wanted)
 {
     struct model model;
     bool stages = sums->workers || sums->in_line;
-    const char *none = sums->lane ? NO_STEPS_WORDS : "no steps were found";
+    const char *none = sums->lane ? AN_LOADER_NO_STEPS : "no steps were found";
     const char *no_stages = "the program marks no loader stages (read, decode, collate)";
-    *out = (struct an_loader_rank){.rank = sums->lane ? sums->lane->rank : STORE_ABSENT};
+    *out = (struct an_loader_rank){.rank = an_loader_rank_of(sums)};
     out->workers = stages ? an_int(sums->workers) : an_int_none(no_stages);
     out->wait_ms_per_step = out->expected_wait_ms_per_step = out->batches_per_step = out->batch_ms =
         an_num_none(none);
@@ -294,21 +304,21 @@ static struct an_value mean_of(const struct an_loader_rank *rank, size_t ranks, 
     return known ? an_num(sum / (double)known) : of_rank(&rank[0], offset);
 }
 
-/* Ranks step together: the slowest one's rate is that of each. */
+/* Ranks step together, so the rate of the slowest one is the rate of each: sum over the ranks. */
 static struct an_value slowest_of(const struct an_loader_rank *rank, size_t ranks, size_t offset)
 {
     double least = INFINITY;
     int64_t known = 0;
     for (size_t i = 0; i < ranks; i++)
         if (of_rank(&rank[i], offset).valid) {
-            least =
-                of_rank(&rank[i], offset).value < least ? of_rank(&rank[i], offset).value : least;
+            least = fmin(least, of_rank(&rank[i], offset).value);
+
             known++;
         }
     return known ? an_num(least * (double)known) : of_rank(&rank[0], offset);
 }
 
-/* The most of all ranks; absent, with its reason, if one that counts is absent. */
+/* The larger one of two counts; absent, with its reason, if one of them is absent. */
 static struct an_count most_of(struct an_count all, struct an_count one)
 {
     if (!all.valid || !one.valid)
@@ -316,6 +326,17 @@ static struct an_count most_of(struct an_count all, struct an_count one)
     return one.value > all.value ? one : all;
 }
 
+/* What the workers are, by how many of them are processes of their own. */
+static const char *worker_kind(int64_t threads, int64_t processes, bool in_line)
+{
+    if (processes)
+        return threads ? "threads and processes" : "processes";
+    if (threads)
+        return "threads";
+    return in_line ? "in line" : NULL;
+}
+
+/* The figures of the whole run, from those of its ranks. */
 static void fill_run(struct an_context *context, const struct an_loader_sums *sums,
                      size_t group_count)
 {
@@ -330,14 +351,10 @@ static void fill_run(struct an_context *context, const struct an_loader_sums *su
     }
     for (size_t i = 0; i < loader->worker_count; i++)
         busy += loader->worker[i].busy_pct.valid ? loader->worker[i].busy_pct.value : NAN;
-    loader->worker_kind = processes && threads    ? "threads and processes"
-                          : processes             ? "processes"
-                          : threads               ? "threads"
-                          : rank[0].workers.valid ? "in line"
-                                                  : NULL;
-    loader->worker_busy_pct = !loader->worker_count ? an_num_none("no workers")
-                              : isfinite(busy)      ? an_num(busy / (double)loader->worker_count)
-                                                    : an_num_none(NO_STEPS_WORDS);
+    loader->worker_kind = worker_kind(threads, processes, rank[0].workers.valid);
+    loader->worker_busy_pct =
+        an_num_if(loader->worker_count && isfinite(busy), busy / (double)loader->worker_count,
+                  loader->worker_count ? AN_LOADER_NO_STEPS : "no workers");
     loader->expected_wait_ms_per_step =
         mean_of(rank, ranks, offsetof(struct an_loader_rank, expected_wait_ms_per_step));
     loader->batches_per_step =
@@ -357,10 +374,10 @@ static int rank_order(const void *left, const void *right)
 
 static bool has_any(const struct an_loader_sums *sums)
 {
-    int64_t ranges = 0;
     for (int role = 0; role < AN_ROLE_COUNT; role++)
-        ranges += sums->count[role] > 0;
-    return ranges > 0;
+        if (sums->count[role] > 0)
+            return true;
+    return false;
 }
 
 int an_loader_model(struct an_context *context, const struct an_loader_sums *sums,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the data loader. loader.c sums what the ranges of tacho.range say, rank by
- * rank; loader_model.c says what follows from it (docs/loader.md has the formulas); loader_torch.c
- * reads traces of torch.profiler.
+ * Private to this folder: the data loader. loader.c sums the ranges of tacho.range rank by rank,
+ * loader_model.c derives what limits the loader (docs/loader.md has the formulas), and
+ * loader_torch.c reads traces of torch.profiler.
  */
 #ifndef ANALYZERS_LOADER_PRIVATE_H
 #define ANALYZERS_LOADER_PRIVATE_H
 
 #include "analyzers/steps/context.h"
 
-/* What is known of the loader of one rank. Sums are over `time`: the host steps the budget stands
- * on. */
+#define AN_LOADER_NO_STEPS "no counted step has all its ranges in the file"
+
+/* What is known of the loader of one rank. Sums are over `time`, the detailed steps on the host. */
 struct an_loader_sums {
     const struct an_lane *lane;     /* NULL: a run without steps, all threads are one group */
     const struct an_budget *budget; /* of the lane, NULL without a lane */
@@ -24,6 +25,12 @@ struct an_loader_sums {
     bool python;                /* worker threads of a Python program: one of them runs at a time */
     double busy_ns;             /* of all workers */
 };
+
+/* The rank that the sums are of, STORE_ABSENT: a run without steps. */
+static inline int64_t an_loader_rank_of(const struct an_loader_sums *sums)
+{
+    return sums->lane ? sums->lane->rank : STORE_ABSENT;
+}
 
 /* Fills what follows from the sums of each rank. 0 or TACHO_ENOMEM. */
 int an_loader_model(struct an_context *context, const struct an_loader_sums *sums,

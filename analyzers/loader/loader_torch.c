@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The data loader in traces of torch.profiler, which have no ranges of its stages. There the wait
- * is the range enumerate(DataLoader)#...__next__ (or its Python frame), one a batch; without
- * workers it is the cost of the batch. A trace with neither gets an inference from gaps, which is
- * named as one and is an upper bound.
+ * for a batch is the range enumerate(DataLoader)#...__next__ (or its Python frame); without workers
+ * it is the cost of the batch. In a trace with neither, the wait is inferred from gaps: an upper
+ * bound, and reported as one.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "analyzers/device/api.h"
 #include "analyzers/loader/loader_private.h"
 
-/* ---- torch: loaders of other people's traces ---------------------------------------------------------------------------- */
+/* ---- loaders of PyTorch ------------------------------------------------------------------------ */
 
 /* What a name says; 0 = not looked at. */
 enum torch_name {
@@ -152,6 +152,8 @@ static void within_steps(const struct an_context *context, uint32_t track,
     }
 }
 
+/* Lists the stages with their time per batch. A loader on the step's own thread without stages in
+ * the trace is one stage, fetch: the whole wait. */
 static void torch_stages(struct an_context *context, const struct torch *torch,
                          struct an_stage *rows)
 {
@@ -169,10 +171,9 @@ static void torch_stages(struct an_context *context, const struct torch *torch,
             rows[loader->stage_count++] = (struct an_stage){
                 .name = names[i].text,
                 .count = torch->count[names[i].name],
-                .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)loader->batches / 1e6)};
+                .ms_per_batch = an_num(fmax(ns, 0) / (double)loader->batches / 1e6)};
         }
-    if (!loader->stage_count &&
-        torch->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
+    if (!loader->stage_count && torch->count[TORCH_SINGLE])
         rows[loader->stage_count++] =
             (struct an_stage){.name = "fetch",
                               .count = torch->count[TORCH_SINGLE],
@@ -181,18 +182,19 @@ static void torch_stages(struct an_context *context, const struct torch *torch,
     loader->stages = rows;
 }
 
-/* Workers that keep up: time a batch costs / time of a step without its wait. A loader without
- * workers tells what a batch costs; of one with workers the trace holds only the waits. */
+/* The workers that keep up: time of a batch / time of a step without its wait. A loader without
+ * workers shows what a batch costs; of one with workers the trace has only the waits. */
 static void torch_workers(struct an_context *context, const struct torch *torch, int64_t inside,
                           int64_t all, int64_t steps)
 {
     struct an_loader *loader = &context->result->loader;
     const struct an_count *cores = &context->result->run.cores;
     bool single = torch->count[TORCH_SINGLE] && !torch->count[TORCH_MULTI];
-    loader->workers = torch->worker_processes ? an_int(torch->worker_processes)
-                      : single                ? an_int(0)
-                               : an_int_none("the trace holds one process: the loader's workers "
-                                             "are others (tacho run follows them)");
+    loader->workers = an_int(torch->worker_processes);
+    if (!torch->worker_processes && !single)
+        loader->workers = an_int_none("the trace holds one process: the loader's workers are "
+                                      "others (tacho run follows them)");
+
     if (!single) {
         loader->workers_needed = an_int_none(
             "what a worker takes for a batch is not in the trace, only how long steps waited");
@@ -251,10 +253,9 @@ int an_loader_torch(struct an_context *context, bool *found)
                                                                           : "Python frames";
     torch_stages(context, &torch, rows);
     torch_workers(context, &torch, inside, all, steps);
-    loader->wait_ms_per_step =
-        steps ? an_num((double)inside / (double)steps / 1e6)
-              : an_num_none(context->result->steps.reason ? context->result->steps.reason
-                                                          : "no counted steps on a known thread");
+    const char *reason = context->result->steps.reason;
+    loader->wait_ms_per_step = an_num_if(steps, (double)inside / (double)steps / 1e6,
+                                         reason ? reason : "no counted steps on a known thread");
     loader->queue_depth_mean = an_num_none("the trace counts no queue_depth");
     loader->inferred_wait_ms_per_step = an_num_none("the waits are marked");
     return 0;
@@ -276,7 +277,7 @@ static bool is_host_work(const struct an_trace *trace, uint8_t *kind, size_t i)
     return kind[category] == 2;
 }
 
-/* Adds b to the set *a; both live in the work arena. */
+/* Adds spans to the set *sum, which lives in the scratch arena. */
 static int unite(struct an_context *context, struct an_span **sum, size_t *sum_count,
                  const struct an_span *span, size_t count)
 {
@@ -331,8 +332,8 @@ static int64_t longest_gap(const struct an_span *span, size_t count, int64_t sta
     int64_t longest = 0, from = start;
     for (size_t i = an_spans_seek(span, count, start); i <= count; i++) {
         int64_t next = i < count && span[i].start < end ? span[i].start : end;
-        longest =
-            next > from && an_time_sub(next, from) > longest ? an_time_sub(next, from) : longest;
+        if (next > from && an_time_sub(next, from) > longest)
+            longest = an_time_sub(next, from);
         if (next == end)
             break;
         from = span[i].end;

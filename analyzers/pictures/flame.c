@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The flame graph of ranges: the ranges of the threads that run steps, inside the steps the budget
- * stands on, merged by the path of names that leads to them. The root is the steps themselves.
- * Paths beyond a number of rows are left out, the smallest first.
+ * The flame graph of ranges: the ranges of the threads that run steps, inside the detailed steps,
+ * merged by the path of names that leads to them. The root is the steps themselves. A graph has a
+ * bounded number of rows; the smallest paths are left out first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,8 @@ static int child(struct flame *flame, uint32_t parent, uint32_t name, uint32_t *
     return 0;
 }
 
+/* Adds the ranges of one step to the tree. Ranges of foreign traces may outlast the range around
+ * them; they are cut at its end. */
 static int add_step(struct flame *flame, const struct an_lane *lane, const struct an_step *step)
 {
     const struct an_trace *trace = flame->context->trace;
@@ -76,8 +78,9 @@ static int add_step(struct flame *flame, const struct an_lane *lane, const struc
         if (i == step->slice || flame->depth == DEPTH_MOST || trace->slice.dur[i] == AN_OPEN)
             continue;
         uint32_t parent = flame->depth ? flame->open[flame->depth - 1].node : 0, node;
-        end = end < limit ? end
-                          : limit; /* ranges of foreign traces may outlast the one around them */
+        if (end > limit)
+            end = limit;
+
         rc = child(flame, parent, trace->slice.name[i], &node);
         if (rc || node == AN_NONE)
             continue;
@@ -88,7 +91,8 @@ static int add_step(struct flame *flame, const struct an_lane *lane, const struc
     return rc;
 }
 
-/* Two devices may share a thread: its ranges count once. */
+/* Is a lane the first one of its thread? Two devices may share a thread, whose ranges count once.
+ */
 static bool is_first_of_track(const struct an_context *context, size_t lane)
 {
     for (size_t i = 0; i < lane; i++)
@@ -103,8 +107,8 @@ static int descending(const void *left, const void *right)
     return (*first < *second) - (*first > *second);
 }
 
-/* The time a node must have to stay. A child never has more than its parent, so that what stays is
- * a tree. */
+/* The time from which on a node is kept. A child never has more than its parent, so the nodes that
+ * are kept form a tree. */
 static int threshold(const struct an_flame_node *node, size_t count, int64_t *out)
 {
     *out = 0;
@@ -116,7 +120,7 @@ static int threshold(const struct an_flame_node *node, size_t count, int64_t *ou
     for (size_t i = 0; i < count; i++)
         total[i] = node[i].total;
     qsort(total, count, sizeof *total, descending);
-    *out = total[ROWS_MOST] + 1; /* of equal ones all go */
+    *out = total[ROWS_MOST] + 1; /* of equal nodes all are left out */
     free(total);
     return 0;
 }
@@ -149,6 +153,7 @@ int an_flame_rows(struct an_context *context, const struct an_flame_node *node, 
     return rc;
 }
 
+/* Builds the tree from every thread that runs steps. The first node is the root. */
 static int flame_run(struct an_context *context)
 {
     struct flame flame = {.context = context, .bucket = malloc(NODES_MOST * sizeof *flame.bucket)};

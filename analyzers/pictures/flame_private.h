@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: trees for flame graphs (pictures.h), whatever they are built from.
+ * Private to this folder: trees for flame graphs (pictures.h), of ranges or of sampled stacks.
  */
 #ifndef ANALYZERS_FLAME_PRIVATE_H
 #define ANALYZERS_FLAME_PRIVATE_H
@@ -8,8 +8,8 @@
 #include "analyzers/steps/context.h"
 
 struct an_flame_node {
-    uint32_t name, parent; /* index of an_trace.string; node. A parent stands before its children */
-    uint32_t next;         /* for whoever builds the tree */
+    uint32_t name, parent; /* index of an_trace.string; node. A parent comes before its children */
+    uint32_t next;         /* for the builder of the tree */
     int64_t total, count;  /* a node never has more than its parent */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix rank x step of pictures.h. A column is a step by its index: the same update on all
- * ranks. What a rank did not run, or did not record, is NAN. Steps that the statistics leave out
- * are not in it.
+ * The heat map of ranks and steps (struct an_heat of pictures.h). A column is a step by its index,
+ * which is the same update on all ranks. A step that a rank did not run or did not record is NAN.
+ * Steps that the statistics exclude are not part of it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +43,7 @@ static size_t place_of(const int64_t *numbers, size_t count, int64_t value)
     return (size_t)(found - numbers);
 }
 
-/* Of the steps that the statistics leave out (the first is often the longest) the scale of a
- * picture must not come. */
+/* Excluded steps must not decide the scale of a picture: the first one is often the longest. */
 static bool is_shown(const struct an_step *step)
 {
     return an_step_counted(step) && step->end != STORE_ABSENT && step->end > step->start;
@@ -75,11 +74,12 @@ static void fill(struct heat *heat)
     }
 }
 
-static size_t per(size_t count, size_t most)
+static size_t divide_up(size_t count, size_t divisor)
 {
-    return count > most ? (count + most - 1) / most : 1;
+    return (count + divisor - 1) / divisor;
 }
 
+/* Finds the ranks and steps, how many of them share a cell, and room for the layers. */
 static int shape(struct heat *heat)
 {
     struct an_context *context = heat->context;
@@ -94,10 +94,12 @@ static int shape(struct heat *heat)
         heat->rank[layer] = context->lane[layer].rank;
     heat->ranks = distinct(heat->rank, context->lane_count);
     heat->steps = distinct(heat->index, heat->steps);
-    heat->ranks_a_row = per(heat->ranks, AN_HEAT_RANKS_MOST);
-    heat->steps_a_column = per(heat->steps, AN_HEAT_STEPS_MOST);
-    heat->rows = (heat->ranks + heat->ranks_a_row - 1) / heat->ranks_a_row;
-    heat->columns = (heat->steps + heat->steps_a_column - 1) / heat->steps_a_column;
+    if (!heat->ranks || !heat->steps)
+        return 0;
+    heat->ranks_a_row = divide_up(heat->ranks, AN_HEAT_RANKS_MOST);
+    heat->steps_a_column = divide_up(heat->steps, AN_HEAT_STEPS_MOST);
+    heat->rows = divide_up(heat->ranks, heat->ranks_a_row);
+    heat->columns = divide_up(heat->steps, heat->steps_a_column);
     for (int layer = 0; layer < LAYERS; layer++) {
         heat->sum[layer] =
             an_arena_zero(context->arena, heat->rows * heat->columns + 1, sizeof **heat->sum);
@@ -109,6 +111,7 @@ static int shape(struct heat *heat)
     return 0;
 }
 
+/* Fills the mean of each cell. A row or column is named by the first rank or step in it. */
 static int heat_run(struct an_context *context)
 {
     struct heat heat = {.context = context};

@@ -54,8 +54,8 @@ static bool is_left_out(const char *name)
 {
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
         size_t length = strlen(left_out[i]);
-        if (left_out[i][length - 1] == '*' ? !strncmp(name, left_out[i], length - 1)
-                                           : !strcmp(name, left_out[i]))
+        bool prefix = left_out[i][length - 1] == '*';
+        if (prefix ? !strncmp(name, left_out[i], length - 1) : !strcmp(name, left_out[i]))
             return true;
     }
     return false;
@@ -80,7 +80,8 @@ static uint32_t node_of(struct picture *picture, uint32_t parent, uint32_t name)
     return picture->slot[place] = (uint32_t)picture->count++;
 }
 
-/* Is anything left to see? A program of nothing but such frames is shown as it is. */
+/* Builds the tree. Frames of the interpreter are replaced by their parent, unless `all` is set: a
+ * program that has no other frames is shown as it is. */
 static void place(const struct an_trace *trace, struct picture *picture, uint32_t *where, bool all)
 {
     const struct an_stacks *stacks = &trace->stack;
@@ -96,6 +97,7 @@ static void place(const struct an_trace *trace, struct picture *picture, uint32_
     }
 }
 
+/* The flame graph of the samples. A child follows its parent, so that sums go backwards. */
 static int tree(struct an_context *context, int64_t period)
 {
     const struct an_stacks *stacks = &context->trace->stack;
@@ -133,50 +135,75 @@ static int by_self(const void *left, const void *right)
     return strcmp(first->name, second->name);
 }
 
+/* Samples of each function, by name: in itself and in all. */
+struct counts {
+    int64_t *self, *total;
+    uint32_t *seen; /* the last sample that counted the function, + 1 */
+};
+
 /* A function that calls itself counts once in a sample. */
-static int functions(struct an_context *context, int64_t all)
+static void count_samples(const struct an_stacks *stacks, struct counts *counts)
 {
-    const struct an_trace *trace = context->trace;
-    const struct an_stacks *stacks = &trace->stack;
-    int64_t *self = calloc(trace->string_count, sizeof *self),
-            *total = calloc(trace->string_count, sizeof *total);
-    uint32_t *seen = calloc(trace->string_count, sizeof *seen);
-    size_t count = 0;
-    struct an_function *row = NULL;
-    for (uint32_t i = 0; self && total && seen && i < stacks->count; i++) {
+    for (uint32_t i = 0; i < stacks->count; i++) {
         if (!stacks->samples[i])
             continue;
         if (stacks->frame[i] != AN_NONE)
-            self[stacks->frame[i]] += stacks->samples[i];
-        for (uint32_t place = i; place != AN_NONE; place = stacks->parent[place])
-            if (stacks->frame[place] != AN_NONE && seen[stacks->frame[place]] != i + 1) {
-                seen[stacks->frame[place]] = i + 1;
-                total[stacks->frame[place]] += stacks->samples[i];
-            }
+            counts->self[stacks->frame[i]] += stacks->samples[i];
+        for (uint32_t place = i; place != AN_NONE; place = stacks->parent[place]) {
+            uint32_t name = stacks->frame[place];
+            if (name == AN_NONE || counts->seen[name] == i + 1)
+                continue;
+            counts->seen[name] = i + 1;
+            counts->total[name] += stacks->samples[i];
+        }
     }
-    for (size_t i = 0; total && i < trace->string_count; i++)
-        count += total[i] > 0;
-    row = self && total && seen ? an_arena_zero(context->arena, count, sizeof *row) : NULL;
+}
+
+/* Lists the functions, those with most samples of their own first. `all`: samples of the run. */
+static int list_functions(struct an_context *context, const struct counts *counts, double all)
+{
+    const struct an_trace *trace = context->trace;
+    size_t count = 0;
+    for (size_t i = 0; i < trace->string_count; i++)
+        count += counts->total[i] > 0;
+    struct an_function *row = an_arena_zero(context->arena, count, sizeof *row);
+    if (!row)
+        return TACHO_ENOMEM;
     count = 0;
-    for (uint32_t i = 0; row && i < trace->string_count; i++)
-        if (total[i])
+    for (uint32_t i = 0; i < trace->string_count; i++)
+        if (counts->total[i])
             row[count++] =
                 (struct an_function){.name = an_trace_name(trace, i),
-                                     .self = self[i],
-                                     .total = total[i],
-                                     .self_pct = an_num(100.0 * (double)self[i] / (double)all),
-                                     .total_pct = an_num(100.0 * (double)total[i] / (double)all)};
+                                     .self = counts->self[i],
+                                     .total = counts->total[i],
+                                     .self_pct = an_num(100.0 * (double)counts->self[i] / all),
+                                     .total_pct = an_num(100.0 * (double)counts->total[i] / all)};
     if (count)
         qsort(row, count, sizeof *row, by_self);
-    count = count < FUNCTIONS_MOST ? count : FUNCTIONS_MOST;
+    if (count > FUNCTIONS_MOST)
+        count = FUNCTIONS_MOST;
     for (size_t i = 0; i < count; i++)
         row[i].name = an_arena_text(context->arena, row[i].name);
     context->result->stacks.function = row;
     context->result->stacks.function_count = count;
-    free(self);
-    free(total);
-    free(seen);
-    return row ? 0 : TACHO_ENOMEM;
+    return 0;
+}
+
+static int functions(struct an_context *context, int64_t all)
+{
+    size_t names = context->trace->string_count;
+    struct counts counts = {.self = calloc(names, sizeof *counts.self),
+                            .total = calloc(names, sizeof *counts.total),
+                            .seen = calloc(names, sizeof *counts.seen)};
+    int rc = TACHO_ENOMEM;
+    if (counts.self && counts.total && counts.seen) {
+        count_samples(&context->trace->stack, &counts);
+        rc = list_functions(context, &counts, (double)all);
+    }
+    free(counts.self);
+    free(counts.total);
+    free(counts.seen);
+    return rc;
 }
 
 static void absent(struct an_context *context, const char *reason)
@@ -195,17 +222,18 @@ static int stacks_run(struct an_context *context)
                *kernel = an_trace_key(context->trace, "stacks.kernel");
     int64_t period = period_of(context->trace);
     if (!stacks->all || !stacks->count) {
-        absent(context, status && !strncmp(status, "not sampled", 11)
-                            ? an_arena_text(context->arena, status)
-                        : status ? "the target used too little CPU time for a sample"
-                                 : "not asked for: tacho run --stacks");
+        const char *reason = "not asked for: tacho run --stacks";
+        if (status && !strncmp(status, "not sampled", 11))
+            reason = an_arena_text(context->arena, status);
+        else if (status)
+            reason = "the target used too little CPU time for a sample";
+        absent(context, reason);
         return 0;
     }
+    const char *no_period = "the file does not say how often it sampled";
     stack_samples->samples = an_int(stacks->all);
-    stack_samples->period_us = period ? an_num((double)period / 1e3)
-                                      : an_num_none("the file does not say how often it sampled");
-    stack_samples->cpu_s = period ? an_num((double)period * (double)stacks->all / 1e9)
-                                  : an_num_none(stack_samples->period_us.reason);
+    stack_samples->period_us = an_num_if(period, (double)period / 1e3, no_period);
+    stack_samples->cpu_s = an_num_if(period, (double)period * (double)stacks->all / 1e9, no_period);
     stack_samples->how = an_arena_text(context->arena, status ? status : "");
     stack_samples->kernel = an_arena_text(context->arena, kernel ? kernel : "");
     int rc = tree(context, period ? period : 1);

@@ -27,8 +27,7 @@ static size_t points_of(const struct an_context *context, size_t each)
     return points;
 }
 
-/* Sums of the steps that become one point. Those that count decide; where none does, all of them.
- */
+/* Sums of the steps that become one point: of those that the statistics count, else of all. */
 struct group {
     const struct an_step *first;
     int64_t steps, counted, with_tokens, detailed;
@@ -36,20 +35,20 @@ struct group {
     const char *excluded;
 };
 
+/* Adds a step. The first one that counts removes the sums of excluded steps before it. */
 static void group_add(struct group *group, const struct an_step *step)
 {
     double ns = (double)an_step_ns(step);
     if (!group->steps++)
         group->first = step;
-    if (!step->excluded &&
-        !group->counted) /* the first that counts: what was left out so far does not */
+    if (!step->excluded && !group->counted)
         *group = (struct group){.first = group->first, .steps = group->steps};
     group->counted += !step->excluded;
     if (step->excluded && group->counted)
         return;
     group->excluded = step->excluded;
     group->ns += ns;
-    group->worst_ns = ns > group->worst_ns ? ns : group->worst_ns;
+    group->worst_ns = fmax(group->worst_ns, ns);
     if (step->tokens != STORE_ABSENT && ns > 0) {
         group->with_tokens++;
         group->tokens += (double)step->tokens;
@@ -84,11 +83,12 @@ static struct an_step_point point_of(const struct an_context *context, int64_t r
 static int rank_order(const void *left, const void *right)
 {
     const struct an_pair *first = left, *second = right;
-    return first->key != second->key
-               ? (first->key < second->key ? -1 : 1)
-               : (first->value > second->value) - (first->value < second->value);
+    if (first->key != second->key)
+        return first->key < second->key ? -1 : 1;
+    return (first->value > second->value) - (first->value < second->value);
 }
 
+/* Joins as many neighbouring steps of a lane into a point as keeps the number of points bounded. */
 static int step_points_run(struct an_context *context)
 {
     size_t each = 1, count = 0, kept;
@@ -123,7 +123,7 @@ static int step_points_run(struct an_context *context)
 
 static void step_points_absent(struct an_context *context, const char *reason)
 {
-    (void)context; /* no row: the verdict says why there are no steps */
+    (void)context; /* the verdict says why there are no steps */
     (void)reason;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The picture of a typical step and of the worst one: what every thread and stream of the run did
- * from the start of the step to its end. What is too short to be seen is merged, so that a picture
- * has a bounded number of stretches whatever the trace has.
+ * from the start of the step to its end. Ranges that are too short to be seen are merged, so that a
+ * picture has a bounded number of spans whatever the trace holds.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 /* ---- which tracks ------------------------------------------------------------------------------------------------------- */
 
-/* A track that may be in the picture, by what is looked at first: the step's rank, its thread, its
- * streams. */
+/* A track that may be in the picture. The order is: tracks of the step's rank, the thread that runs
+ * steps, streams, other threads. */
 struct candidate {
     int64_t rank;
     uint32_t track;
@@ -32,9 +32,9 @@ static int candidate_order(const void *left, const void *right)
         return first->other - second->other;
     if (first->rank != second->rank)
         return first->rank < second->rank ? -1 : 1;
-    return first->order != second->order
-               ? first->order - second->order
-               : (first->track > second->track) - (first->track < second->track);
+    if (first->order != second->order)
+        return first->order - second->order;
+    return (first->track > second->track) - (first->track < second->track);
 }
 
 static int kind_order(const struct an_context *context, uint32_t track)
@@ -49,7 +49,8 @@ static int kind_order(const struct an_context *context, uint32_t track)
     return -1; /* counters */
 }
 
-/* Of the step's rank every track, of the others the threads that run steps and the streams. */
+/* Lists every track of the step's rank, and of the other ranks the threads that run steps and the
+ * streams. */
 static size_t find_candidates(const struct an_context *context, const struct an_step *step,
                               struct candidate *all)
 {
@@ -89,7 +90,7 @@ static const char *kept_name(struct picture *picture, uint32_t name)
     return picture->text[name];
 }
 
-/* Keeps a filled row and empties it; one in which nothing happened is left out. */
+/* Adds a filled row to the picture, unless it is empty, and clears it for the next track. */
 static int keep_row(struct picture *picture, const struct candidate *candidate,
                     struct an_timeline_row *timeline_row, int depth)
 {
@@ -98,25 +99,27 @@ static int keep_row(struct picture *picture, const struct candidate *candidate,
     const struct an_process *process =
         track->process == AN_NONE ? NULL : &context->trace->process[track->process];
     int rc = an_timeline_close(timeline_row);
-    struct an_timeline_span *span =
-        rc || !timeline_row->count
-            ? NULL
-            : an_arena_copy(context->arena, timeline_row->span, timeline_row->count * sizeof *span);
+    struct an_timeline_span *span = NULL;
+    const char *device = *track->device || !process ? track->device : process->device;
+    if (!rc && timeline_row->count) {
+        span =
+            an_arena_copy(context->arena, timeline_row->span, timeline_row->count * sizeof *span);
+        rc = span ? 0 : TACHO_ENOMEM;
+    }
     for (size_t i = 0; span && i < timeline_row->count; i++)
         span[i].name = kept_name(picture, timeline_row->name[i]);
     if (span)
-        picture->track[picture->count++] = (struct an_timeline_track){
-            .name = an_track_name(context->trace, context->arena, track),
-            .kind = an_arena_text(context->arena, track->kind),
-            .device = an_arena_text(context->arena,
-                                    *track->device || !process ? track->device : process->device),
-            .rank = candidate->rank,
-            .process = process ? process->pid : STORE_ABSENT,
-            .busy_ns = timeline_row->busy_ns,
-            .depth = depth,
-            .span = span,
-            .span_count = timeline_row->count};
-    rc = rc ? rc : timeline_row->count && !span ? TACHO_ENOMEM : 0;
+        picture->track[picture->count++] =
+            (struct an_timeline_track){.name = an_track_name(context->trace, context->arena, track),
+                                       .kind = an_arena_text(context->arena, track->kind),
+                                       .device = an_arena_text(context->arena, device),
+                                       .rank = candidate->rank,
+                                       .process = process ? process->pid : STORE_ABSENT,
+                                       .busy_ns = timeline_row->busy_ns,
+                                       .depth = depth,
+                                       .span = span,
+                                       .span_count = timeline_row->count};
+
     free(timeline_row->span);
     free(timeline_row->name);
     *timeline_row = (struct an_timeline_row){.t0 = timeline_row->t0,
@@ -131,9 +134,9 @@ static int class_of_op(int class)
 {
     if (AN_DEVICE_COMPUTE_MASK >> class & 1)
         return AN_CLASS_COMPUTE;
-    return class == AN_DEVICE_COMM   ? AN_CLASS_COMM
-           : class == AN_DEVICE_COPY ? AN_CLASS_COPY
-                                     : AN_CLASS_UNATTRIBUTED;
+    if (class == AN_DEVICE_COMM)
+        return AN_CLASS_COMM;
+    return class == AN_DEVICE_COPY ? AN_CLASS_COPY : AN_CLASS_UNATTRIBUTED;
 }
 
 /* The ops of all devices, once, into the rows of their streams. row_of: by track, AN_NONE: not in
@@ -194,11 +197,15 @@ static int draw_track(struct picture *picture, const struct candidate *candidate
                         : picture->context->trace->slice.name[picture->step->slice];
     int rc = strcmp(track->kind, "thread") ? fill_flat(picture->context, track, row)
                                            : an_timeline_thread(picture->context, track, mark, row);
-    int kept = keep_row(picture, candidate, &row[0], 0);
-    int nested = keep_row(picture, candidate, &row[1], 1);
-    return rc ? rc : kept ? kept : nested;
+    for (int depth = 0; depth < 2; depth++) { /* frees the rows, also after a failure */
+        int kept = keep_row(picture, candidate, &row[depth], depth);
+        rc = rc ? rc : kept;
+    }
+    return rc;
 }
 
+/* Draws one step. The ops of the devices fill the rows of all streams at once; every other track is
+ * filled and kept one after the other. */
 static int draw(struct picture *picture, struct an_timeline_step *out)
 {
     struct an_context *context = picture->context;
@@ -250,9 +257,7 @@ static bool can_draw(const struct an_step *step)
 static void choose(const struct an_context *context, const struct an_step **typical,
                    const struct an_step **worst)
 {
-    double median =
-               context->result->steps.median_ms.valid ? context->result->steps.median_ms.value : 0,
-           best = INFINITY;
+    double median = an_value_or_0(context->result->steps.median_ms), best = INFINITY;
     for (size_t i = 0; i < context->step_count; i++) {
         const struct an_step *step = &context->step[i];
         if (!can_draw(step))
@@ -279,8 +284,9 @@ static int timeline_run(struct an_context *context)
     struct an_timeline *timeline = &context->result->timeline;
     int rc = picture.text && step ? 0 : TACHO_ENOMEM;
     choose(context, &shown[0], &shown[1]);
-    for (size_t i = 0;
-         i < 2 && !rc && shown[i] && (!i || an_step_ns(shown[1]) > an_step_ns(shown[0])); i++) {
+    /* The worst step is drawn only if it is longer than the typical one. */
+    bool two = shown[0] && shown[1] && an_step_ns(shown[1]) > an_step_ns(shown[0]);
+    for (size_t i = 0; i < (two ? 2 : 1) && !rc && shown[i]; i++) {
         picture.step = shown[i];
         step[i].which = i ? "worst" : "typical";
         rc = draw(&picture, &step[i]);

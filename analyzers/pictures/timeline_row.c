@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The picture of one thread in a step: a sweep over its ranges that gives every instant to the
- * innermost one, as the budget does, and hands the sums up, so that an outer range has the class of
- * most of what happens in it.
+ * Rows of the picture of a step. The first part joins ranges into spans that are long enough to be
+ * seen. The second part sweeps over the ranges of a thread: every instant belongs to the innermost
+ * range, as in the budget, and sums are passed to the outer ranges, so that an outer range has the
+ * class of most of what happens in it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/pictures/timeline_private.h"
 
-/* Is half of the open stretch or more on the critical path? */
+/* ---- spans of a row ---------------------------------------------------------------------------- */
+
+/* Is at least half of the open span on the critical path? */
 static bool is_critical(const struct an_timeline_row *row)
 {
     if (!row->path)
@@ -28,7 +31,8 @@ int an_timeline_close(struct an_timeline_row *row)
         if (row->class_ns[class] > row->class_ns[what])
             what = class;
     int rc = an_grow(&row->span, &row->span_room, row->count + 1, sizeof *row->span);
-    rc = rc ? rc : an_grow(&row->name, &row->name_room, row->count + 1, sizeof *row->name);
+    if (!rc)
+        rc = an_grow(&row->name, &row->name_room, row->count + 1, sizeof *row->name);
     if (rc)
         return rc;
     row->name[row->count] = row->longest_name;
@@ -46,10 +50,10 @@ int an_timeline_close(struct an_timeline_row *row)
 int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uint32_t name,
                     const int64_t *class_ns, int class)
 {
-    start = start > row->t0 ? start : row->t0;
+    /* Ranges of a stream or of a foreign trace may overlap. */
+    int64_t earliest = row->end > row->t0 ? row->end : row->t0;
+    start = start > earliest ? start : earliest;
     end = end < row->t1 ? end : row->t1;
-    start = row->end > start ? row->end
-                             : start; /* ranges of a stream or of a foreign trace may overlap */
     if (end <= start)
         return 0;
     int rc = 0;
@@ -62,10 +66,11 @@ int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uin
         row->filled = row->longest = row->merged = 0;
         memset(row->class_ns, 0, sizeof row->class_ns);
     }
-    for (int class_index = 0; class_index < AN_CLASS_COUNT; class_index++)
-        row->class_ns[class_index] += class_ns               ? class_ns[class_index]
-                                      : class_index == class ? end - start
-                                                             : 0;
+    if (!class_ns)
+        row->class_ns[class] += end - start;
+    for (int i = 0; class_ns && i < AN_CLASS_COUNT; i++)
+        row->class_ns[i] += class_ns[i];
+
     if (end - start > row->longest) {
         row->longest = end - start;
         row->longest_name = name;
@@ -76,6 +81,8 @@ int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uin
     row->busy_ns += end - start;
     return rc;
 }
+
+/* ---- threads ----------------------------------------------------------------------------------- */
 
 struct frame {
     int64_t start, end, class_ns[AN_CLASS_COUNT];
@@ -121,7 +128,7 @@ static int sweep_to(struct sweep *sweep, int64_t time)
     return rc;
 }
 
-/* Marks of steps and frames of Python are not what the picture is about. */
+/* Marks of steps and frames of Python are not drawn; what they contain is. */
 static bool is_seen_through(const struct an_trace *trace, size_t i, const struct sweep *sweep)
 {
     uint32_t mark = sweep->mark;
@@ -132,6 +139,7 @@ static bool is_seen_through(const struct an_trace *trace, size_t i, const struct
            !strcmp(an_slice_category(trace, i), "python_function");
 }
 
+/* Opens a range, clipped to the window and to the range around it. */
 static int enter(struct sweep *sweep, size_t i)
 {
     const struct an_trace *trace = sweep->context->trace;
@@ -145,10 +153,9 @@ static int enter(struct sweep *sweep, size_t i)
     int64_t limit = around ? around->end : row->t1;
     struct frame frame = {
         .start = start, .end = end < limit ? end : limit, .name = trace->slice.name[i]};
-    frame.class =
-        trace->slice.dur[i] == AN_OPEN
-            ? AN_CLASS_UNATTRIBUTED
-            : an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
+    frame.class = an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
+    if (trace->slice.dur[i] == AN_OPEN)
+        frame.class = AN_CLASS_UNATTRIBUTED;
     if (frame.class == AN_CLASS_COMPUTE && row->drives)
         frame.class = AN_CLASS_HOST;
     if ((rc = an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open)))
@@ -164,7 +171,8 @@ int an_timeline_thread(const struct an_context *context, const struct an_track *
     struct sweep sweep = {.context = context, .row = row, .at = row->t0, .mark = mark};
     size_t first = an_slice_seek(trace, track, row->t0), before[AN_DEPTH_MAX], levels = 0;
     int rc = 0;
-    /* what is open at the start of the window holds the last range before it, or is that range */
+    /* Ranges that are open at the start of the window contain the last range before it, or are that
+     * range. */
     if (first > track->slice_first)
         for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && levels < AN_DEPTH_MAX;
              i = trace->slice.parent[i])
