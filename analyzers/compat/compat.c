@@ -1,10 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The analyzer that repeats the arithmetic of other tools, for people who compare their numbers
+ * with a report (--compat). It finds the groups of the trace and calls the tool that was asked for.
+ */
 #include "analyzers/compat/compat_private.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- reading the trace as those tools do ---------------------------------------------------------------------------------- */
 
 static enum an_compat_category category_of(const char *text)
 {
@@ -24,8 +26,8 @@ static enum an_compat_category category_of(const char *text)
 
 /* ---- the view -------------------------------------------------------------------------------------------------------------- */
 
-/* Times of file N = 0 had source.base_ns added; another file's own base stands in source.base_ns.N.
- */
+/* What the importer added to the times of a file: the key source.base_ns of the first file, and
+ * source.base_ns.N of the others, where they have one of their own. */
 static int64_t base_of_file(const struct an_trace *trace, size_t file)
 {
     char key[48];
@@ -77,6 +79,20 @@ static void compat_absent(struct an_context *context, const char *reason)
         context->options->compat == AN_COMPAT_NONE ? "not asked for" : reason;
 }
 
+static int run_tool(struct an_compat_view *view)
+{
+    switch (view->context->options->compat) {
+    case AN_COMPAT_TRACELENS:
+        return an_compat_tracelens(view);
+    case AN_COMPAT_HTA:
+    case AN_COMPAT_HTA_LAST:
+        return an_compat_hta(view, view->context->options->compat == AN_COMPAT_HTA_LAST);
+    default:
+        return an_compat_tb(view);
+    }
+}
+
+/* Runs the tool that was asked for and copies its rows into the result. */
 static int compat_run(struct an_context *context)
 {
     static const char *const tools[] = {
@@ -93,10 +109,7 @@ static int compat_run(struct an_context *context)
     }
     int rc = view_open(&view);
     if (!rc)
-        rc = context->options->compat == AN_COMPAT_TRACELENS  ? an_compat_tracelens(&view)
-             : context->options->compat == AN_COMPAT_HTA      ? an_compat_hta(&view, false)
-             : context->options->compat == AN_COMPAT_HTA_LAST ? an_compat_hta(&view, true)
-                                                              : an_compat_tb(&view);
+        rc = run_tool(&view);
     if (!rc) {
         compat_table->tool = tools[context->options->compat];
         compat_table->rows =

@@ -52,7 +52,9 @@ double an_compat_dur(const struct an_compat_view *view, size_t slice)
 int64_t an_compat_ticks(const struct an_compat_view *view, double us)
 {
     double ticks = ldexp(us, view->shift);
-    return ticks >= 0x1p62 ? INT64_MAX / 2 : ticks <= -0x1p62 ? INT64_MIN / 2 : llrint(ticks);
+    if (fabs(ticks) >= 0x1p62)
+        return ticks > 0 ? INT64_MAX / 2 : INT64_MIN / 2;
+    return llrint(ticks);
 }
 
 double an_compat_us(const struct an_compat_view *view, int64_t ticks)
@@ -102,5 +104,7 @@ int an_compat_shift(const struct an_compat_view *view)
     }
     int exponent;
     frexp(most, &exponent);
-    return exponent > 61 ? 0 : 61 - exponent < 24 ? 61 - exponent : 24;
+    if (exponent > 61)
+        return 0;
+    return 61 - exponent < 24 ? 61 - exponent : 24;
 }

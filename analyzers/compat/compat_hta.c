@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTA 0.6.1: temporal breakdown and communication-computation overlap, as it rounds, filters and
- * classifies. Times are whole us: an event lasts from ceil(ts) to floor(ts + dur), which puts the
- * end of a very short one before its start; such spans are merged and summed as HTA does, they take
- * a little away.
+ * HTA 0.6.1: temporal breakdown and communication-computation overlap, with the rounding, filters
+ * and classes of that tool. Times are whole us: an event lasts from ceil(ts) to floor(ts + dur), so
+ * the end of a very short one may lie before its start. Such spans are merged and summed as HTA
+ * does; they reduce the sum a little.
  */
 #include <ctype.h>
 #include <math.h>
@@ -21,7 +21,7 @@ struct gpu_event {
 
 struct hta {
     const struct an_compat_view *view;
-    size_t g;
+    size_t group;
     bool filter; /* two or more distinct ProfilerStep names in all ranks */
     bool include_last;
     /* first pass */
@@ -30,9 +30,9 @@ struct hta {
     int64_t distinct;
     bool any_step;
     int64_t last_start, last_end;
-    int64_t host_start, host_end; /* what takes their place in a rank without steps */
-    /* second pass */
-    int64_t *kept; /* correlations of host calls that stay, sorted */
+    int64_t host_start, host_end; /* the same for a rank without steps */
+                                  /* second pass */
+    int64_t *kept;                /* correlations of host calls that the filter keeps, sorted */
     size_t kept_count, kept_room;
     struct gpu_event *event;
     size_t event_count, event_room;
@@ -101,13 +101,14 @@ static int64_t stream_of_op(const struct an_trace *trace, size_t slice)
     return end == text ? -1 : number;
 }
 
+/* Reads an event as a row of HTA's table; false: HTA drops it, because it has no duration or is the
+ * row of the trace itself. */
 static bool row_of(const struct hta *hta, const struct an_compat_event *event, struct row *row)
 {
     const struct an_trace *trace = hta->view->context->trace;
-    if (event->category ==
-        AN_COMPAT_INSTANT) /* has no dur, or is the row of the trace itself: HTA drops them */
+    if (event->category == AN_COMPAT_INSTANT)
         return false;
-    double ts = an_compat_ts(hta->view, hta->g, event->slice);
+    double ts = an_compat_ts(hta->view, hta->group, event->slice);
     row->ts = (int64_t)ceil(ts);
     row->end = (int64_t)floor(ts + an_compat_dur(hta->view, event->slice));
     row->name = an_trace_name(trace, trace->slice.name[event->slice]);
@@ -120,9 +121,10 @@ static bool row_of(const struct hta *hta, const struct an_compat_event *event, s
         row->stream = stream_of_op(trace, event->slice);
     if ((event->device && work) || event->category == AN_COMPAT_RUNTIME ||
         event->category == AN_COMPAT_DRIVER)
-        row->correlation = trace->slice.correlation[event->slice] == STORE_ABSENT
-                               ? -1
-                               : trace->slice.correlation[event->slice];
+        row->correlation = trace->slice.correlation[event->slice];
+    if (row->correlation == STORE_ABSENT)
+        row->correlation = -1;
+
     row->gpu = (row->stream >= 0 && row->correlation >= 0) || !strcmp(row->name, "Event Sync") ||
                !strcmp(row->name, "Context Sync");
     return true;
@@ -137,7 +139,9 @@ static int look(void *ctx, const struct an_compat_event *event)
     if (!row_of(hta, event, &row))
         return 0;
     uint32_t name = hta->view->context->trace->slice.name[event->slice];
-    hta->min_ts = row.ts < hta->min_ts ? row.ts : hta->min_ts;
+    if (row.ts < hta->min_ts)
+        hta->min_ts = row.ts;
+
     if (name != AN_NONE && hta->step_name[name] == 1) {
         hta->step_name[name] = 2;
         hta->distinct++;
@@ -154,21 +158,28 @@ static int find_last_step(void *ctx, const struct an_compat_event *event)
     if (!row_of(hta, event, &row) || row.gpu)
         return 0;
     uint32_t name = hta->view->context->trace->slice.name[event->slice];
-    hta->host_start = row.ts < hta->host_start ? row.ts : hta->host_start;
-    hta->host_end = row.end > hta->host_end ? row.end : hta->host_end;
+    if (row.ts < hta->host_start)
+        hta->host_start = row.ts;
+    if (row.end > hta->host_end)
+        hta->host_end = row.end;
+
     if (name == AN_NONE || !hta->step_name[name])
         return 0;
-    hta->last_start = !hta->any_step || row.ts > hta->last_start ? row.ts : hta->last_start;
-    hta->last_end = !hta->any_step || row.end > hta->last_end ? row.end : hta->last_end;
+    if (!hta->any_step || row.ts > hta->last_start)
+        hta->last_start = row.ts;
+    if (!hta->any_step || row.end > hta->last_end)
+        hta->last_end = row.end;
+
     hta->any_step = true;
     return 0;
 }
 
+/* Is a row of the host before the last step, or up to its end where that step is included? */
 static bool host_stays(const struct hta *hta, const struct row *row)
 {
-    int64_t start = hta->any_step ? hta->last_start : hta->host_start,
-            end = hta->any_step ? hta->last_end : hta->host_end;
-    return hta->include_last ? row->ts - hta->min_ts <= end : row->ts < start;
+    if (hta->include_last)
+        return row->ts - hta->min_ts <= (hta->any_step ? hta->last_end : hta->host_end);
+    return row->ts < (hta->any_step ? hta->last_start : hta->host_start);
 }
 
 static int keep_correlation(void *ctx, const struct an_compat_event *event)
@@ -213,8 +224,8 @@ static int event_order(const void *left, const void *right)
     const struct gpu_event *first = left, *second = right;
     if (first->ts != second->ts)
         return first->ts < second->ts ? -1 : 1;
-    return (first->end < second->end) -
-           (first->end > second->end); /* HTA leaves equal starts in any order */
+    /* HTA leaves equal starts in any order. */
+    return (first->end < second->end) - (first->end > second->end);
 }
 
 struct merged {
@@ -239,7 +250,8 @@ static int merge(const struct hta *hta, enum type type, bool all, struct merged 
             merged->span[merged->count++] = (struct an_span){gpu_event->ts, gpu_event->end};
         else if (gpu_event->end > merged->span[merged->count - 1].end)
             merged->span[merged->count - 1].end = gpu_event->end;
-        latest = gpu_event->end > latest ? gpu_event->end : latest;
+        if (gpu_event->end > latest)
+            latest = gpu_event->end;
     }
     for (size_t i = 0; i < merged->count; i++)
         merged->sum += merged->span[i].end - merged->span[i].start;
@@ -282,7 +294,8 @@ static int overlap_of(const struct merged *comm, const struct merged *compute, i
     qsort(mark, mark_count, sizeof *mark, mark_order);
     for (size_t i = 0; i + 1 < mark_count; i++) {
         running += mark[i].change;
-        *out += running == 3 ? mark[i + 1].time - mark[i].time : 0;
+        if (running == 3)
+            *out += mark[i + 1].time - mark[i].time;
     }
     free(mark);
     return 0;
@@ -294,10 +307,11 @@ static double percent(int64_t part, int64_t whole)
     return whole ? rint(100 * ((double)part / (double)whole) * 100) / 100 : NAN;
 }
 
+/* Computes the breakdown and the overlap of a rank, and adds them to the result. */
 static int put_rows(struct an_compat_view *view, const struct hta *hta)
 {
     struct merged all = {0}, compute = {0}, comm = {0};
-    int64_t overlap = 0, rank = view->group[hta->g].rank;
+    int64_t overlap = 0, rank = view->group[hta->group].rank;
     int rc = merge(hta, OTHER, true, &all);
     if (!rc)
         rc = merge(hta, COMPUTE, false, &compute);
@@ -338,14 +352,14 @@ static int rank_rows(struct an_compat_view *view, struct hta *hta)
     hta->host_start = INT64_MAX;
     hta->host_end = INT64_MIN;
     if (hta->filter) {
-        rc = an_compat_each(view, hta->g, find_last_step, hta);
+        rc = an_compat_each(view, hta->group, find_last_step, hta);
         if (!rc)
-            rc = an_compat_each(view, hta->g, keep_correlation, hta);
+            rc = an_compat_each(view, hta->group, keep_correlation, hta);
         if (hta->kept_count)
             qsort(hta->kept, hta->kept_count, sizeof *hta->kept, number_order);
     }
     if (!rc)
-        rc = an_compat_each(view, hta->g, keep_event, hta);
+        rc = an_compat_each(view, hta->group, keep_event, hta);
     if (rc || !hta->event_count)
         return rc;
     qsort(hta->event, hta->event_count, sizeof *hta->event, event_order);
@@ -361,10 +375,10 @@ int an_compat_hta(struct an_compat_view *view, bool include_last)
                  : TACHO_ENOMEM;
     for (size_t i = 0; i < trace->string_count && !rc; i++)
         hta.step_name[i] = is_step_name(trace->string[i]);
-    for (hta.g = 0; hta.g < view->group_count && !rc; hta.g++)
-        rc = an_compat_each(view, hta.g, look, &hta);
+    for (hta.group = 0; hta.group < view->group_count && !rc; hta.group++)
+        rc = an_compat_each(view, hta.group, look, &hta);
     hta.filter = hta.distinct >= 2;
-    for (hta.g = 0; hta.g < view->group_count && !rc; hta.g++)
+    for (hta.group = 0; hta.group < view->group_count && !rc; hta.group++)
         rc = rank_rows(view, &hta);
     free(hta.kept);
     free(hta.event);

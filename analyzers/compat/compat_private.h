@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the arithmetic of other tools, for people who compare (docs/compat.md).
+ * Private to this folder: the arithmetic of other tools, for people who compare (docs/compat.md).
  * Each tool is one file with one function. They read the trace as those tools read the JSON: time
  * stamps as IEEE doubles in us, as the file spells them.
  *
@@ -51,7 +51,7 @@ struct an_compat_event {
     bool device; /* on a stream track */
 };
 
-/* Calls `each` for every event with an end of group g, track by track, until it returns non-zero,
+/* Calls `each` for every event with an end of a group, track by track, until it returns non-zero,
  * which is then returned. */
 int an_compat_each(const struct an_compat_view *view, size_t group,
                    int (*each)(void *ctx, const struct an_compat_event *event), void *ctx);

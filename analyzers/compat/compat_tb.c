@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The overview of the PyTorch TensorBoard plugin (torch-tb-profiler 0.4.3 as it stood when it was
- * removed in 2026): each instant of a step gets the first class that matches. Whatever the plugin
- * computes over a trace is over a group here.
+ * The overview of the PyTorch TensorBoard plugin (torch-tb-profiler 0.4.3, the version that was
+ * removed in 2026): each instant of a step gets the first class that matches. What the plugin
+ * computes over a trace is computed over a group here.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ struct runtime_call {
 
 struct plugin {
     struct an_compat_view *view;
-    size_t g;
+    size_t group;
     struct an_compat_spans role[ROLE_COUNT];
     struct step *step;
     size_t step_count, step_room;
@@ -97,9 +97,9 @@ static bool is_comm_kernel(const struct an_context *context, size_t slice)
          device_index < context->gpu->device_count && device_slice == AN_NONE; device_index++) {
         size_t first = context->gpu->device[device_index].first,
                end = first + context->gpu->device[device_index].count;
-        size_t low =
-            an_times_seek(ops->start, first, end,
-                          trace->slice.start[slice]); /* ops of a device are sorted by start */
+        /* The ops of a device are sorted by start. */
+        size_t low = an_times_seek(ops->start, first, end, trace->slice.start[slice]);
+
         for (; low < end && ops->start[low] == trace->slice.start[slice]; low++)
             if (ops->slice[low] == slice)
                 device_slice = ops->launch[low];
@@ -125,11 +125,11 @@ static int add_device_event(struct plugin *plugin, const struct an_compat_event 
 {
     int64_t correlation = plugin->view->context->trace->slice.correlation[event->slice];
     bool kernel = event->category == AN_COMPAT_KERNEL;
-    enum role role = kernel && is_comm_kernel(plugin->view->context, event->slice)
-                         ? ROLE_Communication
-                     : kernel                              ? ROLE_Kernel
-                     : event->category == AN_COMPAT_MEMCPY ? ROLE_Memcpy
-                                                           : ROLE_Memset;
+    enum role role = event->category == AN_COMPAT_MEMCPY ? ROLE_Memcpy : ROLE_Memset;
+    if (kernel)
+        role =
+            is_comm_kernel(plugin->view->context, event->slice) ? ROLE_Communication : ROLE_Kernel;
+
     if (an_grow(&plugin->event, &plugin->event_room, plugin->event_count + 1,
                 sizeof *plugin->event))
         return TACHO_ENOMEM;
@@ -151,16 +151,26 @@ static int add_step(struct plugin *plugin, struct an_span span, const char *name
 
 static void widen_host(struct plugin *plugin, struct an_span span)
 {
-    plugin->host.start = span.start < plugin->host.start ? span.start : plugin->host.start;
-    plugin->host.end = span.end > plugin->host.end ? span.end : plugin->host.end;
+    if (span.start < plugin->host.start)
+        plugin->host.start = span.start;
+    if (span.end > plugin->host.end)
+        plugin->host.end = span.end;
 }
 
+static enum role role_of_op(const char *name)
+{
+    if (is_loader(name))
+        return ROLE_DataLoader;
+    return is_collective(name) ? ROLE_Communication : ROLE_CpuOp;
+}
+
+/* Sorts an event into its role; steps, device events and runtime calls are kept one by one, too. */
 static int collect(void *ctx, const struct an_compat_event *event)
 {
     struct plugin *plugin = ctx;
     const struct an_trace *trace = plugin->view->context->trace;
     const char *name = an_trace_name(trace, trace->slice.name[event->slice]);
-    struct an_span span = an_compat_span(plugin->view, plugin->g, event->slice);
+    struct an_span span = an_compat_span(plugin->view, plugin->group, event->slice);
     switch (event->category) {
     case AN_COMPAT_KERNEL:
     case AN_COMPAT_MEMCPY:
@@ -181,10 +191,7 @@ static int collect(void *ctx, const struct an_compat_event *event)
         }
         if (event->category == AN_COMPAT_OP)
             widen_host(plugin, span);
-        return an_compat_spans_add(&plugin->role[is_loader(name)       ? ROLE_DataLoader
-                                                 : is_collective(name) ? ROLE_Communication
-                                                                       : ROLE_CpuOp],
-                                   span);
+        return an_compat_spans_add(&plugin->role[role_of_op(name)], span);
     default:
         return 0;
     }
@@ -208,7 +215,7 @@ static int event_order(const void *left, const void *right)
     return (first->correlation > second->correlation) - (first->correlation < second->correlation);
 }
 
-/* Device events that a call launched go to the step the call lies in. */
+/* Adds the device events that a call launched to the step that contains the call. */
 static void launched_by(struct plugin *plugin, struct step *step, int64_t correlation)
 {
     size_t low = 0, high = plugin->event_count;
@@ -223,12 +230,10 @@ static void launched_by(struct plugin *plugin, struct step *step, int64_t correl
            correlation != STORE_ABSENT;
          low++) {
         struct device_event *device_event = &plugin->event[low];
-        step->device_start = !step->launched || device_event->span.start < step->device_start
-                                 ? device_event->span.start
-                                 : step->device_start;
-        step->device_end = !step->launched || device_event->span.end > step->device_end
-                               ? device_event->span.end
-                               : step->device_end;
+        if (!step->launched || device_event->span.start < step->device_start)
+            step->device_start = device_event->span.start;
+        if (!step->launched || device_event->span.end > step->device_end)
+            step->device_end = device_event->span.end;
         step->launched++;
         device_event->matched = true;
     }
@@ -264,18 +269,18 @@ static void extend_steps(struct plugin *plugin)
             previous = plugin->event[i].span.end;
     for (size_t i = 0; i < plugin->step_count; i++) {
         struct step *step = &plugin->step[i];
-        int64_t start = previous > step->span.start ? previous : step->span.start,
-                end = step->span.end;
-        if (step->launched && step->device_end > end)
-            end = step->device_end;
-        end = end > start ? end : start;
-        step->span = (struct an_span){start, end};
-        previous = end;
+        if (previous > step->span.start)
+            step->span.start = previous;
+        if (step->launched && step->device_end > step->span.end)
+            step->span.end = step->device_end;
+        if (step->span.start > step->span.end)
+            step->span.end = step->span.start;
+        previous = step->span.end;
     }
 }
 
-/* Steps at the end that launched nothing, or much less than the one before, are taken for cut off.
- */
+/* Removes steps at the end that launched nothing, or much less than the one before: the plugin
+ * takes them for cut off. */
 static void drop_tail(struct plugin *plugin)
 {
     size_t last = plugin->step_count;
@@ -310,8 +315,9 @@ static int find_steps(struct plugin *plugin)
 
 /* ---- classes --------------------------------------------------------------------------------------------------------------- */
 
-/* Takes each role out of what the roles before it left of the steps. Once nothing is left, the
- * plugin begins again with all the steps, and so does this. cost[r] gets new arrays. */
+/* The time of each role is the part of the steps in it that no role before it took. Once nothing is
+ * left, the plugin begins again with all the steps, and so does this function. cost[role] gets new
+ * arrays. */
 static int take_roles(struct plugin *plugin, struct an_compat_spans *cost)
 {
     struct an_compat_spans steps = {0}, left = {0}, next = {0};
@@ -351,10 +357,11 @@ static int take_roles(struct plugin *plugin, struct an_compat_spans *cost)
     return rc;
 }
 
+/* Adds the time of each role in each step, and the mean over the steps. */
 static int put_steps(struct plugin *plugin, const struct an_compat_spans *cost)
 {
     struct an_compat_view *view = plugin->view;
-    int64_t rank = view->group[plugin->g].rank;
+    int64_t rank = view->group[plugin->group].rank;
     double sum[ROLE_COUNT + 1] = {0};
     char section[64];
     int rc = 0;
@@ -402,7 +409,7 @@ static int put_utilization(struct plugin *plugin)
             compat_spans.count = an_spans_normalize(compat_spans.span, compat_spans.count);
             double busy =
                 (double)an_spans_within(compat_spans.span, compat_spans.count, start, end);
-            rc = an_compat_put(view, view->group[plugin->g].rank, device, "gpu_utilization",
+            rc = an_compat_put(view, view->group[plugin->group].rank, device, "gpu_utilization",
                                "GPU utilization", "ratio",
                                end > start ? busy / (double)(end - start) : NAN);
         }
@@ -416,7 +423,7 @@ int an_compat_tb(struct an_compat_view *view)
 {
     int rc = 0;
     for (size_t group = 0; group < view->group_count && !rc; group++) {
-        struct plugin plugin = {.view = view, .g = group, .host = {INT64_MAX, INT64_MIN}};
+        struct plugin plugin = {.view = view, .group = group, .host = {INT64_MAX, INT64_MIN}};
         struct an_compat_spans cost[ROLE_COUNT] = {{0}};
         rc = an_compat_each(view, group, collect, &plugin);
         if (!rc)

@@ -15,7 +15,7 @@ enum kind { COMPUTE, COMM, COPY, KINDS };
 
 struct timeline {
     const struct an_compat_view *view;
-    size_t g;
+    size_t group;
     struct an_compat_spans all, kind[KINDS];
 };
 
@@ -66,10 +66,10 @@ static int collect(void *ctx, const struct an_compat_event *event)
         (event->category != AN_COMPAT_KERNEL && event->category != AN_COMPAT_MEMCPY &&
          event->category != AN_COMPAT_MEMSET))
         return 0;
-    struct an_span span = an_compat_span(timeline->view, timeline->g, event->slice);
-    enum kind k = kind_of(event, an_trace_name(trace, trace->slice.name[event->slice]));
+    struct an_span span = an_compat_span(timeline->view, timeline->group, event->slice);
+    enum kind kind = kind_of(event, an_trace_name(trace, trace->slice.name[event->slice]));
     int rc = an_compat_spans_add(&timeline->all, span);
-    return rc ? rc : an_compat_spans_add(&timeline->kind[k], span);
+    return rc ? rc : an_compat_spans_add(&timeline->kind[kind], span);
 }
 
 static int start_order(const void *left, const void *right)
@@ -82,7 +82,7 @@ struct idle {
     int64_t total, micro, macro;
 };
 
-/* Gaps between events, an event without duration splits one too. */
+/* The gaps between events. An event without duration splits a gap, too. */
 static struct idle idle_of(const struct an_compat_view *view, struct an_compat_spans *all)
 {
     struct idle idle = {0, 0, 0};
@@ -92,13 +92,14 @@ static struct idle idle_of(const struct an_compat_view *view, struct an_compat_s
         int64_t gap = all->span[i].start - end;
         if (gap > 0)
             *(an_compat_us(view, gap) < MICRO_IDLE_US ? &idle.micro : &idle.macro) += gap;
-        end = all->span[i].end > end ? all->span[i].end : end;
+        if (all->span[i].end > end)
+            end = all->span[i].end;
     }
     idle.total = end - first;
     return idle;
 }
 
-/* a \ b, normalised, in a new array. */
+/* The difference of two normalised sets, in a new array. */
 static int subtract(const struct an_compat_spans *from, const struct an_compat_spans *removed,
                     struct an_compat_spans *out)
 {
@@ -109,10 +110,17 @@ static int subtract(const struct an_compat_spans *from, const struct an_compat_s
     return 0;
 }
 
+static int64_t measure(const struct an_compat_spans *spans)
+{
+    return an_spans_measure(spans->span, spans->count);
+}
+
+/* Communication is exposed where nothing computes, copies where nothing computes or communicates;
+ * micro and macro idle are gaps below and from 10 us. */
 static int timeline_rows(struct an_compat_view *view, struct timeline *timeline)
 {
     struct an_compat_spans comm = {0}, copy = {0}, copy_left = {0};
-    int64_t rank = view->group[timeline->g].rank;
+    int64_t rank = view->group[timeline->group].rank;
     struct idle idle = idle_of(view, &timeline->all);
     for (int k = 0; k < KINDS; k++)
         timeline->kind[k].count =
@@ -123,21 +131,18 @@ static int timeline_rows(struct an_compat_view *view, struct timeline *timeline)
         rc = subtract(&timeline->kind[COPY], &timeline->kind[COMPUTE], &copy);
     if (!rc)
         rc = subtract(&copy, &timeline->kind[COMM], &copy_left);
-    int64_t busy = an_spans_measure(timeline->all.span, timeline->all.count);
+    int64_t busy = measure(&timeline->all);
     const struct {
         const char *key;
         int64_t ticks;
-    } rows[] = {{"computation_time",
-                 an_spans_measure(timeline->kind[COMPUTE].span, timeline->kind[COMPUTE].count)},
-                {"exposed_comm_time", an_spans_measure(comm.span, comm.count)},
-                {"exposed_memcpy_time", an_spans_measure(copy_left.span, copy_left.count)},
+    } rows[] = {{"computation_time", measure(&timeline->kind[COMPUTE])},
+                {"exposed_comm_time", measure(&comm)},
+                {"exposed_memcpy_time", measure(&copy_left)},
                 {"busy_time", busy},
                 {"idle_time", idle.total - busy},
                 {"total_time", idle.total},
-                {"total_comm_time",
-                 an_spans_measure(timeline->kind[COMM].span, timeline->kind[COMM].count)},
-                {"total_memcpy_time",
-                 an_spans_measure(timeline->kind[COPY].span, timeline->kind[COPY].count)},
+                {"total_comm_time", measure(&timeline->kind[COMM])},
+                {"total_memcpy_time", measure(&timeline->kind[COPY])},
                 {"micro_idle_time(<10us)", idle.micro},
                 {"macro_idle_time", idle.macro}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
@@ -153,7 +158,7 @@ int an_compat_tracelens(struct an_compat_view *view)
 {
     int rc = 0;
     for (size_t group = 0; group < view->group_count && !rc; group++) {
-        struct timeline timeline = {.view = view, .g = group};
+        struct timeline timeline = {.view = view, .group = group};
         rc = an_compat_each(view, group, collect, &timeline);
         if (!rc && timeline.all.count)
             rc = timeline_rows(view, &timeline);
