@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two runs compared: matching of names, values in one unit, tests, what to print.
+ * Compares two runs: matches names, brings values to one unit, tests differences and chooses the
+ * rows to print. Names that only one run has are matched again without what changes from build to
+ * build (diff_names.c).
  */
 #include "analyzers/diff/diff.h"
 
@@ -22,24 +24,24 @@
 #define SEED_GOOD    0x7461636f676f6f64u
 #define SEED_BAD     0x7461636f62616400u
 
-const char *an_diff_kind_key(enum an_diff_kind k)
+const char *an_diff_kind_key(enum an_diff_kind kind)
 {
     static const char *const keys[] = {
 #define KIND_KEY(name, key, text) key,
         AN_DIFF_KIND_MAP(KIND_KEY)
 #undef KIND_KEY
     };
-    return k < AN_DIFF_KIND_COUNT ? keys[k] : "";
+    return kind < AN_DIFF_KIND_COUNT ? keys[kind] : "";
 }
 
-const char *an_diff_kind_text(enum an_diff_kind k)
+const char *an_diff_kind_text(enum an_diff_kind kind)
 {
     static const char *const texts[] = {
 #define KIND_TEXT(name, key, text) text,
         AN_DIFF_KIND_MAP(KIND_TEXT)
 #undef KIND_TEXT
     };
-    return k < AN_DIFF_KIND_COUNT ? texts[k] : "";
+    return kind < AN_DIFF_KIND_COUNT ? texts[kind] : "";
 }
 
 struct side {
@@ -51,7 +53,8 @@ struct side {
     struct an_diff_draws *steps_drawn, *rows_drawn; /* NULL: too few steps */
 };
 
-struct item { /* a name of one run, on its way to its partner */
+/* A name of one run that looks for the same name in the other run. */
+struct item {
     const struct an_sample *sample;
     const char *key;
     int side;
@@ -92,6 +95,8 @@ static bool differ(double first, double second)
     return !isnan(first) && !isnan(second) && fabs(second / first - 1) > SIZES_DIFFER;
 }
 
+/* Times are of a step where the steps of both runs do the same work, else of as many tokens or
+ * samples as a step of GOOD has. Without steps whole captures are compared. */
 static void choose_unit(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
@@ -102,12 +107,13 @@ static void choose_unit(struct comparison *comparison)
     diff->bad.tokens_per_step = size_of_step(bad->tokens, bad->steps);
     if (!good->steps || !bad->steps) {
         diff->unit = AN_DIFF_CAPTURE;
-        diff->note =
-            !good->steps && !bad->steps
-                ? "no steps were found in either run: the whole captures are compared"
-            : !good->steps
-                ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
-                : "BAD has no steps: the whole captures are compared, whatever their lengths";
+        if (good->steps || bad->steps)
+            diff->note = an_arena_format(
+                diff->arena,
+                "%s has no steps: the whole captures are compared, whatever their lengths",
+                good->steps ? "BAD" : "GOOD");
+        else
+            diff->note = "no steps were found in either run: the whole captures are compared";
         return;
     }
     double good_size = size_of_step(good->samples, good->steps),
@@ -125,22 +131,35 @@ static void choose_unit(struct comparison *comparison)
                                      "steps of %.0f and %.0f samples: times are for %.0f samples",
                                      good_size, bad_size, good_size);
     }
-    bool devices = !comparison->side[0].result->gpu.reason;
-    if (!diff->note && devices == (comparison->side[1].result->gpu.reason != NULL))
-        diff->note = an_arena_format(diff->arena,
-                                     "%s ran on an accelerator, %s on the CPU alone: a step of a "
-                                     "device beside one of a host",
-                                     devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
-    if (!diff->note && (!good->detailed || !bad->detailed))
+}
+
+/* What else the reader must know of the comparison. */
+static void note_kinds(struct comparison *comparison)
+{
+    struct an_diff *diff = comparison->diff;
+    const struct side *good = &comparison->side[0], *bad = &comparison->side[1];
+    bool good_device = !good->result->gpu.reason, bad_device = !bad->result->gpu.reason;
+    if (diff->note)
+        return;
+    if (good_device && !bad_device)
+        diff->note = "GOOD ran on an accelerator, BAD on the CPU alone: a step of a device beside "
+                     "one of a host";
+    else if (bad_device && !good_device)
+        diff->note = "BAD ran on an accelerator, GOOD on the CPU alone: a step of a device beside "
+                     "one of a host";
+    else if (!good->samples->detailed || !bad->samples->detailed)
         diff->note =
             "no step has all its parts in one of the files: only the steps themselves are compared";
 }
 
 static int scale_steps(struct comparison *comparison, struct side *side)
 {
-    const int64_t *size = comparison->diff->unit == AN_DIFF_PER_TOKENS    ? side->samples->tokens
-                          : comparison->diff->unit == AN_DIFF_PER_SAMPLES ? side->samples->samples
-                                                                          : NULL;
+    const int64_t *size = NULL;
+    if (comparison->diff->unit == AN_DIFF_PER_TOKENS)
+        size = side->samples->tokens;
+    else if (comparison->diff->unit == AN_DIFF_PER_SAMPLES)
+        size = side->samples->samples;
+
     side->scale =
         an_arena_zero(comparison->diff->arena, side->samples->steps + 1, sizeof *side->scale);
     side->step =
@@ -154,6 +173,8 @@ static int scale_steps(struct comparison *comparison, struct side *side)
     return 0;
 }
 
+/* Draws the resamples of both runs' steps. Without enough steps nothing is tested, and the reason
+ * is noted. */
 static int draw(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
@@ -205,11 +226,14 @@ static bool same_group(const struct item *first, const struct item *second)
            !strcmp(first->key, second->key);
 }
 
-static bool may_be_renamed(enum an_diff_kind k)
+/* Rows of names: other rows are classes, ranks and the step. */
+static bool is_name(enum an_diff_kind kind)
 {
-    return k == AN_DIFF_OP || k == AN_DIFF_KERNEL || k == AN_DIFF_LOADER;
+    return kind == AN_DIFF_OP || kind == AN_DIFF_KERNEL || kind == AN_DIFF_LOADER;
 }
 
+/* Lists the names of both runs so that equal ones are neighbours. Names without an equal one are
+ * sorted again by what is left of them without template arguments and the like. */
 static int list_items(struct comparison *comparison)
 {
     size_t count = comparison->side[0].samples->row_count + comparison->side[1].samples->row_count;
@@ -228,7 +252,7 @@ static int list_items(struct comparison *comparison)
         for (next = i + 1;
              next < count && same_group(&comparison->item[i], &comparison->item[next]);)
             next++;
-        if (next - i > 1 || !may_be_renamed(comparison->item[i].sample->kind))
+        if (next - i > 1 || !is_name(comparison->item[i].sample->kind))
             continue;
         char *key =
             an_arena_zero(comparison->diff->arena, strlen(comparison->item[i].sample->name) + 1, 1);
@@ -253,7 +277,8 @@ static double mean_calls(const struct comparison *comparison, int side, int64_t 
                                 : (double)from->samples->detailed);
 }
 
-/* Value of a side and, where it is kept for every member, of each of its steps. */
+/* Sets the value of one side from the items of a row: the median of its steps where the values of
+ * all items are kept for each step, else the mean. */
 static int side_value(struct comparison *comparison, struct an_diff_row *out, size_t row, int side,
                       const struct item *item, size_t count)
 {
@@ -261,17 +286,18 @@ static int side_value(struct comparison *comparison, struct an_diff_row *out, si
     size_t steps = from->samples->detailed;
     double total = 0, *ms = NULL;
     int64_t calls = 0;
-    bool known = comparison->diff->unit != AN_DIFF_CAPTURE && steps, inside = false;
+    bool capture = comparison->diff->unit == AN_DIFF_CAPTURE, known = !capture && steps,
+         inside = false;
     for (size_t i = 0; i < count; i++)
         if (item[i].side == side) {
             const struct an_sample *sample = item[i].sample;
             inside = true;
             known = known && sample->ms;
-            total += comparison->diff->unit == AN_DIFF_CAPTURE
-                         ? (double)sample->total_ns / 1e6 / from->devices
-                     : steps ? sample->step_ns / 1e6 / (double)steps
-                             : 0;
-            calls += comparison->diff->unit == AN_DIFF_CAPTURE ? sample->calls : sample->step_calls;
+            calls += capture ? sample->calls : sample->step_calls;
+            if (capture)
+                total += (double)sample->total_ns / 1e6 / from->devices;
+            else if (steps)
+                total += sample->step_ns / 1e6 / (double)steps;
         }
     if (known) {
         if (!(ms = an_arena_zero(comparison->diff->arena, 2 * steps, sizeof *ms)))
@@ -282,13 +308,10 @@ static int side_value(struct comparison *comparison, struct an_diff_row *out, si
         total = an_diff_median(ms, steps, ms + steps);
     }
     comparison->ms[2 * row + (size_t)side] = ms;
-    bool counts =
-        out->kind == AN_DIFF_OP || out->kind == AN_DIFF_KERNEL || out->kind == AN_DIFF_LOADER;
+    double mean =
+        is_name(out->kind) && (steps || capture) ? mean_calls(comparison, side, calls) : NAN;
     *(side ? &out->bad : &out->good) = total;
-    *(side ? &out->bad_calls : &out->good_calls) =
-        counts && (steps || comparison->diff->unit == AN_DIFF_CAPTURE)
-            ? mean_calls(comparison, side, calls)
-            : NAN;
+    *(side ? &out->bad_calls : &out->good_calls) = mean;
     *(side ? &out->in_bad : &out->in_good) = inside;
     return 0;
 }
@@ -336,12 +359,13 @@ static int make_rows(struct comparison *comparison)
             rc = add_row(comparison, &comparison->item[i], next - i);
             continue;
         }
-        for (size_t k = i; k < next && !rc; k++) /* alone after all: under their own names */
+        for (size_t k = i; k < next && !rc; k++) /* only one run has them: under their own names */
             rc = add_row(comparison, &comparison->item[k], 1);
     }
     return rc;
 }
 
+/* The row of the step itself, or of the whole capture. */
 static int step_row(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
@@ -382,26 +406,41 @@ static int delta_order(const void *left, const void *right)
         return strcmp(first->name, second->name);
     }
     double first_delta = fabs(first->delta), second_delta = fabs(second->delta);
-    return first_delta != second_delta ? (first_delta > second_delta ? -1 : 1)
-                                       : strcmp(first->name, second->name);
+    if (first_delta != second_delta)
+        return first_delta > second_delta ? -1 : 1;
+    return strcmp(first->name, second->name);
 }
 
-static bool test_row(struct comparison *comparison, struct an_diff_row *row, const double *good,
-                     const double *bad, bool step, int *rc)
+/* Values of each step of one side, and how its steps were drawn. */
+struct values {
+    const double *ms; /* NULL: not kept */
+    size_t count;
+    const struct an_diff_draws *drawn;
+};
+
+static struct values row_values(const struct comparison *comparison, size_t row, size_t side)
 {
-    const struct side *good_side = &comparison->side[0], *bad_side = &comparison->side[1];
-    const struct an_diff_draws *good_drawn = step ? good_side->steps_drawn : good_side->rows_drawn,
-                               *bad_drawn = step ? bad_side->steps_drawn : bad_side->rows_drawn;
-    size_t good_count = step ? good_side->samples->steps : good_side->samples->detailed,
-           bad_count = step ? bad_side->samples->steps : bad_side->samples->detailed;
-    struct an_diff_test diff_test;
-    if (!good || !bad || !good_drawn || !bad_drawn || *rc ||
-        (*rc = an_diff_test(good, good_count, good_drawn, bad, bad_count, bad_drawn, &diff_test)))
+    const struct side *from = &comparison->side[side];
+    return (struct values){comparison->ms[2 * row + side], from->samples->detailed,
+                           from->rows_drawn};
+}
+
+static struct values step_values(const struct side *side)
+{
+    return (struct values){side->step, side->samples->steps, side->steps_drawn};
+}
+
+/* Tests a row where the values of both sides are known; false: it could not be tested. */
+static bool test_row(struct an_diff_row *row, struct values good, struct values bad, int *rc)
+{
+    struct an_diff_test test;
+    if (!good.ms || !bad.ms || !good.drawn || !bad.drawn || *rc ||
+        (*rc = an_diff_test(good.ms, good.count, good.drawn, bad.ms, bad.count, bad.drawn, &test)))
         return false;
-    row->low = diff_test.low;
-    row->high = diff_test.high;
-    row->p = diff_test.p;
-    row->floor = diff_test.floor;
+    row->low = test.low;
+    row->high = test.high;
+    row->p = test.p;
+    row->floor = test.floor;
     return true;
 }
 
@@ -411,46 +450,65 @@ static void judge(struct an_diff_row *row)
                        fabs(row->delta) > row->floor && fabs(row->delta_pct) >= LEAST_PCT;
 }
 
-/* Keeps the largest differences of each kind: every class and rank, `most` names. Tests them. */
+/* Is a row printed? `of_kind`: rows of its kind that are. Names must be in both runs and large
+ * enough; the only rank is the step itself. */
+static bool is_kept(const struct comparison *comparison, const struct an_diff_row *row,
+                    size_t of_kind, size_t most)
+{
+    bool both = row->in_good && row->in_bad;
+    if (row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL)
+        return both && of_kind < most && fabs(row->delta_pct) >= SMALLEST_PCT;
+    return row->kind != AN_DIFF_RANK || (both && comparison->ranks >= 2);
+}
+
+/* Counts what was compared, and sorts a copy of the rows; `floor` keeps the place of a row's values
+ * meanwhile. NULL: no memory. */
+static struct an_diff_row *sorted_rows(struct comparison *comparison)
+{
+    struct an_diff *diff = comparison->diff;
+    struct an_diff_row *all =
+        an_arena_copy(diff->arena, comparison->row, (comparison->rows + 1) * sizeof *all);
+    if (!all)
+        return NULL;
+    diff->compared++; /* the step */
+    for (size_t i = 0; i < comparison->rows; i++) {
+        bool both = all[i].in_good && all[i].in_bad;
+        all[i].floor = (double)i;
+        diff->compared += both;
+        comparison->ranks += both && all[i].kind == AN_DIFF_RANK;
+    }
+    if (comparison->rows)
+        qsort(all, comparison->rows, sizeof *all, delta_order);
+    return all;
+}
+
+/* Keeps the largest differences of each kind, every class and rank and `most` names, and tests
+ * them. */
 static int keep_and_test(struct comparison *comparison, size_t most)
 {
     struct an_diff *diff = comparison->diff;
-    struct an_diff_row *kept = an_arena_zero(diff->arena, comparison->rows + 1, sizeof *kept), *all;
+    struct an_diff_row *kept = an_arena_zero(diff->arena, comparison->rows + 1, sizeof *kept);
     double **p_values = an_arena_zero(diff->arena, comparison->rows + 2, sizeof *p_values);
+    struct an_diff_row *all = sorted_rows(comparison);
     size_t kept_count = 0, tests = 0, of_kind = 0;
     int rc = 0;
-    if (!kept || !p_values ||
-        !(all = an_arena_copy(diff->arena, comparison->row, (comparison->rows + 1) * sizeof *all)))
+    if (!kept || !p_values || !all)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < comparison->rows; i++) {
-        all[i].floor = (double)i; /* where its values stand, while it is sorted */
-        diff->compared += all[i].in_good && all[i].in_bad;
-    }
-    for (size_t i = 0; i < comparison->rows; i++)
-        comparison->ranks += comparison->row[i].kind == AN_DIFF_RANK &&
-                             comparison->row[i].in_good && comparison->row[i].in_bad;
-    diff->compared++; /* the step */
-    if (comparison->rows)
-        qsort(all, comparison->rows, sizeof *all, delta_order);
     for (size_t i = 0; i < comparison->rows && !rc; i++) {
-        bool named = all[i].kind == AN_DIFF_OP || all[i].kind == AN_DIFF_KERNEL;
-        bool both = all[i].in_good && all[i].in_bad;
         size_t row = (size_t)all[i].floor;
         all[i].floor = NAN;
-        of_kind = i && all[i].kind == all[i - 1].kind ? of_kind : 0;
-        if (named && (!both || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
-            continue;
-        if (all[i].kind == AN_DIFF_RANK &&
-            (!both || comparison->ranks < 2)) /* one rank is the step itself */
+        if (i && all[i].kind != all[i - 1].kind)
+            of_kind = 0;
+        if (!is_kept(comparison, &all[i], of_kind, most))
             continue;
         of_kind++;
         kept[kept_count] = all[i];
-        if (test_row(comparison, &kept[kept_count], comparison->ms[2 * row],
-                     comparison->ms[2 * row + 1], false, &rc))
+        if (test_row(&kept[kept_count], row_values(comparison, row, 0),
+                     row_values(comparison, row, 1), &rc))
             p_values[tests++] = &kept[kept_count].p;
         kept_count++;
     }
-    if (test_row(comparison, &diff->step, comparison->side[0].step, comparison->side[1].step, true,
+    if (test_row(&diff->step, step_values(&comparison->side[0]), step_values(&comparison->side[1]),
                  &rc))
         p_values[tests++] = &diff->step.p;
     an_diff_holm(p_values, tests, diff->compared > tests ? diff->compared : tests);
@@ -499,6 +557,7 @@ static struct an_diff_side describe(struct an_arena *arena, const struct side *s
         .source = an_arena_text(arena, side->result->steps.source)};
 }
 
+/* Runs all stages; `most`: names to print. */
 static int compare(struct comparison *comparison, size_t most)
 {
     struct an_diff *diff = comparison->diff;
@@ -509,6 +568,7 @@ static int compare(struct comparison *comparison, size_t most)
     diff->good = describe(diff->arena, &comparison->side[0]);
     diff->bad = describe(diff->arena, &comparison->side[1]);
     choose_unit(comparison);
+    note_kinds(comparison);
     int rc = scale_steps(comparison, &comparison->side[0]);
     rc = rc ? rc : scale_steps(comparison, &comparison->side[1]);
     rc = rc ? rc : draw(comparison);
@@ -525,7 +585,7 @@ static int compare(struct comparison *comparison, size_t most)
     rc = rc ? rc : an_diff_scaling(diff, comparison->side[0].result, comparison->side[1].result);
     if (!rc)
         an_diff_verdict(diff, comparison->row, comparison->rows, comparison->tested);
-    return rc ? rc : an_arena_failed(diff->arena) ? TACHO_ENOMEM : 0;
+    return !rc && an_arena_failed(diff->arena) ? TACHO_ENOMEM : rc;
 }
 
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,

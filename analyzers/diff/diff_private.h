@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: names and statistics of a comparison.
+ * Private to this folder: names and statistics of a comparison.
  */
 #ifndef ANALYZERS_DIFF_PRIVATE_H
 #define ANALYZERS_DIFF_PRIVATE_H
@@ -17,9 +17,8 @@ void an_diff_name(char *out, const char *name);
 
 /* A run's steps, resampled: block bootstrap. */
 struct an_diff_draws;
-/* n >= 1 steps in order of time; blocks of about n^(1/3) neighbours, circular. The same seed draws
- * the same. NULL: no memory.
- */
+/* count >= 1 steps in order of time; blocks of about count^(1/3) neighbours, circular. The same
+ * seed draws the same. NULL: no memory. */
 struct an_diff_draws *an_diff_draws_new(size_t count, uint64_t seed);
 void an_diff_draws_free(struct an_diff_draws *diff_draws); /* NULL is fine */
 size_t an_diff_rounds(size_t count);
@@ -27,27 +26,29 @@ size_t an_diff_rounds(size_t count);
 struct an_diff_test {
     double good, bad; /* medians */
     double low, high; /* 95 % of the resampled differences (percentile method) */
-    double p; /* two-sided, not adjusted: Student's t of the difference over its resampled standard
-                 deviation */
-    double floor; /* the larger of both runs' drift: how far the medians of its quarters (halves
-                     below 12 steps) lie apart */
+    /* Two-sided, not adjusted: Student's t of the difference over its resampled standard deviation.
+     */
+    double p;
+    /* The larger drift of both runs: how far the medians of a run's quarters (halves below 12
+     * steps) lie apart. */
+    double floor;
 };
-/* Difference of medians, b - a. The draws belong to arrays of these lengths. 0 or TACHO_ENOMEM. */
+/* Difference of medians, bad - good. The draws belong to arrays of these lengths. 0 or
+ * TACHO_ENOMEM. */
 int an_diff_test(const double *good, size_t good_count, const struct an_diff_draws *good_draws,
                  const double *bad, size_t bad_count, const struct an_diff_draws *bad_draws,
                  struct an_diff_test *out);
-double an_diff_median(const double *values, size_t count,
-                      double *work); /* NAN for n = 0; work has room for n */
-/* Adjusts n p-values of a family of `family` >= n tests, of which the others are taken for not
- * smaller (Holm 1979). NAN stays.
- */
+/* NAN for count = 0; work has room for count. */
+double an_diff_median(const double *values, size_t count, double *work);
+/* Adjusts `count` p-values of a family of `family` >= count tests, of which the others are taken
+ * for not smaller (Holm 1979). NAN stays. */
 void an_diff_holm(double *const *p_values, size_t count, size_t family);
 
-/* Fills d->scaling. 0 or TACHO_ENOMEM. */
+/* Fills diff->scaling. 0 or TACHO_ENOMEM. */
 int an_diff_scaling(struct an_diff *diff, const struct an_result *good,
                     const struct an_result *bad);
 
-/* Writes d->verdict from the step, the printed rows and all `count` rows. */
+/* Writes diff->verdict from the step, the printed rows and all `count` rows. */
 void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
                      bool tested);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run knows of each of its steps, for comparing it with another one: classes of the budget,
- * loader waits, ranks, host operators by self time, device work by name. Only made when asked for
- * (an_options.samples).
+ * The values of each step of a run, for comparing it with another one: classes of the budget,
+ * loader waits, ranks, host operators by self time, device work by name. They are only made when
+ * asked for (an_options.samples). The rows are found in a first pass; a second one fills in the
+ * values of the rows that are kept.
  *
  * Memory is bounded: ROWS_MOST names are kept, and values of each step for as many of the largest
  * as VALUES_MOST allows.
@@ -18,7 +19,8 @@
 #define ROWS_MOST   4000
 #define VALUES_MOST 4000000 /* steps times rows: 32 MB */
 
-struct column { /* one step index; those of several lanes are one */
+/* A step by its index: that of all lanes together. */
+struct column {
     int64_t index;
     uint32_t lanes; /* that count it */
     uint32_t detailed_lanes;
@@ -69,6 +71,7 @@ static void add_up(int64_t *sum, int64_t value)
     *sum = value == STORE_ABSENT || *sum == STORE_ABSENT ? STORE_ABSENT : an_time_add(*sum, value);
 }
 
+/* Sums the counted steps of all lanes by their index. */
 static int make_columns(struct table *table)
 {
     struct an_context *context = table->context;
@@ -138,8 +141,8 @@ static int more_room(struct table *table)
     return 0;
 }
 
-/* One call of a name that took `ns`, in a step (index into an_context.step) or in none (AN_NONE).
- * `name` is a number that stands for `text`: a string index. */
+/* Adds `calls` of a name that took `ns`, in a step (index into an_context.step) or in none
+ * (AN_NONE). `name` is the string index of `text`, or another number that identifies it. */
 static int put(struct table *table, enum an_diff_kind kind, enum an_class class, uint64_t name,
                const char *text, int64_t calls, double ns, uint32_t step)
 {
@@ -149,11 +152,13 @@ static int put(struct table *table, enum an_diff_kind kind, enum an_class class,
     if (!table->filling && 2 * (table->count + 1) > table->room && more_room(table))
         return TACHO_ENOMEM;
     struct row *row = &table->row[slot_of(table, row_key(kind, class, name))];
-    const struct column *k = column == AN_NONE ? NULL : &table->column[column];
-    double mean = k ? ns / (kind == AN_DIFF_RANK ? 1 : k->detailed_lanes) : 0;
+    const struct column *of = column == AN_NONE ? NULL : &table->column[column];
+    double mean = 0;
+    if (of)
+        mean = ns / (kind == AN_DIFF_RANK ? 1 : of->detailed_lanes);
     if (table->filling) {
-        if (row->key && row->ms && k)
-            row->ms[k->detailed] += mean / 1e6;
+        if (row->key && row->ms && of)
+            row->ms[of->detailed] += mean / 1e6;
         return 0;
     }
     if (!row->key) {
@@ -163,7 +168,7 @@ static int put(struct table *table, enum an_diff_kind kind, enum an_class class,
     }
     row->calls += calls;
     row->total = an_time_add(row->total, ns < 0x1p62 ? (int64_t)ns : INT64_MAX);
-    row->step_calls += k ? calls : 0;
+    row->step_calls += of ? calls : 0;
     row->step_ns += mean;
     return 0;
 }
@@ -186,14 +191,15 @@ static enum an_class host_class(const struct table *table, size_t i)
     enum an_role role = an_slice_role(table->context->trace, i);
     if (table->in_loader[i] || is_loader_stage(role))
         return AN_CLASS_INPUT;
-    if (table->context->gpu) /* the device decides there: what the host does is host */
+    if (table->context->gpu) /* there the device has the other classes */
         return AN_CLASS_HOST;
-    bool comm = role == AN_ROLE_COMM || role == AN_ROLE_COMM_WAIT;
-    return role == AN_ROLE_WORK ? AN_CLASS_COMPUTE : comm ? AN_CLASS_COMM : AN_CLASS_HOST;
+    if (role == AN_ROLE_WORK)
+        return AN_CLASS_COMPUTE;
+    return role == AN_ROLE_COMM || role == AN_ROLE_COMM_WAIT ? AN_CLASS_COMM : AN_CLASS_HOST;
 }
 
-/* Names that differ in every step or that say nothing of their own; and waiting for room in a queue
- * is no work. */
+/* Names that differ in every step or have no meaning of their own, and waits for room in a queue.
+ */
 static bool is_left_out(const struct an_trace *trace, size_t i)
 {
     const char *category = an_slice_category(trace, i);
@@ -259,6 +265,8 @@ static uint32_t step_from(const struct an_context *context, const struct an_lane
     return AN_NONE;
 }
 
+/* Adds the ranges of all threads: host operators by self time, and on threads that run steps the
+ * outermost waits for the loader. */
 static int put_host(struct table *table)
 {
     const struct an_trace *trace = table->context->trace;
@@ -277,11 +285,11 @@ static int put_host(struct table *table)
             uint32_t step = step_from(table->context, lane, true, trace->slice.start[i], &from),
                      name = trace->slice.name[i];
             const char *text = an_trace_name(trace, name);
-            int64_t self = trace->slice.dur[i] > table->child_ns[i]
-                               ? trace->slice.dur[i] - table->child_ns[i]
-                               : 0;
+            int64_t self = trace->slice.dur[i] - table->child_ns[i];
+
             uint32_t parent = trace->slice.parent[i];
-            rc = put(table, AN_DIFF_OP, host_class(table, i), name, text, 1, (double)self, step);
+            rc = put(table, AN_DIFF_OP, host_class(table, i), name, text, 1,
+                     self > 0 ? (double)self : 0, step);
             if (!rc && runs_steps && table->in_loader[i] &&
                 (parent == AN_NONE || !table->in_loader[parent]))
                 rc = put(table, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1,
@@ -296,9 +304,9 @@ static int put_host(struct table *table)
 static enum an_class device_class(uint8_t class)
 {
     unsigned bit = 1u << class;
-    return bit & AN_DEVICE_COMM_MASK   ? AN_CLASS_COMM
-           : bit & AN_DEVICE_COPY_MASK ? AN_CLASS_COPY
-                                       : AN_CLASS_COMPUTE;
+    if (bit & AN_DEVICE_COMM_MASK)
+        return AN_CLASS_COMM;
+    return bit & AN_DEVICE_COPY_MASK ? AN_CLASS_COPY : AN_CLASS_COMPUTE;
 }
 
 static int put_devices(struct table *table)
@@ -325,8 +333,8 @@ static int put_devices(struct table *table)
 
 /* ---- classes, ranks -------------------------------------------------------------------------------------------------------- */
 
-/* "rank 3"; with the device where a rank runs several. Which one a single one is changes from run
- * to run. */
+/* "rank 3"; with the device where a rank runs several. The number of a single device changes from
+ * run to run and is left out. */
 static const char *lane_name(const struct an_context *context, const struct an_lane *lane)
 {
     int lanes = 0;
@@ -393,32 +401,37 @@ static int put_all(struct table *table)
     return rc ? rc : put_devices(table);
 }
 
+/* By size: step time, total time, key. */
+static int size_order(const struct row *first, const struct row *second)
+{
+    if (first->step_ns != second->step_ns)
+        return first->step_ns > second->step_ns ? -1 : 1;
+    if (first->total != second->total)
+        return first->total > second->total ? -1 : 1;
+    return (first->key > second->key) - (first->key < second->key);
+}
+
+/* The order of the result: by kind, then by size. */
 static int row_order(const void *left, const void *right)
 {
     const struct row *first = *(struct row *const *)left, *second = *(struct row *const *)right;
     if (first->kind != second->kind)
         return first->kind < second->kind ? -1 : 1;
-    if (first->step_ns != second->step_ns)
-        return first->step_ns > second->step_ns ? -1 : 1;
-    if (first->total != second->total)
-        return first->total > second->total ? -1 : 1;
-    return (first->key > second->key) - (first->key < second->key);
+    return size_order(first, second);
 }
 
-static int size_order(const void *left, const void *right)
+/* The order in which rows are kept: classes, loader and ranks before names, then by size. */
+static int keep_order(const void *left, const void *right)
 {
     const struct row *first = *(struct row *const *)left, *second = *(struct row *const *)right;
-    bool first_fixed = first->kind < AN_DIFF_OP,
-         second_fixed = second->kind < AN_DIFF_OP; /* classes, loader, ranks are always kept */
+    bool first_fixed = first->kind < AN_DIFF_OP, second_fixed = second->kind < AN_DIFF_OP;
     if (first_fixed != second_fixed)
         return first_fixed ? -1 : 1;
-    if (first->step_ns != second->step_ns)
-        return first->step_ns > second->step_ns ? -1 : 1;
-    if (first->total != second->total)
-        return first->total > second->total ? -1 : 1;
-    return (first->key > second->key) - (first->key < second->key);
+    return size_order(first, second);
 }
 
+/* Keeps the largest rows, fills the values of each step for as many as memory allows, and copies
+ * them into the result. */
 static int keep_rows(struct table *table, struct an_samples *out)
 {
     struct an_context *context = table->context;
@@ -430,7 +443,7 @@ static int keep_rows(struct table *table, struct an_samples *out)
         if (table->row[i].key)
             all[kept++] = &table->row[i];
     if (kept)
-        qsort(all, kept, sizeof *all, size_order);
+        qsort(all, kept, sizeof *all, keep_order);
     out->names_left_out = kept > ROWS_MOST ? (int64_t)(kept - ROWS_MOST) : 0;
     kept = kept < ROWS_MOST ? kept : ROWS_MOST;
     for (size_t i = 0; i < kept && i < values; i++)
@@ -457,6 +470,8 @@ static int keep_rows(struct table *table, struct an_samples *out)
     return 0;
 }
 
+/* Copies the steps into the result: the mean over the lanes. The capture is that of the longest
+ * device, else of the run. */
 static int keep_steps(struct table *table, struct an_samples *out)
 {
     struct an_arena *arena = table->context->arena;
@@ -490,6 +505,7 @@ static int keep_steps(struct table *table, struct an_samples *out)
     return 0;
 }
 
+/* Makes the samples where they were asked for. */
 static int samples_run(struct an_context *context)
 {
     struct table table = {.context = context};

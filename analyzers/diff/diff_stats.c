@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Statistics of a comparison: block bootstrap of the steps of two runs, the test of the difference
+ * of their medians, and Holm's correction for many tests.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,14 +16,16 @@
 #define DRAWS_MOST     4000000 /* rounds times steps */
 
 struct an_diff_draws {
-    size_t n, rounds, block;
-    uint16_t drawn[]; /* rounds x n: how often each step was drawn */
+    size_t count, rounds, block;
+    uint16_t drawn[]; /* rounds x count: how often each step was drawn */
 };
 
 size_t an_diff_rounds(size_t count)
 {
     size_t rounds = count ? DRAWS_MOST / count : ROUNDS_MOST;
-    return rounds > ROUNDS_MOST ? ROUNDS_MOST : rounds < ROUNDS_LEAST ? ROUNDS_LEAST : rounds;
+    if (rounds > ROUNDS_MOST)
+        return ROUNDS_MOST;
+    return rounds < ROUNDS_LEAST ? ROUNDS_LEAST : rounds;
 }
 
 struct an_diff_draws *an_diff_draws_new(size_t count, uint64_t seed)
@@ -31,7 +37,7 @@ struct an_diff_draws *an_diff_draws_new(size_t count, uint64_t seed)
     diff_draws = calloc(1, sizeof *diff_draws + rounds * count * sizeof(uint16_t));
     if (!diff_draws)
         return NULL;
-    diff_draws->n = count;
+    diff_draws->count = count;
     diff_draws->rounds = rounds;
     diff_draws->block = block ? block : 1;
     for (size_t round = 0; round < rounds; round++) {
@@ -60,15 +66,15 @@ double an_diff_median(const double *values, size_t count, double *work)
 }
 
 struct value {
-    double x;
+    double number;
     size_t step;
 };
 
 static int value_order(const void *left, const void *right)
 {
     const struct value *first = left, *second = right;
-    if (first->x != second->x)
-        return first->x < second->x ? -1 : 1;
+    if (first->number != second->number)
+        return first->number < second->number ? -1 : 1;
     return (first->step > second->step) - (first->step < second->step);
 }
 
@@ -80,9 +86,9 @@ static double drawn_median(const struct value *sorted, size_t count, const uint1
     for (size_t i = 0; i < count; i++) {
         seen += drawn[sorted[i].step];
         if (isnan(first) && seen > low)
-            first = sorted[i].x;
+            first = sorted[i].number;
         if (seen > high)
-            return (first + sorted[i].x) / 2;
+            return (first + sorted[i].number) / 2;
     }
     return first;
 }
@@ -95,18 +101,17 @@ static double t_p(double t, double df)
     return erfc(z / sqrt(2));
 }
 
-/* Steps in a block say the same thing: what counts is how many blocks there are, for the degrees of
- * freedom and for the spread, which resampling makes too small by a factor of (n - 1) / n. */
+/* Steps of one block are not independent. So the number of blocks decides the degrees of freedom
+ * and the spread, which resampling of n blocks makes too small by a factor of (n - 1) / n. */
 static double p_of(double delta, double sd, const struct an_diff_draws *good,
                    const struct an_diff_draws *bad)
 {
-    double good_blocks = (double)good->n / (double)good->block,
-           bad_blocks = (double)bad->n / (double)bad->block,
-           blocks = good_blocks < bad_blocks ? good_blocks : bad_blocks;
+    double good_blocks = (double)good->count / (double)good->block,
+           bad_blocks = (double)bad->count / (double)bad->block,
+           blocks = fmin(good_blocks, bad_blocks);
     if (!(sd > 0))
         return delta == 0 ? 1 : 0;
-    return t_p(delta / (sd * sqrt(blocks / (blocks - 1))),
-               good_blocks + bad_blocks - 2 > 1 ? good_blocks + bad_blocks - 2 : 1);
+    return t_p(delta / (sd * sqrt(blocks / (blocks - 1))), fmax(good_blocks + bad_blocks - 2, 1));
 }
 
 /* How far the medians of the quarters (of short runs: the halves) of a run lie apart. */
@@ -117,8 +122,8 @@ static double drift(const double *values, size_t count, double *work)
     for (size_t k = 0; k < parts && count >= parts; k++) {
         size_t from = count * k / parts, to = count * (k + 1) / parts;
         double median = an_diff_median(values + from, to - from, work);
-        low = median < low ? median : low;
-        high = median > high ? median : high;
+        low = fmin(low, median);
+        high = fmax(high, median);
     }
     return count < parts ? 0 : high - low;
 }
@@ -139,8 +144,8 @@ int an_diff_test(const double *good, size_t good_count, const struct an_diff_dra
                  const double *bad, size_t bad_count, const struct an_diff_draws *bad_draws,
                  struct an_diff_test *out)
 {
-    size_t rounds = good_draws->rounds < bad_draws->rounds ? good_draws->rounds : bad_draws->rounds,
-           most = good_count > bad_count ? good_count : bad_count;
+    size_t rounds = good_draws->rounds < bad_draws->rounds ? good_draws->rounds : bad_draws->rounds;
+    size_t most = good_count > bad_count ? good_count : bad_count;
     struct value *good_sorted = sorted_values(good, good_count),
                  *bad_sorted = sorted_values(bad, bad_count);
     double *work = malloc((most + 1) * sizeof *work), *delta = malloc(rounds * sizeof *delta);
@@ -161,7 +166,7 @@ int an_diff_test(const double *good, size_t good_count, const struct an_diff_dra
     out->p = good_count > good_draws->block && bad_count > bad_draws->block
                  ? p_of(delta_seen, sd, good_draws, bad_draws)
                  : NAN;
-    out->floor = good_drift > bad_drift ? good_drift : bad_drift;
+    out->floor = fmax(good_drift, bad_drift);
     rc = 0;
 out:
     free(good_sorted);

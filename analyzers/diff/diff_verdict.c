@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one sentence of a comparison: how much, which class of the step, which operator or kernel of
- * it, how sure.
+ * The verdict of a comparison in one sentence: how much longer or shorter, which class of the step
+ * changed, which operator or kernel of it, and how sure that is.
  */
 #include <math.h>
 #include <string.h>
@@ -34,11 +34,10 @@ static const struct an_diff_row *largest(const struct rows *rows, enum an_diff_k
     return best;
 }
 
-/* "12.3 ms", "-1.9 s". */
-static const char *time_text(struct an_arena *arena, double ms, bool sign)
+/* "+12.3 ms", "-1.9 s" */
+static const char *change_text(struct an_arena *arena, double ms)
 {
-    return an_arena_format(arena, "%s%s", sign && ms > 0 ? "+" : "",
-                           an_time_words(arena, ms, sign ? 3 : 4));
+    return an_arena_format(arena, "%s%s", ms > 0 ? "+" : "", an_time_words(arena, ms, 3));
 }
 
 /* "input +33.7 ms a step (loader: enumerate(DataLoader))"; NULL: no class explains the change. */
@@ -49,10 +48,10 @@ static const char *what_moved(const struct rows *rows)
     const char *unit = rows->diff->unit == AN_DIFF_CAPTURE ? "" : " a step";
     if (!class || fabs(class->delta) < CLASS_LEAST * fabs(rows->diff->step.delta))
         return NULL;
-    const char *change = time_text(arena, class->delta, true);
+    const char *change = change_text(arena, class->delta);
     bool input = class->class == AN_CLASS_INPUT;
     name = largest(rows, AN_DIFF_LOADER, AN_CLASS_INPUT);
-    /* where the budget cannot see the wait as one, the loader's own time still tells */
+    /* Where the budget cannot identify the wait, the time of the loader's ranges does. */
     if (name &&
         (input || ((class->class == AN_CLASS_HOST || class->class == AN_CLASS_UNATTRIBUTED) &&
                    fabs(name->delta) >= 0.5 * fabs(class->delta))))
@@ -64,14 +63,13 @@ static const char *what_moved(const struct rows *rows)
     name = name ? name : largest(rows, AN_DIFF_OP, class->class);
     if (!name)
         return an_arena_format(arena, "%s %s%s", class->name, change, unit);
-    char *plain =
-        an_arena_zero(arena, strlen(name->name) + 1,
-                      1); /* without template arguments: a sentence has no room for them */
+    /* Without template arguments: a sentence has no room for them. */
+    char *plain = an_arena_zero(arena, strlen(name->name) + 1, 1);
+
     if (plain)
         an_diff_name(plain, name->name);
     return an_arena_format(arena, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit,
-                           plain && *plain ? plain : name->name,
-                           time_text(arena, name->delta, true));
+                           plain && *plain ? plain : name->name, change_text(arena, name->delta));
 }
 
 static bool all_equal(const struct rows *rows)
@@ -89,9 +87,10 @@ static const char *what_is_sure(const struct an_diff *diff)
     for (size_t i = 0; i < diff->row_count; i++)
         if (diff->rows[i].significant && (!best || fabs(diff->rows[i].delta) > fabs(best->delta)))
             best = &diff->rows[i];
-    return best ? an_arena_format(diff->arena, "; but %.120s changed by %s a step", best->name,
-                                  time_text(diff->arena, best->delta, true))
-                : "";
+    if (!best)
+        return "";
+    return an_arena_format(diff->arena, "; but %.120s changed by %s a step", best->name,
+                           change_text(diff->arena, best->delta));
 }
 
 void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
@@ -109,15 +108,15 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
             "no difference: both runs took the same time in everything that was compared";
         return;
     }
-    const char *good = time_text(diff->arena, row->good, false),
-               *bad = time_text(diff->arena, row->bad, false);
+    const char *good = an_time_words(diff->arena, row->good, 4),
+               *bad = an_time_words(diff->arena, row->bad, 4);
     if (tested && !row->significant) {
         diff->verdict = an_arena_format(
             diff->arena,
             "no significant difference: BAD's median step is %s %% %s (%s instead of %s; 95 %% "
             "interval of the difference [%s, %s], drift inside the runs %s)%s",
             an_number_words(diff->arena, pct, 2), row->delta < 0 ? "shorter" : "longer", bad, good,
-            time_text(diff->arena, row->low, true), time_text(diff->arena, row->high, true),
+            change_text(diff->arena, row->low), change_text(diff->arena, row->high),
             an_time_words(diff->arena, row->floor, 3), what_is_sure(diff));
         return;
     }
@@ -127,6 +126,7 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
     const char *what =
         row->delta < 0 ? an_arena_format(diff->arena, "BAD takes %.*f %% less time", pct < 10, pct)
                        : an_arena_format(diff->arena, "BAD is %.*f %% slower", pct < 10, pct);
-    diff->verdict = an_arena_format(diff->arena, "%s (%s %s instead of %s)%s%s%s", what, bad, per,
-                                    good, moved ? ": " : "", moved ? moved : "", tail);
+    diff->verdict =
+        an_arena_format(diff->arena, "%s (%s %s instead of %s)%s%s", what, bad, per, good,
+                        moved ? an_arena_format(diff->arena, ": %s", moved) : "", tail);
 }

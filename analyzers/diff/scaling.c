@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaling between two runs with different numbers of ranks (docs/diff.md). A rank-second is what is
- * paid for: x = ranks x step time / samples of the step is what a sample costs of it, and
+ * Scaling between two runs with different numbers of ranks (docs/diff.md). The resource that a
+ * job pays for is the rank-second: x = ranks x step time / samples of the step is the cost of a
+ * sample, and
  * efficiency = x(GOOD) / x(BAD), which equals (rate(BAD) / rate(GOOD)) / (ranks(BAD) /
- * ranks(GOOD)). x is a sum over the classes of the budget, so 1 - efficiency is a sum of what each
- * class costs more.
+ * ranks(GOOD)). x is a sum over the classes of the budget, so 1 - efficiency is the sum of the
+ * additional costs of all classes.
  */
 #include <math.h>
 
@@ -13,18 +14,17 @@
 #include "store/store.h"
 #include "tacho_error.h"
 
-#define SAME_BATCH \
-    0.01 /* relative difference of global batches up to which they count as equal \
-          */
+/* Relative difference up to which global batches count as equal. */
+#define SAME_BATCH 0.01
+
 #define SEED_GOOD 0x7363616c65676f6fu
 #define SEED_BAD  0x7363616c65626164u
 
-/* What a run brings: logarithms of its x, so that medians and differences of them are those of
- * ratios. */
+/* The costs of a run as logarithms, so that differences of their medians are ratios. */
 struct series {
     const struct an_result *result;
-    double *x; /* ln of ms of a rank for a sample, of each counted step */
-    size_t n;
+    double *cost; /* ln of ms of a rank for a sample, of each counted step */
+    size_t steps;
     double batch;   /* median of the samples of a step over all ranks; NAN: not known */
     const char *of; /* "samples", "tokens" */
     int64_t ranks;
@@ -61,16 +61,16 @@ static int take(struct an_diff *diff, const struct an_result *result, struct ser
     if (!work)
         return TACHO_ENOMEM;
     out->result = result;
-    out->x = work;
+    out->cost = work;
     out->ranks = ranks_of(result);
     out->batch = NAN;
     for (size_t i = 0; size && i < samples->steps; i++)
         if (samples->step_ms[i] > 0) {
-            work[out->n] = log((double)out->ranks * samples->step_ms[i] / (double)size[i]);
-            work[samples->steps + out->n++] = (double)size[i];
+            work[out->steps] = log((double)out->ranks * samples->step_ms[i] / (double)size[i]);
+            work[samples->steps + out->steps++] = (double)size[i];
         }
-    if (out->n)
-        out->batch = an_diff_median(work + samples->steps, out->n, work + 2 * samples->steps);
+    if (out->steps)
+        out->batch = an_diff_median(work + samples->steps, out->steps, work + 2 * samples->steps);
     return 0;
 }
 
@@ -95,7 +95,7 @@ static const char *why_none(struct an_diff *diff, const struct series *good,
             (long long)good->ranks, good->ranks == 1 ? "" : "s");
     if (!good->result->samples->steps || !bad->result->samples->steps)
         return "one of the runs has no counted steps";
-    if (!good->n || !bad->n || good->of != bad->of)
+    if (!good->steps || !bad->steps || good->of != bad->of)
         return "the steps of one of the runs do not say how many samples or tokens they hold";
     return NULL;
 }
@@ -112,12 +112,12 @@ static void absent(struct an_scaling *scaling, const char *reason)
 static int interval(struct an_diff *diff, const struct series *good, const struct series *bad,
                     struct an_scaling *scaling)
 {
-    struct an_diff_draws *good_drawn = an_diff_draws_new(good->n, SEED_GOOD),
-                         *bad_drawn = an_diff_draws_new(bad->n, SEED_BAD);
+    struct an_diff_draws *good_drawn = an_diff_draws_new(good->steps, SEED_GOOD),
+                         *bad_drawn = an_diff_draws_new(bad->steps, SEED_BAD);
     struct an_diff_test diff_test;
-    int rc = good_drawn && bad_drawn
-                 ? an_diff_test(good->x, good->n, good_drawn, bad->x, bad->n, bad_drawn, &diff_test)
-                 : TACHO_ENOMEM;
+    int rc = good_drawn && bad_drawn ? an_diff_test(good->cost, good->steps, good_drawn, bad->cost,
+                                                    bad->steps, bad_drawn, &diff_test)
+                                     : TACHO_ENOMEM;
     an_diff_draws_free(good_drawn);
     an_diff_draws_free(bad_drawn);
     if (rc)
@@ -129,34 +129,32 @@ static int interval(struct an_diff *diff, const struct series *good, const struc
     scaling->bad_rate = an_num((double)bad->ranks / exp(diff_test.bad) * 1e3);
     scaling->low = an_num(exp(-diff_test.high));
     scaling->high = an_num(exp(-diff_test.low));
-    if (good->n < AN_DIFF_STEPS_LEAST || bad->n < AN_DIFF_STEPS_LEAST)
+    if (good->steps < AN_DIFF_STEPS_LEAST || bad->steps < AN_DIFF_STEPS_LEAST)
         scaling->low = scaling->high = an_num_none(an_arena_format(
-            diff->arena, "%zu and %zu counted steps: not enough for an interval (%d each)", good->n,
-            bad->n, AN_DIFF_STEPS_LEAST));
+            diff->arena, "%zu and %zu counted steps: not enough for an interval (%d each)",
+            good->steps, bad->steps, AN_DIFF_STEPS_LEAST));
     return 0;
 }
 
 /* ms of a rank for a sample in a class: mean over the steps the budget stands on. NAN: not known.
  */
-static double cost(const struct series *series, int class)
+static double class_cost(const struct series *series, int class)
 {
     const struct an_budget *budget = &series->result->budget;
     if (budget->reason || !budget->steps || isnan(series->batch))
         return NAN;
-    int64_t ns = class < 0                 ? budget->step_ns
-                 : budget->ns[class].valid ? budget->ns[class].value
-                                           : 0;
-    return (double)ns / (double)budget->steps / 1e6 * (double)series->ranks / series->batch;
+    double ns = class < 0 ? (double)budget->step_ns : an_count_or_0(budget->ns[class]);
+    return ns / (double)budget->steps / 1e6 * (double)series->ranks / series->batch;
 }
 
 static void losses(const struct series *good, const struct series *bad, struct an_scaling *scaling)
 {
-    double whole = cost(bad, -1);
+    double whole = class_cost(bad, -1);
     const char *none = "no counted step of one of the runs has all its ranges in the file";
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         const struct an_budget *good_budget = &good->result->budget,
                                *bad_budget = &bad->result->budget;
-        double lost = (cost(bad, k) - cost(good, k)) / whole;
+        double lost = (class_cost(bad, k) - class_cost(good, k)) / whole;
         if (!isfinite(lost))
             scaling->lost_pct[k] = an_num_none(none);
         else if (!good_budget->ns[k].valid && !bad_budget->ns[k].valid)
@@ -188,9 +186,9 @@ int an_diff_scaling(struct an_diff *diff, const struct an_result *good, const st
     scaling->bad_batch = an_num(bad_series.batch);
     double per_rank = (bad_series.batch / (double)bad_series.ranks) /
                       (good_series.batch / (double)good_series.ranks);
-    scaling->kind = fabs(bad_series.batch / good_series.batch - 1) <= SAME_BATCH ? "strong"
-                    : fabs(per_rank - 1) <= SAME_BATCH                           ? "weak"
-                                                                                 : "mixed";
+    scaling->kind = fabs(per_rank - 1) <= SAME_BATCH ? "weak" : "mixed";
+    if (fabs(bad_series.batch / good_series.batch - 1) <= SAME_BATCH)
+        scaling->kind = "strong";
     losses(&good_series, &bad_series, scaling);
     return interval(diff, &good_series, &bad_series, scaling);
 }
