@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device time by what asked for it: operator, module, line of user code, annotation
- * (attribution_sweep.c says how). Rows and `unattributed_ns` of each table sum to the whole device
- * time exactly.
+ * Device time by operator, module, line of user code and annotation (attribution_sweep.c finds
+ * them). The rows and `unattributed_ns` of each table sum to the whole device time exactly.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +46,14 @@ static void add_costs(const struct an_context *context, struct an_by_table *by)
             bool counts = by_index == AN_BY_OP || cost->kind != AN_OP_OTHER;
             by_row->any = by_row->any || counts;
             by_row->no_flops += counts && cost->flops == STORE_ABSENT;
-            by_row->flops =
-                an_time_add(by_row->flops, counts && cost->flops != STORE_ABSENT ? cost->flops : 0);
+            if (counts && cost->flops != STORE_ABSENT)
+                by_row->flops = an_time_add(by_row->flops, cost->flops);
             by_row->no_bytes += cost->bytes == STORE_ABSENT;
-            by_row->bytes =
-                an_time_add(by_row->bytes, cost->bytes != STORE_ABSENT ? cost->bytes : 0);
+            if (cost->bytes != STORE_ABSENT)
+                by_row->bytes = an_time_add(by_row->bytes, cost->bytes);
         }
     }
-    /* matrix work outside of what has a cost makes the sum of products wrong */
+    /* Matrix work of operators without a cost makes the sum of products wrong. */
     for (size_t i = 0; i < context->gpu->op.count; i++) {
         uint32_t call = calls->of_op[i];
         bool product = context->gpu->op.class[i] == AN_DEVICE_MATRIX ||
@@ -75,6 +74,7 @@ static int row_order(const void *left, const void *right)
     return strcmp(first->name, second->name);
 }
 
+/* A row of the result. FLOPs and bytes are absent where one of the calls does not say them. */
 static struct an_attribution_row make_row(struct an_context *context, enum an_by by,
                                           const struct an_by_row *by_row, int64_t all)
 {
@@ -86,8 +86,8 @@ static struct an_attribution_row make_row(struct an_context *context, enum an_by
                                      .kernels = by_row->kernels,
                                      .device_ns = by_row->device_ns,
                                      .host_ns = by_row->host_ns > 0 ? by_row->host_ns : 0};
-    out.share_pct = all > 0 ? an_num(100 * (double)by_row->device_ns / (double)all)
-                            : an_num_none("no device time");
+    out.share_pct =
+        an_num_if(all > 0, 100 * (double)by_row->device_ns / (double)all, "no device time");
     if (by_row->no_flops)
         out.flops = an_int_none(silent);
     else if (!by_row->any && by != AN_BY_OP)
@@ -95,13 +95,13 @@ static struct an_attribution_row make_row(struct an_context *context, enum an_by
     else
         out.flops = an_int(by_row->flops);
     out.bytes = by_row->no_bytes ? an_int_none(silent) : an_int(by_row->bytes);
-    out.flops_per_s = !out.flops.valid ? an_num_none(out.flops.reason)
-                      : by_row->device_ns > 0
-                          ? an_num((double)by_row->flops / (double)by_row->device_ns * 1e9)
-                          : an_num_none("no device time");
+    out.flops_per_s = an_num_if(out.flops.valid && by_row->device_ns > 0,
+                                (double)by_row->flops / (double)by_row->device_ns * 1e9,
+                                out.flops.valid ? "no device time" : out.flops.reason);
     return out;
 }
 
+/* The table of the result: rows with device work, and the device time that has no row. */
 static int make_table(struct an_context *context, enum an_by by, const struct an_by_table *by_table,
                       bool present, int64_t all)
 {

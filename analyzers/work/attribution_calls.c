@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps, device ops and types of the calls.
+ * The step of each call of an operator, the device ops that it launched and the element type that
+ * it ran in.
  */
 #include <string.h>
 
@@ -59,8 +60,8 @@ static int call_ops(struct an_context *context)
     return 0;
 }
 
-/* Can fp32 operands have run as tf32? For each device, and behind them for a device that is not
- * known. */
+/* Can fp32 operands have run as tf32? One entry for each device, the last one for a device that is
+ * not known. */
 static bool *find_tf32(const struct an_context *context)
 {
     size_t devices = context->gpu->device_count;
@@ -74,11 +75,13 @@ static bool *find_tf32(const struct an_context *context)
     return out;
 }
 
+/* The element type that a call ran in: that of its longest matrix kernel whose name has one, else
+ * of its operands. "": fp32 operands that may have run as tf32. */
 static const char *dtype_of(const struct an_context *context, size_t call, bool tf32)
 {
     const struct an_calls *calls = context->calls;
     const struct an_op_cost *cost = &calls->cost[calls->call[call].cost];
-    const char *told = NULL;
+    const char *kernel_dtype = NULL;
     int64_t longest = -1;
     bool plain = false; /* a kernel says that it does not run on matrix units */
     if (cost->kind == AN_OP_OTHER)
@@ -93,12 +96,12 @@ static const char *dtype_of(const struct an_context *context, size_t call, bool 
         const struct an_name_class *name_class = &context->gpu->name_class[name];
         plain = plain || name_class->matrix_unit == 0;
         if (name_class->dtype && ns > longest) {
-            told = name_class->dtype;
+            kernel_dtype = name_class->dtype;
             longest = ns;
         }
     }
-    if (told)
-        return told;
+    if (kernel_dtype)
+        return kernel_dtype;
     return !strcmp(cost->dtype, "fp32") && !plain && tf32 ? "" : cost->dtype;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each call of an operator cost. Payloads are parsed once each, and equal calls share a cost.
- * Convolutions of old traces do not say their strides: there the gradient that came back to the
+ * The cost of each call of an operator. A payload is parsed once, and equal calls share a cost.
+ * Convolutions of old traces do not record their strides: there the gradient that came back to the
  * same autograd node has the shape of the result.
  */
 #include <stdlib.h>
@@ -103,7 +103,12 @@ static uint32_t *shared(struct coster *coster, uint32_t slice)
     return &coster->value[place];
 }
 
-/* A payload of tacho.work says its cost itself. */
+static int64_t known_or_0(int64_t bytes)
+{
+    return bytes == STORE_ABSENT ? 0 : bytes;
+}
+
+/* A payload of tacho.work contains its cost. */
 static struct an_op_cost cost_of_work(const struct an_detail *detail)
 {
     static const struct {
@@ -117,8 +122,7 @@ static struct an_op_cost cost_of_work(const struct an_detail *detail)
         AN_OP_OTHER,   detail->flops, detail->model_flops, detail->palm_flops, STORE_ABSENT,
         detail->dtype, NULL};
     if (!none)
-        cost.bytes = an_op_add(detail->bytes_read == STORE_ABSENT ? 0 : detail->bytes_read,
-                               detail->bytes_written == STORE_ABSENT ? 0 : detail->bytes_written);
+        cost.bytes = an_op_add(known_or_0(detail->bytes_read), known_or_0(detail->bytes_written));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(detail->kind, kinds[i].kind))
             cost.kind = kinds[i].is;
@@ -129,8 +133,9 @@ static struct an_op_cost cost_of_work(const struct an_detail *detail)
     return cost;
 }
 
-/* ---- what the surroundings tell --------------------------------------------------------------------------------------------- */
+/* ---- costs from other operators ---------------------------------------------------------------- */
 
+/* Collects the operators of backward that have a payload, sorted by their autograd number. */
 static int find_gradients(struct coster *coster)
 {
     const struct an_trace *trace = coster->trace;
@@ -175,14 +180,14 @@ static const struct an_op_tensor *gradient_of(struct coster *coster, uint32_t sl
          i < coster->gradients && coster->gradient[i].key == an_pair_key(number) && i < low + 64;
          i++) {
         uint32_t slice_of = coster->gradient[i].value;
-        const struct an_op_args *args = coster->trace->slice.start[slice_of] >= after &&
-                                                coster->trace->slice.start[slice_of] < best_start
-                                            ? args_of(coster, slice_of)
-                                            : NULL;
+        int64_t start = coster->trace->slice.start[slice_of];
+        const struct an_op_args *args =
+            start >= after && start < best_start ? args_of(coster, slice_of) : NULL;
+
         const struct an_op_tensor *op_tensor = args ? an_op_tensor_at(args, 0) : NULL;
         if (op_tensor && op_tensor->rank) {
             best = op_tensor;
-            best_start = coster->trace->slice.start[slice_of];
+            best_start = start;
         }
     }
     return best;
@@ -210,6 +215,8 @@ static int cost_in_context(struct coster *coster, uint32_t slice, int op,
     return 0;
 }
 
+/* Finds the cost of a call. A convolution whose payload does not suffice is looked at again with
+ * the operators around it. */
 static int cost_call(struct coster *coster, struct an_call *call)
 {
     const struct an_detail *detail =

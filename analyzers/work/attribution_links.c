@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backward runs on threads of its own, where no module and no user code is open. There the
- * innermost backward operator leads, by its autograd sequence number, to the forward operator that
- * made it: module and line are that one's, and the annotation is the one open at that moment on the
- * thread that ran forward, because it is the one that waits in backward(). What is nearer than the
- * backward operator (a Python function called from it, a module that is run again) comes first.
+ * Adds launches to the rows of the tables. Backward runs on threads of its own, where no module and
+ * no user code is open. There the innermost backward operator leads, by its autograd sequence
+ * number, to the forward operator that made it. The launch takes the module and line of that
+ * operator, and the annotation that is open at that moment on the thread that ran forward, because
+ * that thread waits in backward(). Ranges nearer than the backward operator (a Python function
+ * called from it, a module that is run again) come first.
  */
 
 #include "analyzers/work/attribution_sweep_private.h"

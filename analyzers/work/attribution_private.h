@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: which call of an operator asked for which device work. Made by the
+ * Private to this folder: which call of an operator launched which device work. Made by the
  * analyzer `attribution`, read by `utilization` and `roofline` through an_context.calls.
  *
  * The innermost operator that is open when the launching host call begins is the leaf operator: it

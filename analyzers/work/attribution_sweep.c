@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over the ranges of every host thread with a stack of what is open. A launch takes the
- * innermost operator, module, line of user code and annotation from the stack; what backward
- * launches is left to attribution_links.c.
+ * One pass over the ranges of every host thread with a stack of the open ones. A launch takes the
+ * innermost operator, module, line of user code and annotation from the stack. Launches of backward
+ * are resolved later (attribution_links.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,8 @@ enum name { NAME_UNKNOWN, NAME_PLAIN, NAME_MODULE, NAME_USER, NAME_CHECKPOINT, N
 
 /* ---- what a slice is ------------------------------------------------------------------------------------------------------ */
 
+/* Category of a slice, remembered for each string. A category that is not known is a domain of
+ * NVTX: an annotation. */
 static enum category category_of(struct an_sweep *sweep, size_t i)
 {
     static const struct {
@@ -39,7 +41,7 @@ static enum category category_of(struct an_sweep *sweep, size_t i)
     if (id >= sweep->trace->string_count)
         return CATEGORY_OTHER;
     if (sweep->category[id] == CATEGORY_UNKNOWN) {
-        sweep->category[id] = CATEGORY_ANNOTATION; /* a domain of NVTX */
+        sweep->category[id] = CATEGORY_ANNOTATION;
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (!strcmp(known[k].name, sweep->trace->string[id]))
                 sweep->category[id] = (uint8_t)known[k].category;
@@ -55,10 +57,11 @@ static enum name name_of(struct an_sweep *sweep, size_t i, bool python)
     if (sweep->name[id] == NAME_UNKNOWN) {
         const char *text = sweep->trace->string[id];
         enum name kind = NAME_PLAIN;
-        if (!python)
-            kind = strstr(text, "CheckpointFunction") && strstr(text, "Backward") ? NAME_CHECKPOINT
-                   : !strncmp(text, "autograd::engine::evaluate_function", 35)    ? NAME_ENGINE
-                                                                                  : NAME_PLAIN;
+        if (!python && strstr(text, "CheckpointFunction") && strstr(text, "Backward"))
+            kind = NAME_CHECKPOINT;
+        else if (!python)
+            kind =
+                strncmp(text, "autograd::engine::evaluate_function", 35) ? NAME_PLAIN : NAME_ENGINE;
         else if (!strncmp(text, "nn.Module: ", 11))
             kind = NAME_MODULE;
         else if (strstr(text, "torch/utils/checkpoint.py("))
@@ -141,7 +144,7 @@ static uint32_t row_at(const struct an_sweep *sweep, int32_t i)
     return i < 0 ? AN_NONE : sweep->stack[i].row;
 }
 
-/* Time in itself: what lies inside belongs to the inner one. */
+/* Adds the own time of a range: its time is subtracted from the range around it. */
 static void add_host(struct an_sweep *sweep, enum an_by by, uint32_t row, int32_t outer,
                      int64_t start, int64_t end)
 {
@@ -160,7 +163,7 @@ static int mark_add(struct an_sweep *sweep, const struct an_sweep_frame *frame, 
     if (an_grow(&sweep->marked, &sweep->mark_room, sweep->marks + 1, sizeof *sweep->marked))
         return TACHO_ENOMEM;
     int32_t outer = frame->at[ANNOTATION];
-    /* the call field of an annotation's frame is its index here */
+    /* The call field of an annotation's frame is its index in `marked`. */
     sweep->marked[sweep->marks++] = (struct an_sweep_marked){
         start, frame->end, frame->row, outer < 0 ? AN_NONE : sweep->stack[outer].call};
     return 0;
@@ -176,7 +179,7 @@ static int forward_add(struct an_sweep *sweep, size_t i, uint32_t track,
     return 0;
 }
 
-/* What an operator changes of the state that is passed down. */
+/* Updates the state that an operator passes to the ranges inside it. */
 static void op_state(struct an_sweep *sweep, size_t i, const struct an_detail *detail,
                      struct an_sweep_frame *frame)
 {
@@ -246,8 +249,9 @@ static int push(struct an_sweep *sweep, size_t *depth, size_t i, enum an_sweep_l
     struct an_sweep_frame frame;
     if (!frame_make(sweep, *depth, i, &frame))
         return 0;
-    frame.recompute =
-        frame.recompute || (level == LEVELS && frame.backward); /* a frame of checkpointing */
+    if (level == LEVELS && frame.backward) /* a frame of checkpointing */
+        frame.recompute = true;
+
     return frame_push(sweep, depth, &frame, level, AN_NONE);
 }
 
@@ -283,10 +287,11 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
         return push_op(sweep, depth, i, track);
     if (category == CATEGORY_PYTHON) {
         enum name kind = name_of(sweep, i, true);
-        return kind == NAME_MODULE       ? push(sweep, depth, i, MODULE)
-               : kind == NAME_USER       ? push(sweep, depth, i, LINE)
-               : kind == NAME_CHECKPOINT ? push(sweep, depth, i, LEVELS)
-                                         : 0;
+        if (kind == NAME_MODULE)
+            return push(sweep, depth, i, MODULE);
+        if (kind == NAME_USER)
+            return push(sweep, depth, i, LINE);
+        return kind == NAME_CHECKPOINT ? push(sweep, depth, i, LEVELS) : 0;
     }
     if (category == CATEGORY_MODULE_DOMAIN) /* of the hook: its other ranges have a payload */
         return push(sweep, depth, i, detail && detail->role != AN_ROLE_NONE ? ANNOTATION : MODULE);
@@ -318,6 +323,21 @@ static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_
     return 0;
 }
 
+/* Is a backward operator of another number around the one at `backward`? */
+static bool is_nested(const struct an_sweep *sweep, int32_t backward)
+{
+    const int64_t *number = sweep->trace->slice.correlation;
+    for (int32_t i = backward; i > 0; i--) {
+        int32_t outer = sweep->stack[i - 1].at[BACKWARD];
+        if (outer >= 0 && number[sweep->stack[outer].slice] != number[sweep->stack[backward].slice])
+            return true;
+    }
+    return false;
+}
+
+/* Adds launch `number` to the rows of the innermost ranges. Where a backward operator is nearer
+ * than the module or line, and where no annotation is open, the launch waits for its forward
+ * operator. */
 static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track, size_t number)
 {
     int64_t time = sweep->trace->slice.start[i];
@@ -344,32 +364,31 @@ static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track
     if (an_grow(&sweep->pending, &sweep->pending_room, sweep->pendings + 1, sizeof *sweep->pending))
         return TACHO_ENOMEM;
     int32_t backward = inner[BACKWARD];
-    bool nested = false;
-    for (int32_t k = backward; k > 0 && !nested;
-         k--) /* another backward operator, of another number, around it */
-        nested =
-            sweep->stack[k - 1].at[BACKWARD] >= 0 &&
-            sweep->trace->slice.correlation[sweep->stack[sweep->stack[k - 1].at[BACKWARD]].slice] !=
-                sweep->trace->slice.correlation[sweep->stack[backward].slice];
-    sweep->pending[sweep->pendings++] = (struct an_sweep_pending){
-        .launch = (uint32_t)number,
-        .track = track,
-        .link = backward < 0 ? AN_NONE : sweep->stack[backward].slice,
-        .call = call,
-        .module = link_module ? row_at(sweep, inner[MODULE]) : AN_NONE - 1,
-        .line = link_line ? row_at(sweep, inner[LINE]) : AN_NONE - 1,
-        .nested = nested,
-        .annotated = inner[ANNOTATION] >= 0};
+    struct an_sweep_pending pending = {.launch = (uint32_t)number,
+                                       .track = track,
+                                       .link = AN_NONE,
+                                       .call = call,
+                                       .module = AN_NONE - 1,
+                                       .line = AN_NONE - 1,
+                                       .nested = is_nested(sweep, backward),
+                                       .annotated = inner[ANNOTATION] >= 0};
+    if (backward >= 0)
+        pending.link = sweep->stack[backward].slice;
+    if (link_module)
+        pending.module = row_at(sweep, inner[MODULE]);
+    if (link_line)
+        pending.line = row_at(sweep, inner[LINE]);
+    sweep->pending[sweep->pendings++] = pending;
     return 0;
 }
 
 /* Ranges that begin at the same time as a launch are open for it, whatever their order. */
 static int sweep_track(struct an_sweep *sweep, uint32_t track)
 {
-    const struct an_track *k = &sweep->trace->track[track];
-    size_t depth = 0, stop = k->slice_first + k->slice_count;
+    const struct an_track *row = &sweep->trace->track[track];
+    size_t depth = 0, stop = row->slice_first + row->slice_count;
     int rc = 0;
-    for (size_t i = k->slice_first, j; i < stop && !rc; i = j) {
+    for (size_t i = row->slice_first, j; i < stop && !rc; i = j) {
         int64_t start = sweep->trace->slice.start[i];
         while (depth && sweep->stack[depth - 1].end <= start)
             depth--;
@@ -393,6 +412,7 @@ static bool is_thread(const struct an_track *track)
            strcmp(track->kind, "counter");
 }
 
+/* Allocates what the sweep remembers of strings, details and device ops. */
 static int prepare(struct an_sweep *sweep)
 {
     size_t strings = sweep->trace->string_count + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: between attribution_sweep.c and attribution_links.c.
+ * Private to this folder: between attribution_sweep.c and attribution_links.c.
  */
 #ifndef ANALYZERS_ATTRIBUTION_SWEEP_PRIVATE_H
 #define ANALYZERS_ATTRIBUTION_SWEEP_PRIVATE_H

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds ceilings of a device in the file: peaks, bandwidths and the roofs of memory levels.
+ */
 #include "analyzers/work/ceilings.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parses the payload of an operator, finds it in the tables of costs and asks its row for the cost.
+ */
 #include "analyzers/work/op_cost.h"
 
 #include <jansson.h>

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what one call of a framework's operator must compute and move, from its
+ * Private to this folder: what one call of a framework's operator must compute and move, from its
  * recorded shapes (payload torch.op of docs/schema.md: keys shapes, types, concrete, stack).
  *
  * FLOPs: a multiply-add is 2. Of matrix products and convolutions only the products count, not bias
  * or scaling; they agree with torch.utils.flop_counter (tests/unit/analyzers/work/test_an_op_cost.c
  * holds its numbers) except where that one is wrong: weights of grouped convolutions, and masks of
- * attention, which it ignores. Of attention there are three numbers: model what the model needs:
- * forward two products, backward four, pairs of query and key exact for the mask palm      the same
- * with all pairs executed  what a fused kernel multiplies: backward five products, because it
- * computes the scores again; it skips what is fully masked (the masked part of blocks on the
- * diagonal is not counted: the block size is not recorded) Element-wise work, norms and reductions
- * count one FLOP an arithmetic operation or elementary function of the operator's definition; they
- * are in no model FLOPs. Copies, fills and look-ups have 0 FLOPs. Bytes are a model: each tensor is
- * read or written once, whatever the caches do. An operator that is not in the tables has no cost;
- * what its payload does not tell is absent with the reason. Nothing is guessed.
+ * attention, which it ignores. Of attention there are three numbers:
+ * - model: what the model needs, two products forward and four backward, with the pairs of query
+ * and key exact for the mask;
+ * - palm: the same with all pairs;
+ * - executed: what a fused kernel multiplies, five products backward, because it computes the
+ * scores again. It skips what is fully masked (the masked part of blocks on the diagonal is not
+ * counted: the block size is not recorded). Element-wise work, norms and reductions count one FLOP
+ * an arithmetic operation or elementary function of the operator's definition; they are in no model
+ * FLOPs. Copies, fills and look-ups have 0 FLOPs. Bytes are a model: each tensor is read or written
+ * once, whatever the caches do. An operator that is not in the tables has no cost; what its payload
+ * does not tell is absent with the reason. Nothing is guessed.
  */
 #ifndef ANALYZERS_OP_COST_H
 #define ANALYZERS_OP_COST_H
@@ -30,8 +32,8 @@
 struct an_op_tensor {
     int rank;
     int64_t dim[AN_OP_RANK_MAX];
-    const char *
-        dtype; /* "fp32", "bf16", "int64" ...; "" where the trace does not say (lists of tensors) */
+    /* "fp32", "bf16", "int64" ...; "" where the trace does not say (lists of tensors). */
+    const char *dtype;
     int bytes; /* of an element; 0: not known */
 };
 
@@ -57,17 +59,18 @@ enum an_op_kind { AN_OP_OTHER, AN_OP_MATRIX, AN_OP_ATTENTION, AN_OP_CONVOLUTION 
 /* STORE_ABSENT: not known. */
 struct an_op_cost {
     enum an_op_kind kind;
-    int64_t flops, model_flops,
-        palm_flops; /* executed, model, with full attention; equal but for attention */
+    /* Executed, of the model, with full attention; only for attention they differ. */
+    int64_t flops, model_flops, palm_flops;
     int64_t bytes;
     const char *dtype;  /* of the operands, "" = not known */
     const char *reason; /* why flops are absent, static; NULL where they are known */
 };
 
-/* What the surroundings of a call tell where its own payload does not: both may be NULL. */
+/* What is known from other operators where the payload of a call does not suffice. */
 struct an_op_context {
-    const struct an_op_tensor *output; /* shape of the result, from the gradient that came back */
-    const struct an_op_args *outer;    /* arguments of the enclosing operator */
+    const struct an_op_tensor
+        *output; /* shape of the result, from the gradient that came back; NULL */
+    const struct an_op_args *outer; /* arguments of the enclosing operator; NULL */
 };
 
 /* Parses a payload; `out` lies in the arena. A text that is not JSON, or of other keys, has no
@@ -89,6 +92,8 @@ bool an_op_is_product(int op);
 int64_t an_op_mul(int64_t left, int64_t right);
 int64_t an_op_add(int64_t left, int64_t right);
 int64_t an_op_elements(const struct an_op_tensor *op_tensor);
+/* A dimension counted from the end (1: the last one); 1 where the tensor has fewer. */
+int64_t an_op_dim(const struct an_op_tensor *op_tensor, int from_end);
 int64_t an_op_bytes(const struct an_op_tensor *op_tensor);
 /* The i-th argument as one tensor, NULL: it is none. */
 const struct an_op_tensor *an_op_tensor_at(const struct an_op_args *args, int i);

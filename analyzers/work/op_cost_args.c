@@ -36,6 +36,11 @@ int64_t an_op_elements(const struct an_op_tensor *op_tensor)
     return elements;
 }
 
+int64_t an_op_dim(const struct an_op_tensor *op_tensor, int from_end)
+{
+    return from_end <= op_tensor->rank ? op_tensor->dim[op_tensor->rank - from_end] : 1;
+}
+
 int64_t an_op_bytes(const struct an_op_tensor *op_tensor)
 {
     return op_tensor && op_tensor->bytes ? an_op_mul(an_op_elements(op_tensor), op_tensor->bytes)
@@ -70,9 +75,9 @@ int an_op_integers(const struct an_op_args *args, int i, int64_t *out, int room)
 int an_op_flag(const struct an_op_args *args, int i)
 {
     const char *text = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
-    return !strcmp(text, "True") || !strcmp(text, "1")    ? 1
-           : !strcmp(text, "False") || !strcmp(text, "0") ? 0
-                                                          : -1;
+    if (!strcmp(text, "True") || !strcmp(text, "1"))
+        return 1;
+    return !strcmp(text, "False") || !strcmp(text, "0") ? 0 : -1;
 }
 
 struct an_op_cost an_op_absent(enum an_op_kind kind, const char *reason)

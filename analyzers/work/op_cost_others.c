@@ -32,8 +32,8 @@ static bool broadcast(tensor from, struct an_op_tensor *out)
     int64_t dim[AN_OP_RANK_MAX];
     int rank = from->rank > out->rank ? from->rank : out->rank;
     for (int i = 1; i <= rank; i++) {
-        int64_t wanted = i <= out->rank ? out->dim[out->rank - i] : 1,
-                given = i <= from->rank ? from->dim[from->rank - i] : 1;
+        int64_t wanted = an_op_dim(out, i), given = an_op_dim(from, i);
+
         if (wanted != given && wanted != 1 && given != 1)
             return false;
         dim[rank - i] = wanted == 1 ? given : wanted;
@@ -55,15 +55,11 @@ static bool decides(tensor from, const struct an_op_tensor *out)
     return integer == out_integer ? from->bytes > out->bytes : out_integer;
 }
 
-enum {
-    NEW,
-    IN_PLACE,
-    PREDICATE,
-    WRITE
-}; /* result: a new tensor, the first operand, a new one of bool, the first unread */
+/* The result: a new tensor, the first operand, a new tensor of bool, the first operand unread. */
+enum { NEW, IN_PLACE, PREDICATE, WRITE };
 
-/* The operands among the arguments are broadcast together; a tensor behind them is the one that the
- * result goes to. a: FLOPs an element, result, operands at most */
+/* The operands among the arguments are broadcast together; a tensor after them receives the result.
+ * a: FLOPs an element, result, operands at most */
 static struct an_op_cost elementwise(const struct an_op_row *row, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {

@@ -80,7 +80,8 @@ static struct an_op_cost linear(const struct an_op_row *row, const struct an_op_
                    all == STORE_ABSENT ? all : all / weight->dim[1]);
 }
 
-/* Matrix product with broadcasting of the leading dimensions. */
+/* x [..., m, k] by y [..., k, n] with broadcasting of the leading dimensions; y may be a vector
+ * [k]. */
 static struct an_op_cost matmul(const struct an_op_row *row, const struct an_op_args *args,
                                 const struct an_op_context *context)
 {
@@ -89,16 +90,16 @@ static struct an_op_cost matmul(const struct an_op_row *row, const struct an_op_
     (void)context;
     if (!x || !y || !x->rank || !y->rank)
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
-    int64_t m = x->rank > 1 ? x->dim[x->rank - 2] : 1, n = y->rank > 1 ? y->dim[y->rank - 1] : 1;
-    int64_t k = x->dim[x->rank - 1], out = an_op_mul(m, n);
-    if (k != (y->rank > 1 ? y->dim[y->rank - 2] : y->dim[0]))
+    bool column = y->rank == 1;
+    int64_t m = an_op_dim(x, 2), n = column ? 1 : an_op_dim(y, 1), k = an_op_dim(x, 1);
+    int64_t out = an_op_mul(m, n);
+    if (k != an_op_dim(y, column ? 1 : 2))
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
     for (int i = 3; i <= x->rank || i <= y->rank; i++) {
-        int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1,
-                b = i <= y->rank ? y->dim[y->rank - i] : 1;
-        if (a != b && a != 1 && b != 1)
+        int64_t left = an_op_dim(x, i), right = an_op_dim(y, i);
+        if (left != right && left != 1 && right != 1)
             return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
-        out = an_op_mul(out, a == 1 ? b : a);
+        out = an_op_mul(out, left == 1 ? right : left);
     }
     return product(AN_OP_MATRIX, an_op_mul(out, k), x, y, out);
 }
@@ -115,18 +116,24 @@ static struct an_op_cost grouped(const struct an_op_row *row, const struct an_op
         x->dim[x->rank - 1] != y->dim[y->rank - 2])
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
     int64_t n = y->dim[y->rank - 1], m = x->dim[x->rank - 2];
-    int64_t groups = x->rank == 3                    ? x->dim[0]
-                     : y->rank == 3                  ? 1
-                     : offsets && offsets->rank == 1 ? offsets->dim[0]
-                                                     : STORE_ABSENT;
-    if (x->rank == 3 && y->rank == 2) /* the columns of y are shared out among the groups */
-        groups = 1;
-    int64_t all = an_op_mul(an_op_mul(x->rank == 3 && y->rank == 3 ? groups : 1, m),
-                            an_op_mul(n, x->dim[x->rank - 1]));
+    /* Where one operand is 3-dimensional, the other one's rows or columns are divided among the
+     * groups. */
+    int64_t groups = 1, repeats = 1;
+    if (x->rank == 3 && y->rank == 3)
+        groups = repeats = x->dim[0];
+    else if (x->rank == 2 && y->rank == 2)
+        groups = offsets && offsets->rank == 1 ? offsets->dim[0] : STORE_ABSENT;
+    int64_t all = an_op_mul(an_op_mul(repeats, m), an_op_mul(n, x->dim[x->rank - 1]));
     return product(AN_OP_MATRIX, all, x, y, an_op_mul(groups, an_op_mul(m, n)));
 }
 
 /* ---- convolutions ------------------------------------------------------------------------------------------------------- */
+
+/* The value of an axis: one value may be given for all axes. */
+static int64_t value_of(const int64_t *values, int count, int axis)
+{
+    return values[count == 1 ? 0 : axis];
+}
 
 /* Elements of the result of one channel and one sample: the positions of the filter. */
 static int64_t positions(const struct an_op_args *args, const int *places, tensor input,
@@ -141,8 +148,9 @@ static int64_t positions(const struct an_op_args *args, const int *places, tenso
         (places[2] >= 0 && dilations != 1 && dilations != spatial))
         return STORE_ABSENT;
     for (int i = 0; i < spatial; i++) {
-        int64_t step = stride[strides == 1 ? 0 : i], pad = padding[paddings == 1 ? 0 : i],
-                reach = places[2] < 0 ? 1 : dilation[dilations == 1 ? 0 : i];
+        int64_t step = value_of(stride, strides, i), pad = value_of(padding, paddings, i);
+        int64_t reach = places[2] < 0 ? 1 : value_of(dilation, dilations, i);
+
         int64_t span = an_op_add(an_op_mul(reach, weight->dim[2 + i] - 1), 1);
         int64_t room = an_op_add(input->dim[2 + i], an_op_mul(2, pad));
         if (step < 1 || reach < 1 || span == STORE_ABSENT || room == STORE_ABSENT || pad < 0 ||
@@ -174,7 +182,8 @@ static struct an_op_cost convolution(const struct an_op_row *row, const struct a
 {
     tensor input = an_op_tensor_at(args, 0), weight = an_op_tensor_at(args, 1),
            output = context->output;
-    int transposed = row->a[3] == -2 ? 1 : row->a[3] == -1 ? 0 : an_op_flag(args, row->a[3]);
+    int transposed = row->a[3] < 0 ? row->a[3] == -2 : an_op_flag(args, row->a[3]);
+
     if (!convolves(input, weight))
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     if (transposed < 0 && output && output->rank == input->rank && output->dim[1] == weight->dim[0])
@@ -234,8 +243,8 @@ static struct an_op_cost convolution_half(const struct an_op_row *row,
                                           const struct an_op_context *context)
 {
     tensor gradient = an_op_tensor_at(args, row->a[0]), input = an_op_tensor_at(args, row->a[1]);
-    tensor result = context->outer ? an_op_tensor_at(context->outer, row->a[2]) : NULL,
-           weight = row->a[2] == 2 ? result : input;
+    tensor result = context->outer ? an_op_tensor_at(context->outer, row->a[2]) : NULL;
+    tensor weight = row->a[2] == 2 ? result : input;
     if (!gradient || !input || !convolves(input, weight) || gradient->rank != input->rank ||
         gradient->dim[1] != weight->dim[0])
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
@@ -248,22 +257,26 @@ static struct an_op_cost convolution_half(const struct an_op_row *row,
 
 /* ---- attention ---------------------------------------------------------------------------------------------------------- */
 
-/* Sum over i = 0 .. n-1 of i + shift, clamped to 0 .. top; n * top fits int64. */
+static __int128 clamp(__int128 value, int64_t most)
+{
+    if (value < 0)
+        return 0;
+    return value < most ? value : most;
+}
+
+/* Sum over i = 0 .. count-1 of i + shift, clamped to 0 .. top; count * top fits int64. */
 static int64_t clamped_sum(int64_t count, __int128 shift, int64_t top)
 {
-    __int128 low = shift >= 0       ? 0
-                   : -shift < count ? -shift
-                                    : count; /* first i with i + shift >= 0 */
-    __int128 high = shift >= top          ? 0
-                    : top - shift < count ? top - shift
-                                          : count; /* first i with i + shift >= top */
+    /* The first i with i + shift >= 0, and the first one with i + shift >= top. */
+    __int128 low = clamp(-shift, count), high = clamp(top - shift, count);
+
     return (int64_t)((high - low) * (low + high - 1 + 2 * shift) / 2 + (count - high) * top);
 }
 
 struct mask {
-    bool causal,
-        from_end; /* the last query sees all keys (bottom right), else query i sees keys 0 .. i */
-    int64_t left, right; /* keys a window holds before and behind, -1: all */
+    bool causal;
+    bool from_end; /* the last query sees all keys (bottom right), else query i sees keys 0 .. i */
+    int64_t left, right; /* keys of a window before and after, -1: all */
 };
 
 /* Pairs of query and key that count. */
@@ -277,11 +290,8 @@ static int64_t pairs(int64_t queries, int64_t keys, const struct mask *mask)
     return upto - (mask->left < 0 ? 0 : clamped_sum(queries, shift - mask->left, keys));
 }
 
-enum {
-    SAME_START,
-    ENDS_MEET,
-    MASK_TYPE
-}; /* what argument a[2] means, and where a causal mask starts */
+/* What the argument of the causal flag means, and where a causal mask starts. */
+enum { SAME_START, ENDS_MEET, MASK_TYPE };
 
 struct attention {
     int64_t batch, heads, queries, keys, size, value_size;
@@ -295,8 +305,12 @@ static bool attention_shape(tensor query, tensor key, tensor value, bool length_
     if (!query || !key || !value || query->rank < 3 || query->rank > 4 ||
         key->rank != query->rank || value->rank != query->rank)
         return false;
-    int rank = query->rank, heads = length_first ? rank - 2 : rank - 3,
-        length = length_first ? rank - 3 : rank - 2;
+    int rank = query->rank, heads = rank - 3, length = rank - 2;
+    if (length_first) {
+        heads = rank - 2;
+        length = rank - 3;
+    }
+
     *attention = (struct attention){.batch = rank == 4 ? query->dim[0] : 1,
                                     .heads = query->dim[heads],
                                     .queries = query->dim[length],
@@ -337,7 +351,7 @@ static bool mask_of(const struct an_op_row *row, const struct an_op_args *args, 
 
 #define LENGTH_FIRST 1
 #define BACKWARD     2
-#define WINDOWS      4 /* the two arguments behind the causal flag */
+#define WINDOWS      4 /* the two arguments after the causal flag */
 
 /* a: query (key and value follow), causal flag, tensor that is there where sequences are packed
  * (-1: none), what the flag means, LENGTH_FIRST | BACKWARD | WINDOWS */
@@ -376,12 +390,12 @@ static struct an_op_cost attention(const struct an_op_row *row, const struct an_
         cost.flops = an_op_add(an_op_mul(2, cost.model_flops), an_op_mul(some, sizes.size));
         cost.model_flops = an_op_mul(2, cost.model_flops);
         cost.palm_flops = an_op_mul(2, cost.palm_flops);
-        cost.bytes =
-            an_op_add(an_op_mul(2, operands), an_op_mul(2, out)); /* q k v o do in, dq dk dv out */
+        /* Read: q k v o do; written: dq dk dv. */
+        cost.bytes = an_op_add(an_op_mul(2, operands), an_op_mul(2, out));
     }
-    return cost.flops == STORE_ABSENT || cost.palm_flops == STORE_ABSENT
-               ? an_op_absent(AN_OP_ATTENTION, "its FLOPs do not fit 64 bits")
-               : cost;
+    if (cost.flops == STORE_ABSENT || cost.palm_flops == STORE_ABSENT)
+        return an_op_absent(AN_OP_ATTENTION, "its FLOPs do not fit 64 bits");
+    return cost;
 }
 
 /* Attention over sequences of different lengths: q, k, v are packed, their lengths are data. */

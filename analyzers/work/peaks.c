@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Peaks of accelerators from their data sheets (peaks.tsv, compiled in), by the name of the device.
+ */
 #include "analyzers/work/peaks.h"
 
 #include <fnmatch.h>

@@ -17,9 +17,8 @@
 #include "analyzers/work/attribution_private.h"
 #include "analyzers/work/roofline_private.h"
 
-#define POINTS_MOST \
-    16 /* of one operator: beyond, shapes of intensities further apart share one \
-        */
+/* Of one operator; with more, shapes of intensities that are further apart share a point. */
+#define POINTS_MOST 16
 
 static void roofline_absent(struct an_context *context, const char *reason)
 {
@@ -31,9 +30,9 @@ static void roofline_absent(struct an_context *context, const char *reason)
 static size_t hash_of(const struct an_roof_call *call)
 {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *text[] = {call->name, call->dtype, call->pass}, **text_at = text;
-         text_at < text + 3; text_at++)
-        for (const char *letter = *text_at; *letter; letter++)
+    const char *const texts[] = {call->name, call->dtype, call->pass};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (const char *letter = texts[i]; *letter; letter++)
             hash = (hash ^ (unsigned char)*letter) * 0x100000001b3u;
     hash = (hash ^ (uint64_t)call->flops) * 0x100000001b3u;
     hash = (hash ^ (uint64_t)call->bytes) * 0x100000001b3u;
@@ -201,6 +200,24 @@ static const char *cost_kind(enum an_op_kind kind)
     return (size_t)kind < sizeof kinds / sizeof *kinds && kinds[kind] ? kinds[kind] : "";
 }
 
+/* Adds the times of the device ops to the points of their calls. of_call: shape + 1 of each call.
+ */
+static void add_ops(struct an_roof *roof, const uint32_t *of_call)
+{
+    const struct an_devices *gpu = roof->context->gpu;
+    for (size_t device = 0; device < gpu->device_count; device++) {
+        size_t end = gpu->device[device].first + gpu->device[device].count;
+        for (size_t i = gpu->device[device].first; i < end; i++) {
+            uint32_t call = roof->context->calls->of_op[i];
+            uint32_t shape = call == AN_NONE ? 0 : of_call[call];
+            if (shape)
+                add_time(&roof->point[roof->shape[shape - 1].point], device, gpu->op.start[i],
+                         gpu->op.end[i]);
+        }
+    }
+}
+
+/* The points of an accelerator: calls of operators that launched device work. */
 static int from_calls(struct an_roof *roof)
 {
     const struct an_context *context = roof->context;
@@ -215,9 +232,10 @@ static int from_calls(struct an_roof *roof)
         const struct an_op_cost *cost = &calls->cost[call->cost];
         if ((steps && call->step == AN_NONE) || !(cost->flops > 0) || !(cost->bytes > 0))
             continue;
+        const char *dtype = *call->dtype ? call->dtype : cost->dtype;
         struct an_roof_call launch = {
             .name = an_trace_name(context->trace, context->trace->slice.name[call->slice]),
-            .dtype = *call->dtype ? call->dtype : cost->dtype,
+            .dtype = dtype,
             .pass = call->recompute ? "recompute" : "",
             .kind = cost_kind(cost->kind),
             .product = cost->kind != AN_OP_OTHER,
@@ -231,15 +249,7 @@ static int from_calls(struct an_roof *roof)
     }
     if (make_points(roof))
         return TACHO_ENOMEM;
-    for (size_t device = 0; device < context->gpu->device_count; device++) {
-        const struct an_device *launch = &context->gpu->device[device];
-        for (size_t i = launch->first; i < launch->first + launch->count; i++) {
-            uint32_t call = calls->of_op[i], shape = call == AN_NONE ? 0 : of_call[call];
-            if (shape)
-                add_time(&roof->point[roof->shape[shape - 1].point], device,
-                         context->gpu->op.start[i], context->gpu->op.end[i]);
-        }
-    }
+    add_ops(roof, of_call);
     return 0;
 }
 
@@ -264,9 +274,15 @@ struct source {
     const struct an_track *track;
     const struct an_lane *lane; /* NULL: the whole run counts */
     const char *host;
-    size_t at; /* next slice of the second pass */
+    size_t next; /* slice of the second pass */
 };
 
+static int64_t known_bytes(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
+/* Is slice i a call of work in counted time? Then *call says what it is. */
 static bool counts(const struct an_context *context, const struct source *source, size_t i,
                    struct an_roof_call *call)
 {
@@ -284,8 +300,7 @@ static bool counts(const struct an_context *context, const struct source *source
         .kind = detail->kind,
         .product = detail->hardware,
         .flops = detail->flops,
-        .bytes = an_time_add(detail->bytes_read > 0 ? detail->bytes_read : 0,
-                             detail->bytes_written > 0 ? detail->bytes_written : 0)};
+        .bytes = an_time_add(known_bytes(detail->bytes_read), known_bytes(detail->bytes_written))};
     return call->bytes > 0 && (!source->lane || (step && an_step_detailed(step))) &&
            !an_slice_in_phase(trace, i);
 }
@@ -309,13 +324,13 @@ static size_t find_sources(const struct an_context *context, struct source *sour
         source[i].host = source[i].track->process == AN_NONE
                              ? ""
                              : trace->process[source[i].track->process].host;
-        source[i].at = source[i].track->slice_first;
+        source[i].next = source[i].track->slice_first;
     }
     return count;
 }
 
-/* The next call in order of start on any thread of a machine, *x says what it is; SIZE_MAX at the
- * end. */
+/* The next call in order of start on any thread of a machine, *call says what it is; SIZE_MAX at
+ * the end. */
 static size_t next_on(const struct an_context *context, struct source *source, size_t count,
                       const char *host, struct an_roof_call *call)
 {
@@ -324,19 +339,21 @@ static size_t next_on(const struct an_context *context, struct source *source, s
         struct source *first = NULL;
         for (size_t k = 0; k < count; k++) {
             size_t end = source[k].track->slice_first + source[k].track->slice_count;
-            if (source[k].at < end &&
-                (!first || trace->slice.start[source[k].at] < trace->slice.start[first->at]) &&
+            if (source[k].next < end &&
+                (!first || trace->slice.start[source[k].next] < trace->slice.start[first->next]) &&
                 !strcmp(source[k].host, host))
                 first = &source[k];
         }
         if (!first)
             return SIZE_MAX;
-        size_t i = first->at++;
+        size_t i = first->next++;
         if (counts(context, first, i, call))
             return i;
     }
 }
 
+/* The points of a CPU run: ranges of work. Threads of one machine are read together, so that time
+ * in which several of them work counts once. */
 static int from_ranges(struct an_roof *roof)
 {
     const struct an_context *context = roof->context;
@@ -373,8 +390,8 @@ static int from_ranges(struct an_roof *roof)
 
 /* ---- what the hardware counted ------------------------------------------------------------------------------------------------ */
 
-/* A range of all ranks is a point, with measured FLOPs and bytes; what it has in ranges inside it
- * is theirs. */
+/* A range, over all ranks, is a point with measured FLOPs and bytes. What happens in ranges inside
+ * it belongs to those. */
 static int add_counted(struct an_roof *roof)
 {
     const struct an_result *all = roof->context->result;
@@ -434,7 +451,12 @@ static int roofline_run(struct an_context *context)
 {
     struct an_roof roof = {.context = context,
                            .device = context->gpu ? device_name(context) : "cpu"};
-    int rc = context->gpu ? context->calls ? from_calls(&roof) : 0 : from_ranges(&roof);
+    int rc = 0;
+    if (!context->gpu)
+        rc = from_ranges(&roof);
+    else if (context->calls)
+        rc = from_calls(&roof);
+
     if (!rc && roof.shapes)
         add_costs(&roof);
     rc = rc ? rc : add_counted(&roof);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Points under their ceilings. The memory roof of a point is the DRAM's: a point above it has bytes
- * of a model (each tensor once) that did not all come from there, and is called cached; the cache
- * level whose roof it stays below is named. Nothing runs above the instruction peak: a point there
- * is a counting error or a stale calibration, and trust says so.
+ * Places the points under their ceilings. The memory roof of a point is that of the DRAM. A point
+ * above it is called cached: its bytes are those of a model (each tensor once), and not all of them
+ * came from the DRAM; the report names the cache level whose roof it stays below. Nothing runs
+ * above the instruction peak: a point there is a counting error or a stale calibration, and trust
+ * reports it.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -14,10 +15,10 @@
 #include "analyzers/work/roofline_private.h"
 
 #define REDUCED_MOST    4 /* times fewer multiplications: Winograd's F(4x4, 3x3) */
-#define IMPOSSIBLE_TOLD 3 /* points of which trust tells one by one */
+#define IMPOSSIBLE_TOLD 3 /* points that trust reports one by one */
 
-/* Element type whose peak bounds a call: what is no product does not run on matrix units, short
- * types are computed in fp32. */
+/* The element type whose peak bounds a call. Work other than products does not run on matrix units
+ * and computes short types in fp32. */
 static const char *peak_type(const struct an_roof_call *call)
 {
     return call->product || !strcmp(call->dtype, "fp64") ? call->dtype : "fp32";
@@ -37,7 +38,7 @@ static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struc
     return true;
 }
 
-/* The memory roofs, the slowest first; false: not even that of the DRAM is known. */
+/* Finds the memory roofs, the slowest first; false: that of the DRAM is not known. */
 static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVELS],
                       const char *name[AN_MEMORY_LEVELS], size_t *count)
 {
@@ -65,7 +66,7 @@ struct roofs {
     int impossible; /* points above their peak */
 };
 
-/* Which cache the point could have been served by: the slowest level that is fast enough. */
+/* Names the cache that could have served the point: the slowest level that is fast enough. */
 static void name_level(const struct roofs *roofs, struct an_roofline_point *point)
 {
     for (size_t k = 1; k < roofs->levels; k++)
@@ -93,6 +94,7 @@ static void impossible(struct an_roof *roof, struct roofs *roofs, struct an_roof
             point->name, point->dtype, 100 * point->achieved_flops / peak->value, peak->source);
 }
 
+/* Decides what bounds a point. peak NULL: it is not known for its type. */
 static void place(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,
                   const struct an_peak *peak)
 {
@@ -125,6 +127,7 @@ static void place(struct an_roof *roof, struct roofs *roofs, struct an_roofline_
     }
 }
 
+/* The point in the result, before it is placed. */
 static struct an_roofline_point describe(struct an_context *context,
                                          const struct an_roof_point *roof_point)
 {
@@ -132,7 +135,7 @@ static struct an_roofline_point describe(struct an_context *context,
                               ? "counted over the whole range"
                               : an_arena_format(context->arena, "its calls have %" PRId64 " shapes",
                                                 roof_point->shapes);
-    return (struct an_roofline_point){
+    struct an_roofline_point point = {
         .name = an_arena_text(context->arena, roof_point->call->name),
         .dtype = an_arena_text(context->arena, roof_point->call->dtype),
         .pass = an_arena_text(context->arena, roof_point->call->pass),
@@ -142,14 +145,18 @@ static struct an_roofline_point describe(struct an_context *context,
         .shapes = roof_point->shapes,
         .flops = roof_point->flops,
         .bytes = roof_point->bytes,
-        .flops_per_call =
-            roof_point->one_cost ? an_int(roof_point->call->flops) : an_int_none(several),
-        .bytes_per_call =
-            roof_point->one_cost ? an_int(roof_point->call->bytes) : an_int_none(several),
+        .flops_per_call = an_int_none(several),
+        .bytes_per_call = an_int_none(several),
+
         .time_ns = roof_point->ns,
         .bytes_measured = roof_point->measured,
         .intensity = (double)roof_point->flops / (double)roof_point->bytes,
         .achieved_flops = (double)roof_point->flops / (double)roof_point->ns * 1e9};
+    if (roof_point->one_cost) {
+        point.flops_per_call = an_int(roof_point->call->flops);
+        point.bytes_per_call = an_int(roof_point->call->bytes);
+    }
+    return point;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
@@ -166,7 +173,7 @@ static int point_order(const void *left, const void *right)
     return (a->intensity > b->intensity) - (a->intensity < b->intensity);
 }
 
-/* The ceilings that did not come from the file, for the report. */
+/* Lists the ceilings that did not come from the file, for the report. */
 static int list_ceilings(struct an_roof *roof, const struct roofs *roofs)
 {
     struct an_context *context = roof->context;
@@ -204,19 +211,20 @@ int an_roof_place(struct an_roof *roof)
     if (!out)
         return TACHO_ENOMEM;
     if (!memory_of(roof, roofs.level, roofs.name, &roofs.levels)) {
-        context->result->roofline.reason = an_arena_format(
-            context->arena, "the memory bandwidth of %s is not known%s",
-            *roof->device ? roof->device : "the device", context->gpu ? "" : "; " AN_CALIBRATE);
+        const char *device = *roof->device ? roof->device : "the device";
+        context->result->roofline.reason =
+            an_arena_format(context->arena, "the memory bandwidth of %s is not known%s", device,
+                            context->gpu ? "" : "; " AN_CALIBRATE);
         return 0;
     }
     for (size_t i = 0; i < roof->points; i++) {
         struct an_peak peak;
-        bool told = peak_of(roof, roof->point[i].call, &peak);
+        bool has_peak = peak_of(roof, roof->point[i].call, &peak);
         if (roof->point[i].ns <= 0)
             continue;
         out[points] = describe(context, &roof->point[i]);
-        place(roof, &roofs, &out[points++], told ? &peak : NULL);
-        known += told;
+        place(roof, &roofs, &out[points++], has_peak ? &peak : NULL);
+        known += has_peak;
     }
     if (roofs.impossible > IMPOSSIBLE_TOLD)
         an_problem(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: between the files of `roofline`.
+ * Private to this folder: between the files of `roofline`.
  */
 #ifndef ANALYZERS_ROOFLINE_PRIVATE_H
 #define ANALYZERS_ROOFLINE_PRIVATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FLOPs in three conventions and what share of a peak they are (DESIGN 5, "FLOPs"). Sums are
+ * FLOPs in three conventions and their share of a peak (docs/definitions.md, FLOPs). Sums are
  * integers. A share of a peak is only given when the FLOPs cover the matrix work, the peak is known
  * and named, and the result is possible: above 100 % of a peak something was counted wrongly, and
  * the report says that instead.
@@ -33,8 +33,8 @@ static bool is_counted_above(const struct an_trace *trace, size_t i)
     return false;
 }
 
-/* The step of slice i, on whatever thread of the process that runs steps it is; NULL outside steps
- * and inside phases. */
+/* The step of slice i on any thread of the process that runs steps; NULL outside of steps and
+ * inside phases. */
 static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t process, size_t i)
 {
     const struct an_context *context = gather->context;
@@ -53,6 +53,8 @@ static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t pr
     return NULL;
 }
 
+/* Adds the FLOPs of a range of work to its step and element type. Parts of another range of work
+ * are counted with it. */
 static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_t i)
 {
     const struct an_trace *trace = gather->context->trace;
@@ -64,8 +66,8 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
         return;
     struct an_flops *sum = &gather->step[step - gather->context->step];
     gather->works++;
-    gather->told += detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
-                    detail->palm_flops != STORE_ABSENT;
+    gather->known += detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
+                     detail->palm_flops != STORE_ABSENT;
     an_flops_add(&sum->model, detail->model_flops);
     an_flops_add(&sum->palm, detail->palm_flops);
     if (detail->hardware) {
@@ -80,14 +82,16 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
         gather->model_missing += detail->model_flops == STORE_ABSENT;
         gather->palm_missing += detail->palm_flops == STORE_ABSENT;
         an_flops_add(&sum->hardware, detail->flops);
-        an_flops_add(&sum->again, !strcmp(detail->pass, "recompute") ? detail->flops : 0);
+        if (!strcmp(detail->pass, "recompute"))
+            an_flops_add(&sum->again, detail->flops);
     }
     if (detail->hardware || detail->model_flops > 0) {
         struct an_flops *by =
             &gather->lane[step->lane].by_dtype[an_flops_dtype(gather, detail->dtype)];
         an_flops_add(&by->model, detail->model_flops);
         an_flops_add(&by->palm, detail->palm_flops);
-        an_flops_add(&by->hardware, detail->hardware ? detail->flops : 0);
+        if (detail->hardware)
+            an_flops_add(&by->hardware, detail->flops);
     }
 }
 
@@ -106,6 +110,7 @@ static void gather_ranges(struct an_flops_gather *gather)
             gather_slice(gather, trace->track[k].process, i);
 }
 
+/* Sums the FLOPs of all steps, and those of the detailed steps of each lane. */
 static int gather_all(struct an_flops_gather *gather)
 {
     struct an_context *context = gather->context;
@@ -136,10 +141,7 @@ static int gather_all(struct an_flops_gather *gather)
         lane_flops->any = true;
         lane_flops->steps++;
         an_flops_add(&lane_flops->ns, an_step_ns(&context->step[i]));
-        an_flops_add(&lane_flops->total.model, gather->step[i].model);
-        an_flops_add(&lane_flops->total.palm, gather->step[i].palm);
-        an_flops_add(&lane_flops->total.hardware, gather->step[i].hardware);
-        an_flops_add(&lane_flops->total.again, gather->step[i].again);
+        an_flops_add_all(&lane_flops->total, &gather->step[i]);
     }
     return 0;
 }
@@ -169,6 +171,26 @@ struct shares {
     const char *source, *missing; /* missing: why there is no peak */
 };
 
+/* Why there is no peak for a type on the device of a lane. */
+static const char *no_peak(const struct an_flops_gather *gather, const struct an_lane *lane,
+                           const char *dtype)
+{
+    struct an_context *context = gather->context;
+    const struct an_device *gpu = an_flops_gpu(context, lane);
+    if (gather->mixed && !*dtype)
+        return "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with "
+               "--peak FLOPS";
+    if (gpu && !*gpu->name)
+        return "the trace does not name its devices: their peak is not known; give one with --peak "
+               "FLOPS";
+    const char *type = *dtype ? dtype : "an unnamed type";
+    return an_arena_format(context->arena,
+                           "no peak of %s for %s is known; %sgive one with --peak FLOPS",
+                           an_flops_device(context, lane), type, gpu ? "" : AN_CALIBRATE ", or ");
+}
+
+/* Adds the device seconds that the FLOPs of a lane would take at the peak of each element type, or
+ * notes why a peak is missing. */
 static void share_add(struct an_flops_gather *gather, const struct an_lane *lane,
                       const struct an_lane_flops *lane_flops, struct shares *shares)
 {
@@ -179,19 +201,7 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
         if (!flops->model && !flops->hardware && !flops->palm)
             continue;
         if (!peak_of(context, lane, gather->dtype[dtype], &found)) {
-            const struct an_device *gpu = an_flops_gpu(context, lane);
-            if (gather->mixed && !*gather->dtype[dtype])
-                shares->missing = "kernels of fp32 operands do not tell whether they ran as tf32; "
-                                  "give a peak with --peak FLOPS";
-            else if (gpu && !*gpu->name)
-                shares->missing = "the trace does not name its devices: their peak is not known; "
-                                  "give one with --peak FLOPS";
-            else
-                shares->missing = an_arena_format(
-                    context->arena, "no peak of %s for %s is known; %sgive one with --peak FLOPS",
-                    an_flops_device(context, lane),
-                    *gather->dtype[dtype] ? gather->dtype[dtype] : "an unnamed type",
-                    gpu ? "" : AN_CALIBRATE ", or ");
+            shares->missing = no_peak(gather, lane, gather->dtype[dtype]);
             return;
         }
         double peak = found.value;
@@ -204,7 +214,7 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
     }
 }
 
-/* Text of an accelerator that is the same wherever it is used from; "" where the trace has none. */
+/* The UUID of an accelerator, which is the same in every process; "" where the trace has none. */
 static const char *gpu_uuid(const struct an_context *context, const struct an_device *device)
 {
     char key[96];
@@ -234,7 +244,7 @@ static bool same_device(const struct an_context *context, const struct an_lane *
            !strcmp(an_flops_device(context, first), an_flops_device(context, second));
 }
 
-/* Device seconds of the steps: ranks that share a device share its time. */
+/* Device seconds of the steps. Ranks that share a device share its time, so it counts once. */
 static double device_seconds(const struct an_flops_gather *gather, size_t *devices)
 {
     const struct an_context *context = gather->context;
@@ -260,35 +270,31 @@ static double device_seconds(const struct an_flops_gather *gather, size_t *devic
 
 /* ---- the values --------------------------------------------------------------------------------------------------------- */
 
+/* FLOPs of a mean step of a lane; where all steps are equal they are exact. */
+static struct an_flops step_flops(const struct an_lane_flops *lane)
+{
+    const struct an_flops *total = &lane->total;
+    int64_t half = lane->steps / 2, steps = lane->steps;
+    if (!lane->vary)
+        return lane->each;
+    return (struct an_flops){.model = an_time_add(total->model, half) / steps,
+                             .hardware = an_time_add(total->hardware, half) / steps,
+                             .palm = an_time_add(total->palm, half) / steps,
+                             .again = an_time_add(total->again, half) / steps};
+}
+
 static void totals(struct an_flops_gather *gather)
 {
     struct an_utilization *utilization = &gather->context->result->utilization;
     struct an_flops sum = {0, 0, 0, 0}, each = {0, 0, 0, 0};
-    for (size_t k = 0; k < gather->context->lane_count; k++) {
-        const struct an_lane_flops *lane_flops = &gather->lane[k];
-        if (!lane_flops->steps)
+    for (size_t i = 0; i < gather->context->lane_count; i++) {
+        const struct an_lane_flops *lane = &gather->lane[i];
+        if (!lane->steps)
             continue;
-        utilization->flops_vary = utilization->flops_vary || lane_flops->vary;
-        an_flops_add(&sum.model, lane_flops->total.model);
-        an_flops_add(&sum.palm, lane_flops->total.palm);
-        an_flops_add(&sum.hardware, lane_flops->total.hardware);
-        an_flops_add(&sum.again, lane_flops->total.again);
-        an_flops_add(&each.again, lane_flops->vary ? an_time_add(lane_flops->total.again,
-                                                                 lane_flops->steps / 2) /
-                                                         lane_flops->steps
-                                                   : lane_flops->each.again);
-        an_flops_add(&each.model, lane_flops->vary ? an_time_add(lane_flops->total.model,
-                                                                 lane_flops->steps / 2) /
-                                                         lane_flops->steps
-                                                   : lane_flops->each.model);
-        an_flops_add(&each.palm, lane_flops->vary
-                                     ? an_time_add(lane_flops->total.palm, lane_flops->steps / 2) /
-                                           lane_flops->steps
-                                     : lane_flops->each.palm);
-        an_flops_add(&each.hardware, lane_flops->vary ? an_time_add(lane_flops->total.hardware,
-                                                                    lane_flops->steps / 2) /
-                                                            lane_flops->steps
-                                                      : lane_flops->each.hardware);
+        struct an_flops mean = step_flops(lane);
+        utilization->flops_vary = utilization->flops_vary || lane->vary;
+        an_flops_add_all(&sum, &lane->total);
+        an_flops_add_all(&each, &mean);
     }
     utilization->model_flops = an_int(sum.model);
     utilization->palm_flops = an_int(sum.palm);
@@ -332,7 +338,12 @@ static void utilization_absent(struct an_context *context, const char *reason)
     an_flops_roof_absent(context, reason);
 }
 
-/* --flops-per-step: the user knows the model's FLOPs, the program does not say them. */
+static struct an_count exact(double flops)
+{
+    return flops < 9e18 ? an_int((int64_t)flops) : an_int_none("too large to count");
+}
+
+/* The user gives the model's FLOPs with --flops-per-step, because the program does not say them. */
 static void from_option(struct an_context *context)
 {
     struct an_utilization *utilization = &context->result->utilization;
@@ -356,14 +367,12 @@ static void from_option(struct an_context *context)
     per_lane = context->lane_count ? ns / (double)context->lane_count / 1e9 : 0;
     double per_step = context->options->flops_per_step,
            done = per_step * steps / (double)context->lane_count;
-    utilization->model_flops_per_step =
-        per_step < 9e18 ? an_int((int64_t)per_step) : an_int_none("too large to count");
-    utilization->model_flops =
-        done < 9e18 ? an_int((int64_t)done) : an_int_none("too large to count");
-    const char *dtype =
-        utilization->peak_flops.valid || context->options->peak_flops > 0 || !context->calls
-            ? NULL
-            : an_flops_kernel_dtype(context);
+    utilization->model_flops_per_step = exact(per_step);
+    utilization->model_flops = exact(done);
+    const char *dtype = NULL;
+    if (!utilization->peak_flops.valid && !(context->options->peak_flops > 0) && context->calls)
+        dtype = an_flops_kernel_dtype(context);
+
     struct an_peak peak;
     if (context->options->peak_flops > 0 ||
         (dtype && context->lane_count && peak_of(context, &context->lane[0], dtype, &peak))) {
@@ -379,19 +388,22 @@ static void from_option(struct an_context *context)
         utilization->mfu = an_num_none("no peak is known; give one with --peak FLOPS");
 }
 
+/* The values from the FLOPs that were gathered. A share of a peak needs FLOPs of nearly all matrix
+ * work. */
 static void from_payloads(struct an_flops_gather *gather)
 {
     struct an_context *context = gather->context;
     struct an_utilization *utilization = &context->result->utilization;
     struct shares shares = {0};
     size_t devices = 0;
-    double seconds = device_seconds(gather, &devices),
-           coverage = gather->hardware_ns > 0 ? 100 * gather->covered_ns / gather->hardware_ns : 0;
+    double seconds = device_seconds(gather, &devices), coverage = 0;
+    if (gather->hardware_ns > 0)
+        coverage = 100 * gather->covered_ns / gather->hardware_ns;
     totals(gather);
     dtype_text(gather);
     utilization->flop_coverage_pct =
-        gather->hardware_ns > 0 ? an_num(coverage) : an_num_none("no matrix work was recorded");
-    utilization->achieved_flops = seconds > 0 ? an_num(0) : an_num_none("the steps last 0 ns");
+        an_num_if(gather->hardware_ns > 0, coverage, "no matrix work was recorded");
+    utilization->achieved_flops = an_num_if(seconds > 0, 0, "the steps last 0 ns");
     for (size_t k = 0; k < context->lane_count; k++) {
         share_add(gather, &context->lane[k], &gather->lane[k], &shares);
         if (gather->lane[k].ns > 0)
@@ -408,28 +420,24 @@ static void from_payloads(struct an_flops_gather *gather)
             coverage);
     missing = uncovered ? uncovered : shares.missing;
     utilization->peak_source = shares.source;
-    utilization->peak_flops = shares.seconds > 0 && !shares.missing
-                                  ? an_num(shares.flops / shares.seconds * (double)devices)
-                                  : an_num_none(missing ? missing : "no FLOPs were recorded");
-    const char *no_model = "some matrix work does not say its model FLOPs",
-               *no_palm = "some matrix work does not say its FLOPs with full attention";
-    if (gather->model_missing)
+    utilization->peak_flops = an_num_if(shares.seconds > 0 && !shares.missing,
+                                        shares.flops / shares.seconds * (double)devices,
+                                        missing ? missing : "no FLOPs were recorded");
+    const char *no_model = NULL, *no_palm = NULL;
+    if (gather->model_missing) {
+        no_model = "some matrix work does not say its model FLOPs";
         utilization->model_flops = utilization->model_flops_per_step = an_int_none(no_model);
-    if (gather->palm_missing)
+    }
+    if (gather->palm_missing) {
+        no_palm = "some matrix work does not say its FLOPs with full attention";
         utilization->palm_flops = utilization->palm_flops_per_step = an_int_none(no_palm);
-    utilization->mfu = an_flops_share(context, "MFU", seconds, shares.model,
-                                      missing                 ? missing
-                                      : gather->model_missing ? no_model
-                                                              : NULL);
-    utilization->mfu_palm = an_flops_share(context, "MFU (PaLM)", seconds, shares.palm,
-                                           missing                ? missing
-                                           : gather->palm_missing ? no_palm
-                                                                  : NULL);
+    }
+    utilization->mfu =
+        an_flops_share(context, "MFU", seconds, shares.model, missing ? missing : no_model);
+    utilization->mfu_palm =
+        an_flops_share(context, "MFU (PaLM)", seconds, shares.palm, missing ? missing : no_palm);
     utilization->hfu = an_flops_share(context, "HFU", seconds, shares.hardware, missing);
-    an_flops_roof(gather, seconds, devices,
-                  uncovered               ? uncovered
-                  : gather->model_missing ? no_model
-                                          : NULL);
+    an_flops_roof(gather, seconds, devices, uncovered ? uncovered : no_model);
 }
 
 static const char *why_silent(const struct an_flops_gather *gather)
@@ -456,7 +464,7 @@ static int utilization_run(struct an_context *context)
     int rc = gather_all(&gather);
     if (rc)
         return rc;
-    if (gather.told && context->result->steps.detailed)
+    if (gather.known && context->result->steps.detailed)
         from_payloads(&gather);
     else
         utilization_absent(context, why_silent(&gather));

@@ -21,6 +21,8 @@ size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype)
     return gather->dtypes++;
 }
 
+/* Adds the FLOPs of a call to its step and to the type that it ran in. Recomputation is no model
+ * work, and only products count as hardware FLOPs. */
 static void gather_call(struct an_flops_gather *gather, const struct an_call *call)
 {
     const struct an_op_cost *cost = &gather->context->calls->cost[call->cost];
@@ -34,21 +36,23 @@ static void gather_call(struct an_flops_gather *gather, const struct an_call *ca
         return;
     struct an_flops *by = &gather->lane[gather->context->step[call->step].lane]
                                .by_dtype[an_flops_dtype(gather, call->dtype)];
-    struct an_flops flops = {call->recompute ? 0 : cost->model_flops, product ? cost->flops : 0,
-                             call->recompute ? 0 : cost->palm_flops,
-                             call->recompute && product ? cost->flops : 0};
-    gather->told++;
+    struct an_flops flops = {0};
+    if (product)
+        flops.hardware = cost->flops;
+    if (call->recompute) {
+        flops.again = flops.hardware;
+    } else {
+        flops.model = cost->model_flops;
+        flops.palm = cost->palm_flops;
+    }
+
+    gather->known++;
     gather->model_missing += flops.model == STORE_ABSENT;
     gather->palm_missing += flops.palm == STORE_ABSENT;
     gather->unclear += product && call->unclear;
     gather->mixed = gather->mixed || (product && !*call->dtype && !strcmp(cost->dtype, "fp32"));
-    struct an_flops *to[] = {sum, by};
-    for (int k = 0; k < 2; k++) {
-        an_flops_add(&to[k]->model, flops.model);
-        an_flops_add(&to[k]->palm, flops.palm);
-        an_flops_add(&to[k]->hardware, flops.hardware);
-        an_flops_add(&to[k]->again, flops.again);
-    }
+    an_flops_add_all(sum, &flops);
+    an_flops_add_all(by, &flops);
 }
 
 /* Is a kernel part of a counted step? By its launch, where the file has it. */

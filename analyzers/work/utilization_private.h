@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: between the files of `utilization`.
+ * Private to this folder: between the files of `utilization`.
  */
 #ifndef ANALYZERS_UTILIZATION_PRIVATE_H
 #define ANALYZERS_UTILIZATION_PRIVATE_H
@@ -30,25 +30,32 @@ struct an_lane_flops {
 struct an_flops_gather {
     struct an_context *context;
     struct an_lane_flops *lane;
-    struct an_flops *step; /* parallel to c->step */
+    struct an_flops *step; /* parallel to an_context.step */
     const char *dtype[AN_FLOPS_DTYPES];
     size_t dtypes;
-    size_t *first_lane;  /* of each process */
-    int64_t works, told; /* ranges or calls that do work; those that say FLOPs of any kind */
-    int64_t hardware;    /* products */
+    size_t *first_lane;   /* of each process */
+    int64_t works, known; /* ranges or calls that do work; those with FLOPs of any kind */
+    int64_t hardware;     /* products */
     int64_t model_missing, palm_missing;
     double covered_ns, hardware_ns;
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */
-    int64_t unclear; /* products in backward of which the trace does not tell whether they run for
-                        the second time */
-    bool mixed;      /* fp32 operands may have run as tf32 */
+    /* Products in backward of which the trace does not say whether they run for the second time. */
+    int64_t unclear;
+    bool mixed; /* fp32 operands may have run as tf32 */
 };
 
-/* *sum += v, saturating; STORE_ABSENT adds nothing. */
-static inline void an_flops_add(int64_t *sum, int64_t v)
+/* Adds a value, saturating; STORE_ABSENT adds nothing. */
+static inline void an_flops_add(int64_t *sum, int64_t value)
 {
-    if (v != STORE_ABSENT)
-        *sum = an_time_add(*sum, v);
+    if (value != STORE_ABSENT)
+        *sum = an_time_add(*sum, value);
+}
+static inline void an_flops_add_all(struct an_flops *sum, const struct an_flops *part)
+{
+    an_flops_add(&sum->model, part->model);
+    an_flops_add(&sum->hardware, part->hardware);
+    an_flops_add(&sum->palm, part->palm);
+    an_flops_add(&sum->again, part->again);
 }
 
 /* Place of a type in by_dtype; types beyond the last place share it. */
@@ -58,7 +65,7 @@ const struct an_device *an_flops_gpu(const struct an_context *context, const str
 /* Device of a lane, as ceilings name it. */
 const char *an_flops_device(const struct an_context *context, const struct an_lane *lane);
 /* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing`
- * says why, or when it is impossible, which is told as a problem. */
+ * says why, or when it is impossible, which is reported as a problem. */
 struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
                                double at_peak_s, const char *missing);
 /* mfu_measured: the share of what the library's products reach at most on this machine
@@ -67,7 +74,7 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
                    const char *missing);
 void an_flops_roof_absent(struct an_context *context, const char *reason);
 /* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they
- * cover. Needs c->calls. */
+ * cover. Needs an_context.calls. */
 void an_flops_of_calls(struct an_flops_gather *gather);
 /* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels'
  * names; NULL: none, or several.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MFU against the measured roof: what the fastest product of a sweep of shapes reached on this
- * machine in each element type (ceilings `gemm`), instead of the instruction peak that nothing
- * reaches. A run that is faster raises the roof: no share is above 1.
+ * Shares of a peak, and MFU against the measured roof: what the fastest product of a sweep of
+ * shapes reached on this machine in each element type (ceilings `gemm`), instead of the instruction
+ * peak that nothing reaches. A run that is faster raises the roof, so no share is above 1.
  */
 #include <string.h>
 
@@ -77,6 +77,15 @@ static struct roof_of_type roof_of(const struct an_flops_gather *gather, const s
     return roof;
 }
 
+static const char *no_roof(struct an_context *context, const struct an_lane *lane,
+                           const char *dtype)
+{
+    if (context->gpu)
+        return "the roof was not measured: accelerators are not calibrated in this version";
+    return an_arena_format(context->arena, "the roof of %s for %s was not measured; " AN_CALIBRATE,
+                           an_flops_device(context, lane), *dtype ? dtype : "an unnamed type");
+}
+
 void an_flops_roof_absent(struct an_context *context, const char *reason)
 {
     context->result->utilization.mfu_measured = context->result->utilization.roof_measured_flops =
@@ -97,15 +106,7 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
                 continue;
             struct roof_of_type roof = roof_of(gather, &context->lane[k], gather->dtype[dtype]);
             if (!(roof.value > 0)) {
-                missing =
-                    context->gpu
-                        ? "the roof was not measured: accelerators are not calibrated in this "
-                          "version"
-                        : an_arena_format(context->arena,
-                                          "the roof of %s for %s was not measured; " AN_CALIBRATE,
-                                          an_flops_device(context, &context->lane[k]),
-                                          *gather->dtype[dtype] ? gather->dtype[dtype]
-                                                                : "an unnamed type");
+                missing = no_roof(context, &context->lane[k], gather->dtype[dtype]);
                 break;
             }
             model_s += (double)flops_of->model / roof.value;
