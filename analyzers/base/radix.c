@@ -50,3 +50,16 @@ void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t count)
     if (from != pair)
         memcpy(pair, from, count * sizeof *pair);
 }
+
+size_t an_pairs_seek(const struct an_pair *pair, size_t count, uint64_t key)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pair[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

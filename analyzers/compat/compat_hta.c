@@ -38,11 +38,6 @@ struct hta {
     size_t event_count, event_room;
 };
 
-static bool starts(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 static bool is_step_name(const char *name)
 {
     return starts(name, "ProfilerStep#") && isdigit((unsigned char)name[13]);

@@ -11,6 +11,8 @@
 #ifndef ANALYZERS_COMPAT_PRIVATE_H
 #define ANALYZERS_COMPAT_PRIVATE_H
 
+#include <string.h>
+
 #include "analyzers/steps/context.h"
 
 /* Categories of docs/schema.md that these tools tell apart */
@@ -78,6 +80,11 @@ int an_compat_spans_add(struct an_compat_spans *spans, struct an_span span);
  * TACHO_ENOMEM. */
 int an_compat_put(struct an_compat_view *view, int64_t rank, int64_t device, const char *section,
                   const char *key, const char *unit, double value);
+
+static inline bool starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
 
 /* The tools. 0 or TACHO_ENOMEM. */
 int an_compat_tracelens(struct an_compat_view *view);

@@ -58,11 +58,6 @@ struct plugin {
 
 /* ---- events ---------------------------------------------------------------------------------------------------------------- */
 
-static bool starts(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 static bool is_loader(const char *name)
 {
     static const char tail[] = ".__next__";

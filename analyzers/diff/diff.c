@@ -461,8 +461,8 @@ static bool is_kept(const struct comparison *comparison, const struct an_diff_ro
     return row->kind != AN_DIFF_RANK || (both && comparison->ranks >= 2);
 }
 
-/* Counts what was compared, and sorts a copy of the rows; `floor` keeps the place of a row's values
- * meanwhile. NULL: no memory. */
+/* Counts what was compared, and sorts a copy of the rows; Until a row is kept, `floor` holds
+ * the index of its values. NULL: no memory. */
 static struct an_diff_row *sorted_rows(struct comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names without what changes from build to build and from run to run, so that the same function of
+ * two runs has one name.
+ */
 #include <ctype.h>
 #include <string.h>
 
@@ -7,8 +11,8 @@
 #define ANONYMOUS    "(anonymous namespace)::"
 #define DIGITS_LEAST 4 /* shorter numbers are part of a name: sm_90, 128x64, conv2d */
 
-/* Past the bracket that closes the one at `at`, or NULL if none does. A '>' of "->" and of
- * operators closes nothing. */
+/* Returns the text after the bracket that closes the one at `text`, NULL: none does. A '>' of "->"
+ * closes nothing. */
 static const char *past_bracket(const char *text, char open, char close)
 {
     int depth = 0;
@@ -31,52 +35,54 @@ static bool is_operator_sign(const char *name, const char *text)
     return text >= name + length && !strncmp(text - length, word, length);
 }
 
+/* Returns the text after a part that is left out, NULL: none begins at `text`. */
+static const char *past_part(const char *name, const char *text)
+{
+    if (*text == '<' && text > name && !is_operator_sign(name, text))
+        return past_bracket(text, '<', '>');
+    if (!strncmp(text, ANONYMOUS, sizeof ANONYMOUS - 1))
+        return text + sizeof ANONYMOUS - 1;
+    if (*text == '(' && text > name)
+        return past_bracket(text, '(', ')');
+    return strncmp(text, "[clone", 6) ? NULL : past_bracket(text, '[', ']');
+}
+
+/* Length of a number at `text` that is replaced by '#': an address 0x... that does not begin inside
+ * of a word, or many digits. 0: there is none. */
+static size_t number_length(const char *name, const char *text)
+{
+    bool inside = text > name && (isalnum((unsigned char)text[-1]) || text[-1] == '_');
+    if (text[0] == '0' && text[1] == 'x' && isxdigit((unsigned char)text[2]) && !inside)
+        return 2 + strspn(text + 2, "0123456789abcdefABCDEF");
+    size_t digits = strspn(text, "0123456789");
+    return digits >= DIGITS_LEAST ? digits : 0;
+}
+
 void an_diff_name(char *out, const char *name)
 {
     char *end = out;
-    if (!strncmp(name, "enumerate(Data",
-                 14)) { /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
+    /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
+    if (!strncmp(name, "enumerate(Data", 14)) {
         size_t length = strcspn(name, "#");
         memcpy(out, name, length);
         out[length] = 0;
         return;
     }
-    if (!strncmp(name, "Mem",
-                 3)) { /* Memcpy HtoD (Pageable -> Device): the kind of memory is the point */
+    /* Memcpy HtoD (Pageable -> Device): the kind of memory must stay. */
+    if (!strncmp(name, "Mem", 3)) {
         strcpy(out, name);
         return;
     }
     if (!strncmp(name, "void ", 5)) /* the result type is written for templates only */
         name += 5;
     for (const char *text = name; *text;) {
-        const char *past = NULL;
-        if (*text == '<' && text > name && !is_operator_sign(name, text))
-            past = past_bracket(text, '<', '>');
-        else if (!strncmp(text, ANONYMOUS, sizeof ANONYMOUS - 1))
-            past = text + sizeof ANONYMOUS - 1;
-        else if (*text == '(' && text > name)
-            past = past_bracket(text, '(', ')');
-        else if (*text == '[' && !strncmp(text, "[clone", 6))
-            past = past_bracket(text, '[', ']');
+        const char *past = past_part(name, text);
+        size_t length = past ? 0 : number_length(name, text);
         if (past) {
             text = past;
-            continue;
-        }
-        bool inside = text > name && (isalnum((unsigned char)text[-1]) || text[-1] == '_');
-        if (text[0] == '0' && text[1] == 'x' && isxdigit((unsigned char)text[2]) && !inside) {
-            for (text += 2; isxdigit((unsigned char)*text);)
-                text++;
+        } else if (length) {
             *end++ = '#';
-            continue;
-        }
-        size_t digits = strspn(text, "0123456789");
-        if (digits >= DIGITS_LEAST) {
-            *end++ = '#';
-            text += digits;
-        } else if (digits) {
-            memcpy(end, text, digits);
-            end += digits;
-            text += digits;
+            text += length;
         } else {
             *end++ = *text++;
         }

@@ -136,8 +136,8 @@ static int interval(struct an_diff *diff, const struct series *good, const struc
     return 0;
 }
 
-/* ms of a rank for a sample in a class: mean over the steps the budget stands on. NAN: not known.
- */
+/* Cost of a sample in a class (-1: of all) in ms of a rank: mean over the steps of the budget. NAN:
+ * not known. */
 static double class_cost(const struct series *series, int class)
 {
     const struct an_budget *budget = &series->result->budget;

@@ -302,6 +302,17 @@ static const char *recompute_checked(const struct an_memory *memory, bool matter
                : "recomputation that memory could replace: its room is not known";
 }
 
+static void recomputed_flops(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_count *recomputed = &context->result->utilization.recomputed_flops_per_step;
+    double executed = an_count_or_0(context->result->utilization.hardware_flops_per_step);
+    if (recomputed->valid && executed > 0)
+        an_finding_note(context, finding,
+                        "%s GFLOP a step are recomputed, %.1f %% of those executed",
+                        an_number_words(context->arena, (double)recomputed->value / 1e9, 3),
+                        100 * (double)recomputed->value / executed);
+}
+
 void an_engine_recompute(struct an_engine *engine)
 {
     struct an_context *context = engine->context;
@@ -325,16 +336,7 @@ void an_engine_recompute(struct an_engine *engine)
                         "%.1f %% of the step computes activations again that memory has room for",
                         share.mean));
     an_finding_evidence(finding, an_class_share_text(engine->context, &share, "recomputation:"));
-    const struct an_utilization *utilization = &context->result->utilization;
-    if (utilization->recomputed_flops_per_step.valid &&
-        utilization->hardware_flops_per_step.valid &&
-        utilization->hardware_flops_per_step.value > 0)
-        an_finding_note(
-            context, finding, "%s GFLOP a step are recomputed, %.1f %% of those executed",
-            an_number_words(context->arena,
-                            (double)utilization->recomputed_flops_per_step.value / 1e9, 3),
-            100 * (double)utilization->recomputed_flops_per_step.value /
-                (double)utilization->hardware_flops_per_step.value);
+    recomputed_flops(context, finding);
     an_finding_note(context, finding,
                     "what is computed again writes %s a micro-step: so much more would be kept",
                     an_bytes_text(context, keep));

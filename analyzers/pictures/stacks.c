@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampled call stacks (tacho run --stacks): the tree of a flame graph, and which functions the CPU
- * time went to, by themselves and with what they call. A sample stands for one period of CPU time
- * of one thread; threads that wait are not sampled.
+ * Sampled call stacks (tacho run --stacks): the tree of a flame graph, and the functions that used
+ * the CPU time, by themselves and with what they call. A sample is one period of CPU time of one
+ * thread; threads that wait are not sampled.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,9 @@ static int64_t period_of(const struct an_trace *trace)
     return end && !*end && ns > 0 && ns <= 1000000000000 ? ns : 0;
 }
 
-/* Frames that say nothing about a program, because every one has them: how it and its threads
- * begin, and how CPython gets from one Python function to the next. The picture leaves them out,
- * their own time goes to who called them; tables and exports have all. A star at the end stands for
- * any end. */
+/* Frames that every program has: how it and its threads begin, and how CPython gets from one Python
+ * function to the next. The picture leaves them out and adds their own time to the caller; tables
+ * and exports have all frames. A star at the end of a name matches any end. */
 static const char *const left_out[] = {"_start",
                                        "__libc_start_main",
                                        "__libc_start_call_main",
@@ -214,6 +213,7 @@ static void absent(struct an_context *context, const char *reason)
     stack_samples->period_us = stack_samples->cpu_s = an_num_none(reason);
 }
 
+/* Makes the picture and the table of functions, or says why there are no samples. */
 static int stacks_run(struct an_context *context)
 {
     struct an_stack_samples *stack_samples = &context->result->stacks;

@@ -178,6 +178,7 @@ static int fill_flat(const struct an_context *context, const struct an_track *tr
     return rc;
 }
 
+/* Keeps the row of a stream, or fills the rows of a thread or another track and keeps them. */
 static int draw_track(struct picture *picture, const struct candidate *candidate,
                       struct an_timeline_row *stream)
 {

@@ -376,6 +376,7 @@ static void fill_counts(struct an_context *context, const struct survey *survey,
         quality->cut_steps = an_int(cut_steps(context, survey, counted));
 }
 
+/* Surveys rows and ops, and fills the counts, signs and problems. */
 static int quality_run(struct an_context *context)
 {
     struct an_quality *quality = &context->result->quality;

@@ -166,18 +166,11 @@ static int find_gradients(struct coster *coster)
  * backward operator of the number that began later and has one. NULL: none in the file. */
 static const struct an_op_tensor *gradient_of(struct coster *coster, uint32_t slice, int64_t number)
 {
-    size_t low = 0, high = coster->gradients;
+    uint64_t key = an_pair_key(number);
+    size_t low = an_pairs_seek(coster->gradient, coster->gradients, key);
     const struct an_op_tensor *best = NULL;
     int64_t best_start = INT64_MAX, after = coster->trace->slice.start[slice];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (coster->gradient[middle].key < an_pair_key(number))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low;
-         i < coster->gradients && coster->gradient[i].key == an_pair_key(number) && i < low + 64;
+    for (size_t i = low; i < coster->gradients && coster->gradient[i].key == key && i < low + 64;
          i++) {
         uint32_t slice_of = coster->gradient[i].value;
         int64_t start = coster->trace->slice.start[slice_of];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Python frames "path/file.py(12): function", as PyTorch writes them: paths below a folder of the
- * module search path stand without it ("torch/nn/modules/module.py(1501): _call_impl").
+ * module search path are written without it ("torch/nn/modules/module.py(1501): _call_impl").
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "analyzers/work/attribution_private.h"
 
-/* Is there "(digits)" with ": " behind it? Returns the length of the path before it, 0: no. */
+/* Length of the path before "(digits): ", 0: the frame has no such part. */
 static size_t path_length(const char *frame)
 {
     for (const char *bracket = strchr(frame, '('); bracket; bracket = strchr(bracket + 1, '(')) {

@@ -64,10 +64,9 @@ static int sort_forward(struct an_sweep *sweep)
     return 0;
 }
 
-/* The forward operator of a backward one: of its number and process, the last one that began
- * before. Each thread counts for itself: of a backward operator inside of another one (a part that
- * is run again and differentiated in there) its own thread goes first, else the other threads do.
- */
+/* Finds the forward operator of a backward one: of its number and process the last one that began
+ * before it. For a backward operator inside another one (a part that is run again and
+ * differentiated there) operators of its own thread are preferred, else those of other threads. */
 static const struct an_sweep_forward *forward_of(const struct an_sweep *sweep,
                                                  const struct an_sweep_pending *sweep_pending)
 {
@@ -77,14 +76,7 @@ static const struct an_sweep_forward *forward_of(const struct an_sweep *sweep,
     if (sweep_pending->link == AN_NONE)
         return NULL;
     uint64_t key = an_pair_key(slices->correlation[sweep_pending->link]);
-    size_t low = 0, high = sweep->forwards;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (sweep->by_number[middle].key < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = an_pairs_seek(sweep->by_number, sweep->forwards, key);
     for (size_t i = low;
          i < sweep->forwards && sweep->by_number[i].key == key && i < low + SAME_NUMBER_MOST; i++) {
         const struct an_sweep_forward *sweep_forward = &sweep->forward[sweep->by_number[i].value];

@@ -68,8 +68,8 @@ static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tens
     return true;
 }
 
-/* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its
- * type. */
+/* A list of tensors has one list of sizes each; a tensor without sizes differs from a
+ * scalar by its type. */
 static bool input_parse(struct an_arena *arena, const json_t *dims, const char *type,
                         struct an_op_input *input)
 {
