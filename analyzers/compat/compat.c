@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The category by its name in the file (docs/schema.md). */
 static enum an_compat_category category_of(const char *text)
 {
     static const struct {
@@ -58,6 +59,7 @@ static int find_groups(struct an_compat_view *view)
     return 0;
 }
 
+/* Prepares what the tools share: categories of strings, groups and the unit of ticks. */
 static int view_open(struct an_compat_view *view)
 {
     const struct an_trace *trace = view->context->trace;

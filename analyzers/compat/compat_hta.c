@@ -43,6 +43,7 @@ static bool is_step_name(const char *name)
     return starts(name, "ProfilerStep#") && isdigit((unsigned char)name[13]);
 }
 
+/* HTA's classes of kernels, in its order of tests. */
 static enum type type_of(const char *name)
 {
     static const char *const no_compute[] = {"nccl",        "Stream Wait Event",
@@ -127,6 +128,7 @@ static bool row_of(const struct hta *hta, const struct an_compat_event *event, s
 
 /* ---- passes ---------------------------------------------------------------------------------------------------------------- */
 
+/* First pass over all ranks: the earliest time, and how many distinct steps there are. */
 static int look(void *ctx, const struct an_compat_event *event)
 {
     struct hta *hta = ctx;
@@ -177,6 +179,7 @@ static bool host_stays(const struct hta *hta, const struct row *row)
     return row->ts < (hta->any_step ? hta->last_start : hta->host_start);
 }
 
+/* Second pass: remembers the correlation of host calls that the filter keeps. */
 static int keep_correlation(void *ctx, const struct an_compat_event *event)
 {
     struct hta *hta = ctx;
@@ -195,6 +198,8 @@ static int number_order(const void *left, const void *right)
     return (*first > *second) - (*first < *second);
 }
 
+/* Last pass: keeps events on streams. With the filter, GPU events follow their host call, other
+ * events their own time. */
 static int keep_event(void *ctx, const struct an_compat_event *event)
 {
     struct hta *hta = ctx;
@@ -339,6 +344,7 @@ static int put_rows(struct an_compat_view *view, const struct hta *hta)
     return rc;
 }
 
+/* One rank: finds the last step and filters by it, then merges the events that are kept. */
 static int rank_rows(struct an_compat_view *view, struct hta *hta)
 {
     int rc = 0;

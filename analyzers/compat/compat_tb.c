@@ -115,6 +115,7 @@ static int64_t device_number(const struct an_track *track)
     return colon ? strtoll(colon + 1, NULL, 10) : 0;
 }
 
+/* Sorts a device event into its role and keeps it for matching with runtime calls. */
 static int add_device_event(struct plugin *plugin, const struct an_compat_event *event,
                             struct an_span span)
 {
@@ -234,6 +235,7 @@ static void launched_by(struct plugin *plugin, struct step *step, int64_t correl
     }
 }
 
+/* Walks over steps and runtime calls together, both in order of start, as the plugin does. */
 static void match_launches(struct plugin *plugin)
 {
     if (plugin->call_count)
@@ -289,6 +291,7 @@ static void drop_tail(struct plugin *plugin)
     plugin->step_count = last;
 }
 
+/* Finds the steps of the group; without marks the host's whole time is one step. */
 static int find_steps(struct plugin *plugin)
 {
     if (!plugin->step_count && plugin->host.start <= plugin->host.end &&

@@ -58,6 +58,7 @@ static enum kind kind_of(const struct an_compat_event *event, const char *name)
                : COMPUTE;
 }
 
+/* Sorts an event of a device into its kind. */
 static int collect(void *ctx, const struct an_compat_event *event)
 {
     struct timeline *timeline = ctx;

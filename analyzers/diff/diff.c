@@ -152,6 +152,7 @@ static void note_kinds(struct comparison *comparison)
             "no step has all its parts in one of the files: only the steps themselves are compared";
 }
 
+/* The steps of a side in the common unit. */
 static int scale_steps(struct comparison *comparison, struct side *side)
 {
     const int64_t *size = NULL;
@@ -206,6 +207,7 @@ static int draw(struct comparison *comparison)
 
 /* ---- names ----------------------------------------------------------------------------------------------------------------- */
 
+/* For qsort: makes items of the same group neighbours, GOOD before BAD. */
 static int item_order(const void *left, const void *right)
 {
     const struct item *first = left, *second = right;
@@ -324,6 +326,8 @@ static void finish_delta(struct comparison *comparison, struct an_diff_row *row)
     row->low = row->high = row->p = row->floor = NAN;
 }
 
+/* Makes a row of items of equal names; where several were matched without their arguments, it gets
+ * the common part as name. */
 static int add_row(struct comparison *comparison, const struct item *item, size_t count)
 {
     const struct an_sample *first = item->sample;
@@ -341,6 +345,7 @@ static int add_row(struct comparison *comparison, const struct item *item, size_
     return rc;
 }
 
+/* Makes one row of each group that both runs have, and rows of their own for the others. */
 static int make_rows(struct comparison *comparison)
 {
     int rc = 0;
@@ -395,6 +400,8 @@ static int step_row(struct comparison *comparison)
 
 /* ---- what is printed, tested ----------------------------------------------------------------------------------------------- */
 
+/* For qsort: by kind; classes and ranks in their own order, names by the size of their difference.
+ */
 static int delta_order(const void *left, const void *right)
 {
     const struct an_diff_row *first = left, *second = right;
@@ -524,6 +531,7 @@ static int keep_and_test(struct comparison *comparison, size_t most)
     return rc;
 }
 
+/* Lists the operators and kernels that only BAD (`added`) or only GOOD has, the largest first. */
 static int list_one_sided(struct comparison *comparison, bool added, const struct an_diff_row **out,
                           size_t *count, size_t *total)
 {

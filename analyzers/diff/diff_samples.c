@@ -124,6 +124,7 @@ static size_t slot_of(const struct table *table, uint64_t key)
     return slot;
 }
 
+/* Doubles the hash table. */
 static int more_room(struct table *table)
 {
     struct row *old = table->row;
@@ -186,6 +187,7 @@ static bool is_loader_stage(enum an_role role)
            role == AN_ROLE_PIN || role == AN_ROLE_QUEUE_WAIT;
 }
 
+/* Class of a host range: input inside the loader, else by its role. */
 static enum an_class host_class(const struct table *table, size_t i)
 {
     enum an_role role = an_slice_role(table->context->trace, i);
@@ -210,6 +212,8 @@ static bool is_left_out(const struct an_trace *trace, size_t i)
            !strcmp(category, "instant") || !strcmp(category, "trace");
 }
 
+/* Sums the time of the ranges right below each range, for self times, and marks ranges inside the
+ * loader. Parents come before their children. */
 static void measure_children(struct table *table)
 {
     const struct an_trace *trace = table->context->trace;
@@ -309,6 +313,7 @@ static enum an_class device_class(uint8_t class)
     return bit & AN_DEVICE_COPY_MASK ? AN_CLASS_COPY : AN_CLASS_COMPUTE;
 }
 
+/* Adds the ops of all devices by name. */
 static int put_devices(struct table *table)
 {
     const struct an_context *context = table->context;
@@ -346,6 +351,7 @@ static const char *lane_name(const struct an_context *context, const struct an_l
                            context->gpu->device[lane->device].ordinal);
 }
 
+/* Adds the classes of the budget and the time of each rank. */
 static int put_steps(struct table *table)
 {
     struct an_context *context = table->context;

@@ -128,6 +128,7 @@ static double drift(const double *values, size_t count, double *work)
     return count < parts ? 0 : high - low;
 }
 
+/* The values in ascending order with the step of each, for medians of resamples. */
 static struct value *sorted_values(const double *values, size_t count)
 {
     struct value *sorted = malloc((count + 1) * sizeof *sorted);

@@ -53,6 +53,7 @@ static const int64_t *sizes(const struct an_samples *samples, const char **unit)
     return NULL;
 }
 
+/* Reads the cost of a sample in each step of a run. */
 static int take(struct an_diff *diff, const struct an_result *result, struct series *out)
 {
     const struct an_samples *samples = result->samples;
@@ -80,6 +81,7 @@ static const char *missing(const struct an_result *result)
     return result->communication.reason ? NULL : result->communication.missing;
 }
 
+/* Why the two runs cannot be compared for scaling, NULL: they can. */
 static const char *why_none(struct an_diff *diff, const struct series *good,
                             const struct series *bad)
 {
@@ -147,6 +149,7 @@ static double class_cost(const struct series *series, int class)
     return ns / (double)budget->steps / 1e6 * (double)series->ranks / series->batch;
 }
 
+/* What each class costs more in BAD, in % of the cost of a sample there. */
 static void losses(const struct series *good, const struct series *bad, struct an_scaling *scaling)
 {
     double whole = class_cost(bad, -1);

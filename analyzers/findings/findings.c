@@ -156,6 +156,7 @@ static void verdict_first(struct an_findings_list *findings)
 
 /* ---- the analyzer ------------------------------------------------------------------------------ */
 
+/* Runs every check. The replay comes last, because it edits the gains of what the others found. */
 static int run_checks(struct an_findings_list *findings)
 {
     bool gpu = findings->context->gpu;

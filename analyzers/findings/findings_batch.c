@@ -138,6 +138,8 @@ static double factor_of(const struct an_engine *engine, const struct batch *batc
     return fmin(wanted, fits);
 }
 
+/* Evidence that the larger micro-batch fits: by the memory that the program counts where there is
+ * such a count, else by its resident size. */
 static const char *room_words(const struct an_engine *engine, double factor)
 {
     struct an_context *context = engine->context;
@@ -186,6 +188,8 @@ static const char *batch_option(const struct batch *batch, double micro)
     return an_finding_text(context, "--batch %.0f", micro * batch->factor);
 }
 
+/* With accumulation the global batch can stay: fewer and larger micro-steps. Without it the global
+ * batch grows, and the learning rate has to follow. */
 static const char *batch_action(const struct an_engine *engine, const struct batch *batch,
                                 double samples)
 {

@@ -28,6 +28,8 @@ struct exposure {
     bool split;                      /* is it known what of it is waiting? */
 };
 
+/* Reads the exposed communication of a step and its parts, and finds the rank that waits most and
+ * the one that the others wait for most. */
 static struct exposure measure(const struct an_context *context)
 {
     const struct an_communication *communication = &context->result->communication;
@@ -60,6 +62,7 @@ static double caused_by_all(const struct an_context *context)
 
 /* ---- evidence ----------------------------------------------------------------------------------------------------------- */
 
+/* Evidence: how much of the exposed time is transfer and how much is waiting. */
 static const char *split_words(struct an_context *context, const struct exposure *exposure)
 {
     const struct an_communication *communication = &context->result->communication;
@@ -109,6 +112,7 @@ static const char *link_words(struct an_context *context)
         collective->bandwidth_of ? collective->bandwidth_of : "", measured);
 }
 
+/* Evidence: the rank that the others wait for, and how long they do. */
 static const char *last_words(struct an_context *context, const struct exposure *exposure)
 {
     if (!exposure->last || !exposure->last->last_pct.valid)

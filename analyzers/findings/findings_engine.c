@@ -214,6 +214,8 @@ static double reach(const struct an_engine *engine, double ms)
            an_engine_roof(engine, "fp32");
 }
 
+/* Evidence: what the products reach of their roof. Above it the calibration is too low, and the
+ * ratio of the two roofs is not certain. */
 static const char *reach_words(const struct an_engine *engine, double part)
 {
     double rate = part * an_engine_roof(engine, "fp32");
@@ -229,6 +231,7 @@ static const char *reach_words(const struct an_engine *engine, double part)
         an_number_words(engine->context->arena, rate * engine->ranks / 1e9, 4), 100 * part);
 }
 
+/* The texts of the finding that do not depend on its numbers. */
 static void precision_words(const struct an_engine *engine, struct an_finding *finding)
 {
     finding->action =

@@ -415,6 +415,7 @@ static const struct an_copy_row *pageable_row(const struct an_result *result)
     return NULL;
 }
 
+/* Evidence of one kind of copies: count, time, exposed part and bandwidth. */
 static void copy_evidence(struct an_context *context, struct an_finding *finding,
                           const struct an_copy_row *row)
 {

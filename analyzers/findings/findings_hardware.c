@@ -20,6 +20,8 @@ static bool is_held_by(const struct an_gpu_hardware *hardware, const char *word)
     return false;
 }
 
+/* What to do follows from the reason that the driver gives: heat or power supply, clocks that were
+ * set, or the power limit. */
 static const char *throttled_action(struct an_context *context,
                                     const struct an_gpu_hardware *hardware)
 {

@@ -46,6 +46,8 @@ enum cause {
     CAUSE_UNKNOWN
 };
 
+/* Decides why batches are late, by the model of the loader (loader_model.c): a serial stage first,
+ * then the number of workers, then the cores. */
 static enum cause cause_of(const struct an_loader *loader)
 {
     const struct an_count *workers = &loader->workers, *needed = &loader->workers_needed;
@@ -221,6 +223,7 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
             "the workers lose their cores to the step: then a deeper queue fills no faster"};
 }
 
+/* Chooses the advice for the cause; more workers where nothing else is known. */
 static struct advice advise(struct an_context *context, enum cause cause,
                             const struct an_stage *stage)
 {
@@ -254,6 +257,8 @@ static const char *wait_words(struct an_context *context, const struct an_class_
                            share->touched, share->steps, an_window_text(context));
 }
 
+/* Evidence: what a batch costs, compared with the rest of the step, which workers can hide it
+ * behind. */
 static const char *batch_words(struct an_context *context, double rest)
 {
     const struct an_loader *loader = &context->result->loader;
@@ -274,6 +279,7 @@ static const char *batch_words(struct an_context *context, double rest)
                            an_time_words(context->arena, rest, 3));
 }
 
+/* Evidence: number and kind of the workers, how busy they are and how full the queue is. */
 static const char *worker_words(struct an_context *context)
 {
     const struct an_loader *loader = &context->result->loader;

@@ -24,6 +24,7 @@ static const struct an_rank_row *row_of(const struct an_ranks *ranks, int64_t ra
     return NULL;
 }
 
+/* Where to look, by the stage that is slow. */
 static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
 {
     static const char *const actions[AN_STAGE_COUNT] = {

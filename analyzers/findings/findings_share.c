@@ -125,6 +125,8 @@ int an_sync_idle_share(struct an_context *context, struct an_class_share *share)
 
 /* ---- pageable copies ------------------------------------------------------------------------------------------------------ */
 
+/* The copies from pageable memory, without the time in which the device computes or communicates.
+ */
 static int pageable(struct an_context *context, size_t device_index, struct an_set *out)
 {
     const struct an_devices *gpu = context->gpu;

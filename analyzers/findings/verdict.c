@@ -46,6 +46,7 @@ bool an_mostly_opaque(const struct an_context *context)
            100 * opaque / span >= pct(&context->result->budget, AN_CLASS_UNATTRIBUTED) / 2;
 }
 
+/* The clause for a class; more exact where the cause is known. */
 static const char *does_what(struct an_context *context, int class)
 {
     int64_t rank;
@@ -332,6 +333,8 @@ static void without_steps(struct an_context *context)
             class, time, load);
 }
 
+/* Chooses the form of the sentence by what was recorded: a budget, devices without steps, steps
+ * without roles, or no steps. */
 static int verdict_run(struct an_context *context)
 {
     bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;

@@ -57,6 +57,7 @@ static void add(struct heat *heat, int layer, size_t cell, int64_t ns)
     heat->count[layer][cell]++;
 }
 
+/* Adds the times of every step to its cell. */
 static void fill(struct heat *heat)
 {
     const struct an_context *context = heat->context;

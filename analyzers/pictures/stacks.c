@@ -188,6 +188,7 @@ static int list_functions(struct an_context *context, const struct counts *count
     return 0;
 }
 
+/* The table of functions, from counts by name. */
 static int functions(struct an_context *context, int64_t all)
 {
     size_t names = context->trace->string_count;

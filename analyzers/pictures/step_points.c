@@ -14,6 +14,7 @@ static bool is_ended(const struct an_step *step)
     return step->end != STORE_ABSENT && step->end >= step->start;
 }
 
+/* Number of points when `each` steps become one. */
 static size_t points_of(const struct an_context *context, size_t each)
 {
     size_t points = 0;
@@ -61,6 +62,7 @@ static void group_add(struct group *group, const struct an_step *step)
     }
 }
 
+/* The point of a group: means over its counted steps, or over all of them where none is counted. */
 static struct an_step_point point_of(const struct an_context *context, int64_t rank,
                                      const struct group *group)
 {

@@ -25,6 +25,7 @@ struct candidate {
     bool other, drives; /* drives: the steps of its process are a device's */
 };
 
+/* For qsort: the step's rank first, then by rank, by order and by track. */
 static int candidate_order(const void *left, const void *right)
 {
     const struct candidate *first = left, *second = right;
@@ -37,6 +38,7 @@ static int candidate_order(const void *left, const void *right)
     return (first->track > second->track) - (first->track < second->track);
 }
 
+/* Order of a track: 0 for a thread that runs steps, then by kind; -1: it is not drawn. */
 static int kind_order(const struct an_context *context, uint32_t track)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
@@ -275,6 +277,7 @@ static void choose(const struct an_context *context, const struct an_step **typi
         *typical = context->typical;
 }
 
+/* Draws the typical step and, where it is longer, the worst one. */
 static int timeline_run(struct an_context *context)
 {
     const struct an_step *shown[2] = {NULL, NULL};

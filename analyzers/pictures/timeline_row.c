@@ -110,6 +110,8 @@ static int leave(struct sweep *sweep)
                             : 0;
 }
 
+/* Advances to `time`: the elapsed time belongs to the innermost range, and ranges that end before
+ * are closed. */
 static int sweep_to(struct sweep *sweep, int64_t time)
 {
     int rc = 0;

@@ -74,6 +74,7 @@ static enum rows rows_of(const char *category)
     return strcmp(category, "python") ? ROWS_OTHER : ROWS_PYTHON;
 }
 
+/* Collects a row of the profiler's own work for its sum and for its share of the steps. */
 static int survey_overhead(const struct an_trace *trace, struct survey *survey, size_t i)
 {
     survey->overhead_rows++;
@@ -264,6 +265,7 @@ static void find_signs(struct an_context *context, const struct survey *survey, 
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
 
+/* Time of the profiler's own work, over the whole capture and as a share of the counted steps. */
 static void overhead_shares(struct an_context *context, struct survey *survey)
 {
     struct an_quality *quality = &context->result->quality;
@@ -340,6 +342,7 @@ static void problems(struct an_context *context, const struct survey *survey, in
                    quality->unknown_names.value, quality->unknown_pct.value);
 }
 
+/* Without devices every count of the part is absent for that reason. */
 static void quality_absent(struct an_context *context, const char *reason)
 {
     struct an_count none = an_int_none(reason);

@@ -209,6 +209,7 @@ static void incomplete(struct an_context *context)
             trust->lost_events.value);
 }
 
+/* Reports rows that cannot be right: impossible times, unknown tracks, steps that overlap. */
 static void contradictions(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -245,6 +246,7 @@ static void foreign(struct an_context *context)
         trust->clock = key_or(context, "source.clock", "");
 }
 
+/* Fills the part and reports contradictions; the caution about the run is the last of them. */
 static int trust_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;

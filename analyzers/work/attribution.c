@@ -17,6 +17,7 @@ static void attribution_absent(struct an_context *context, const char *reason)
             (struct an_attribution){.by = names[by], .reason = reason};
 }
 
+/* Why a table has no rows, and how to record them. */
 static const char *why_empty(enum an_by by)
 {
     static const char *const reasons[AN_BY_COUNT] = {
@@ -128,6 +129,7 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
     return 0;
 }
 
+/* Sweeps the host, finds costs and device ops of the calls, and makes the four tables. */
 static int attribution_run(struct an_context *context)
 {
     struct an_by_table by[AN_BY_COUNT] = {0};

@@ -39,6 +39,7 @@ static uint32_t step_at(const struct an_context *context, uint32_t process, size
     return found;
 }
 
+/* Lists the device ops of each call: counts first, then places. */
 static int call_ops(struct an_context *context)
 {
     struct an_calls *calls = context->calls;

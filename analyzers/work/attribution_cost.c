@@ -38,6 +38,7 @@ static int op_of(struct coster *coster, uint32_t slice)
     return coster->op_of_name[id];
 }
 
+/* The arguments of a slice, parsed once per payload. NULL: no memory. */
 static const struct an_op_args *args_of(struct coster *coster, uint32_t slice)
 {
     static const struct an_op_args none = {.count = 0};
@@ -65,6 +66,7 @@ static int cost_add(struct coster *coster, struct an_op_cost cost, uint32_t *out
 
 /* ---- costs that equal calls share ------------------------------------------------------------------------------------------ */
 
+/* Doubles the hash table of costs. */
 static int table_grow(struct coster *coster)
 {
     size_t buckets = coster->buckets ? 2 * coster->buckets : 1024;

@@ -53,6 +53,7 @@ static size_t hash_of(const char *text)
     return (size_t)(hash ^ hash >> 32);
 }
 
+/* Doubles the hash table of names. */
 static int buckets_grow(struct an_by_table *by_table)
 {
     size_t buckets = by_table->buckets ? 2 * by_table->buckets : 256;

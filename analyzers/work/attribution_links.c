@@ -12,6 +12,7 @@
 
 #define SAME_NUMBER_MOST 4096 /* operators of one sequence number that are looked at */
 
+/* Adds the device ops of a launch to a row. */
 static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
 {
     struct an_by_row *by_row = row == AN_NONE ? NULL : &sweep->by[by].row[row];
@@ -49,6 +50,7 @@ void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, si
     }
 }
 
+/* Sorts the forward operators by autograd number, for forward_of. */
 static int sort_forward(struct an_sweep *sweep)
 {
     size_t count = sweep->forwards;

@@ -49,6 +49,7 @@ static enum category category_of(struct an_sweep *sweep, size_t i)
     return sweep->category[id];
 }
 
+/* What a name says, remembered for each string. A name is either that of a Python frame or not. */
 static enum name name_of(struct an_sweep *sweep, size_t i, bool python)
 {
     uint32_t id = sweep->trace->slice.name[i];
@@ -279,6 +280,8 @@ static int push_op(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t tra
     return frame_push(sweep, depth, &frame, OP, AN_NONE);
 }
 
+/* Puts a range on the stack at the level that its category and name say; other ranges are not
+ * looked at. */
 static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t track)
 {
     const struct an_detail *detail = an_trace_detail(sweep->trace, sweep->trace->slice.detail[i]);
@@ -300,6 +303,7 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
 
 /* ---- launches ------------------------------------------------------------------------------------------------------------- */
 
+/* The call of the operator on the stack, made at its first launch. */
 static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_t *call)
 {
     *call = AN_NONE;

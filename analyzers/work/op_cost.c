@@ -49,6 +49,7 @@ static const struct {
              {"c10::quint8", "uint8", 1}};
 #define TYPES (sizeof types / sizeof *types)
 
+/* Reads sizes and type; false: the sizes are not usable. */
 static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tensor *op_tensor)
 {
     *op_tensor = (struct an_op_tensor){.rank = (int)json_array_size(dims), .dtype = ""};

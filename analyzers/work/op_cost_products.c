@@ -327,6 +327,7 @@ static bool is_packed(const struct an_op_args *args, int i)
     return i >= 0 && lengths && lengths->rank == 1 && lengths->dim[0] > 1;
 }
 
+/* Reads the mask from the arguments; false: the values were not recorded. */
 static bool mask_of(const struct an_op_row *row, const struct an_op_args *args, int windows,
                     struct mask *mask)
 {

@@ -47,6 +47,7 @@ static int operator_order(const struct an_roof_call *a, const struct an_roof_cal
     return by_dtype ? by_dtype : strcmp(a->pass, b->pass);
 }
 
+/* Doubles the hash table of shapes. */
 static int grow_buckets(struct an_roof *roof)
 {
     size_t buckets = roof->buckets ? 2 * roof->buckets : 256;
@@ -90,6 +91,7 @@ static double intensity(const struct an_roof_shape *roof_shape)
     return (double)roof_shape->call.flops / (double)roof_shape->call.bytes;
 }
 
+/* For qsort: by operator, then by intensity. */
 static int shape_order(const void *left, const void *right)
 {
     const struct an_roof_shape *a = *(const struct an_roof_shape *const *)left,
@@ -141,6 +143,7 @@ static void join(struct an_roof *roof, struct an_roof_shape *const *shapes, size
     }
 }
 
+/* Groups the shapes by operator and joins those of nearly one intensity. */
 static int make_points(struct an_roof *roof)
 {
     struct an_roof_shape **order = malloc((roof->shapes + 1) * sizeof(struct an_roof_shape *));
@@ -176,6 +179,7 @@ static void add_time(struct an_roof_point *roof_point, size_t place, int64_t sta
     }
 }
 
+/* Adds the FLOPs and bytes of all calls to their points, saturating. */
 static void add_costs(struct an_roof *roof)
 {
     for (size_t i = 0; i < roof->shapes; i++) {
@@ -305,6 +309,7 @@ static bool counts(const struct an_context *context, const struct source *source
            !an_slice_in_phase(trace, i);
 }
 
+/* Lists the threads to read: those of the lanes where there are detailed steps, else all. */
 static size_t find_sources(const struct an_context *context, struct source *source)
 {
     const struct an_trace *trace = context->trace;
@@ -435,6 +440,7 @@ static int add_counted(struct an_roof *roof)
 
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------------ */
 
+/* Why there is no point, and how to record what is missing. */
 static const char *why_empty(const struct an_context *context)
 {
     if (!context->gpu)
@@ -447,6 +453,7 @@ static const char *why_empty(const struct an_context *context)
                                   : "no shapes recorded; record with record_shapes=True";
 }
 
+/* Finds the points, by calls or by ranges, adds those that hardware counted and places them all. */
 static int roofline_run(struct an_context *context)
 {
     struct an_roof roof = {.context = context,

@@ -24,6 +24,7 @@ static const char *peak_type(const struct an_roof_call *call)
     return call->product || !strcmp(call->dtype, "fp64") ? call->dtype : "fp32";
 }
 
+/* The peak for a call: the user's, the file's or the data sheet's; false: none is known. */
 static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struct an_peak *out)
 {
     struct an_context *context = roof->context;
@@ -80,6 +81,7 @@ static void name_level(const struct roofs *roofs, struct an_roofline_point *poin
                               : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
 }
 
+/* Marks a point above its peak, and reports it as a counting error. */
 static void impossible(struct an_roof *roof, struct roofs *roofs, struct an_roofline_point *point,
                        const struct an_peak *peak)
 {
@@ -161,6 +163,7 @@ static struct an_roofline_point describe(struct an_context *context,
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
 
+/* For qsort: the longest first, then by name, type and intensity. */
 static int point_order(const void *left, const void *right)
 {
     const struct an_roofline_point *a = left, *b = right;

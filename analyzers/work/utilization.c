@@ -227,6 +227,7 @@ static const char *gpu_uuid(const struct an_context *context, const struct an_de
     return value ? value : "";
 }
 
+/* Do two lanes run on one device? By accelerator or its UUID, else by host and name. */
 static bool same_device(const struct an_context *context, const struct an_lane *first,
                         const struct an_lane *second)
 {
@@ -283,6 +284,7 @@ static struct an_flops step_flops(const struct an_lane_flops *lane)
                              .again = an_time_add(total->again, half) / steps};
 }
 
+/* Sums over the lanes, of all steps and of a mean step. */
 static void totals(struct an_flops_gather *gather)
 {
     struct an_utilization *utilization = &gather->context->result->utilization;
@@ -306,6 +308,7 @@ static void totals(struct an_flops_gather *gather)
     utilization->recomputed_flops_per_step = an_int(each.again);
 }
 
+/* The element types of the run as one text: "bf16+fp32". */
 static void dtype_text(struct an_flops_gather *gather)
 {
     struct an_utilization *utilization = &gather->context->result->utilization;
@@ -440,6 +443,7 @@ static void from_payloads(struct an_flops_gather *gather)
     an_flops_roof(gather, seconds, devices, uncovered ? uncovered : no_model);
 }
 
+/* Why no FLOPs are known, and how to record or give them. */
 static const char *why_silent(const struct an_flops_gather *gather)
 {
     const struct an_context *context = gather->context;
@@ -455,6 +459,7 @@ static const char *why_silent(const struct an_flops_gather *gather)
            "--flops-per-step";
 }
 
+/* Gathers the FLOPs; where there are none, every value says why. */
 static int utilization_run(struct an_context *context)
 {
     struct an_flops_gather gather = {.context = context};
