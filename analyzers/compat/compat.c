@@ -25,7 +25,7 @@ static enum an_compat_category category_of(const char *text)
     return AN_COMPAT_OTHER;
 }
 
-/* ---- the view -------------------------------------------------------------------------------------------------------------- */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 /* What the importer added to the times of a file: the key source.base_ns of the first file, and
  * source.base_ns.N of the others, where they have one of their own. */
@@ -73,7 +73,7 @@ static int view_open(struct an_compat_view *view)
     return 0;
 }
 
-/* ---- the analyzer ---------------------------------------------------------------------------------------------------------- */
+/* ---- the analyzer ---------------------------------------------------------------------------- */
 
 static void compat_absent(struct an_context *context, const char *reason)
 {

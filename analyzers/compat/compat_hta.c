@@ -65,7 +65,7 @@ static enum type type_of(const char *name)
     return COMPUTE;
 }
 
-/* ---- one event as a row of HTA's table ------------------------------------------------------------------------------------- */
+/* ---- one event as a row of HTA's table ------------------------------------------------------- */
 
 struct row {
     int64_t ts, end, correlation, stream; /* -1: none */
@@ -126,7 +126,7 @@ static bool row_of(const struct hta *hta, const struct an_compat_event *event, s
     return true;
 }
 
-/* ---- passes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* First pass over all ranks: the earliest time, and how many distinct steps there are. */
 static int look(void *ctx, const struct an_compat_event *event)
@@ -217,7 +217,7 @@ static int keep_event(void *ctx, const struct an_compat_event *event)
     return 0;
 }
 
-/* ---- merging --------------------------------------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 static int event_order(const void *left, const void *right)
 {

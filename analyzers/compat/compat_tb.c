@@ -56,7 +56,7 @@ struct plugin {
     struct an_span host; /* first and last time of operators and steps */
 };
 
-/* ---- events ---------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static bool is_loader(const char *name)
 {
@@ -193,7 +193,7 @@ static int collect(void *ctx, const struct an_compat_event *event)
     }
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int step_order(const void *left, const void *right)
 {
@@ -311,7 +311,7 @@ static int find_steps(struct plugin *plugin)
     return 0;
 }
 
-/* ---- classes --------------------------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* The time of each role is the part of the steps in it that no role before it took. Once nothing is
  * left, the plugin begins again with all the steps, and so does this function. cost[role] gets new

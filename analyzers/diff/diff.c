@@ -73,7 +73,7 @@ struct comparison {
     bool tested;
 };
 
-/* ---- unit ------------------------------------------------------------------------------------------------------------------ */
+/* ---- unit ------------------------------------------------------------------------------------ */
 
 /* Median of a step's tokens or samples; NAN unless every step says it. */
 static double size_of_step(const int64_t *size, size_t count)
@@ -205,7 +205,7 @@ static int draw(struct comparison *comparison)
     return 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* For qsort: makes items of the same group neighbours, GOOD before BAD. */
 static int item_order(const void *left, const void *right)
@@ -269,7 +269,7 @@ static int list_items(struct comparison *comparison)
     return 0;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static double mean_calls(const struct comparison *comparison, int side, int64_t calls)
 {
@@ -398,7 +398,7 @@ static int step_row(struct comparison *comparison)
     return 0;
 }
 
-/* ---- what is printed, tested ----------------------------------------------------------------------------------------------- */
+/* ---- what is printed, tested ----------------------------------------------------------------- */
 
 /* For qsort: by kind; classes and ranks in their own order, names by the size of their difference.
  */
@@ -554,7 +554,7 @@ static int list_one_sided(struct comparison *comparison, bool added, const struc
     return 0;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static struct an_diff_side describe(struct an_arena *arena, const struct side *side)
 {

@@ -51,7 +51,7 @@ struct table {
     uint8_t *in_loader;
 };
 
-/* ---- columns --------------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static int column_order(const void *left, const void *right)
 {
@@ -108,7 +108,7 @@ static int make_columns(struct table *table)
     return 0;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint64_t row_key(enum an_diff_kind kind, enum an_class class, uint64_t name)
 {
@@ -174,7 +174,7 @@ static int put(struct table *table, enum an_diff_kind kind, enum an_class class,
     return 0;
 }
 
-/* ---- host ------------------------------------------------------------------------------------------------------------------ */
+/* ---- host ------------------------------------------------------------------------------------ */
 
 static bool starts(const char *text, const char *with)
 {
@@ -303,7 +303,7 @@ static int put_host(struct table *table)
     return rc;
 }
 
-/* ---- devices --------------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static enum an_class device_class(uint8_t class)
 {
@@ -336,7 +336,7 @@ static int put_devices(struct table *table)
     return rc;
 }
 
-/* ---- classes, ranks -------------------------------------------------------------------------------------------------------- */
+/* ---- classes, ranks -------------------------------------------------------------------------- */
 
 /* "rank 3"; with the device where a rank runs several. The number of a single device changes from
  * run to run and is left out. */
@@ -397,7 +397,7 @@ static int put_capture(struct table *table)
     return rc;
 }
 
-/* ---- the result ------------------------------------------------------------------------------------------------------------ */
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static int put_all(struct table *table)
 {

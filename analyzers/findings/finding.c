@@ -13,7 +13,7 @@
 
 #define ONE_STEP_PCT 5.0
 
-/* ---- parts of a finding ------------------------------------------------------------------------ */
+/* ---- parts of a finding ---------------------------------------------------------------------- */
 
 void an_findings_checked(struct an_findings_list *findings, const char *text)
 {
@@ -68,7 +68,7 @@ bool an_finding_has_no_gain(const struct an_finding *finding)
     return finding->gain.high.valid && finding->gain.high.value < FINDINGS_NOISE_PCT;
 }
 
-/* ---- shares of the step ------------------------------------------------------------------------ */
+/* ---- shares of the step ---------------------------------------------------------------------- */
 
 struct an_class_share an_share_of_values(const double *values, size_t count)
 {
@@ -121,7 +121,7 @@ const char *an_class_share_text(struct an_context *context, const struct an_clas
         an_window_text(context));
 }
 
-/* ---- figures ----------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 double an_budget_step_ms(const struct an_budget *budget)
 {

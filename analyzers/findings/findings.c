@@ -14,7 +14,7 @@
 #define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
 #define LOW_MFU          0.2
 
-/* ---- UNATTRIBUTED ------------------------------------------------------------------------------ */
+/* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
 /* Says what is not known and what to record. `held`: the device is recorded as idle although its
  * next work was issued. */
@@ -82,7 +82,7 @@ static int unattributed(struct an_findings_list *findings)
     return 0;
 }
 
-/* ---- the order --------------------------------------------------------------------------------- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 static double gain_of(const struct an_finding *finding)
 {
@@ -154,7 +154,7 @@ static void verdict_first(struct an_findings_list *findings)
     findings->found[0] = first;
 }
 
-/* ---- the analyzer ------------------------------------------------------------------------------ */
+/* ---- the analyzer ---------------------------------------------------------------------------- */
 
 /* Runs every check. The replay comes last, because it edits the gains of what the others found. */
 static int run_checks(struct an_findings_list *findings)

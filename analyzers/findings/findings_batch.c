@@ -17,7 +17,7 @@
 #define FACTOR_MOST 32  /* times the micro-batch */
 #define ROOM_USED   0.9 /* of the memory that is left */
 
-/* ---- SMALL_BATCH ------------------------------------------------------------------------------------------------------------ */
+/* ---- SMALL_BATCH ----------------------------------------------------------------------------- */
 
 struct batch {
     const struct an_engine *engine;
@@ -281,7 +281,7 @@ void an_engine_small_batch(struct an_engine *engine)
     finding->wrong_when = "the loss needs that batch, or the larger tensors leave the caches";
 }
 
-/* ---- RECOMPUTE -------------------------------------------------------------------------------------------------------------- */
+/* ---- RECOMPUTE ------------------------------------------------------------------------------- */
 
 static double all_that_repeats(const struct an_engine *engine, const struct an_engine_call *call)
 {

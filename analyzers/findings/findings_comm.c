@@ -60,7 +60,7 @@ static double caused_by_all(const struct an_context *context)
     return sum;
 }
 
-/* ---- evidence ----------------------------------------------------------------------------------------------------------- */
+/* ---- evidence -------------------------------------------------------------------------------- */
 
 /* Evidence: how much of the exposed time is transfer and how much is waiting. */
 static const char *split_words(struct an_context *context, const struct exposure *exposure)
@@ -133,7 +133,7 @@ static const char *most_words(struct an_context *context, const struct exposure 
                            an_time_words(context->arena, exposure->most_waiting, 3));
 }
 
-/* ---- the three forms ---------------------------------------------------------------------------------------------------- */
+/* ---- the three forms ------------------------------------------------------------------------- */
 
 /* The finding of a file that lacks ranks: it does not say why the time is exposed, so the advice is
  * to record more. */

@@ -16,7 +16,7 @@
 /* Times as fast: a roof that is worth a change of the element type. */
 #define FASTER 1.05
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Is the range around slice i an op with FLOPs of its own? */
 static bool part_of_another(const struct an_trace *trace, size_t i)
@@ -64,7 +64,7 @@ static void add_cost(void *ctx, const struct an_engine_call *call)
     cost->ns = an_time_add(cost->ns, (int64_t)call->ns);
 }
 
-/* ---- LOW_INTENSITY ---------------------------------------------------------------------------------------------------------- */
+/* ---- LOW_INTENSITY --------------------------------------------------------------------------- */
 
 /* Is a call element-wise work of forward or backward that the DRAM limits? It is left of the ridge,
  * and all calls of its cost reach on average half of the DRAM roof or more, but not more than the
@@ -174,7 +174,7 @@ static void low_intensity(struct an_engine *engine)
                           "anyway (kept for backward)";
 }
 
-/* ---- LOW_PRECISION ---------------------------------------------------------------------------------------------------------- */
+/* ---- LOW_PRECISION --------------------------------------------------------------------------- */
 
 static bool is_fp32_product(const struct an_engine_call *call)
 {
@@ -281,7 +281,7 @@ static void low_precision(struct an_engine *engine)
         "apart, other work of forward and backward in half its time; nothing was replayed";
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* Ranks of one machine share its ceilings. Of several machines the one with most ranks counts. */
 static double ranks_per_machine(const struct an_context *context)

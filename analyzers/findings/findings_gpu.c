@@ -69,7 +69,7 @@ static int exposed_matters(struct an_findings_list *findings, enum an_class clas
     return 0;
 }
 
-/* ---- communication ------------------------------------------------------------------------------------------------------ */
+/* ---- communication --------------------------------------------------------------------------- */
 
 static const struct an_op *largest_of(const struct an_result *result, const char *kind)
 {
@@ -190,7 +190,7 @@ static int exposed_comm(struct an_findings_list *findings)
     return 0;
 }
 
-/* ---- the host is late --------------------------------------------------------------------------------------------------- */
+/* ---- the host is late ------------------------------------------------------------------------ */
 
 /* The cause that explains most launch-starved time of a row, and its share of that time. */
 static const char *largest_cause(const struct an_absent *absent, double *pct)
@@ -366,7 +366,7 @@ static int host_late(struct an_findings_list *findings, double span)
     return 0;
 }
 
-/* ---- synchronise calls and copies ------------------------------------------------------------- */
+/* ---- synchronise calls and copies ------------------------------------------------------------ */
 
 /* Looks at synchronise calls in which the host waits although no device of its process works. */
 static int sync_stall(struct an_findings_list *findings)
@@ -504,7 +504,7 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
     return 0;
 }
 
-/* ---- precision ---------------------------------------------------------------------------------------------------------- */
+/* ---- precision ------------------------------------------------------------------------------- */
 
 /* The fastest type for matrix work that the device has beside fp32. */
 static const char *faster_type(struct an_context *context, double *ratio)

@@ -33,7 +33,7 @@ static long command_number(const struct an_context *context, const char *option,
     return otherwise;
 }
 
-/* ---- what binds --------------------------------------------------------------------------------------------------------- */
+/* ---- what binds ------------------------------------------------------------------------------ */
 
 enum cause {
     CAUSE_IN_LINE,
@@ -81,7 +81,7 @@ static const struct an_stage *binding_stage(const struct an_loader *loader)
     return most;
 }
 
-/* ---- the action --------------------------------------------------------------------------------------------------------- */
+/* ---- the action ------------------------------------------------------------------------------ */
 
 struct advice {
     const char *action, *option, *effort, *wrong_when, *what_if;
@@ -244,7 +244,7 @@ static struct advice advise(struct an_context *context, enum cause cause,
     }
 }
 
-/* ---- the finding -------------------------------------------------------------------------------------------------------- */
+/* ---- the finding ----------------------------------------------------------------------------- */
 
 static const char *wait_words(struct an_context *context, const struct an_class_share *share,
                               double step_ms, double wait_ms)

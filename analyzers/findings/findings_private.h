@@ -27,7 +27,7 @@ struct an_findings_list {
     size_t checks;
 };
 
-/* ---- parts of a finding (finding.c) ------------------------------------------------------------ */
+/* ---- parts of a finding (finding.c) ---------------------------------------------------------- */
 
 /* A new finding with what all have. Texts live as long as the result. */
 struct an_finding *an_findings_add(struct an_findings_list *findings, const char *id,
@@ -52,7 +52,7 @@ void an_finding_at_most_medium(struct an_finding *finding);
 /* Is the most that it can gain below the noise floor? false where no gain is known. */
 bool an_finding_has_no_gain(const struct an_finding *finding);
 
-/* ---- shares of the step (finding.c, findings_share.c) ------------------------------------------ */
+/* ---- shares of the step (finding.c, findings_share.c) ---------------------------------------- */
 
 /* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that
  * mean (INFINITY for one step). steps 0: the run has no steps, the mean is of the whole capture and
@@ -79,7 +79,7 @@ const char *an_class_share_text(struct an_context *context, const struct an_clas
 int an_sync_idle_share(struct an_context *context, struct an_class_share *share);
 int an_pageable_share(struct an_context *context, struct an_class_share *share);
 
-/* ---- figures (finding.c) ----------------------------------------------------------------------- */
+/* ---- figures (finding.c) --------------------------------------------------------------------- */
 
 /* Mean time of a detailed step, 0: there is none. */
 double an_budget_step_ms(const struct an_budget *budget);
@@ -93,7 +93,7 @@ static inline double an_percent(double part, double whole)
 /* "1.5 GB", "320 MB" */
 const char *an_bytes_text(struct an_context *context, double bytes);
 
-/* ---- what other checks found ------------------------------------------------------------------- */
+/* ---- what other checks found ----------------------------------------------------------------- */
 
 /* A sentence about what the host did while the next kernel was not launched, by the causes of
  * launch-starved time (findings_host.c), and the name with most of it; NULL and "" when nothing is
@@ -114,7 +114,7 @@ enum an_class an_bound_class(const struct an_budget *budget);
  * (verdict.c)? */
 bool an_mostly_opaque(const struct an_context *context);
 
-/* ---- the checks -------------------------------------------------------------------------------- */
+/* ---- the checks ------------------------------------------------------------------------------ */
 
 /* Each looks for its findings. int: 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *findings);

@@ -73,7 +73,7 @@ static int share_of(struct an_context *context, find_set find, struct an_class_s
     return rc;
 }
 
-/* ---- synchronise calls ---------------------------------------------------------------------------------------------------- */
+/* ---- synchronise calls ----------------------------------------------------------------------- */
 
 static bool is_sync(const struct an_trace *trace, size_t i)
 {
@@ -123,7 +123,7 @@ int an_sync_idle_share(struct an_context *context, struct an_class_share *share)
     return share_of(context, sync_idle, share);
 }
 
-/* ---- pageable copies ------------------------------------------------------------------------------------------------------ */
+/* ---- pageable copies ------------------------------------------------------------------------- */
 
 /* The copies from pageable memory, without the time in which the device computes or communicates.
  */

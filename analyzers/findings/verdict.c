@@ -177,7 +177,7 @@ static void by_budget(struct an_context *context)
                                       compute_pct, peak_words(context), rest, basis(context));
 }
 
-/* ---- devices without steps ---------------------------------------------------------------------------------------------- */
+/* ---- devices without steps ------------------------------------------------------------------- */
 
 /* The parts of a capture that get a name; the rest of the devices' span is opaque. */
 static const struct {

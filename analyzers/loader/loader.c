@@ -44,7 +44,7 @@ static size_t group_of(const struct an_context *context, size_t group_count, uin
     return group == AN_NONE ? group_count : group;
 }
 
-/* ---- sums --------------------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static int set_time(struct an_context *context, struct an_loader_sums *sums)
 {
@@ -225,7 +225,7 @@ static void sum_aggregates(const struct an_context *context, struct an_loader_su
         }
 }
 
-/* ---- the part ----------------------------------------------------------------------------------------------------------- */
+/* ---- the part -------------------------------------------------------------------------------- */
 
 /* Mean over time of a counter named queue_depth. A value lasts until the next one of its track. */
 static struct an_value queue_depth(const struct an_context *context)

@@ -62,7 +62,7 @@ static struct machine look_at_machine(const struct an_context *context,
     return machine;
 }
 
-/* ---- storage ------------------------------------------------------------------------------------------------------------ */
+/* ---- storage --------------------------------------------------------------------------------- */
 
 static const struct an_ceiling_row *ceiling_of(const struct an_trace *trace, const char *resource)
 {
@@ -100,7 +100,7 @@ static void storage(struct an_context *context, const struct an_loader_sums *sum
             an_num(machine->device_bytes_per_s.value / (disk->value * (double)machine->hosts));
 }
 
-/* ---- one rank ----------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 /* The numbers of a rank, in ms of a step where nothing else is said. */
 struct model {
@@ -284,7 +284,7 @@ static void one_rank(struct an_context *context, const struct an_loader_sums *su
     out->expected_wait_ms_per_step = an_num(expected_wait(sums, &model));
 }
 
-/* ---- all ranks ---------------------------------------------------------------------------------------------------------- */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 static struct an_value of_rank(const struct an_loader_rank *rank, size_t offset)
 {

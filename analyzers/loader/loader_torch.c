@@ -13,7 +13,7 @@
 #include "analyzers/device/api.h"
 #include "analyzers/loader/loader_private.h"
 
-/* ---- loaders of PyTorch ------------------------------------------------------------------------ */
+/* ---- loaders of PyTorch ---------------------------------------------------------------------- */
 
 /* What a name says; 0 = not looked at. */
 enum torch_name {
@@ -261,7 +261,7 @@ int an_loader_torch(struct an_context *context, bool *found)
     return 0;
 }
 
-/* ---- no marker: gaps ---------------------------------------------------------------------------------------------------- */
+/* ---- no marker: gaps ------------------------------------------------------------------------- */
 
 /* Is slice i work of a host thread? Annotations and frames may lie around a wait, ops and calls do
  * not. `kind` caches of each category: 1 no, 2 yes. */

@@ -14,7 +14,7 @@
 #define GRAINS      1000 /* of a step: what is shorter is merged with its neighbours */
 #define TRACKS_MOST 64   /* of a picture */
 
-/* ---- which tracks ------------------------------------------------------------------------------------------------------- */
+/* ---- which tracks ---------------------------------------------------------------------------- */
 
 /* A track that may be in the picture. The order is: tracks of the step's rank, the thread that runs
  * steps, streams, other threads. */
@@ -72,7 +72,7 @@ static size_t find_candidates(const struct an_context *context, const struct an_
     return count;
 }
 
-/* ---- one picture -------------------------------------------------------------------------------------------------------- */
+/* ---- one picture ----------------------------------------------------------------------------- */
 
 struct picture {
     struct an_context *context;
@@ -247,7 +247,7 @@ static int draw(struct picture *picture, struct an_timeline_step *out)
     return rc;
 }
 
-/* ---- which steps -------------------------------------------------------------------------------------------------------- */
+/* ---- which steps ----------------------------------------------------------------------------- */
 
 static bool can_draw(const struct an_step *step)
 {

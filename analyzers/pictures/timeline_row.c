@@ -10,7 +10,7 @@
 
 #include "analyzers/pictures/timeline_private.h"
 
-/* ---- spans of a row ---------------------------------------------------------------------------- */
+/* ---- spans of a row -------------------------------------------------------------------------- */
 
 /* Is at least half of the open span on the critical path? */
 static bool is_critical(const struct an_timeline_row *row)
@@ -82,7 +82,7 @@ int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uin
     return rc;
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 struct frame {
     int64_t start, end, class_ns[AN_CLASS_COUNT];

@@ -122,7 +122,7 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
     return rc;
 }
 
-/* ---- device ops --------------------------------------------------------------------------------------------------------- */
+/* ---- device ops ------------------------------------------------------------------------------ */
 
 /* Counts device ops without a launch, and kernels of unknown class with their names and time. */
 static int survey_ops(struct an_context *context, int64_t *orphans)
@@ -186,7 +186,7 @@ static int64_t first_op(const struct an_devices *devices, bool linked)
     return first;
 }
 
-/* ---- what suggests that recording changed the times ---------------------------------------------------------------------- */
+/* ---- what suggests that recording changed the times ------------------------------------------ */
 
 struct signs {
     const char *text[SIGNS];
@@ -263,7 +263,7 @@ static void find_signs(struct an_context *context, const struct survey *survey, 
                  "sums of many are better");
 }
 
-/* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
+/* ---- the analyzer ---------------------------------------------------------------------------- */
 
 /* Time of the profiler's own work, over the whole capture and as a share of the counted steps. */
 static void overhead_shares(struct an_context *context, struct survey *survey)

@@ -25,8 +25,8 @@ static const char *why_empty(enum an_by by)
             "no framework operators recorded; record with torch.profiler, activities CPU and CUDA",
         [AN_BY_MODULE] = "no modules recorded; record with with_stack=True",
         [AN_BY_LINE] = "no Python frames recorded; record with with_stack=True",
-        [AN_BY_ANNOTATION] = "no annotations recorded; mark the code with "
-                             "torch.profiler.record_function or NVTX ranges"};
+        [AN_BY_ANNOTATION] = ("no annotations recorded; mark the code with "
+                              "torch.profiler.record_function or NVTX ranges")};
     return reasons[by];
 }
 

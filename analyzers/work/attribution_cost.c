@@ -64,7 +64,7 @@ static int cost_add(struct coster *coster, struct an_op_cost cost, uint32_t *out
     return 0;
 }
 
-/* ---- costs that equal calls share ------------------------------------------------------------------------------------------ */
+/* ---- costs that equal calls share ------------------------------------------------------------ */
 
 /* Doubles the hash table of costs. */
 static int table_grow(struct coster *coster)
@@ -135,7 +135,7 @@ static struct an_op_cost cost_of_work(const struct an_detail *detail)
     return cost;
 }
 
-/* ---- costs from other operators ---------------------------------------------------------------- */
+/* ---- costs from other operators -------------------------------------------------------------- */
 
 /* Collects the operators of backward that have a payload, sorted by their autograd number. */
 static int find_gradients(struct coster *coster)

@@ -41,7 +41,7 @@ struct an_calls {
     bool shapes; /* some operator has shapes */
 };
 
-/* ---- between the files of attribution --------------------------------------------------------------------------------------- */
+/* ---- between the files of attribution -------------------------------------------------------- */
 
 struct an_by_row {
     const char *name;

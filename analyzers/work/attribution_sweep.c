@@ -19,7 +19,7 @@ enum category {
 };
 enum name { NAME_UNKNOWN, NAME_PLAIN, NAME_MODULE, NAME_USER, NAME_CHECKPOINT, NAME_ENGINE };
 
-/* ---- what a slice is ------------------------------------------------------------------------------------------------------ */
+/* ---- what a slice is ------------------------------------------------------------------------- */
 
 /* Category of a slice, remembered for each string. A category that is not known is a domain of
  * NVTX: an annotation. */
@@ -127,7 +127,7 @@ static int line_of_stack(struct an_sweep *sweep, size_t i, uint32_t *row)
     return 0;
 }
 
-/* ---- the stack ------------------------------------------------------------------------------------------------------------ */
+/* ---- the stack ------------------------------------------------------------------------------- */
 
 /* Index of the innermost frame of a level that is still open at `time`, from the frame at `top`;
  * -1: none. */
@@ -301,7 +301,7 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
     return category == CATEGORY_ANNOTATION ? push(sweep, depth, i, ANNOTATION) : 0;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 /* The call of the operator on the stack, made at its first launch. */
 static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_t *call)
@@ -408,7 +408,7 @@ static int sweep_track(struct an_sweep *sweep, uint32_t track)
     return rc;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool is_thread(const struct an_track *track)
 {

@@ -86,7 +86,7 @@ struct an_op_cost an_op_cost(int op, const struct an_op_args *args,
 /* Does the operator compute products (matrix, attention, convolution)? */
 bool an_op_is_product(int op);
 
-/* ---- between the files of op_cost ----------------------------------------------------------------------------------------- */
+/* ---- between the files of op_cost ------------------------------------------------------------ */
 
 /* Sizes that do not fit int64, or are not known, are STORE_ABSENT and stay so. */
 int64_t an_op_mul(int64_t left, int64_t right);

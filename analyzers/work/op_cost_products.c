@@ -31,7 +31,7 @@ static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, 
     return cost;
 }
 
-/* ---- matrix products ---------------------------------------------------------------------------------------------------- */
+/* ---- matrix products ------------------------------------------------------------------------- */
 
 /* x [..., m, k] by y [..., k, n] of equal rank 2 or 3. a: position of x and y, of an addend (-1:
  * none) */
@@ -127,7 +127,7 @@ static struct an_op_cost grouped(const struct an_op_row *row, const struct an_op
     return product(AN_OP_MATRIX, all, x, y, an_op_mul(groups, an_op_mul(m, n)));
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------------------------------- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 /* The value of an axis: one value may be given for all axes. */
 static int64_t value_of(const int64_t *values, int count, int axis)
@@ -255,7 +255,7 @@ static struct an_op_cost convolution_half(const struct an_op_row *row,
     return cost;
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 static __int128 clamp(__int128 value, int64_t most)
 {

@@ -25,7 +25,7 @@ static void roofline_absent(struct an_context *context, const char *reason)
     context->result->roofline.reason = reason;
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 static size_t hash_of(const struct an_roof_call *call)
 {
@@ -84,7 +84,7 @@ static uint32_t shape_of(struct an_roof *roof, const struct an_roof_call *call)
     return (uint32_t)roof->shapes - 1;
 }
 
-/* ---- points --------------------------------------------------------------------------------------------------------------- */
+/* ---- points ---------------------------------------------------------------------------------- */
 
 static double intensity(const struct an_roof_shape *roof_shape)
 {
@@ -193,7 +193,7 @@ static void add_costs(struct an_roof *roof)
     }
 }
 
-/* ---- accelerators ----------------------------------------------------------------------------------------------------------- */
+/* ---- accelerators ---------------------------------------------------------------------------- */
 
 static const char *cost_kind(enum an_op_kind kind)
 {
@@ -271,7 +271,7 @@ static const char *device_name(const struct an_context *context)
     return name ? name : "";
 }
 
-/* ---- the CPU ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the CPU --------------------------------------------------------------------------------- */
 
 /* A thread with work: of a lane, or any thread where there are no steps. */
 struct source {
@@ -393,7 +393,7 @@ static int from_ranges(struct an_roof *roof)
     return 0;
 }
 
-/* ---- what the hardware counted ------------------------------------------------------------------------------------------------ */
+/* ---- what the hardware counted --------------------------------------------------------------- */
 
 /* A range, over all ranks, is a point with measured FLOPs and bytes. What happens in ranges inside
  * it belongs to those. */
@@ -438,7 +438,7 @@ static int add_counted(struct an_roof *roof)
     return 0;
 }
 
-/* ---- the analyzer ------------------------------------------------------------------------------------------------------------ */
+/* ---- the analyzer ---------------------------------------------------------------------------- */
 
 /* Why there is no point, and how to record what is missing. */
 static const char *why_empty(const struct an_context *context)

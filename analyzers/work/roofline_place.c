@@ -58,7 +58,7 @@ static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVEL
     return context->gpu && an_peak_find(context->arena, roof->device, "bandwidth", &level[0]);
 }
 
-/* ---- one point -------------------------------------------------------------------------------------------------------------- */
+/* ---- one point ------------------------------------------------------------------------------- */
 
 struct roofs {
     struct an_peak level[AN_MEMORY_LEVELS];
@@ -161,7 +161,7 @@ static struct an_roofline_point describe(struct an_context *context,
     return point;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* For qsort: the longest first, then by name, type and intensity. */
 static int point_order(const void *left, const void *right)

@@ -146,7 +146,7 @@ static int gather_all(struct an_flops_gather *gather)
     return 0;
 }
 
-/* ---- peaks -------------------------------------------------------------------------------------------------------------- */
+/* ---- peaks ----------------------------------------------------------------------------------- */
 
 /* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
 static bool peak_of(struct an_context *context, const struct an_lane *lane, const char *dtype,
@@ -269,7 +269,7 @@ static double device_seconds(const struct an_flops_gather *gather, size_t *devic
     return sum;
 }
 
-/* ---- the values --------------------------------------------------------------------------------------------------------- */
+/* ---- the values ------------------------------------------------------------------------------ */
 
 /* FLOPs of a mean step of a lane; where all steps are equal they are exact. */
 static struct an_flops step_flops(const struct an_lane_flops *lane)
