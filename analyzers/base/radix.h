@@ -21,7 +21,7 @@ static inline uint64_t an_pair_key(int64_t x)
 }
 
 /* Sorts a[0..n) by key; pairs of equal keys stay in their order. `work` has room for n pairs. */
-void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t n);
+void an_pairs_sort(struct an_pair *pair, struct an_pair *work, size_t count);
 /* Index of the first pair of sorted pairs whose key is not below `key`; count: there is none. */
 size_t an_pairs_seek(const struct an_pair *pair, size_t count, uint64_t key);
 
