@@ -27,6 +27,7 @@
 #ifndef ANALYZERS_GRAPH_H
 #define ANALYZERS_GRAPH_H
 
+#include "analyzers/graph/causes.h"
 #include "analyzers/steps/context.h"
 #include "analyzers/steps/windows.h"
 
@@ -72,38 +73,8 @@ enum an_edge_kind {
     0x40 /* releases at start(from), a piece of a thread: when the piece before it ends */
 #define AN_EDGE_INFERRED 0x80 /* from times, not from the file */
 
-/* Why time passes in a node, or between two: what the critical path and the sensitivity add up by.
- * name, key, text */
-#define AN_CAUSE_MAP(X) \
-    X(COMPUTE, "compute", "compute") \
-    X(TRANSFER, "communication", "communication: transfer") \
-    X(PEERS, "peers", "communication: waiting for other ranks") \
-    X(COPY, "copy", "copies") \
-    X(INPUT, "input", "input: loader stages and hand-over") \
-    X(LAUNCH, "launch", "host: launching calls") \
-    X(SYNC, "sync", "host: synchronising calls") \
-    X(ALLOCATION, "allocation", "host: memory allocation") \
-    X(COLLECTION, "collection", "host: garbage collection") \
-    X(COMPILE, "compile", "host: compilation") \
-    X(FRAMEWORK, "framework", "host: framework and other ranges") \
-    X(THINK, "think", "host: outside of every range") \
-    X(PHASE, "phase", "evaluation, checkpoints") \
-    X(PROFILER, "profiler", "profiler") \
-    X(DISPATCH, "dispatch", "dispatch: issued and released, not yet started") \
-    X(OPAQUE, "opaque", "CUDA graphs: nodes that were not recorded") \
-    X(GAP, "gap", "gap: nothing recorded explains it")
-
-enum an_cause {
-#define AN_CAUSE_ENUM(name, key, text) AN_CAUSE_##name,
-    AN_CAUSE_MAP(AN_CAUSE_ENUM)
-#undef AN_CAUSE_ENUM
-        AN_CAUSE_COUNT
-};
-const char *an_cause_key(enum an_cause c);
-const char *an_cause_text(enum an_cause c);
 const char *an_edge_key(enum an_edge_kind k);
 
-struct an_causes;
 struct an_graph {
     /* nodes, by track and start */
     size_t node_count;
@@ -133,70 +104,10 @@ struct an_graph {
  * *out with a reason in *why where the run holds nothing to build one from. 0 or TACHO_ENOMEM. */
 int an_graph_of(struct an_context *context, const struct an_graph **out, const char **why);
 
-/* ---- for the builders (graph_threads.c, graph_device.c, graph_handoff.c, graph_collectives.c) ------------------------------- */
-
-struct an_graph_build;
-
-/* What time in a range of a thread is, by the range itself (graph_threads.c). an_graph.causes holds
- * what is known of names. */
-enum an_cause an_slice_cause(const struct an_context *context, const struct an_causes *causes,
-                             size_t slice);
-int an_causes_make(struct an_context *context, struct an_causes **out);
-
-/* Wants thread tracks to be cut at the start and end of slice i, which becomes one node or several
- * (where something nested is cut, too). First phase: all cuts, any order; of two for one slice the
- * later one counts. 0 or TACHO_ENOMEM. */
-int an_graph_cut(struct an_graph_build *build, size_t slice, enum an_node_kind kind,
-                 enum an_cause cause);
-/* The same for [start, end) of a thread track that is no slice of its own, as if a range were
- * nested there: the part of a call that waits for what it launched, the part of a collective behind
- * the last arrival. `slice` (AN_NONE: none) is what the node says it is a piece of. *span names it
- * in the second phase. */
-int an_graph_cut_span(struct an_graph_build *build, uint32_t track, int64_t start, int64_t end,
-                      uint32_t slice, enum an_node_kind kind, enum an_cause cause, uint32_t *span);
-/* Cuts the time between the outermost ranges of a thread that only works for others as waits.
- * *pause (NULL: not wanted) gets a malloc'ed list of them, in order. 0 or TACHO_ENOMEM. */
-struct an_graph_pause {
-    int64_t start, end;
-    uint32_t track, span;
-};
-int an_graph_cut_pauses(const struct an_context *context, struct an_graph_build *build,
-                        uint32_t track, enum an_cause cause, struct an_graph_pause **pause,
-                        size_t *count);
-/* Wants device op `op` in three pieces: it arrives, waits until `at`, and goes on (graph_nodes.c).
- * 0 or TACHO_ENOMEM. */
-int an_graph_cut_op(struct an_graph_build *build, uint32_t op, int64_t at);
-/* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE:
- * it was not cut. */
-uint32_t an_graph_first_node(const struct an_graph_build *build, size_t slice);
-uint32_t an_graph_last_node(const struct an_graph_build *build, size_t slice);
-uint32_t an_graph_span_first(const struct an_graph_build *build, uint32_t span);
-uint32_t an_graph_span_last(const struct an_graph_build *build, uint32_t span);
-uint32_t an_graph_op_node(const struct an_graph_build *build,
-                          size_t op); /* of a device op (an_device_ops): the last piece */
-uint32_t an_graph_op_start(const struct an_graph_build *build,
-                           size_t op); /* the first piece: what lets it start leads here */
-/* First node of a track that ends after `time`; AN_NONE: none. */
-uint32_t an_graph_node_at(const struct an_graph *graph, uint32_t track, int64_t time);
-/* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and
- * an edge along program order, is no edge and no error. 0 or TACHO_ENOMEM. */
-int an_graph_edge(struct an_graph_build *build, uint32_t from, uint32_t to, unsigned kind);
-const struct an_graph *an_graph_built(const struct an_graph_build *build);
-/* Where the builder that runs keeps what its second phase needs: starts NULL, memory from the work
- * arena. */
-void **an_graph_state(struct an_graph_build *build);
-
-/* A builder: both may be NULL. */
-struct an_graph_builder {
-    const char *name;
-    int (*cuts)(struct an_context *c, struct an_graph_build *b);
-    int (*edges)(struct an_context *c, struct an_graph_build *b);
-};
-extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_backward,
-    an_graph_engine, an_graph_loader, an_graph_collectives;
-
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 
+/* First node of a track that ends after `time`; AN_NONE: none. */
+uint32_t an_graph_node_at(const struct an_graph *graph, uint32_t track, int64_t time);
 /* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later
  * than the target's start; of a wait and a collective, than its end. */
 int64_t an_edge_release(const struct an_graph *graph, size_t e);

@@ -1,44 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that work while the thread of the steps stands still: backward passes of PyTorch run on a
- * thread of their own, and backward() returns when that one is done. The step's thread hands over
- * where the other one, that was idle, begins while no range begins or ends on it, and gets back
- * when the stillness ends. Where the ops of the other thread are marked as backward, with the
- * thread of their forward, the hand-over is recorded, else it is inferred.
+ * Threads that work while the thread of the steps stands still. PyTorch runs backward passes on a
+ * thread of its own, and backward() returns when that thread is done. The step's thread gives it a
+ * turn where the other thread, idle until then, begins while no range begins or ends on the step's
+ * thread; the turn ends when the stillness ends. Where the ops of the other thread are marked as
+ * backward, with the thread of their forward, the dependency is recorded, else it is inferred.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/graph/graph.h"
+#include "analyzers/graph/graph_private.h"
+
+#define STILL_LEAST 20000 /* ns: a thread that waits for another one is still for that long */
 
 /* One turn of the other thread. */
 struct turn {
     uint32_t main, other; /* tracks */
     uint32_t wait;        /* span of the main thread's wait */
-    uint32_t pause;       /* span of the other one's idle time before, AN_NONE: it had not begun */
+    uint32_t pause;       /* span of the other one's idle time before; AN_NONE: it had not begun */
     int64_t start, end;   /* of the stillness that the turn fills */
     bool marked;
 };
 
 struct turns {
-    struct turn *at;
+    struct turn *turn;
     size_t count, room;
 };
 
-/* Outermost ranges of a thread, looked at in order. */
-struct outer {
-    const struct an_trace *trace;
-    size_t i, stop;
-    int64_t end; /* of the ranges passed: the last one; INT64_MIN: none was passed */
+/* The search for the turns of one other thread. Its outermost ranges are passed in order while the
+ * main thread's ranges are. */
+struct search {
+    struct an_graph_build *build;
+    uint32_t main, other;
+    size_t next, stop;  /* ranges of the other thread */
+    int64_t busy_until; /* end of the ranges of the other thread passed so far; INT64_MIN: none */
+    int64_t *open;      /* ends of the main thread's open ranges */
+    size_t depth, room;
+    int64_t still_since; /* when a range last began or ended on the main thread */
+    struct turns *found;
 };
 
-/* Is the range on the thread at all: marks and what a step is marked with tell nothing of its work.
- */
-static bool is_outer(const struct an_context *context, const struct an_graph *graph, size_t i)
+/* Is it an outermost range of the other thread that says what the thread did? Marks and step
+ * markers do not. */
+static bool is_outer(const struct search *search, size_t i)
 {
+    const struct an_context *context = search->build->context;
     const struct an_trace *trace = context->trace;
     return trace->slice.dur[i] > 0 && trace->slice.parent[i] == AN_NONE &&
-           an_slice_cause(context, graph->causes, i) != AN_CAUSE_THINK;
+           an_slice_cause(context, search->build->graph->causes, i) != AN_CAUSE_THINK;
 }
 
 static bool is_marked(const struct an_trace *trace, size_t i)
@@ -48,98 +57,104 @@ static bool is_marked(const struct an_trace *trace, size_t i)
            !strncmp(an_trace_name(trace, trace->slice.name[i]), "autograd::engine", 16);
 }
 
-/* Takes the turn that begins in the stillness [start, end) of the main thread, if there is one. */
-static int take_turn(struct an_context *context, struct an_graph_build *build, struct outer *outer,
-                     uint32_t main, uint32_t other, int64_t start, int64_t end, struct turns *out)
+/* Passes the outermost ranges of the other thread that start before `time`. The start of the first
+ * of them goes to *first , and *marked becomes true if one of them is marked as
+ * backward. Returns whether there was any. */
+static bool pass_ranges(struct search *search, int64_t time, int64_t *first, bool *marked)
 {
-    const struct an_graph *graph = an_graph_built(build);
-    const struct an_trace *trace = context->trace;
-    struct turn turn = {.main = main, .other = other, .pause = AN_NONE, .end = end};
-    for (; outer->i < outer->stop && trace->slice.start[outer->i] < start; outer->i++)
-        if (is_outer(context, graph, outer->i) && an_slice_end(trace, outer->i) > outer->end)
-            outer->end = an_slice_end(trace, outer->i);
-    int64_t idle_since = outer->end;
+    const struct an_trace *trace = search->build->context->trace;
     bool any = false;
-    for (; outer->i < outer->stop && trace->slice.start[outer->i] < end; outer->i++) {
-        if (!is_outer(context, graph, outer->i))
+    for (; search->next < search->stop && trace->slice.start[search->next] < time; search->next++) {
+        size_t i = search->next;
+        if (!is_outer(search, i))
             continue;
         if (!any)
-            turn.start = trace->slice.start[outer->i];
+            *first = trace->slice.start[i];
         any = true;
-        turn.marked = turn.marked || is_marked(trace, outer->i);
-        outer->end =
-            an_slice_end(trace, outer->i) > outer->end ? an_slice_end(trace, outer->i) : outer->end;
+        *marked = *marked || is_marked(trace, i);
+        if (an_slice_end(trace, i) > search->busy_until)
+            search->busy_until = an_slice_end(trace, i);
     }
-    if (!any || idle_since > start || turn.start >= end)
+    return any;
+}
+
+/* Adds the turn that begins in the stillness [start, end) of the main thread, if there is one: the
+ * other thread was idle when the stillness began, and a range begins on it before it ends. */
+static int add_turn(struct search *search, int64_t start, int64_t end)
+{
+    struct an_graph_build *build = search->build;
+    struct turns *found = search->found;
+    struct turn turn = {.main = search->main, .other = search->other, .pause = AN_NONE, .end = end};
+    pass_ranges(search, start, &turn.start, &turn.marked);
+    int64_t idle_since = search->busy_until;
+    turn.marked = false;
+    if (!pass_ranges(search, end, &turn.start, &turn.marked) || idle_since > start ||
+        turn.start >= end)
         return 0;
-    if (an_grow(&out->at, &out->room, out->count + 1, sizeof *out->at) ||
-        an_graph_cut_span(build, main, turn.start, end, AN_NONE, AN_NODE_WAIT, AN_CAUSE_FRAMEWORK,
-                          &turn.wait))
+    if (an_grow(&found->turn, &found->room, found->count + 1, sizeof turn) ||
+        an_graph_cut_span(build, turn.main, turn.start, end, AN_NONE, AN_NODE_WAIT,
+                          AN_CAUSE_FRAMEWORK, &turn.wait))
         return TACHO_ENOMEM;
-    if (idle_since != INT64_MIN && an_graph_cut_span(build, other, idle_since, turn.start, AN_NONE,
-                                                     AN_NODE_WAIT, AN_CAUSE_FRAMEWORK, &turn.pause))
+    if (idle_since != INT64_MIN &&
+        an_graph_cut_span(build, turn.other, idle_since, turn.start, AN_NONE, AN_NODE_WAIT,
+                          AN_CAUSE_FRAMEWORK, &turn.pause))
         return TACHO_ENOMEM;
-    out->at[out->count++] = turn;
+    found->turn[found->count++] = turn;
     return 0;
 }
 
-/* ---- stillness ----------------------------------------------------------------------------------------------------------- */
-
-#define STILL_LEAST 20000 /* ns: a thread that waits for another one is still that long */
-
-struct still {
-    int64_t *open; /* ends of the ranges that are open */
-    size_t depth, room;
-    int64_t since;
-};
-
-/* Passes the ends up to `time`; calls back for each stillness between two events. */
-static int still_to(struct still *still, struct an_context *context, struct an_graph_build *build,
-                    struct outer *outer, uint32_t main, uint32_t other, int64_t time,
-                    struct turns *out)
+/* Closes the main thread's ranges that end before `time`, and looks for a turn in every stillness
+ * between two events of that thread. */
+static int advance(struct search *search, int64_t time)
 {
-    int rc = 0;
-    while (!rc) {
-        bool ends = still->depth && still->open[still->depth - 1] <= time;
-        int64_t event = ends ? still->open[still->depth - 1] : time;
-        if (event > still->since) {
-            if (an_time_sub(event, still->since) >= STILL_LEAST)
-                rc = take_turn(context, build, outer, main, other, still->since, event, out);
-            still->since = event;
+    for (;;) {
+        bool ends = search->depth && search->open[search->depth - 1] <= time;
+        int64_t event = ends ? search->open[search->depth - 1] : time;
+        if (event > search->still_since) {
+            if (an_time_sub(event, search->still_since) >= STILL_LEAST &&
+                add_turn(search, search->still_since, event))
+                return TACHO_ENOMEM;
+            search->still_since = event;
         }
         if (!ends)
-            break;
-        still->depth--;
+            return 0;
+        search->depth--;
     }
-    return rc;
 }
 
-static int find_turns(struct an_context *context, struct an_graph_build *build, uint32_t main,
-                      uint32_t other, struct turns *out)
+/* Finds the turns of thread `other` while the thread `main` is still. */
+static int find_turns(struct an_graph_build *build, uint32_t main, uint32_t other,
+                      struct turns *found)
 {
-    const struct an_trace *trace = context->trace;
-    const struct an_track *k = &trace->track[main], *x = &trace->track[other];
-    struct outer outer = {trace, x->slice_first, x->slice_first + x->slice_count, INT64_MIN};
-    struct still still = {.since = INT64_MAX};
+    const struct an_trace *trace = build->context->trace;
+    const struct an_track *main_track = &trace->track[main], *other_track = &trace->track[other];
+    struct search search = {.build = build,
+                            .main = main,
+                            .other = other,
+                            .next = other_track->slice_first,
+                            .stop = other_track->slice_first + other_track->slice_count,
+                            .busy_until = INT64_MIN,
+                            .still_since = INT64_MAX,
+                            .found = found};
+    size_t i = main_track->slice_first, end = i + main_track->slice_count;
     int rc = 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
-        if (still.since == INT64_MAX)
-            still.since = trace->slice.start[i];
-        rc = still_to(&still, context, build, &outer, main, other, trace->slice.start[i], out);
+    if (i < end)
+        search.still_since = trace->slice.start[i];
+    for (; i < end && !rc; i++) {
+        rc = advance(&search, trace->slice.start[i]);
         if (trace->slice.dur[i] <= 0 || rc)
             continue;
-        rc = an_grow(&still.open, &still.room, still.depth + 1, sizeof *still.open);
+        rc = an_grow(&search.open, &search.room, search.depth + 1, sizeof *search.open);
         if (!rc)
-            still.open[still.depth++] = an_slice_end(trace, i);
+            search.open[search.depth++] = an_slice_end(trace, i);
     }
-    if (!rc && still.depth)
-        rc = still_to(&still, context, build, &outer, main, other, INT64_MAX, out);
-    free(still.open);
+    if (!rc && search.depth)
+        rc = advance(&search, INT64_MAX);
+    free(search.open);
     return rc;
 }
 
-/* ---- builder ------------------------------------------------------------------------------------------------------------- */
-
+/* Does a call on the thread launch device work? */
 static bool launches(const struct an_context *context, const struct an_track *track)
 {
     const struct an_devices *devices = context->gpu;
@@ -148,62 +163,64 @@ static bool launches(const struct an_context *context, const struct an_track *tr
            devices->launch_slice[i] < track->slice_first + track->slice_count;
 }
 
-static int backward_cuts(struct an_context *context, struct an_graph_build *build)
+/* Looks for turns of all threads that launch device work beside a thread that runs steps. */
+static int backward_cuts(struct an_graph_build *build)
 {
+    struct an_context *context = build->context;
     const struct an_trace *trace = context->trace;
-    struct turns *out = an_arena_zero(context->scratch, 1, sizeof *out);
-    int rc = out ? 0 : TACHO_ENOMEM;
-    *an_graph_state(build) = out;
-    for (size_t l = 0; l < context->lane_count && !rc && context->gpu; l++) {
-        uint32_t main = context->lane[l].track;
-        bool again = main == AN_NONE;
-        for (size_t p = 0; p < l && !again; p++)
-            again = context->lane[p].track == main; /* one thread drives several devices */
-        for (uint32_t k = 0; k < trace->track_count && !rc && !again; k++)
-            if (k != main && trace->track[k].process == trace->track[main].process &&
-                !strcmp(trace->track[k].kind, "thread") && launches(context, &trace->track[k]))
-                rc = find_turns(context, build, main, k, out);
+    struct turns *found = an_arena_zero(context->scratch, 1, sizeof *found);
+    int rc = found ? 0 : TACHO_ENOMEM;
+    *build->state = found;
+    for (size_t lane = 0; lane < context->lane_count && !rc && context->gpu; lane++) {
+        uint32_t main = context->lane[lane].track;
+        bool skip = main == AN_NONE;
+        for (size_t i = 0; i < lane && !skip; i++)
+            skip = context->lane[i].track == main; /* one thread drives several devices */
+        for (uint32_t other = 0; other < trace->track_count && !rc && !skip; other++)
+            if (other != main && trace->track[other].process == trace->track[main].process &&
+                !strcmp(trace->track[other].kind, "thread") &&
+                launches(context, &trace->track[other]))
+                rc = find_turns(build, main, other, found);
     }
-    struct turn *kept =
-        out ? an_arena_copy(context->scratch, out->at, out->count * sizeof *kept) : NULL;
-    if (out) {
-        free(out->at);
-        out->at = kept;
-    }
+    if (!found)
+        return rc;
+    struct turn *kept = an_arena_copy(context->scratch, found->turn, found->count * sizeof *kept);
+    free(found->turn);
+    found->turn = kept;
     return kept ? rc : TACHO_ENOMEM;
 }
 
-/* Last piece of work of the other thread in a turn: the one at its end, or before. */
-static uint32_t last_of(const struct an_graph *graph, const struct turn *turn)
+/* The other thread's last piece of work in a turn: the one at its end, or before. */
+static uint32_t last_work(const struct an_graph *graph, const struct turn *turn)
 {
-    uint32_t n = an_graph_node_at(graph, turn->other, turn->end - 1);
-    n = n == AN_NONE ? (uint32_t)graph->track_first[turn->other + 1] - 1 : n;
-    while (n > graph->track_first[turn->other] &&
-           (graph->start[n] >= turn->end || graph->slice[n] == AN_NONE))
-        n--;
-    return n;
+    uint32_t node = an_graph_node_at(graph, turn->other, turn->end - 1);
+    node = node == AN_NONE ? (uint32_t)graph->track_first[turn->other + 1] - 1 : node;
+    while (node > graph->track_first[turn->other] &&
+           (graph->start[node] >= turn->end || graph->slice[node] == AN_NONE))
+        node--;
+    return node;
 }
 
-static int backward_edges(struct an_context *context, struct an_graph_build *build)
+/* Two edges a turn: from what the main thread did before its wait to the other thread's idle time,
+ * and from the other thread's last work to the end of the wait. */
+static int backward_edges(struct an_graph_build *build)
 {
-    const struct turns *all = *an_graph_state(build);
-    const struct an_graph *graph = an_graph_built(build);
+    const struct turns *found = *build->state;
+    const struct an_graph *graph = build->graph;
     int rc = 0;
-    (void)context;
-    for (size_t i = 0; i < all->count && !rc; i++) {
-        const struct turn *turn = &all->at[i];
+    for (size_t i = 0; i < found->count && !rc; i++) {
+        const struct turn *turn = &found->turn[i];
+        const struct an_graph_span *wait = &build->span[turn->wait];
         unsigned kind = AN_EDGE_HANDOFF | (turn->marked ? 0u : AN_EDGE_INFERRED);
-        uint32_t wait = an_graph_span_first(build, turn->wait),
-                 last = an_graph_span_last(build, turn->wait);
         uint32_t idle = turn->pause == AN_NONE ? an_graph_node_at(graph, turn->other, turn->start)
-                                               : an_graph_span_last(build, turn->pause);
-        if (wait == AN_NONE ||
+                                               : build->span[turn->pause].last_node;
+        if (wait->first_node == AN_NONE ||
             graph->track_first[turn->other] == graph->track_first[turn->other + 1])
             continue;
-        rc = an_graph_edge(build, an_graph_before(graph, wait), idle, kind);
-        rc = rc ? rc : an_graph_edge(build, last_of(graph, turn), last, kind);
+        rc = an_graph_edge(build, an_graph_before(graph, wait->first_node), idle, kind);
+        rc = rc ? rc : an_graph_edge(build, last_work(graph, turn), wait->last_node, kind);
     }
     return rc;
 }
 
-const struct an_graph_builder an_graph_backward = {"backward", backward_cuts, backward_edges};
+const struct an_graph_builder an_graph_backward = {backward_cuts, backward_edges};

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hand-overs between the thread that runs steps and a thread that communicates for it (comm-0 of
- * the reference engine): what the step's thread finishes lets a waiting communication thread begin,
- * and what that one has done lets a comm_wait end.
+ * Dependencies between the thread that runs steps and a thread that communicates for it (comm-0 of
+ * the reference engine). What the step's thread finishes lets a waiting communication thread begin,
+ * and what that thread has done lets a comm_wait end.
  *
- * A range comm_wait says that it waits for the collectives of its step, and ranges comm_post how
- * many of them the step's thread hands over, in order: these edges are recorded. Without comm_post
- * only times tell which piece of backward handed over a bucket.
+ * A range comm_wait says that it waits for the collectives of its step, and a range comm_post says
+ * how many of them the step's thread posts, in order: these edges are recorded. Without comm_post
+ * only times say which piece of backward posted a bucket of gradients.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/graph/graph.h"
+#include "analyzers/graph/graph_private.h"
 
+/* Of every track. */
 struct helpers {
-    struct an_graph_pause *pause;
-    size_t count;
-    uint32_t
-        *main;   /* of every track: the step's thread it communicates for; AN_NONE: it does not */
-    bool *posts; /* of every track: comm_post ranges lie on it */
+    uint32_t *main; /* the step's thread that it communicates for; AN_NONE: it does not */
+    bool *posts;    /* comm_post ranges lie on it */
 };
 
-/* Of traces of other tools the names tell it; beside a device they name what the host only asks
- * for. */
+/* The role of a range. In traces of other tools it comes from the name; where there is a device,
+ * names on the host only say what the host asks for, so they do not count. */
 static enum an_role role_of(const struct an_context *context, size_t i)
 {
     return context->gpu ? an_trace_role(context->trace, context->trace->slice.detail[i])
@@ -38,117 +36,99 @@ static bool has_role(const struct an_context *context, const struct an_track *tr
     return false;
 }
 
-/* Thread with steps of a process; AN_NONE: none. */
+/* The thread of a process that runs steps; AN_NONE: it has none. */
 static uint32_t main_of(const struct an_context *context, uint32_t process)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].process == process && context->lane[k].track != AN_NONE)
-            return context->lane[k].track;
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].process == process && context->lane[i].track != AN_NONE)
+            return context->lane[i].track;
     return AN_NONE;
 }
 
-static int add_pauses(struct an_context *context, struct an_graph_build *build,
-                      struct helpers *helpers, uint32_t track)
+static int engine_cuts(struct an_graph_build *build)
 {
-    struct an_graph_pause *list = NULL;
-    size_t n = 0;
-    int rc = an_graph_cut_pauses(context, build, track, AN_CAUSE_FRAMEWORK, &list, &n);
-    struct an_graph_pause *all =
-        rc ? NULL : an_arena_zero(context->scratch, helpers->count + n, sizeof *all);
-    rc = rc || all ? rc : TACHO_ENOMEM;
-    if (!rc && helpers->count)
-        memcpy(all, helpers->pause, helpers->count * sizeof *all);
-    if (!rc && n)
-        memcpy(all + helpers->count, list, n * sizeof *all);
-    free(list);
-    helpers->pause = all;
-    helpers->count += n;
-    return rc;
-}
-
-static int engine_cuts(struct an_context *context, struct an_graph_build *build)
-{
+    struct an_context *context = build->context;
     const struct an_trace *trace = context->trace;
     struct helpers *helpers = an_arena_zero(context->scratch, 1, sizeof *helpers);
+    size_t tracks = trace->track_count + 1;
     int rc = 0;
     if (!helpers ||
-        !(helpers->main =
-              an_arena_zero(context->scratch, trace->track_count + 1, sizeof *helpers->main)) ||
-        !(helpers->posts =
-              an_arena_zero(context->scratch, trace->track_count + 1, sizeof *helpers->posts)))
+        !(helpers->main = an_arena_zero(context->scratch, tracks, sizeof *helpers->main)) ||
+        !(helpers->posts = an_arena_zero(context->scratch, tracks, sizeof *helpers->posts)))
         return TACHO_ENOMEM;
-    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
-        uint32_t main = main_of(context, trace->track[k].process);
-        helpers->main[k] = AN_NONE;
-        if (main == AN_NONE || main == k || strcmp(trace->track[k].kind, "thread") ||
-            !has_role(context, &trace->track[k], AN_ROLE_COMM))
+    for (uint32_t track = 0; track < trace->track_count && !rc; track++) {
+        uint32_t main = main_of(context, trace->track[track].process);
+        helpers->main[track] = AN_NONE;
+        if (main == AN_NONE || main == track || strcmp(trace->track[track].kind, "thread") ||
+            !has_role(context, &trace->track[track], AN_ROLE_COMM))
             continue;
-        helpers->main[k] = main;
+        helpers->main[track] = main;
         helpers->posts[main] = has_role(context, &trace->track[main], AN_ROLE_COMM_POST);
-        rc = add_pauses(context, build, helpers, k);
+        rc = an_graph_cut_pauses(build, track, AN_CAUSE_FRAMEWORK);
     }
-    *an_graph_state(build) = helpers;
+    *build->state = helpers;
     return rc;
 }
 
-/* Last piece of work of a track that ended at `time` or before; AN_NONE: none. */
+/* The last piece of work of a track that ended at `time` or before; AN_NONE: there is none. */
 static uint32_t done_before(const struct an_graph *graph, uint32_t track, int64_t time)
 {
-    uint32_t n = an_graph_node_at(graph, track, time);
-    n = n == AN_NONE ? (uint32_t)graph->track_first[track + 1] : n;
-    while (n > graph->track_first[track]) {
-        n--;
-        if (graph->slice[n] != AN_NONE && graph->kind[n] != AN_NODE_THINK)
-            return n;
+    uint32_t node = an_graph_node_at(graph, track, time);
+    node = node == AN_NONE ? (uint32_t)graph->track_first[track + 1] : node;
+    while (node > graph->track_first[track]) {
+        node--;
+        if (graph->slice[node] != AN_NONE && graph->kind[node] != AN_NODE_THINK)
+            return node;
     }
     return AN_NONE;
 }
 
-/* The step's thread let the communication thread go when a piece of its work ended during the
+/* The step's thread released the communication thread when a piece of its work ended during the
  * pause. */
-static int pause_edges(struct an_graph_build *build, const struct an_graph_pause *graph_pause,
+static int pause_edges(struct an_graph_build *build, const struct an_graph_pause *pause,
                        uint32_t main)
 {
-    const struct an_graph *graph = an_graph_built(build);
-    uint32_t from = done_before(graph, main, graph_pause->end);
-    if (from == AN_NONE || graph->end[from] <= graph_pause->start)
+    const struct an_graph *graph = build->graph;
+    uint32_t from = done_before(graph, main, pause->end);
+    if (from == AN_NONE || graph->end[from] <= pause->start)
         return 0;
-    return an_graph_edge(build, from, an_graph_span_last(build, graph_pause->span),
+    return an_graph_edge(build, from, build->span[pause->span].last_node,
                          AN_EDGE_HANDOFF | AN_EDGE_INFERRED);
 }
 
-static int wait_edges(struct an_context *context, struct an_graph_build *build,
-                      const struct helpers *helpers, uint32_t helper)
+/* Edges from the helper's last work before each comm_wait of the step's thread ends to that wait.
+ */
+static int wait_edges(struct an_graph_build *build, const struct helpers *helpers, uint32_t helper)
 {
-    const struct an_trace *trace = context->trace;
-    const struct an_graph *graph = an_graph_built(build);
+    const struct an_trace *trace = build->context->trace;
+    const struct an_graph *graph = build->graph;
     const struct an_track *main = &trace->track[helpers->main[helper]];
     int rc = 0;
     for (size_t i = main->slice_first; i < main->slice_first + main->slice_count && !rc; i++) {
-        if (role_of(context, i) != AN_ROLE_COMM_WAIT)
+        if (role_of(build->context, i) != AN_ROLE_COMM_WAIT)
             continue;
-        bool said = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COMM_WAIT;
+        bool recorded = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COMM_WAIT;
         uint32_t from = done_before(graph, helper, an_slice_end(trace, i));
-        rc = an_graph_edge(build, from, an_graph_last_node(build, i),
-                           AN_EDGE_HANDOFF | (said ? 0u : AN_EDGE_INFERRED));
+        rc = an_graph_edge(build, from, build->last_node[i],
+                           AN_EDGE_HANDOFF | (recorded ? 0u : AN_EDGE_INFERRED));
     }
     return rc;
 }
 
-/* ---- recorded hand-overs --------------------------------------------------------------------------------------------------- */
+/* ---- recorded dependencies ------------------------------------------------------------------------------------------------- */
 
-/* First piece of a thread's job whose collective is slice i: the pause before it, or before what
- * packs its buffer. */
-static uint32_t job_begins(const struct an_context *context, const struct an_graph_build *build,
-                           const struct an_track *track, size_t i)
+/* The first node of the job whose collective is slice `i`: the pause before it, or before the range
+ * that packs its buffer. */
+static uint32_t job_begins(const struct an_graph_build *build, const struct an_track *track,
+                           size_t i)
 {
-    const struct an_trace *trace = context->trace;
+    const struct an_trace *trace = build->context->trace;
     if (i > track->slice_first &&
         an_trace_role(trace, trace->slice.detail[i - 1]) == AN_ROLE_HOST &&
         !strcmp(an_trace_name(trace, trace->slice.name[i - 1]), "pack"))
         i--;
-    uint32_t first = an_graph_first_node(build, i);
-    const struct an_graph *graph = an_graph_built(build);
+    uint32_t first = build->first_node[i];
+    const struct an_graph *graph = build->graph;
     uint32_t before = first != AN_NONE ? an_graph_before(graph, first) : AN_NONE;
     return before != AN_NONE && graph->kind[before] == AN_NODE_WAIT &&
                    graph->slice[before] == AN_NONE
@@ -156,21 +136,20 @@ static uint32_t job_begins(const struct an_context *context, const struct an_gra
                : first;
 }
 
-/* Next collective of a thread from row i that starts at `from` or later; the row behind its last
- * one: none. */
+/* The next collective of a thread from row `i` on that starts at `time` or later; the row after the
+ * thread's last one if there is none. */
 static size_t next_collective(const struct an_trace *trace, const struct an_track *track, size_t i,
-                              int64_t from)
+                              int64_t time)
 {
     while (i < track->slice_first + track->slice_count &&
            (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_COMM ||
-            trace->slice.start[i] < from))
+            trace->slice.start[i] < time))
         i++;
     return i;
 }
 
-/* Row of the first comm_wait behind row i of the step's thread, which ends when all collectives
- * handed over before it are done.
- */
+/* The first comm_wait of the step's thread from row `i` on; it ends when all collectives posted
+ * before it are done. */
 static size_t next_wait(const struct an_trace *trace, const struct an_track *main, size_t i)
 {
     while (i < main->slice_first + main->slice_count &&
@@ -179,12 +158,11 @@ static size_t next_wait(const struct an_trace *trace, const struct an_track *mai
     return i;
 }
 
-/* The collectives of a step, which begin before its comm_wait ends, belong to its comm_posts in
- * order. */
-static int post_edges(struct an_context *context, struct an_graph_build *build,
-                      const struct helpers *helpers, uint32_t helper)
+/* Edges from every comm_post to the collectives that it posted: those of a step, which begin before
+ * its comm_wait ends, belong to its comm_posts in order. */
+static int post_edges(struct an_graph_build *build, const struct helpers *helpers, uint32_t helper)
 {
-    const struct an_trace *trace = context->trace;
+    const struct an_trace *trace = build->context->trace;
     const struct an_track *main = &trace->track[helpers->main[helper]],
                           *track = &trace->track[helper];
     size_t job = track->slice_first, end = track->slice_first + track->slice_count,
@@ -200,27 +178,29 @@ static int post_edges(struct an_context *context, struct an_graph_build *build,
             job = next_collective(trace, track, job, trace->slice.start[i]);
             if (job == end || trace->slice.start[job] >= until)
                 break;
-            rc = an_graph_edge(build, an_graph_last_node(build, i),
-                               job_begins(context, build, track, job), AN_EDGE_HANDOFF);
+            rc = an_graph_edge(build, build->last_node[i], job_begins(build, track, job),
+                               AN_EDGE_HANDOFF);
         }
     }
     return rc;
 }
 
-static int engine_edges(struct an_context *context, struct an_graph_build *build)
+static int engine_edges(struct an_graph_build *build)
 {
-    const struct helpers *helpers = *an_graph_state(build);
+    const struct helpers *helpers = *build->state;
     int rc = 0;
-    for (size_t i = 0; i < helpers->count && !rc; i++)
-        if (!helpers->posts[helpers->main[helpers->pause[i].track]])
-            rc = pause_edges(build, &helpers->pause[i], helpers->main[helpers->pause[i].track]);
-    for (uint32_t k = 0; k < context->trace->track_count && !rc; k++)
-        if (helpers->main[k] != AN_NONE) {
-            rc = wait_edges(context, build, helpers, k);
-            rc = rc || !helpers->posts[helpers->main[k]] ? rc
-                                                         : post_edges(context, build, helpers, k);
+    for (size_t i = 0; i < build->pause_count && !rc; i++) {
+        uint32_t main = helpers->main[build->pause[i].track];
+        if (main != AN_NONE && !helpers->posts[main])
+            rc = pause_edges(build, &build->pause[i], main);
+    }
+    for (uint32_t track = 0; track < build->context->trace->track_count && !rc; track++)
+        if (helpers->main[track] != AN_NONE) {
+            rc = wait_edges(build, helpers, track);
+            if (!rc && helpers->posts[helpers->main[track]])
+                rc = post_edges(build, helpers, track);
         }
     return rc;
 }
 
-const struct an_graph_builder an_graph_engine = {"engine", engine_cuts, engine_edges};
+const struct an_graph_builder an_graph_engine = {engine_cuts, engine_edges};

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/graph/graph.h"
+#include "analyzers/graph/graph_private.h"
 
 /* A batch on the thread that made it. */
 struct batch {
@@ -217,11 +217,11 @@ static int64_t room_of(const struct an_trace *trace, const struct crew *crew, co
  * copies. */
 static uint32_t waiting(const struct an_graph_build *build, uint32_t slice)
 {
-    const struct an_graph *graph = an_graph_built(build);
-    uint32_t first = an_graph_first_node(build, slice),
+    const struct an_graph *graph = build->graph;
+    uint32_t first = build->first_node[slice],
              before = first == AN_NONE ? AN_NONE : an_graph_before(graph, first);
     if (first == AN_NONE || graph->kind[first] == AN_NODE_WAIT)
-        return an_graph_last_node(build, slice);
+        return build->last_node[slice];
     return before != AN_NONE && graph->kind[before] == AN_NODE_WAIT ? before : first;
 }
 
@@ -233,7 +233,7 @@ static int hand_over(struct an_graph_build *build, const struct crew *crew, cons
     for (size_t k = 0; k < takers && !rc; k++) {
         int64_t j = (int64_t)k + shift;
         if (j >= 0 && j < (int64_t)crew->count)
-            rc = an_graph_edge(build, an_graph_last_node(build, crew->batch[j].last),
+            rc = an_graph_edge(build, build->last_node[crew->batch[j].last],
                                waiting(build, taker[k]), AN_EDGE_HANDOFF | flags);
     }
     return rc;
@@ -250,8 +250,8 @@ static int pinned(const struct an_trace *trace, struct an_graph_build *build,
     for (size_t k = 0; k < crew->waits && !rc && shift != UNKNOWN; k++) {
         int64_t j = (int64_t)k + shift;
         if (j >= 0 && j < (int64_t)crew->pins)
-            rc = an_graph_edge(build, an_graph_last_node(build, crew->pin[j]),
-                               an_graph_last_node(build, crew->wait[k]), AN_EDGE_HANDOFF | flags);
+            rc = an_graph_edge(build, build->last_node[crew->pin[j]],
+                               build->last_node[crew->wait[k]], AN_EDGE_HANDOFF | flags);
     }
     free(pin);
     return rc;
@@ -262,17 +262,16 @@ static int pinned(const struct an_trace *trace, struct an_graph_build *build,
 static int credits(struct an_graph_build *build, const struct crew *crew, const uint32_t *taker,
                    size_t takers, int64_t shift, int64_t room)
 {
-    const struct an_graph *graph = an_graph_built(build);
+    const struct an_graph *graph = build->graph;
     int rc = 0;
     for (size_t k = 0; k < takers && !rc && room; k++) {
         int64_t j = (int64_t)k + shift + room;
-        uint32_t taken =
-            crew->pins ? an_graph_last_node(build, taker[k]) : an_graph_first_node(build, taker[k]);
+        uint32_t taken = crew->pins ? build->last_node[taker[k]] : build->first_node[taker[k]];
         if (j < 0 || j >= (int64_t)crew->count || taken == AN_NONE)
             continue;
         const struct batch *batch = &crew->batch[j];
-        uint32_t to = batch->wait == AN_NONE ? an_graph_first_node(build, batch->first)
-                                             : an_graph_last_node(build, batch->wait);
+        uint32_t to = batch->wait == AN_NONE ? build->first_node[batch->first]
+                                             : build->last_node[batch->wait];
         rc = an_graph_edge(build, crew->pins ? taken : an_graph_before(graph, taken), to,
                            AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     }
@@ -351,9 +350,9 @@ static int part_edges(const struct an_trace *trace, struct an_graph_build *build
 
 /* A step for which recording was paused left out what the threads did meanwhile: behind it is
  * another stretch. */
-static int crew_edges(struct an_context *context, struct an_graph_build *build,
-                      const struct an_lane *lane, struct crew *crew)
+static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, struct crew *crew)
 {
+    struct an_context *context = build->context;
     const struct an_trace *trace = context->trace;
     int64_t since = INT64_MIN + 1, room = 0;
     bool begins = is_whole(trace);
@@ -376,9 +375,9 @@ static int crew_edges(struct an_context *context, struct an_graph_build *build,
 }
 
 /* What a pin thread does between two copies is waiting. */
-static int loader_cuts(struct an_context *context, struct an_graph_build *build)
+static int loader_cuts(struct an_graph_build *build)
 {
-    const struct an_trace *trace = context->trace;
+    const struct an_trace *trace = build->context->trace;
     int rc = 0;
     for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
         const struct an_track *track = &trace->track[k];
@@ -390,22 +389,23 @@ static int loader_cuts(struct an_context *context, struct an_graph_build *build)
                      trace->slice.parent[i] == AN_NONE;
         }
         if (pins && !others)
-            rc = an_graph_cut_pauses(context, build, k, AN_CAUSE_INPUT, NULL, NULL);
+            rc = an_graph_cut_pauses(build, k, AN_CAUSE_INPUT);
     }
     return rc;
 }
 
-static int loader_edges(struct an_context *context, struct an_graph_build *build)
+static int loader_edges(struct an_graph_build *build)
 {
+    struct an_context *context = build->context;
     struct crew *crews = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *crews);
     int rc = crews ? 0 : TACHO_ENOMEM;
     for (uint32_t k = 0; k < context->trace->track_count && !rc && context->lane_count; k++)
         if (!strcmp(context->trace->track[k].kind, "thread"))
             rc = add_track(context, crews, k);
     for (size_t k = 0; k < context->lane_count && !rc; k++)
-        rc = crew_edges(context, build, &context->lane[k], &crews[k]);
+        rc = crew_edges(build, &context->lane[k], &crews[k]);
     free_crews(crews, context->lane_count);
     return rc;
 }
 
-const struct an_graph_builder an_graph_loader = {"loader", loader_cuts, loader_edges};
+const struct an_graph_builder an_graph_loader = {loader_cuts, loader_edges};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/graph/graph_build.h"
+#include "analyzers/graph/graph_private.h"
 
 /* A cut that is open while the sweep passes. */
 struct open_cut {
@@ -94,16 +94,16 @@ static struct open_cut cut_of_slice(struct an_graph_build *build, size_t i)
 {
     return (struct open_cut){.end = an_slice_end(build->context->trace, i),
                              .slice = (uint32_t)i,
-                             .first = &build->first[i],
-                             .last = &build->last[i],
+                             .first = &build->first_node[i],
+                             .last = &build->last_node[i],
                              .kind = (uint8_t)(build->cut[i] - 1),
                              .cause = build->cause[i]};
 }
 
 static struct open_cut cut_of_span(struct an_graph_span *graph_span)
 {
-    return (struct open_cut){graph_span->end,   graph_span->slice, &graph_span->first,
-                             &graph_span->last, graph_span->kind,  graph_span->cause};
+    return (struct open_cut){graph_span->end,        graph_span->slice, &graph_span->first_node,
+                             &graph_span->last_node, graph_span->kind,  graph_span->cause};
 }
 
 /* Pieces of a thread: its slices and spans come in order of start, the longer first. */
@@ -177,7 +177,7 @@ static void place_ops(struct an_graph_build *build, size_t *next)
         graph->start[n] = gpu->op.start[i];
         graph->end[n] = gpu->op.end[i];
         if (cut < stop && cut->op == i) {
-            n = place_pieces(graph, n, gpu->op.track[i], gpu->op.slice[i], cut++->at);
+            n = place_pieces(graph, n, gpu->op.track[i], gpu->op.slice[i], cut++->time);
             next[gpu->op.track[i]] = n + 1;
         } else {
             place(graph, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
@@ -294,4 +294,17 @@ int an_graph_nodes(struct an_graph_build *build)
     if (gpu)
         place_ops(build, next);
     return sweep_all(build, false);
+}
+
+uint32_t an_graph_node_at(const struct an_graph *graph, uint32_t track, int64_t time)
+{
+    size_t low = graph->track_first[track], high = graph->track_first[track + 1], stop = high;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (graph->end[middle] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < stop ? (uint32_t)low : AN_NONE;
 }

@@ -6,7 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/graph/graph_build.h"
+#include "analyzers/graph/graph_private.h"
+
+const char *an_edge_key(enum an_edge_kind kind)
+{
+    static const char *const keys[] = {
+#define EDGE_KEY(name, key) key,
+        AN_EDGE_MAP(EDGE_KEY)
+#undef EDGE_KEY
+    };
+    return kind < AN_EDGE_KINDS ? keys[kind] : "";
+}
 
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
 
@@ -104,7 +114,7 @@ static size_t keep_node(struct an_graph *graph, uint32_t n, size_t first, size_t
 static void scatter(struct an_graph_build *build, uint32_t *next)
 {
     struct an_graph *graph = build->graph;
-    for (size_t i = 0; i < build->edges; i++) {
+    for (size_t i = 0; i < build->edge_count; i++) {
         uint32_t at = next[build->to[i]]++;
         graph->in_from[at] = build->from[i];
         graph->in_kind[at] = build->kind[i];
@@ -119,14 +129,14 @@ int an_graph_store(struct an_graph_build *build)
     int rc = 0;
     uint32_t *next = malloc((graph->node_count + 1) * sizeof *next);
     graph->in_first = an_arena_zero(arena, graph->node_count + 1, sizeof *graph->in_first);
-    graph->in_from = an_arena_zero(arena, build->edges, sizeof *graph->in_from);
-    graph->in_lead = an_arena_zero(arena, build->edges, sizeof *graph->in_lead);
-    graph->in_kind = an_arena_zero(arena, build->edges, sizeof *graph->in_kind);
+    graph->in_from = an_arena_zero(arena, build->edge_count, sizeof *graph->in_from);
+    graph->in_lead = an_arena_zero(arena, build->edge_count, sizeof *graph->in_lead);
+    graph->in_kind = an_arena_zero(arena, build->edge_count, sizeof *graph->in_kind);
     if (!next || !graph->in_first || !graph->in_from || !graph->in_lead || !graph->in_kind) {
         free(next);
         return TACHO_ENOMEM;
     }
-    for (size_t i = 0; i < build->edges; i++)
+    for (size_t i = 0; i < build->edge_count; i++)
         graph->in_first[build->to[i] + 1]++;
     for (size_t n = 0; n < graph->node_count; n++)
         graph->in_first[n + 1] += graph->in_first[n];

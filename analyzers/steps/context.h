@@ -78,8 +78,6 @@ struct an_context {
     /* Held time of the steps (budget_device.c): the next op is issued and the host waits for the
      * idle device, but the trace does not show what delays it. */
     int64_t held_ns;
-    /* graph_device.c: pieces of calls that wait, from its cuts to its edges. */
-    uint32_t *device_spans;
     struct an_graph *graph;           /* graph.h; NULL: not built yet */
     const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
     const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */

@@ -3,7 +3,7 @@
  * The dependency graph's container on small runs: pieces of threads, edges in columns, circles and
  * contradictions.
  */
-#include "analyzers/graph/graph_build.h"
+#include "analyzers/graph/graph_private.h"
 #include "tests/unit/an_graph.h"
 
 static void check_node(const struct an_graph *g, uint32_t n, int64_t start, int64_t end,
@@ -79,34 +79,34 @@ static void test_nothing(void **state)
 static uint32_t a[10], b[10]; /* by the digit of the name */
 static int (*wanted)(struct an_graph_build *);
 
-static int cut_two(struct an_context *c, struct an_graph_build *x)
+static int cut_two(struct an_graph_build *build)
 {
-    for (size_t i = 0; i < c->trace->slice.count; i++)
-        if (an_graph_cut(x, i,
-                         !strcmp(an_trace_name(c->trace, c->trace->slice.name[i]), "B1")
-                             ? AN_NODE_WAIT
-                             : AN_NODE_HOST,
-                         AN_CAUSE_FRAMEWORK))
-            return TACHO_ENOMEM;
+    const struct an_trace *trace = build->context->trace;
+    for (size_t i = 0; i < trace->slice.count; i++)
+        an_graph_cut(build, i,
+                     !strcmp(an_trace_name(trace, trace->slice.name[i]), "B1") ? AN_NODE_WAIT
+                                                                               : AN_NODE_HOST,
+                     AN_CAUSE_FRAMEWORK);
     return 0;
 }
 
-static int edges_two(struct an_context *c, struct an_graph_build *x)
+static int edges_two(struct an_graph_build *build)
 {
-    for (size_t i = 0; i < c->trace->slice.count; i++) {
-        const char *name = an_trace_name(c->trace, c->trace->slice.name[i]);
+    const struct an_trace *trace = build->context->trace;
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
         size_t digit = (size_t)(name[1] - '0');
         assert_in_range(digit, 0, 9);
         uint32_t *of = *name == 'A' ? a : b;
-        of[digit] = an_graph_first_node(x, i);
+        of[digit] = build->first_node[i];
     }
-    return wanted(x);
+    return wanted(build);
 }
 
 static void build_two(struct fixture *f, struct graph_run *run, struct an_graph *g,
                       int (*edges)(struct an_graph_build *))
 {
-    static const struct an_graph_builder two = {"two", cut_two, edges_two};
+    static const struct an_graph_builder two = {cut_two, edges_two};
     static const struct an_graph_builder *const table[] = {&two};
     fx_open(f);
     int64_t other = fx_track(f, f->process, "thread", "other", NULL);
