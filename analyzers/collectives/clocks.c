@@ -36,41 +36,42 @@ struct clocks {
     struct an_trace *trace;
     struct clock *clock;
     size_t count;
-    uint32_t *of; /* clock of a process, AN_NONE: none */
+    uint32_t *process_clock; /* clock of a process, AN_NONE: none */
     struct part *part;
-    size_t parts, room;
+    size_t part_count, room;
 };
 
 /* ---- clocks and collectives ----------------------------------------------------------------------------------------------------- */
 
-static int rank_order(const void *x, const void *y)
+static int rank_order(const void *left, const void *right)
 {
-    const struct clock *a = x, *b = y;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->process > b->process) - (a->process < b->process);
+    const struct clock *first = left, *second = right;
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    return (first->process > second->process) - (first->process < second->process);
 }
 
 /* One clock a rank; processes without a rank work for that of the lowest one. */
 static int find_clocks(struct clocks *clocks)
 {
     const struct an_trace *trace = clocks->trace;
-    size_t n = 0;
+    size_t count = 0;
     clocks->clock = calloc(trace->process_count + 1, sizeof *clocks->clock);
-    clocks->of = malloc((trace->process_count + 1) * sizeof *clocks->of);
-    if (!clocks->clock || !clocks->of)
+    clocks->process_clock = malloc((trace->process_count + 1) * sizeof *clocks->process_clock);
+    if (!clocks->clock || !clocks->process_clock)
         return TACHO_ENOMEM;
-    for (uint32_t p = 0; p < trace->process_count; p++)
-        if (trace->process[p].rank != STORE_ABSENT)
-            clocks->clock[n++] = (struct clock){
-                .rank = trace->process[p].rank, .process = p, .host = trace->process[p].host};
-    if (n)
-        qsort(clocks->clock, n, sizeof *clocks->clock, rank_order);
-    for (size_t i = 0; i < n; i++)
+    for (uint32_t process = 0; process < trace->process_count; process++)
+        if (trace->process[process].rank != STORE_ABSENT)
+            clocks->clock[count++] = (struct clock){.rank = trace->process[process].rank,
+                                                    .process = process,
+                                                    .host = trace->process[process].host};
+    if (count)
+        qsort(clocks->clock, count, sizeof *clocks->clock, rank_order);
+    for (size_t i = 0; i < count; i++)
         if (!i || clocks->clock[i].rank != clocks->clock[clocks->count - 1].rank)
             clocks->clock[clocks->count++] = clocks->clock[i];
-    for (uint32_t p = 0; p < trace->process_count; p++) {
-        struct clock key = {.rank = trace->process[p].rank};
+    for (uint32_t process = 0; process < trace->process_count; process++) {
+        struct clock key = {.rank = trace->process[process].rank};
         size_t low = 0, high = clocks->count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
@@ -79,7 +80,7 @@ static int find_clocks(struct clocks *clocks)
             else
                 high = middle;
         }
-        clocks->of[p] =
+        clocks->process_clock[process] =
             low < clocks->count && clocks->clock[low].rank == key.rank ? (uint32_t)low : AN_NONE;
     }
     return 0;
@@ -105,10 +106,10 @@ static bool is_call(const struct an_trace *trace, const struct an_track *track, 
 static int find_parts(struct clocks *clocks)
 {
     const struct an_trace *trace = clocks->trace;
-    for (uint32_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
+    for (uint32_t index = 0; index < trace->track_count; index++) {
+        const struct an_track *track = &trace->track[index];
         uint32_t clock =
-            track->process < trace->process_count ? clocks->of[track->process] : AN_NONE;
+            track->process < trace->process_count ? clocks->process_clock[track->process] : AN_NONE;
         if (clock == AN_NONE || !may_hold_calls(track))
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
@@ -120,10 +121,10 @@ static int find_parts(struct clocks *clocks)
             if (waits_only) /* for what other threads do: a rank may come to it when its part is
                                done already */
                 continue;
-            if (an_grow(&clocks->part, &clocks->room, clocks->parts + 1, sizeof *clocks->part))
+            if (an_grow(&clocks->part, &clocks->room, clocks->part_count + 1, sizeof *clocks->part))
                 return TACHO_ENOMEM;
             part.call.lane = clock;
-            clocks->part[clocks->parts++] = part;
+            clocks->part[clocks->part_count++] = part;
         }
     }
     return 0;
@@ -131,28 +132,28 @@ static int find_parts(struct clocks *clocks)
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-static int by_kind(const struct an_comm_call *a, const struct an_comm_call *b)
+static int by_kind(const struct an_comm_call *first, const struct an_comm_call *second)
 {
-    int order = strcmp(a->kind, b->kind);
-    order = order ? order : COMPARE(a->communicator, b->communicator);
-    order = order ? order : COMPARE(a->group, b->group);
-    return order ? order : COMPARE(a->sequence, b->sequence);
+    int order = strcmp(first->kind, second->kind);
+    order = order ? order : COMPARE(first->communicator, second->communicator);
+    order = order ? order : COMPARE(first->group, second->group);
+    return order ? order : COMPARE(first->sequence, second->sequence);
 }
 
-static int own_order(const void *x, const void *y)
+static int own_order(const void *left, const void *right)
 {
-    const struct part *a = x, *b = y;
-    int order = by_kind(&a->call, &b->call);
-    order = order ? order : COMPARE(a->clock, b->clock);
-    return order ? order : COMPARE(a->call.start, b->call.start);
+    const struct part *first = left, *second = right;
+    int order = by_kind(&first->call, &second->call);
+    order = order ? order : COMPARE(first->clock, second->clock);
+    return order ? order : COMPARE(first->call.start, second->call.start);
 }
 
-static int part_order(const void *x, const void *y)
+static int part_order(const void *left, const void *right)
 {
-    const struct part *a = x, *b = y;
-    int order = by_kind(&a->call, &b->call);
-    order = order ? order : COMPARE(a->call.ordinal, b->call.ordinal);
-    return order ? order : COMPARE(a->clock, b->clock);
+    const struct part *first = left, *second = right;
+    int order = by_kind(&first->call, &second->call);
+    order = order ? order : COMPARE(first->call.ordinal, second->call.ordinal);
+    return order ? order : COMPARE(first->clock, second->clock);
 }
 
 /* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only
@@ -160,11 +161,11 @@ static int part_order(const void *x, const void *y)
 static void drop_uneven(struct clocks *clocks)
 {
     size_t kept = 0;
-    for (size_t i = 0, next; i < clocks->parts; i = next) {
+    for (size_t i = 0, next; i < clocks->part_count; i = next) {
         bool even = true;
         size_t first = 0, run = 0;
         for (next = i;
-             next < clocks->parts && !by_kind(&clocks->part[i].call, &clocks->part[next].call);
+             next < clocks->part_count && !by_kind(&clocks->part[i].call, &clocks->part[next].call);
              next++) {
             bool same = next > i && clocks->part[next].clock == clocks->part[next - 1].clock;
             if (!same && run)
@@ -173,60 +174,61 @@ static void drop_uneven(struct clocks *clocks)
             run = same ? run + 1 : 1;
         }
         even = even && (!first || first == run);
-        for (size_t k = i; k < next && (even || clocks->part[i].call.sequence != STORE_ABSENT); k++)
-            clocks->part[kept++] = clocks->part[k];
+        for (size_t j = i; j < next && (even || clocks->part[i].call.sequence != STORE_ABSENT); j++)
+            clocks->part[kept++] = clocks->part[j];
     }
-    clocks->parts = kept;
+    clocks->part_count = kept;
 }
 
 static void order_parts(struct clocks *clocks)
 {
-    if (!clocks->parts)
+    if (!clocks->part_count)
         return;
-    qsort(clocks->part, clocks->parts, sizeof *clocks->part, own_order);
-    for (size_t i = 1; i < clocks->parts; i++)
+    qsort(clocks->part, clocks->part_count, sizeof *clocks->part, own_order);
+    for (size_t i = 1; i < clocks->part_count; i++)
         if (!by_kind(&clocks->part[i - 1].call, &clocks->part[i].call) &&
             clocks->part[i - 1].clock == clocks->part[i].clock)
             clocks->part[i].call.ordinal = clocks->part[i - 1].call.ordinal + 1;
     drop_uneven(clocks);
-    qsort(clocks->part, clocks->parts, sizeof *clocks->part, part_order);
+    qsort(clocks->part, clocks->part_count, sizeof *clocks->part, part_order);
 }
 
 /* ---- fitting ------------------------------------------------------------------------------------------------------------------------ */
 
 struct points {
-    struct store_clock_point *at;
+    struct store_clock_point *point;
     size_t count, room;
 };
 
 /* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in
  * which the reference took part, and all its ranks, or all that the file has: other ranks may have
  * a communicator of the same number. */
-static int take(struct clocks *clocks, size_t first, size_t next, struct points *of)
+static int take(struct clocks *clocks, size_t first, size_t next, struct points *rank_points)
 {
-    const struct an_comm_call *r = &clocks->part[first].call;
+    const struct an_comm_call *reference = &clocks->part[first].call;
     int64_t least = INT64_MAX;
     if (clocks->part[first].clock != 0 || next - first < 2 ||
-        (r->ranks != (int64_t)(next - first) && next - first != clocks->count))
+        (reference->ranks != (int64_t)(next - first) && next - first != clocks->count))
         return 0;
     for (size_t i = first; i < next; i++) {
         int64_t ns = an_time_sub(clocks->part[i].call.end, clocks->part[i].call.start);
         least = ns < least ? ns : least;
         if (i > first && (clocks->part[i].clock == clocks->part[i - 1].clock ||
-                          clocks->part[i].call.ranks != r->ranks ||
-                          (r->sequence == STORE_ABSENT && clocks->part[i].call.bytes != r->bytes)))
+                          clocks->part[i].call.ranks != reference->ranks ||
+                          (reference->sequence == STORE_ABSENT &&
+                           clocks->part[i].call.bytes != reference->bytes)))
             return 0; /* twice on one rank, or not the same: which is which? */
     }
     for (size_t i = first + 1; i < next; i++) {
-        const struct an_comm_call *a = &clocks->part[i].call;
-        struct points *points = &of[clocks->part[i].clock];
-        if (an_grow(&points->at, &points->room, points->count + 1, sizeof *points->at))
+        const struct an_comm_call *call = &clocks->part[i].call;
+        struct points *points = &rank_points[clocks->part[i].clock];
+        if (an_grow(&points->point, &points->room, points->count + 1, sizeof *points->point))
             return TACHO_ENOMEM;
-        points->at[points->count++] =
-            (struct store_clock_point){.at = a->end,
-                                       .offset = an_time_sub(r->end, a->end),
-                                       .low = an_time_sub(r->start, a->end),
-                                       .high = an_time_sub(r->end, a->start),
+        points->point[points->count++] =
+            (struct store_clock_point){.at = call->end,
+                                       .offset = an_time_sub(reference->end, call->end),
+                                       .low = an_time_sub(reference->start, call->end),
+                                       .high = an_time_sub(reference->end, call->start),
                                        .least = least};
     }
     return 0;
@@ -246,25 +248,25 @@ static bool is_off(const struct clock *reference, const struct clock *clock)
 
 static int fit_all(struct clocks *clocks)
 {
-    struct points *of = calloc(clocks->count + 1, sizeof *of);
-    int rc = of ? 0 : TACHO_ENOMEM;
-    for (size_t i = 0, next; i < clocks->parts && !rc; i = next) {
-        for (next = i + 1; next < clocks->parts &&
+    struct points *rank_points = calloc(clocks->count + 1, sizeof *rank_points);
+    int rc = rank_points ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0, next; i < clocks->part_count && !rc; i = next) {
+        for (next = i + 1; next < clocks->part_count &&
                            !by_kind(&clocks->part[i].call, &clocks->part[next].call) &&
                            clocks->part[next].call.ordinal == clocks->part[i].call.ordinal;)
             next++;
-        rc = take(clocks, i, next, of);
+        rc = take(clocks, i, next, rank_points);
     }
     for (size_t k = 1; k < clocks->count && !rc; k++) {
-        if (!of[k].count)
+        if (!rank_points[k].count)
             continue;
-        rc = store_clock_fit(of[k].at, of[k].count, &clocks->clock[k].fit);
+        rc = store_clock_fit(rank_points[k].point, rank_points[k].count, &clocks->clock[k].fit);
         clocks->clock[k].fitted = !rc;
         clocks->clock[k].corrected = !rc && is_off(&clocks->clock[0], &clocks->clock[k]);
     }
-    for (size_t k = 0; of && k < clocks->count; k++)
-        free(of[k].at);
-    free(of);
+    for (size_t k = 0; rank_points && k < clocks->count; k++)
+        free(rank_points[k].point);
+    free(rank_points);
     return rc;
 }
 
@@ -285,11 +287,11 @@ static int find_bases(const struct an_trace *trace, int64_t **out, size_t *count
     return 0;
 }
 
-static int64_t right(const struct clock *clock, int64_t t)
+static int64_t right(const struct clock *clock, int64_t time)
 {
-    return t == STORE_ABSENT
-               ? t
-               : store_clock_time(clock->fit.offset, clock->fit.drift, clock->fit.pivot, t);
+    return time == STORE_ABSENT
+               ? time
+               : store_clock_time(clock->fit.offset, clock->fit.drift, clock->fit.pivot, time);
 }
 
 static void shift_track(struct an_trace *trace, const struct an_track *track,
@@ -298,8 +300,8 @@ static void shift_track(struct an_trace *trace, const struct an_track *track,
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
         int64_t start = trace->slice.start[i], dur = trace->slice.dur[i];
         bool none = false;
-        for (size_t b = 0; b < bases; b++)
-            none = none || start == base[b];
+        for (size_t j = 0; j < bases; j++)
+            none = none || start == base[j];
         if (none)
             continue;
         trace->slice.start[i] = right(clock, start);
@@ -313,16 +315,17 @@ static void shift_track(struct an_trace *trace, const struct an_track *track,
 
 static const struct clock *off_clock(const struct clocks *clocks, uint32_t process)
 {
-    uint32_t k = process < clocks->trace->process_count ? clocks->of[process] : AN_NONE;
-    return k != AN_NONE && clocks->clock[k].corrected ? &clocks->clock[k] : NULL;
+    uint32_t clock =
+        process < clocks->trace->process_count ? clocks->process_clock[process] : AN_NONE;
+    return clock != AN_NONE && clocks->clock[clock].corrected ? &clocks->clock[clock] : NULL;
 }
 
 /* First and last time of the run again: what was moved is where they were. */
 static void window(struct an_trace *trace)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
-    for (uint32_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
+    for (uint32_t index = 0; index < trace->track_count; index++) {
+        const struct an_track *track = &trace->track[index];
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
             int64_t end = trace->slice.dur[i] == AN_OPEN
                               ? trace->slice.start[i]
@@ -353,29 +356,29 @@ static int shift_all(struct clocks *clocks)
     struct an_trace *trace = clocks->trace;
     size_t off = 0, bases;
     int64_t *base;
-    for (size_t k = 0; k < clocks->count; k++)
-        off += clocks->clock[k].corrected;
+    for (size_t clock = 0; clock < clocks->count; clock++)
+        off += clocks->clock[clock].corrected;
     if (!off)
         return 0;
     if (find_bases(trace, &base, &bases))
         return TACHO_ENOMEM;
     for (uint32_t i = 0; i < trace->track_count; i++) {
-        const struct clock *k = off_clock(clocks, trace->track[i].process);
-        if (k)
-            shift_track(trace, &trace->track[i], k, base, bases);
+        const struct clock *clock = off_clock(clocks, trace->track[i].process);
+        if (clock)
+            shift_track(trace, &trace->track[i], clock, base, bases);
     }
     for (size_t i = 0; i < trace->step_count; i++) {
-        const struct clock *k = off_clock(clocks, trace->step[i].process);
-        if (k) {
-            trace->step[i].start = right(k, trace->step[i].start);
-            trace->step[i].end = right(k, trace->step[i].end);
+        const struct clock *clock = off_clock(clocks, trace->step[i].process);
+        if (clock) {
+            trace->step[i].start = right(clock, trace->step[i].start);
+            trace->step[i].end = right(clock, trace->step[i].end);
         }
     }
-    for (uint32_t p = 0; p < trace->process_count; p++) {
-        const struct clock *k = off_clock(clocks, p);
-        if (k) {
-            trace->process[p].start = right(k, trace->process[p].start);
-            trace->process[p].end = right(k, trace->process[p].end);
+    for (uint32_t process = 0; process < trace->process_count; process++) {
+        const struct clock *clock = off_clock(clocks, process);
+        if (clock) {
+            trace->process[process].start = right(clock, trace->process[process].start);
+            trace->process[process].end = right(clock, trace->process[process].end);
         }
     }
     free(base);
@@ -389,11 +392,11 @@ static int shift_all(struct clocks *clocks)
 static long node_of(const struct an_trace *trace, const char *host)
 {
     for (size_t i = 0; i < trace->key_count; i++) {
-        long n;
+        long node;
         char rest[8];
-        if (sscanf(trace->key[i].key, "node.%ld.%7s", &n, rest) == 2 && !strcmp(rest, "host") &&
+        if (sscanf(trace->key[i].key, "node.%ld.%7s", &node, rest) == 2 && !strcmp(rest, "host") &&
             !strcmp(trace->key[i].value, host))
-            return n;
+            return node;
     }
     return -1;
 }
@@ -406,9 +409,9 @@ static double node_number(const struct an_trace *trace, long node, const char *k
     return value ? strtod(value, NULL) : NAN;
 }
 
-static struct an_value known(double v, const char *why)
+static struct an_value known(double value, const char *why)
 {
-    return isnan(v) ? an_num_none(why) : an_num(v);
+    return isnan(value) ? an_num_none(why) : an_num(value);
 }
 
 /* As tacho merge left it. */
@@ -515,7 +518,7 @@ int an_clocks_align(struct an_trace *trace, struct an_arena *arena, struct an_cl
     }
     rc = rc ? rc : report(&clocks, arena, out);
     free(clocks.clock);
-    free(clocks.of);
+    free(clocks.process_clock);
     free(clocks.part);
     return rc;
 }

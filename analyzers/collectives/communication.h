@@ -51,7 +51,7 @@ size_t an_comm_next(const struct an_comm_calls *calls, size_t first);
 
 /* Factor of the bus bandwidth of a collective over n ranks, as nccl-tests counts; 0: none is
  * defined. */
-double an_comm_bus_factor(const char *name, int64_t n);
+double an_comm_bus_factor(const char *name, int64_t ranks);
 
 /* Sums per kind of collective and communicator, from calls of detailed steps (without steps: all).
  * Fills the list, and sorts the calls by name. */

@@ -25,16 +25,18 @@ static const struct {
 
 static size_t kind_of(const char *name)
 {
-    size_t k = 0;
-    while (k < KINDS && strcmp(kinds[k].name, name))
-        k++;
-    return k;
+    size_t kind_index = 0;
+    while (kind_index < KINDS && strcmp(kinds[kind_index].name, name))
+        kind_index++;
+    return kind_index;
 }
 
-double an_comm_bus_factor(const char *name, int64_t n)
+double an_comm_bus_factor(const char *name, int64_t ranks)
 {
-    size_t k = kind_of(name);
-    return k < KINDS && n > 0 ? kinds[k].a + kinds[k].b / (double)n : 0;
+    size_t kind_index = kind_of(name);
+    return kind_index < KINDS && ranks > 0
+               ? kinds[kind_index].a + kinds[kind_index].b / (double)ranks
+               : 0;
 }
 
 /* ---- what a call says ---------------------------------------------------------------------------------------------------- */
@@ -42,26 +44,26 @@ double an_comm_bus_factor(const char *name, int64_t n)
 /* A number of a payload, which importers wrote as JSON; STORE_ABSENT: it is not there. */
 static int64_t payload_number(const char *payload, const char *key)
 {
-    const char *at = strstr(payload, key);
+    const char *found = strstr(payload, key);
     char *end = NULL;
-    long long v = at ? strtoll(at + strlen(key), &end, 10) : 0;
-    return at && end != at + strlen(key) ? (int64_t)v : STORE_ABSENT;
+    long long number = found ? strtoll(found + strlen(key), &end, 10) : 0;
+    return found && end != found + strlen(key) ? (int64_t)number : STORE_ABSENT;
 }
 
-static uint64_t hash_bytes(const char *p, size_t n)
+static uint64_t hash_bytes(const char *bytes, size_t length)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return h | 1;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
+    return hash | 1;
 }
 
 /* The list of members, where the trace has it. */
 static uint64_t members(const char *payload)
 {
-    const char *at = strstr(payload, "\"group_ranks\":");
-    size_t n = at ? strcspn(at, "]") : 0;
-    return at && at[n] ? hash_bytes(at, n) : 0;
+    const char *list = strstr(payload, "\"group_ranks\":");
+    size_t length = list ? strcspn(list, "]") : 0;
+    return list && list[length] ? hash_bytes(list, length) : 0;
 }
 
 static const char *kind_of_kernel(const char *name)
@@ -98,25 +100,25 @@ bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *o
                        : is_gloo(text)               ? text + 5
                                                      : text;
     const char *kind = ours || is_gloo(text) ? name : kind_of_kernel(name);
-    size_t k = kind_of(kind);
-    *out = (struct an_comm_call){.name = name,
-                                 .kind = is_pair(kind) ? "send_recv" : kind,
-                                 .communicator = detail ? detail->communicator : STORE_ABSENT,
-                                 .sequence = ours ? trace->slice.correlation[i]
-                                             : detail
-                                                 ? payload_number(detail->payload, "\"sequence\":")
-                                                 : STORE_ABSENT,
-                                 .ranks = detail ? detail->ranks : STORE_ABSENT,
-                                 .bytes = detail ? detail->bytes : STORE_ABSENT,
-                                 .group = detail ? members(detail->payload) : 0,
-                                 .start = trace->slice.start[i],
-                                 .end = an_slice_end(trace, i),
-                                 .slice = (uint32_t)i,
-                                 .lane = AN_NONE,
-                                 .op = AN_NONE,
-                                 .step = AN_NONE,
-                                 .transfer = -1,
-                                 .synchronises = k < KINDS && kinds[k].synchronises};
+    size_t kind_index = kind_of(kind);
+    *out = (struct an_comm_call){
+        .name = name,
+        .kind = is_pair(kind) ? "send_recv" : kind,
+        .communicator = detail ? detail->communicator : STORE_ABSENT,
+        .sequence = ours     ? trace->slice.correlation[i]
+                    : detail ? payload_number(detail->payload, "\"sequence\":")
+                             : STORE_ABSENT,
+        .ranks = detail ? detail->ranks : STORE_ABSENT,
+        .bytes = detail ? detail->bytes : STORE_ABSENT,
+        .group = detail ? members(detail->payload) : 0,
+        .start = trace->slice.start[i],
+        .end = an_slice_end(trace, i),
+        .slice = (uint32_t)i,
+        .lane = AN_NONE,
+        .op = AN_NONE,
+        .step = AN_NONE,
+        .transfer = -1,
+        .synchronises = kind_index < KINDS && kinds[kind_index].synchronises};
     return true;
 }
 
@@ -153,20 +155,22 @@ static void ask_job(const struct an_context *context, struct an_comm_call *call)
 static int find_track(struct an_context *context, uint32_t track, struct an_comm_calls *out)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_track *k = &trace->track[track];
+    const struct an_track *thread = &trace->track[track];
     uint32_t lane = AN_NONE;
     bool known = false;
     int rc = 0;
-    if (strcmp(k->kind, "thread") && strcmp(k->kind, "comm"))
+    if (strcmp(thread->kind, "thread") && strcmp(thread->kind, "comm"))
         return 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
+    for (size_t i = thread->slice_first; i < thread->slice_first + thread->slice_count && !rc;
+         i++) {
         struct an_comm_call call;
         bool ours = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COMM;
         if (!(ours || is_gloo(an_trace_name(trace, trace->slice.name[i]))) ||
             !an_comm_read(trace, i, &call))
             continue;
         if (!known) {
-            lane = context->lane_count ? an_lane_of_process(context, k->process) : k->process;
+            lane = context->lane_count ? an_lane_of_process(context, thread->process)
+                                       : thread->process;
             known = true;
         }
         call.lane = lane;
@@ -205,9 +209,11 @@ static void ask_launch(const struct an_context *context, size_t op, struct an_co
     int levels = AN_DEPTH_MAX;
     if (call->communicator != STORE_ABSENT)
         return;
-    for (uint32_t p = launch; p != AN_NONE && levels--; p = trace->slice.parent[p]) {
-        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[p]);
-        if (!detail || detail->communicator == STORE_ABSENT || !an_slice_open_at(trace, p, launch))
+    for (uint32_t range = launch; range != AN_NONE && levels--;
+         range = trace->slice.parent[range]) {
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[range]);
+        if (!detail || detail->communicator == STORE_ABSENT ||
+            !an_slice_open_at(trace, range, launch))
             continue;
         call->communicator = detail->communicator;
         call->ranks = detail->ranks;
@@ -221,9 +227,9 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
 {
     int rc = 0;
     for (uint32_t lane = 0; lane < context->lane_count; lane++) {
-        const struct an_lane *l = &context->lane[lane];
+        const struct an_lane *on_lane = &context->lane[lane];
         const struct an_device *device =
-            l->device == AN_NONE ? NULL : &context->gpu->device[l->device];
+            on_lane->device == AN_NONE ? NULL : &context->gpu->device[on_lane->device];
         for (size_t i = device ? device->first : 0;
              device && i < device->first + device->count && !rc; i++) {
             struct an_comm_call call;
@@ -231,13 +237,13 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
                 !an_comm_read(context->trace, context->gpu->op.slice[i], &call))
                 continue;
             const struct an_step *host =
-                an_step_at_host(context, l, an_device_launch_time(context->gpu, i));
+                an_step_at_host(context, on_lane, an_device_launch_time(context->gpu, i));
             bool pair = !strcmp(call.kind, "send_recv");
             ask_launch(context, i, &call);
             call.lane = lane;
             call.track = context->gpu->op.track[i];
             call.op = (uint32_t)i;
-            call.step = detailed_index(context, an_step_at(context, l, call.start));
+            call.step = detailed_index(context, an_step_at(context, on_lane, call.start));
             if (pair)
                 call.group = pair_of(context, &call, !strcmp(call.name, "send"));
             call.counted = call.sequence == STORE_ABSENT || (pair && call.group);
@@ -255,29 +261,29 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-static int by_id(const struct an_comm_call *a, const struct an_comm_call *b)
+static int by_id(const struct an_comm_call *first, const struct an_comm_call *second)
 {
-    int order = strcmp(a->kind, b->kind);
-    order = order ? order : COMPARE(a->communicator, b->communicator);
-    order = order ? order : COMPARE(a->group, b->group);
-    order = order ? order : COMPARE(a->sequence, b->sequence);
-    return order ? order : COMPARE(a->window, b->window);
+    int order = strcmp(first->kind, second->kind);
+    order = order ? order : COMPARE(first->communicator, second->communicator);
+    order = order ? order : COMPARE(first->group, second->group);
+    order = order ? order : COMPARE(first->sequence, second->sequence);
+    return order ? order : COMPARE(first->window, second->window);
 }
 
-static int rank_order(const void *x, const void *y)
+static int rank_order(const void *left, const void *right)
 {
-    const struct an_comm_call *a = x, *b = y;
-    int order = by_id(a, b);
-    order = order ? order : COMPARE(a->lane, b->lane);
-    return order ? order : COMPARE(a->start, b->start);
+    const struct an_comm_call *first = left, *second = right;
+    int order = by_id(first, second);
+    order = order ? order : COMPARE(first->lane, second->lane);
+    return order ? order : COMPARE(first->start, second->start);
 }
 
-static int collective_order(const void *x, const void *y)
+static int collective_order(const void *left, const void *right)
 {
-    const struct an_comm_call *a = x, *b = y;
-    int order = by_id(a, b);
-    order = order ? order : COMPARE(a->ordinal, b->ordinal);
-    return order ? order : COMPARE(a->lane, b->lane);
+    const struct an_comm_call *first = left, *second = right;
+    int order = by_id(first, second);
+    order = order ? order : COMPARE(first->ordinal, second->ordinal);
+    return order ? order : COMPARE(first->lane, second->lane);
 }
 
 size_t an_comm_next(const struct an_comm_calls *calls, size_t first)
@@ -298,46 +304,49 @@ struct member {
 };
 
 struct membership {
-    struct member *at; /* distinct, in order */
+    struct member *member; /* distinct, in order */
     size_t count;
 };
 
-static int communicator_order(const void *x, const void *y)
+static int communicator_order(const void *left, const void *right)
 {
-    const struct member *a = x, *b = y;
-    int order = COMPARE(a->communicator, b->communicator);
-    return order ? order : COMPARE(a->group, b->group);
+    const struct member *first = left, *second = right;
+    int order = COMPARE(first->communicator, second->communicator);
+    return order ? order : COMPARE(first->group, second->group);
 }
 
-static int member_order(const void *x, const void *y)
+static int member_order(const void *left, const void *right)
 {
-    const struct member *a = x, *b = y;
-    int order = communicator_order(a, b);
-    return order ? order : COMPARE(a->lane, b->lane);
+    const struct member *first = left, *second = right;
+    int order = communicator_order(first, second);
+    return order ? order : COMPARE(first->lane, second->lane);
 }
 
 static int find_members(struct an_context *context, const struct an_comm_calls *calls,
                         struct membership *membership)
 {
-    membership->at = an_arena_zero(context->scratch, calls->count + 1, sizeof *membership->at);
-    if (!membership->at)
+    membership->member =
+        an_arena_zero(context->scratch, calls->count + 1, sizeof *membership->member);
+    if (!membership->member)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < calls->count; i++)
-        membership->at[i] =
+        membership->member[i] =
             (struct member){.communicator = calls->call[i].communicator,
                             .group = calls->call[i].group,
                             .lane = calls->call[i].lane,
                             .first = calls->call[i].counted ? INT64_MIN : calls->call[i].sequence,
                             .last = calls->call[i].counted ? INT64_MAX : calls->call[i].sequence};
-    qsort(membership->at, calls->count, sizeof *membership->at, member_order);
+    qsort(membership->member, calls->count, sizeof *membership->member, member_order);
     for (size_t i = 0; i < calls->count; i++) {
-        struct member *last = membership->count ? &membership->at[membership->count - 1] : NULL;
-        if (!last || member_order(&membership->at[i], last)) {
-            membership->at[membership->count++] = membership->at[i];
+        struct member *last = membership->count ? &membership->member[membership->count - 1] : NULL;
+        if (!last || member_order(&membership->member[i], last)) {
+            membership->member[membership->count++] = membership->member[i];
             continue;
         }
-        last->first = membership->at[i].first < last->first ? membership->at[i].first : last->first;
-        last->last = membership->at[i].last > last->last ? membership->at[i].last : last->last;
+        last->first =
+            membership->member[i].first < last->first ? membership->member[i].first : last->first;
+        last->last =
+            membership->member[i].last > last->last ? membership->member[i].last : last->last;
     }
     return 0;
 }
@@ -346,24 +355,24 @@ static int find_members(struct an_context *context, const struct an_comm_calls *
 static size_t members_of(const struct membership *membership, const struct an_comm_call *call)
 {
     struct member key = {.communicator = call->communicator, .group = call->group};
-    size_t low = 0, high = membership->count, n = 0;
+    size_t low = 0, high = membership->count, count = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (communicator_order(&membership->at[middle], &key) < 0)
+        if (communicator_order(&membership->member[middle], &key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < membership->count && !communicator_order(&membership->at[low], &key); low++)
-        n += call->counted || (membership->at[low].first <= call->sequence &&
-                               call->sequence <= membership->at[low].last);
-    return n;
+    for (; low < membership->count && !communicator_order(&membership->member[low], &key); low++)
+        count += call->counted || (membership->member[low].first <= call->sequence &&
+                                   call->sequence <= membership->member[low].last);
+    return count;
 }
 
 /* A send and its recv. */
-static bool is_exchange(const struct an_comm_call *call, size_t n)
+static bool is_exchange(const struct an_comm_call *call, size_t call_count)
 {
-    return n == 2 && call[0].lane != call[1].lane && call[0].lane != AN_NONE &&
+    return call_count == 2 && call[0].lane != call[1].lane && call[0].lane != AN_NONE &&
            call[1].lane != AN_NONE && strcmp(call[0].name, call[1].name) &&
            (call[0].counted ? call[0].group != 0
                             : call[0].sequence != STORE_ABSENT && call[0].ranks == 2);
@@ -371,23 +380,24 @@ static bool is_exchange(const struct an_comm_call *call, size_t n)
 
 /* Every rank of the communicator that is in the file took part, each once, and none left before the
  * last one came. What has no number is one collective only where its bytes agree. */
-static bool is_whole(const struct membership *membership, struct an_comm_call *call, size_t n)
+static bool is_whole(const struct membership *membership, struct an_comm_call *call,
+                     size_t call_count)
 {
     if (!strcmp(call->kind, "send_recv"))
-        return is_exchange(call, n);
-    for (size_t i = 0; i < n; i++)
+        return is_exchange(call, call_count);
+    for (size_t i = 0; i < call_count; i++)
         if ((call[i].sequence == STORE_ABSENT &&
              (!call[i].counted || call[i].communicator == STORE_ABSENT)) ||
             call[i].lane == AN_NONE || !call[i].synchronises || call[i].ranks != call->ranks ||
             (call[i].counted && call[i].bytes != call->bytes && strcmp(call->kind, "all_to_all")))
             return false;
-    if (n < 2 || (call->ranks != STORE_ABSENT && call->ranks < (int64_t)n))
-        return call->ranks == 1 && n == 1;
-    if (call->ranks == (int64_t)n)
+    if (call_count < 2 || (call->ranks != STORE_ABSENT && call->ranks < (int64_t)call_count))
+        return call->ranks == 1 && call_count == 1;
+    if (call->ranks == (int64_t)call_count)
         return true;
-    if (members_of(membership, call) != n)
+    if (members_of(membership, call) != call_count)
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < call_count; i++)
         call[i].lacks = call->ranks != STORE_ABSENT;
     return true;
 }
@@ -399,12 +409,12 @@ static void match(struct an_comm_calls *calls, const struct membership *membersh
         if (!is_whole(membership, &calls->call[i], next - i))
             continue;
         int64_t shortest = INT64_MAX;
-        for (size_t k = i; k < next; k++) {
-            int64_t ns = an_time_sub(calls->call[k].end, calls->call[k].start);
+        for (size_t j = i; j < next; j++) {
+            int64_t ns = an_time_sub(calls->call[j].end, calls->call[j].start);
             shortest = ns < shortest ? ns : shortest;
         }
-        for (size_t k = i; k < next; k++)
-            calls->call[k].transfer = shortest;
+        for (size_t j = i; j < next; j++)
+            calls->call[j].transfer = shortest;
     }
 }
 
@@ -412,8 +422,8 @@ int an_comm_find(struct an_context *context, struct an_comm_calls *out)
 {
     struct membership membership = {0};
     int rc = context->gpu ? find_ops(context, out) : 0;
-    for (uint32_t k = 0; k < context->trace->track_count && !rc && !context->gpu; k++)
-        rc = find_track(context, k, out);
+    for (uint32_t track = 0; track < context->trace->track_count && !rc && !context->gpu; track++)
+        rc = find_track(context, track, out);
     if (rc || !out->count || (rc = find_members(context, out, &membership)))
         return rc;
     qsort(out->call, out->count, sizeof *out->call, rank_order);
@@ -459,19 +469,19 @@ static void add_call(struct sums *sums, const struct an_comm_call *call)
 /* Steps of the ranks that take part, summed; 0: there are no steps. */
 static double steps_of(const struct an_context *context, const struct sums *sums)
 {
-    double n = 0;
+    double count = 0;
     for (size_t i = 0; i < context->step_count; i++)
-        n += an_step_detailed(&context->step[i]) && sums->rank_calls[context->step[i].lane] > 0;
-    return n;
+        count += an_step_detailed(&context->step[i]) && sums->rank_calls[context->step[i].lane] > 0;
+    return count;
 }
 
 static struct an_value uneven(const struct an_context *context, const struct sums *sums)
 {
     double most = 0, sum = 0, ranks = 0;
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (sums->rank_calls[k]) {
-            most = sums->rank_bytes[k] > most ? sums->rank_bytes[k] : most;
-            sum += sums->rank_bytes[k];
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        if (sums->rank_calls[lane]) {
+            most = sums->rank_bytes[lane] > most ? sums->rank_bytes[lane] : most;
+            sum += sums->rank_bytes[lane];
             ranks++;
         }
     if (ranks < 2)
@@ -549,24 +559,25 @@ static void describe(struct an_context *context, const struct an_comm_call *firs
     bandwidth(context, sums, out);
 }
 
-static int time_order(const void *x, const void *y)
+static int time_order(const void *left, const void *right)
 {
-    const struct an_collective *a = x, *b = y;
-    double ta = a->mean_ms.value * (double)a->count, tb = b->mean_ms.value * (double)b->count;
-    return (ta < tb) - (ta > tb);
+    const struct an_collective *first = left, *second = right;
+    double first_ms = first->mean_ms.value * (double)first->count,
+           second_ms = second->mean_ms.value * (double)second->count;
+    return (first_ms < second_ms) - (first_ms > second_ms);
 }
 
-static bool same_kind(const struct an_comm_call *a, const struct an_comm_call *b)
+static bool same_kind(const struct an_comm_call *first, const struct an_comm_call *second)
 {
-    return !strcmp(a->name, b->name) && a->communicator == b->communicator;
+    return !strcmp(first->name, second->name) && first->communicator == second->communicator;
 }
 
-static int name_order(const void *x, const void *y)
+static int name_order(const void *left, const void *right)
 {
-    const struct an_comm_call *a = x, *b = y;
-    int order = strcmp(a->name, b->name);
-    order = order ? order : COMPARE(a->communicator, b->communicator);
-    return order ? order : COMPARE(a->slice, b->slice);
+    const struct an_comm_call *first = left, *second = right;
+    int order = strcmp(first->name, second->name);
+    order = order ? order : COMPARE(first->communicator, second->communicator);
+    return order ? order : COMPARE(first->slice, second->slice);
 }
 
 int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls)

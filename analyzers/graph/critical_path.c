@@ -32,41 +32,43 @@ struct sums {
     int64_t *step_cause; /* of every step of the windows: AN_CAUSE_COUNT sums */
     size_t steps, windows;
     struct op_sum *op;
-    size_t ops, op_room, op_merge; /* op_merge: rows at which they are merged next */
+    size_t op_count, op_room, op_merge; /* op_merge: rows at which they are merged next */
     struct an_path_row *row;
-    size_t rows, row_room;
+    size_t row_count, row_room;
     struct an_span **span; /* of every track, malloc'ed */
-    size_t *spans, *span_room;
+    size_t *span_count, *span_room;
 };
 
 /* ---- which windows -------------------------------------------------------------------------------------------------------- */
 
-static int64_t time_of(const struct an_window *window, size_t n, size_t least)
+static int64_t time_of(const struct an_window *window, size_t window_count, size_t least_steps)
 {
     int64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        if (window[i].count >= least)
+    for (size_t i = 0; i < window_count; i++)
+        if (window[i].count >= least_steps)
             sum = an_time_add(sum, an_time_sub(window[i].end, window[i].start));
     return sum;
 }
 
 /* The lane with most time in steady windows; where none has any, in windows of any length. */
-static int choose_lane(struct an_context *context, size_t *least, struct an_window **out, size_t *n)
+static int choose_lane(struct an_context *context, size_t *least_steps, struct an_window **out,
+                       size_t *window_count)
 {
     int64_t most = 0;
-    *n = 0;
-    for (*least = STEPS_LEAST; *least && !*n; *least = *n ? *least : *least - 1)
-        for (uint32_t k = 0; k < context->lane_count; k++) {
+    *window_count = 0;
+    for (*least_steps = STEPS_LEAST; *least_steps && !*window_count;
+         *least_steps = *window_count ? *least_steps : *least_steps - 1)
+        for (uint32_t lane = 0; lane < context->lane_count; lane++) {
             struct an_window *window;
             size_t count;
-            int rc = an_windows_of(context, k, &window, &count);
+            int rc = an_windows_of(context, lane, &window, &count);
             if (rc)
                 return rc;
-            int64_t ns = time_of(window, count, *least);
+            int64_t ns = time_of(window, count, *least_steps);
             if (ns > most) {
                 most = ns;
                 *out = window;
-                *n = count;
+                *window_count = count;
             }
         }
     return 0;
@@ -74,44 +76,44 @@ static int choose_lane(struct an_context *context, size_t *least, struct an_wind
 
 /* ---- sums ----------------------------------------------------------------------------------------------------------------- */
 
-static int op_order(const void *a, const void *b)
+static int op_order(const void *left, const void *right)
 {
-    const struct op_sum *x = a, *y = b;
-    if (x->name != y->name)
-        return x->name < y->name ? -1 : 1;
-    if (x->cause != y->cause)
-        return x->cause < y->cause ? -1 : 1;
-    return (int)x->host - (int)y->host;
+    const struct op_sum *first = left, *second = right;
+    if (first->name != second->name)
+        return first->name < second->name ? -1 : 1;
+    if (first->cause != second->cause)
+        return first->cause < second->cause ? -1 : 1;
+    return (int)first->host - (int)second->host;
 }
 
 /* One row of each op. */
 static void merge_ops(struct sums *sums)
 {
-    size_t n = 0;
-    if (sums->ops)
-        qsort(sums->op, sums->ops, sizeof *sums->op, op_order);
-    for (size_t i = 0; i < sums->ops; i++) {
-        if (n && !op_order(&sums->op[n - 1], &sums->op[i])) {
-            sums->op[n - 1].count += sums->op[i].count;
-            sums->op[n - 1].ns += sums->op[i].ns;
+    size_t kept = 0;
+    if (sums->op_count)
+        qsort(sums->op, sums->op_count, sizeof *sums->op, op_order);
+    for (size_t i = 0; i < sums->op_count; i++) {
+        if (kept && !op_order(&sums->op[kept - 1], &sums->op[i])) {
+            sums->op[kept - 1].count += sums->op[i].count;
+            sums->op[kept - 1].ns += sums->op[i].ns;
         } else {
-            sums->op[n++] = sums->op[i];
+            sums->op[kept++] = sums->op[i];
         }
     }
-    sums->ops = n;
+    sums->op_count = kept;
 }
 
 static int add_op(struct sums *sums, const struct an_path_segment *segment)
 {
     const struct an_trace *trace = sums->context->trace;
     bool host = segment->node == AN_NONE || !an_graph_on_device(sums->graph, segment->node);
-    if (sums->ops == sums->op_merge) {
+    if (sums->op_count == sums->op_merge) {
         merge_ops(sums);
-        sums->op_merge = 2 * sums->ops + OPS_MERGE;
+        sums->op_merge = 2 * sums->op_count + OPS_MERGE;
     }
-    if (an_grow(&sums->op, &sums->op_room, sums->ops + 1, sizeof *sums->op))
+    if (an_grow(&sums->op, &sums->op_room, sums->op_count + 1, sizeof *sums->op))
         return TACHO_ENOMEM;
-    sums->op[sums->ops++] = (struct op_sum){
+    sums->op[sums->op_count++] = (struct op_sum){
         .name = segment->slice == AN_NONE ? AN_NONE : trace->slice.name[segment->slice],
         .cause = segment->cause,
         .host = host,
@@ -125,10 +127,10 @@ static int add_row(struct sums *sums, const struct an_path_segment *segment)
     const struct an_trace *trace = sums->context->trace;
     if (!sums->context->options->path)
         return 0;
-    if (an_grow(&sums->row, &sums->row_room, sums->rows + 1, sizeof *sums->row))
+    if (an_grow(&sums->row, &sums->row_room, sums->row_count + 1, sizeof *sums->row))
         return TACHO_ENOMEM;
     bool range = segment->slice != AN_NONE;
-    sums->row[sums->rows++] = (struct an_path_row){
+    sums->row[sums->row_count++] = (struct an_path_row){
         .start_ns = segment->start,
         .end_ns = segment->end,
         .track = segment->node == AN_NONE ? STORE_ABSENT
@@ -150,15 +152,15 @@ static int add_span(struct sums *sums, const struct an_path_segment *segment)
     if (segment->node == AN_NONE || segment->cause == AN_CAUSE_DISPATCH ||
         segment->cause == AN_CAUSE_OPAQUE)
         return 0;
-    uint32_t k = sums->graph->track[segment->node];
-    size_t n = sums->spans[k];
-    if (n && sums->span[k][n - 1].end >= segment->start) {
-        sums->span[k][n - 1].end = segment->end;
+    uint32_t track = sums->graph->track[segment->node];
+    size_t span_count = sums->span_count[track];
+    if (span_count && sums->span[track][span_count - 1].end >= segment->start) {
+        sums->span[track][span_count - 1].end = segment->end;
         return 0;
     }
-    if (an_grow(&sums->span[k], &sums->span_room[k], n + 1, sizeof **sums->span))
+    if (an_grow(&sums->span[track], &sums->span_room[track], span_count + 1, sizeof **sums->span))
         return TACHO_ENOMEM;
-    sums->span[k][sums->spans[k]++] = (struct an_span){segment->start, segment->end};
+    sums->span[track][sums->span_count[track]++] = (struct an_span){segment->start, segment->end};
     return 0;
 }
 
@@ -168,15 +170,15 @@ static void add_to_steps(struct sums *sums, const struct an_path_segment *segmen
                          const struct an_window *window, size_t *step)
 {
     const struct an_step *steps = &sums->context->step[window->first];
-    int64_t at = segment->start;
-    while (at < segment->end) {
-        while (*step + 1 < window->count && steps[*step + 1].start <= at)
+    int64_t time = segment->start;
+    while (time < segment->end) {
+        while (*step + 1 < window->count && steps[*step + 1].start <= time)
             ++*step;
-        int64_t until = *step + 1 < window->count && steps[*step + 1].start < segment->end
-                            ? steps[*step + 1].start
-                            : segment->end;
-        sums->step_cause[(sums->steps + *step) * AN_CAUSE_COUNT + segment->cause] += until - at;
-        at = until;
+        int64_t end = *step + 1 < window->count && steps[*step + 1].start < segment->end
+                          ? steps[*step + 1].start
+                          : segment->end;
+        sums->step_cause[(sums->steps + *step) * AN_CAUSE_COUNT + segment->cause] += end - time;
+        time = end;
     }
 }
 
@@ -185,7 +187,7 @@ static int add_window(struct sums *sums, const struct an_path_walk *walk)
     size_t step = 0;
     int rc = 0;
     for (size_t i = 0; i < walk->count && !rc; i++) {
-        const struct an_path_segment *segment = &walk->at[i];
+        const struct an_path_segment *segment = &walk->segment[i];
         int64_t ns = segment->end - segment->start;
         sums->cause[segment->cause] += ns;
         sums->how[segment->how] += ns;
@@ -203,15 +205,16 @@ static int add_window(struct sums *sums, const struct an_path_walk *walk)
 
 /* ---- the result ------------------------------------------------------------------------------------------------------------ */
 
-static int cause_order(const void *a, const void *b)
+static int cause_order(const void *left, const void *right)
 {
-    const struct an_path_cause *x = a, *y = b;
-    return (x->ns < y->ns) - (x->ns > y->ns);
+    const struct an_path_cause *first = left, *second = right;
+    return (first->ns < second->ns) - (first->ns > second->ns);
 }
 
-static struct an_value share(int64_t ns, int64_t of)
+static struct an_value share(int64_t ns, int64_t whole)
 {
-    return of > 0 ? an_num(100.0 * (double)ns / (double)of) : an_num_none("the path lasts 0 ns");
+    return whole > 0 ? an_num(100.0 * (double)ns / (double)whole)
+                     : an_num_none("the path lasts 0 ns");
 }
 
 static int list_causes(struct sums *sums, struct an_critical_path *path)
@@ -220,17 +223,17 @@ static int list_causes(struct sums *sums, struct an_critical_path *path)
     double *ms = an_arena_zero(sums->context->scratch, sums->steps + 1, sizeof *ms);
     if (!rows || !ms)
         return TACHO_ENOMEM;
-    for (int k = 0; k < AN_CAUSE_COUNT; k++) {
-        if (!sums->cause[k])
+    for (int cause = 0; cause < AN_CAUSE_COUNT; cause++) {
+        if (!sums->cause[cause])
             continue;
         for (size_t i = 0; i < sums->steps; i++)
-            ms[i] = (double)sums->step_cause[i * AN_CAUSE_COUNT + (size_t)k] / 1e6;
+            ms[i] = (double)sums->step_cause[i * AN_CAUSE_COUNT + (size_t)cause] / 1e6;
         an_sort(ms, sums->steps);
         rows[path->cause_count++] =
-            (struct an_path_cause){.key = an_cause_key((enum an_cause)k),
-                                   .text = an_cause_text((enum an_cause)k),
-                                   .ns = sums->cause[k],
-                                   .pct = share(sums->cause[k], sums->length),
+            (struct an_path_cause){.key = an_cause_key((enum an_cause)cause),
+                                   .text = an_cause_text((enum an_cause)cause),
+                                   .ns = sums->cause[cause],
+                                   .pct = share(sums->cause[cause], sums->length),
                                    .step_median_ms = an_num(an_quantile(ms, sums->steps, 0.5))};
     }
     qsort(rows, path->cause_count, sizeof *rows, cause_order);
@@ -238,24 +241,24 @@ static int list_causes(struct sums *sums, struct an_critical_path *path)
     return 0;
 }
 
-static int ns_order(const void *a, const void *b)
+static int ns_order(const void *left, const void *right)
 {
-    const struct op_sum *x = a, *y = b;
-    if (x->ns != y->ns)
-        return x->ns < y->ns ? 1 : -1;
-    return op_order(a, b);
+    const struct op_sum *first = left, *second = right;
+    if (first->ns != second->ns)
+        return first->ns < second->ns ? 1 : -1;
+    return op_order(left, right);
 }
 
 static int list_ops(struct sums *sums, struct an_critical_path *path)
 {
     merge_ops(sums);
-    if (sums->ops)
-        qsort(sums->op, sums->ops, sizeof *sums->op, ns_order);
-    size_t n = sums->ops < OPS_MOST ? sums->ops : OPS_MOST;
-    struct an_path_op *rows = an_arena_zero(sums->context->arena, n, sizeof *rows);
+    if (sums->op_count)
+        qsort(sums->op, sums->op_count, sizeof *sums->op, ns_order);
+    size_t op_count = sums->op_count < OPS_MOST ? sums->op_count : OPS_MOST;
+    struct an_path_op *rows = an_arena_zero(sums->context->arena, op_count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < op_count; i++) {
         const struct op_sum *op_sum = &sums->op[i];
         const char *name =
             op_sum->name != AN_NONE ? an_trace_name(sums->context->trace, op_sum->name) : "";
@@ -269,19 +272,19 @@ static int list_ops(struct sums *sums, struct an_critical_path *path)
             .pct = share(op_sum->ns, sums->length)};
     }
     path->ops = rows;
-    path->op_count = n;
+    path->op_count = op_count;
     return 0;
 }
 
 static const char *doubt_of(struct an_context *context, const struct an_critical_path *path,
-                            size_t least)
+                            size_t least_steps)
 {
     if (path->explained_pct.valid && path->explained_pct.value < EXPLAINED_LEAST)
         return an_arena_format(context->arena,
                                "only %.1f %% of the path is tied to what follows it by an edge: no "
                                "cause can be claimed",
                                path->explained_pct.value);
-    if (least < STEPS_LEAST)
+    if (least_steps < STEPS_LEAST)
         return an_arena_format(
             context->arena,
             "fewer than %d counted steps follow each other: what happened once may stand on it",
@@ -291,21 +294,22 @@ static const char *doubt_of(struct an_context *context, const struct an_critical
 
 static int keep_spans(struct sums *sums)
 {
-    size_t tracks = sums->context->trace->track_count, n = 0;
+    size_t tracks = sums->context->trace->track_count, span_count = 0;
     struct an_path_spans *path_spans = an_arena_zero(sums->context->scratch, 1, sizeof *path_spans);
-    for (size_t k = 0; k < tracks; k++)
-        n += sums->spans[k];
+    for (size_t track = 0; track < tracks; track++)
+        span_count += sums->span_count[track];
     if (!path_spans ||
-        !(path_spans->span = an_arena_zero(sums->context->scratch, n, sizeof *path_spans->span)) ||
+        !(path_spans->span =
+              an_arena_zero(sums->context->scratch, span_count, sizeof *path_spans->span)) ||
         !(path_spans->track_first =
               an_arena_zero(sums->context->scratch, tracks + 1, sizeof *path_spans->track_first)))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < tracks; k++) {
-        size_t first = path_spans->track_first[k];
-        if (sums->spans[k])
-            memcpy(path_spans->span + first, sums->span[k],
-                   sums->spans[k] * sizeof *path_spans->span);
-        path_spans->track_first[k + 1] = first + sums->spans[k];
+    for (size_t track = 0; track < tracks; track++) {
+        size_t first = path_spans->track_first[track];
+        if (sums->span_count[track])
+            memcpy(path_spans->span + first, sums->span[track],
+                   sums->span_count[track] * sizeof *path_spans->span);
+        path_spans->track_first[track + 1] = first + sums->span_count[track];
     }
     sums->context->path = path_spans;
     return 0;
@@ -317,13 +321,13 @@ bool an_path_holds(const struct an_path_spans *path_spans, uint32_t track, int64
     if (!path_spans)
         return false;
     const struct an_span *span = path_spans->span + path_spans->track_first[track];
-    size_t n = path_spans->track_first[track + 1] - path_spans->track_first[track];
+    size_t span_count = path_spans->track_first[track + 1] - path_spans->track_first[track];
     int64_t middle = start + an_time_sub(end, start) / 2;
-    size_t i = an_spans_seek(span, n, middle);
-    return i < n && span[i].start <= middle;
+    size_t i = an_spans_seek(span, span_count, middle);
+    return i < span_count && span[i].start <= middle;
 }
 
-static int finish(struct sums *sums, size_t least)
+static int finish(struct sums *sums, size_t least_steps)
 {
     struct an_context *context = sums->context;
     struct an_critical_path *path = &context->result->critical_path;
@@ -337,9 +341,9 @@ static int finish(struct sums *sums, size_t least)
     path->inferred_pct = share(sums->how[AN_PATH_INFERRED], sums->length);
     path->gap_pct = share(gaps, sums->length);
     path->think_pct = share(sums->cause[AN_CAUSE_THINK], sums->length);
-    path->doubt = doubt_of(context, path, least);
-    path->rows = an_arena_copy(context->arena, sums->row, sums->rows * sizeof *sums->row);
-    path->row_count = sums->rows;
+    path->doubt = doubt_of(context, path, least_steps);
+    path->rows = an_arena_copy(context->arena, sums->row, sums->row_count * sizeof *sums->row);
+    path->row_count = sums->row_count;
     int rc = list_causes(sums, path);
     rc = rc ? rc : list_ops(sums, path);
     return rc ? rc : keep_spans(sums);
@@ -347,10 +351,10 @@ static int finish(struct sums *sums, size_t least)
 
 static void free_sums(struct sums *sums)
 {
-    for (size_t k = 0; sums->span && k < sums->context->trace->track_count; k++)
-        free(sums->span[k]);
+    for (size_t track = 0; sums->span && track < sums->context->trace->track_count; track++)
+        free(sums->span[track]);
     free(sums->span);
-    free(sums->spans);
+    free(sums->span_count);
     free(sums->span_room);
     free(sums->op);
     free(sums->row);
@@ -365,14 +369,15 @@ static void path_absent(struct an_context *context, const char *reason)
         path->think_pct = an_num_none(reason);
 }
 
-static int walk_windows(struct sums *sums, const struct an_window *window, size_t n, size_t least)
+static int walk_windows(struct sums *sums, const struct an_window *window, size_t window_count,
+                        size_t least_steps)
 {
     const struct an_step *typical;
     struct an_path_walk walk = {0};
-    int rc = an_path_typical(sums->context, window, n, least, &typical);
-    for (size_t i = 0; i < n && !rc; i++) {
+    int rc = an_path_typical(sums->context, window, window_count, least_steps, &typical);
+    for (size_t i = 0; i < window_count && !rc; i++) {
         const struct an_step *first = &sums->context->step[window[i].first];
-        if (window[i].count < least)
+        if (window[i].count < least_steps)
             continue;
         rc = an_path_walk(sums->context, sums->graph, &window[i], &walk);
         rc = rc ? rc : an_path_label(sums->context, sums->graph, &walk);
@@ -382,7 +387,7 @@ static int walk_windows(struct sums *sums, const struct an_window *window, size_
             sums->context->typical = typical;
         }
     }
-    free(walk.at);
+    free(walk.segment);
     return rc;
 }
 
@@ -391,13 +396,13 @@ static int path_run(struct an_context *context)
     struct sums sums = {.context = context, .op_merge = OPS_MERGE};
     struct an_window *window = NULL;
     const char *why;
-    size_t n, least, tracks = context->trace->track_count + 1;
-    int rc = choose_lane(context, &least, &window, &n);
+    size_t window_count, least_steps, tracks = context->trace->track_count + 1;
+    int rc = choose_lane(context, &least_steps, &window, &window_count);
     rc = rc ? rc : an_graph_of(context, &sums.graph, &why);
     if (rc)
         return rc;
-    if (!n || !sums.graph) {
-        path_absent(context, n ? why : "no counted step has all its ranges in the file");
+    if (!window_count || !sums.graph) {
+        path_absent(context, window_count ? why : "no counted step has all its ranges in the file");
         return 0;
     }
     const struct an_lane *lane = &context->lane[window->lane];
@@ -409,12 +414,12 @@ static int path_run(struct an_context *context)
     sums.step_cause =
         an_arena_zero(context->scratch, lane->count + 1, AN_CAUSE_COUNT * sizeof *sums.step_cause);
     sums.span = calloc(tracks, sizeof *sums.span);
-    sums.spans = calloc(tracks, sizeof *sums.spans);
+    sums.span_count = calloc(tracks, sizeof *sums.span_count);
     sums.span_room = calloc(tracks, sizeof *sums.span_room);
-    rc = sums.step_cause && sums.span && sums.spans && sums.span_room
-             ? walk_windows(&sums, window, n, least)
+    rc = sums.step_cause && sums.span && sums.span_count && sums.span_room
+             ? walk_windows(&sums, window, window_count, least_steps)
              : TACHO_ENOMEM;
-    rc = rc ? rc : finish(&sums, least);
+    rc = rc ? rc : finish(&sums, least_steps);
     free_sums(&sums);
     return rc;
 }

@@ -37,7 +37,7 @@ struct an_path_segment {
  * no time until it is labelled. `at` is malloc'ed. */
 struct an_path_walk {
     struct an_window window;
-    struct an_path_segment *at;
+    struct an_path_segment *segment;
     size_t count, room;
 };
 
@@ -52,8 +52,8 @@ int an_path_label(const struct an_context *context, const struct an_graph *graph
 
 /* The step of the windows of `least` steps or more whose path is drawn, their median weighted by
  * time; NULL: no window is that long. 0 or TACHO_ENOMEM. */
-int an_path_typical(const struct an_context *context, const struct an_window *window, size_t n,
-                    size_t least, const struct an_step **out);
+int an_path_typical(const struct an_context *context, const struct an_window *window,
+                    size_t window_count, size_t least, const struct an_step **out);
 /* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
 int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
                       const struct an_path_walk *walk, const struct an_step *step);

@@ -11,31 +11,32 @@
 struct labeller {
     const struct an_context *context;
     const struct an_graph *graph;
-    struct an_path_segment *at; /* labelled so far */
+    struct an_path_segment *segment; /* labelled so far */
     size_t count, room;
 };
 
 /* Range i or the innermost one around it that is open at `time`; AN_NONE: none is. */
-static uint32_t open_at(const struct an_trace *trace, uint32_t i, int64_t time)
+static uint32_t open_at(const struct an_trace *trace, uint32_t slice, int64_t time)
 {
-    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX; depth++, i = trace->slice.parent[i])
-        if (trace->slice.start[i] <= time && an_slice_end(trace, i) > time)
-            return i;
+    for (int depth = 0; slice != AN_NONE && depth < AN_DEPTH_MAX;
+         depth++, slice = trace->slice.parent[slice])
+        if (trace->slice.start[slice] <= time && an_slice_end(trace, slice) > time)
+            return slice;
     return AN_NONE;
 }
 
-static bool is_weak(enum an_cause c)
+static bool is_weak(enum an_cause cause)
 {
-    return c == AN_CAUSE_FRAMEWORK || c == AN_CAUSE_THINK;
+    return cause == AN_CAUSE_FRAMEWORK || cause == AN_CAUSE_THINK;
 }
 
 /* Cause of time in range i: its own, else that of a range around it; a phase takes all in it. */
-static enum an_cause cause_in(const struct labeller *labeller, uint32_t i)
+static enum an_cause cause_in(const struct labeller *labeller, uint32_t slice)
 {
     enum an_cause best = AN_CAUSE_THINK;
-    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX;
-         depth++, i = labeller->context->trace->slice.parent[i]) {
-        enum an_cause own = an_slice_cause(labeller->context, labeller->graph->causes, i);
+    for (int depth = 0; slice != AN_NONE && depth < AN_DEPTH_MAX;
+         depth++, slice = labeller->context->trace->slice.parent[slice]) {
+        enum an_cause own = an_slice_cause(labeller->context, labeller->graph->causes, slice);
         if (own == AN_CAUSE_PHASE)
             return own;
         if (is_weak(best) && (!is_weak(own) || best == AN_CAUSE_THINK))
@@ -47,7 +48,7 @@ static enum an_cause cause_in(const struct labeller *labeller, uint32_t i)
 /* A piece with the link of its segment; it joins the one before if that is of the same range. */
 static int add(struct labeller *labeller, struct an_path_segment segment)
 {
-    struct an_path_segment *last = labeller->count ? &labeller->at[labeller->count - 1] : NULL;
+    struct an_path_segment *last = labeller->count ? &labeller->segment[labeller->count - 1] : NULL;
     if (segment.cause == AN_CAUSE_THINK && segment.how == AN_PATH_RECORDED)
         segment.how = AN_PATH_INFERRED; /* what the thread did is not known */
     if (last && last->link == AN_PATH_SAME && last->node == segment.node &&
@@ -56,9 +57,10 @@ static int add(struct labeller *labeller, struct an_path_segment segment)
         last->link = segment.link;
         return 0;
     }
-    if (an_grow(&labeller->at, &labeller->room, labeller->count + 1, sizeof *labeller->at))
+    if (an_grow(&labeller->segment, &labeller->room, labeller->count + 1,
+                sizeof *labeller->segment))
         return TACHO_ENOMEM;
-    labeller->at[labeller->count++] = segment;
+    labeller->segment[labeller->count++] = segment;
     return 0;
 }
 
@@ -83,24 +85,25 @@ static int label_host(struct labeller *labeller, const struct an_path_segment *s
     const struct an_trace *trace = labeller->context->trace;
     const struct an_track *track = &trace->track[labeller->graph->track[segment->node]];
     size_t i = an_slice_seek(trace, track, segment->start),
-           stop = track->slice_first + track->slice_count;
-    uint32_t top =
+           end = track->slice_first + track->slice_count;
+    uint32_t innermost =
         i > track->slice_first ? open_at(trace, (uint32_t)i - 1, segment->start) : AN_NONE;
-    int64_t at = segment->start;
+    int64_t time = segment->start;
     int rc = 0;
-    while (!rc && at < segment->end) {
+    while (!rc && time < segment->end) {
         int64_t next =
-            i < stop && trace->slice.start[i] < segment->end ? trace->slice.start[i] : segment->end;
-        int64_t until =
-            top != AN_NONE && an_slice_end(trace, top) < next ? an_slice_end(trace, top) : next;
-        if (until > at)
-            rc = add_piece(labeller, segment, at, until, top);
-        at = until;
-        if (at < next) {
-            top = open_at(trace, trace->slice.parent[top], at);
-        } else if (at < segment->end) {
+            i < end && trace->slice.start[i] < segment->end ? trace->slice.start[i] : segment->end;
+        int64_t until = innermost != AN_NONE && an_slice_end(trace, innermost) < next
+                            ? an_slice_end(trace, innermost)
+                            : next;
+        if (until > time)
+            rc = add_piece(labeller, segment, time, until, innermost);
+        time = until;
+        if (time < next) {
+            innermost = open_at(trace, trace->slice.parent[innermost], time);
+        } else if (time < segment->end) {
             if (trace->slice.dur[i] != 0)
-                top = (uint32_t)i;
+                innermost = (uint32_t)i;
             i++;
         }
     }
@@ -112,7 +115,7 @@ static int label_host(struct labeller *labeller, const struct an_path_segment *s
  */
 static void hand_on(struct labeller *labeller, const struct an_path_segment *segment)
 {
-    struct an_path_segment *last = labeller->count ? &labeller->at[labeller->count - 1] : NULL;
+    struct an_path_segment *last = labeller->count ? &labeller->segment[labeller->count - 1] : NULL;
     if (!last || last->link == AN_PATH_NONE)
         return;
     if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME ||
@@ -128,7 +131,7 @@ int an_path_label(const struct an_context *context, const struct an_graph *graph
     struct labeller labeller = {.context = context, .graph = graph};
     int rc = 0;
     for (size_t i = 0; i < walk->count && !rc; i++) {
-        const struct an_path_segment *segment = &walk->at[i];
+        const struct an_path_segment *segment = &walk->segment[i];
         if (segment->start == segment->end) {
             hand_on(&labeller, segment);
             continue;
@@ -145,8 +148,8 @@ int an_path_label(const struct an_context *context, const struct an_graph *graph
             rc = label_host(&labeller, segment);
         }
     }
-    free(walk->at);
-    walk->at = labeller.at;
+    free(walk->segment);
+    walk->segment = labeller.segment;
     walk->count = labeller.count;
     walk->room = labeller.room;
     return rc;

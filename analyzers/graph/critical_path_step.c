@@ -14,41 +14,43 @@
 /* A stretch while neighbours are merged into it. */
 struct piece {
     int64_t start, end, longest;
-    uint32_t track, slice; /* of the longest; AN_NONE: none */
-    uint32_t first, last;  /* tracks at its ends */
+    uint32_t track, slice;            /* of the longest; AN_NONE: none */
+    uint32_t first_track, last_track; /* tracks at its ends */
     uint32_t merged;
     uint8_t cause, link, how;
 };
 
 struct keeper {
     struct an_context *context;
-    struct piece *at;
+    struct piece *piece;
     size_t count;
-    int *lane; /* of every track */
+    int *lane_of; /* of every track */
 };
 
-static int shortest(const void *a, const void *b)
+static int shortest(const void *left, const void *right)
 {
-    const struct an_step *const *x = a, *const *y = b;
-    int64_t m = (*x)->end - (*x)->start, n = (*y)->end - (*y)->start;
-    return m != n ? (m < n ? -1 : 1) : (*x > *y) - (*x < *y);
+    const struct an_step *const *first = left, *const *second = right;
+    int64_t first_ns = (*first)->end - (*first)->start,
+            second_ns = (*second)->end - (*second)->start;
+    return first_ns != second_ns ? (first_ns < second_ns ? -1 : 1)
+                                 : (*first > *second) - (*first < *second);
 }
 
 /* Half of the windows' time lies in steps that are not longer: where every second step waits, that
  * is one that does. */
-int an_path_typical(const struct an_context *context, const struct an_window *window, size_t n,
-                    size_t least, const struct an_step **out)
+int an_path_typical(const struct an_context *context, const struct an_window *window,
+                    size_t window_count, size_t least, const struct an_step **out)
 {
-    size_t count = 0, k = 0;
+    size_t count = 0, middle = 0;
     int64_t all = 0, sum = 0;
     *out = NULL;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < window_count; i++)
         count += window[i].count;
     const struct an_step **step = an_arena_zero(context->scratch, count, sizeof *step);
     if (!step)
         return TACHO_ENOMEM;
     count = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < window_count; i++)
         for (size_t s = window[i].first;
              window[i].count >= least && s < window[i].first + window[i].count; s++)
             if (context->step[s].end > context->step[s].start) {
@@ -58,9 +60,10 @@ int an_path_typical(const struct an_context *context, const struct an_window *wi
     if (!count)
         return 0;
     qsort(step, count, sizeof *step, shortest);
-    while (k + 1 < count && (sum = an_time_add(sum, step[k]->end - step[k]->start)) < all / 2)
-        k++;
-    *out = step[k];
+    while (middle + 1 < count &&
+           (sum = an_time_add(sum, step[middle]->end - step[middle]->start)) < all / 2)
+        middle++;
+    *out = step[middle];
     return 0;
 }
 
@@ -74,55 +77,55 @@ static void take(struct keeper *keeper, const struct an_graph *graph,
     if (end <= start)
         return;
     uint32_t track = segment->node == AN_NONE ? AN_NONE : graph->track[segment->node];
-    keeper->at[keeper->count++] = (struct piece){.start = start,
-                                                 .end = end,
-                                                 .longest = end - start,
-                                                 .track = track,
-                                                 .first = track,
-                                                 .last = track,
-                                                 .slice = segment->slice,
-                                                 .merged = 1,
-                                                 .cause = segment->cause,
-                                                 .link = segment->link,
-                                                 .how = segment->how};
+    keeper->piece[keeper->count++] = (struct piece){.start = start,
+                                                    .end = end,
+                                                    .longest = end - start,
+                                                    .track = track,
+                                                    .first_track = track,
+                                                    .last_track = track,
+                                                    .slice = segment->slice,
+                                                    .merged = 1,
+                                                    .cause = segment->cause,
+                                                    .link = segment->link,
+                                                    .how = segment->how};
 }
 
-static void join(struct piece *a, const struct piece *b)
+static void join(struct piece *piece, const struct piece *next)
 {
-    if (b->longest > a->longest) {
-        a->longest = b->longest;
-        a->track = b->track;
-        a->slice = b->slice;
-        a->cause = b->cause;
+    if (next->longest > piece->longest) {
+        piece->longest = next->longest;
+        piece->track = next->track;
+        piece->slice = next->slice;
+        piece->cause = next->cause;
     }
-    a->end = b->end;
-    a->last = b->last;
-    a->link = b->link;
-    a->how = b->how;
-    a->merged += b->merged;
+    piece->end = next->end;
+    piece->last_track = next->last_track;
+    piece->link = next->link;
+    piece->how = next->how;
+    piece->merged += next->merged;
 }
 
 /* Neighbours of which one is shorter than the grain become one. */
 static void merge_below(struct keeper *keeper, int64_t grain, bool same_track)
 {
-    size_t n = 0;
+    size_t kept = 0;
     for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece b = keeper->at[i];
-        struct piece *a = n ? &keeper->at[n - 1] : NULL;
-        bool is_short = a && (b.end - b.start < grain || a->end - a->start < grain);
-        if (is_short && (!same_track || (a->track == b.track && a->track != AN_NONE)))
-            join(a, &b);
+        const struct piece next = keeper->piece[i];
+        struct piece *last = kept ? &keeper->piece[kept - 1] : NULL;
+        bool is_short = last && (next.end - next.start < grain || last->end - last->start < grain);
+        if (is_short && (!same_track || (last->track == next.track && last->track != AN_NONE)))
+            join(last, &next);
         else
-            keeper->at[n++] = b;
+            keeper->piece[kept++] = next;
     }
-    keeper->count = n;
+    keeper->count = kept;
 }
 
 /* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there
  * are at most as many pieces as the step has grains, and one. */
 static void merge(struct keeper *keeper)
 {
-    int64_t ns = keeper->count ? keeper->at[keeper->count - 1].end - keeper->at[0].start : 0,
+    int64_t ns = keeper->count ? keeper->piece[keeper->count - 1].end - keeper->piece[0].start : 0,
             least = ns / GRAINS + 1;
     for (int64_t grain = least; keeper->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16;
          grain *= 2)
@@ -138,73 +141,74 @@ struct lane {
     int64_t rank, ns, first;
 };
 
-static int by_time(const void *x, const void *y)
+static int by_time(const void *left, const void *right)
 {
-    const struct lane *a = x, *b = y;
-    return a->ns != b->ns ? (a->ns < b->ns ? 1 : -1)
-                          : (a->track > b->track) - (a->track < b->track);
+    const struct lane *first = left, *second = right;
+    return first->ns != second->ns
+               ? (first->ns < second->ns ? 1 : -1)
+               : (first->track > second->track) - (first->track < second->track);
 }
 
-static int by_place(const void *x, const void *y)
+static int by_place(const void *left, const void *right)
 {
-    const struct lane *a = x, *b = y;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
+    const struct lane *first = left, *second = right;
+    if (first->rank != second->rank)
+        return first->rank < second->rank ? -1 : 1;
+    return (first->first > second->first) - (first->first < second->first);
 }
 
 static int64_t rank_of(const struct an_context *context, uint32_t track)
 {
     uint32_t process = context->trace->track[track].process,
-             k = process == AN_NONE ? AN_NONE : an_lane_of_process(context, process);
-    return k == AN_NONE ? context->result->critical_path.rank : context->lane[k].rank;
+             lane = process == AN_NONE ? AN_NONE : an_lane_of_process(context, process);
+    return lane == AN_NONE ? context->result->critical_path.rank : context->lane[lane].rank;
 }
 
 /* Tracks of the stretches; the shortest ones share the last lane where there are too many. */
 static int list_lanes(struct keeper *keeper, struct an_path_step *out)
 {
     struct an_context *context = keeper->context;
-    size_t tracks = context->trace->track_count, n = 0, own;
-    struct lane *all = an_arena_zero(context->scratch, tracks, sizeof *all);
+    size_t tracks = context->trace->track_count, track_count = 0, own_count;
+    struct lane *lanes = an_arena_zero(context->scratch, tracks, sizeof *lanes);
     struct an_path_lane *rows = an_arena_zero(context->arena, AN_PATH_LANES_MOST, sizeof *rows);
-    keeper->lane = an_arena_zero(context->scratch, tracks, sizeof *keeper->lane);
-    if (!all || !rows || !keeper->lane)
+    keeper->lane_of = an_arena_zero(context->scratch, tracks, sizeof *keeper->lane_of);
+    if (!lanes || !rows || !keeper->lane_of)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece *piece = &keeper->at[i];
+        const struct piece *piece = &keeper->piece[i];
         if (piece->track == AN_NONE)
             continue;
-        if (!keeper->lane[piece->track]) {
-            all[n] = (struct lane){.track = piece->track,
-                                   .rank = rank_of(context, piece->track),
-                                   .first = piece->start};
-            keeper->lane[piece->track] = (int)++n;
+        if (!keeper->lane_of[piece->track]) {
+            lanes[track_count] = (struct lane){.track = piece->track,
+                                               .rank = rank_of(context, piece->track),
+                                               .first = piece->start};
+            keeper->lane_of[piece->track] = (int)++track_count;
         }
-        all[keeper->lane[piece->track] - 1].ns += piece->end - piece->start;
+        lanes[keeper->lane_of[piece->track] - 1].ns += piece->end - piece->start;
     }
-    own = n <= AN_PATH_LANES_MOST ? n : AN_PATH_LANES_MOST - 1;
-    if (n)
-        qsort(all, n, sizeof *all, by_time);
-    if (own)
-        qsort(all, own, sizeof *all, by_place);
-    for (size_t i = 0; i < n; i++) {
-        size_t k = i < own ? i : own;
-        const struct an_track *track = &context->trace->track[all[i].track];
-        keeper->lane[all[i].track] = (int)k;
-        rows[k].rank = all[i].rank;
-        rows[k].ns += all[i].ns;
-        rows[k].name =
-            i < own ? an_track_name(context->trace, context->arena, track) : "other tracks";
-        rows[k].kind = i < own ? an_arena_text(context->arena, track->kind) : "";
+    own_count = track_count <= AN_PATH_LANES_MOST ? track_count : AN_PATH_LANES_MOST - 1;
+    if (track_count)
+        qsort(lanes, track_count, sizeof *lanes, by_time);
+    if (own_count)
+        qsort(lanes, own_count, sizeof *lanes, by_place);
+    for (size_t i = 0; i < track_count; i++) {
+        size_t row = i < own_count ? i : own_count;
+        const struct an_track *track = &context->trace->track[lanes[i].track];
+        keeper->lane_of[lanes[i].track] = (int)row;
+        rows[row].rank = lanes[i].rank;
+        rows[row].ns += lanes[i].ns;
+        rows[row].name =
+            i < own_count ? an_track_name(context->trace, context->arena, track) : "other tracks";
+        rows[row].kind = i < own_count ? an_arena_text(context->arena, track->kind) : "";
     }
     out->lane = rows;
-    out->lane_count = own + (n > own);
+    out->lane_count = own_count + (track_count > own_count);
     return 0;
 }
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------- */
 
-static int class_of(enum an_cause k)
+static int class_of(enum an_cause cause)
 {
     static const int classes[AN_CAUSE_COUNT] = {
         [AN_CAUSE_COMPUTE] = AN_CLASS_COMPUTE, [AN_CAUSE_TRANSFER] = AN_CLASS_COMM,
@@ -216,40 +220,43 @@ static int class_of(enum an_cause k)
         [AN_CAUSE_PHASE] = AN_CLASS_IO,        [AN_CAUSE_PROFILER] = AN_CLASS_HOST,
         [AN_CAUSE_DISPATCH] = AN_CLASS_HOST,   [AN_CAUSE_OPAQUE] = AN_CLASS_COMPUTE,
         [AN_CAUSE_GAP] = AN_CLASS_UNATTRIBUTED};
-    return classes[k];
+    return classes[cause];
 }
 
-static int longest(const void *x, const void *y)
+static int longest(const void *left, const void *right)
 {
-    const struct an_path_reason *a = x, *b = y;
-    return a->ns != b->ns ? (a->ns < b->ns ? 1 : -1) : a->key > b->key ? 1 : -(a->key < b->key);
+    const struct an_path_reason *first = left, *second = right;
+    return first->ns != second->ns    ? (first->ns < second->ns ? 1 : -1)
+           : first->key > second->key ? 1
+                                      : -(first->key < second->key);
 }
 
 /* row[k]: of cause k */
-static int list_reasons(struct keeper *keeper, struct an_path_step *out, int row[AN_CAUSE_COUNT])
+static int list_reasons(struct keeper *keeper, struct an_path_step *out, int row_of[AN_CAUSE_COUNT])
 {
     struct an_path_reason *rows =
         an_arena_zero(keeper->context->arena, AN_CAUSE_COUNT, sizeof *rows);
-    size_t n = 0;
+    size_t row_count = 0;
     if (!rows)
         return TACHO_ENOMEM;
-    for (int k = 0; k < AN_CAUSE_COUNT; k++) {
+    for (int cause = 0; cause < AN_CAUSE_COUNT; cause++) {
         int64_t ns = 0;
         for (size_t i = 0; i < keeper->count; i++)
-            ns += keeper->at[i].cause == k ? keeper->at[i].end - keeper->at[i].start : 0;
+            ns +=
+                keeper->piece[i].cause == cause ? keeper->piece[i].end - keeper->piece[i].start : 0;
         if (ns)
-            rows[n++] = (struct an_path_reason){an_cause_key((enum an_cause)k),
-                                                an_cause_text((enum an_cause)k),
-                                                class_of((enum an_cause)k), ns};
+            rows[row_count++] = (struct an_path_reason){an_cause_key((enum an_cause)cause),
+                                                        an_cause_text((enum an_cause)cause),
+                                                        class_of((enum an_cause)cause), ns};
     }
-    if (n)
-        qsort(rows, n, sizeof *rows, longest);
-    for (int k = 0; k < AN_CAUSE_COUNT; k++)
-        for (size_t i = 0; i < n; i++)
-            if (rows[i].key == an_cause_key((enum an_cause)k))
-                row[k] = (int)i;
+    if (row_count)
+        qsort(rows, row_count, sizeof *rows, longest);
+    for (int cause = 0; cause < AN_CAUSE_COUNT; cause++)
+        for (size_t i = 0; i < row_count; i++)
+            if (rows[i].key == an_cause_key((enum an_cause)cause))
+                row_of[cause] = (int)i;
     out->reason = rows;
-    out->reason_count = n;
+    out->reason_count = row_count;
     return 0;
 }
 
@@ -261,13 +268,14 @@ static const char *link_of(const struct keeper *keeper, size_t i)
 {
     if (i + 1 == keeper->count)
         return "";
-    const struct piece *a = &keeper->at[i], *b = a + 1;
-    return a->last != a->track || b->first != b->track ? AN_PATH_SEVERAL
-                                                       : an_path_link_key(a->link);
+    const struct piece *piece = &keeper->piece[i], *next = piece + 1;
+    return piece->last_track != piece->track || next->first_track != next->track
+               ? AN_PATH_SEVERAL
+               : an_path_link_key(piece->link);
 }
 
-static int list_stretches(struct keeper *keeper, struct an_path_step *out, int64_t from,
-                          const int row[AN_CAUSE_COUNT])
+static int list_stretches(struct keeper *keeper, struct an_path_step *out, int64_t step_start,
+                          const int row_of[AN_CAUSE_COUNT])
 {
     const struct an_trace *trace = keeper->context->trace;
     struct an_path_stretch *rows =
@@ -275,12 +283,12 @@ static int list_stretches(struct keeper *keeper, struct an_path_step *out, int64
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece *piece = &keeper->at[i];
+        const struct piece *piece = &keeper->piece[i];
         rows[i] = (struct an_path_stretch){
-            .start_ns = piece->start - from,
+            .start_ns = piece->start - step_start,
             .dur_ns = piece->end - piece->start,
-            .lane = piece->track == AN_NONE ? -1 : keeper->lane[piece->track],
-            .reason = row[piece->cause],
+            .lane = piece->track == AN_NONE ? -1 : keeper->lane_of[piece->track],
+            .reason = row_of[piece->cause],
             .name = an_arena_text(keeper->context->arena,
                                   piece->slice == AN_NONE
                                       ? ""
@@ -299,21 +307,21 @@ int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
 {
     struct an_path_step *out = &context->result->critical_path.step;
     struct keeper keeper = {.context = context};
-    int row[AN_CAUSE_COUNT] = {0};
-    size_t most = 0;
+    int row_of[AN_CAUSE_COUNT] = {0};
+    size_t piece_count = 0;
     for (size_t i = 0; i < walk->count; i++)
-        most += walk->at[i].start < step->end && walk->at[i].end > step->start;
-    if (!(keeper.at = an_arena_zero(context->scratch, most, sizeof *keeper.at)))
+        piece_count += walk->segment[i].start < step->end && walk->segment[i].end > step->start;
+    if (!(keeper.piece = an_arena_zero(context->scratch, piece_count, sizeof *keeper.piece)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < walk->count; i++)
-        take(&keeper, graph, &walk->at[i], step);
+        take(&keeper, graph, &walk->segment[i], step);
     if (!keeper.count)
         return 0;
     out->rank = context->lane[step->lane].rank;
     out->index = step->index;
     out->ms = (double)(step->end - step->start) / 1e6;
     int rc = list_lanes(&keeper, out);
-    rc = rc ? rc : list_reasons(&keeper, out, row);
+    rc = rc ? rc : list_reasons(&keeper, out, row_of);
     merge(&keeper); /* lanes and causes have the times of what goes into others, too */
-    return rc ? rc : list_stretches(&keeper, out, step->start, row);
+    return rc ? rc : list_stretches(&keeper, out, step->start, row_of);
 }

@@ -35,83 +35,84 @@ static int add(struct an_path_walk *walk, struct an_path_segment segment)
 {
     if (segment.start < walk->window.start)
         segment.start = walk->window.start;
-    if (an_grow(&walk->at, &walk->room, walk->count + 1, sizeof *walk->at))
+    if (an_grow(&walk->segment, &walk->room, walk->count + 1, sizeof *walk->segment))
         return TACHO_ENOMEM;
-    walk->at[walk->count++] = segment;
+    walk->segment[walk->count++] = segment;
     return 0;
 }
 
 /* ---- what let a node go -------------------------------------------------------------------------------------------------- */
 
-static void take_edge(const struct an_graph *graph, uint32_t e, int64_t until,
+static void take_edge(const struct an_graph *graph, uint32_t edge, int64_t until,
                       struct cause_of_start *best)
 {
-    int64_t release = an_edge_release(graph, e);
-    bool inferred = graph->in_kind[e] & AN_EDGE_INFERRED;
+    int64_t release = an_edge_release(graph, edge);
+    bool inferred = graph->in_kind[edge] & AN_EDGE_INFERRED;
     if (release > until || (best->from != AN_NONE &&
                             (release < best->release || (release == best->release && inferred))))
         return;
-    uint32_t from = graph->in_from[e];
+    uint32_t from = graph->in_from[edge];
     int64_t at = release;
-    if (graph->in_kind[e] & AN_EDGE_AT_START) {
+    if (graph->in_kind[edge] & AN_EDGE_AT_START) {
         from = an_graph_before(graph, from);
         if (from == AN_NONE)
             return;
         at = graph->end[from];
     }
-    *best =
-        (struct cause_of_start){from, release, at, graph->in_kind[e] & AN_EDGE_KIND_MASK, inferred};
+    *best = (struct cause_of_start){from, release, at, graph->in_kind[edge] & AN_EDGE_KIND_MASK,
+                                    inferred};
 }
 
 /* Of a node that waits: the last release up to t. A thread that does not wait begins when its piece
  * before ends, unless that one only waited for the same. */
-static struct cause_of_start cause_of(const struct an_graph *graph, uint32_t n, int64_t t)
+static struct cause_of_start cause_of(const struct an_graph *graph, uint32_t node, int64_t time)
 {
     struct cause_of_start best = {.from = AN_NONE};
-    bool waits = an_graph_waits(graph, n);
-    int64_t until = waits ? t : graph->start[n] < t ? graph->start[n] : t;
-    uint32_t before = an_graph_before(graph, n);
+    bool waits = an_graph_waits(graph, node);
+    int64_t until = waits ? time : graph->start[node] < time ? graph->start[node] : time;
+    uint32_t before = an_graph_before(graph, node);
     if (before != AN_NONE) {
-        int64_t release = an_order_release(graph, before, n);
+        int64_t release = an_order_release(graph, before, node);
         if (release <= until)
             best = (struct cause_of_start){before, release, release, AN_PATH_ORDER,
                                            graph->kind[before] == AN_NODE_THINK};
     }
-    for (uint32_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
-        take_edge(graph, e, until, &best);
+    for (uint32_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
+        take_edge(graph, edge, until, &best);
     return best;
 }
 
 /* Last node of a track that began before t and ended at t or before: going there is a step back in
  * time. AN_NONE: none. */
-static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64_t t)
+static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64_t time)
 {
-    uint32_t n = an_graph_node_at(graph, track, t);
-    n = n == AN_NONE ? (uint32_t)graph->track_first[track + 1] : n;
-    while (n > graph->track_first[track] && (graph->end[n - 1] > t || graph->start[n - 1] >= t))
-        n--; /* ops of one stream may overlap */
-    return n > graph->track_first[track] ? n - 1 : AN_NONE;
+    uint32_t node = an_graph_node_at(graph, track, time);
+    node = node == AN_NONE ? (uint32_t)graph->track_first[track + 1] : node;
+    while (node > graph->track_first[track] &&
+           (graph->end[node - 1] > time || graph->start[node - 1] >= time))
+        node--; /* ops of one stream may overlap */
+    return node > graph->track_first[track] ? node - 1 : AN_NONE;
 }
 
 /* No edge tells what an op without a launch waited for, or what began a thread: then what ended
  * last before is taken, of an op on its device, else in the process, and said to be inferred. */
 static struct cause_of_start nearest(const struct an_context *context, const struct an_graph *graph,
-                                     uint32_t n, int64_t t)
+                                     uint32_t node, int64_t time)
 {
-    const struct an_trace *tr = context->trace;
+    const struct an_trace *trace = context->trace;
     struct cause_of_start best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
-    const struct an_track *own = &tr->track[graph->track[n]];
-    bool device = an_graph_on_device(graph, n);
-    for (uint32_t k = 0; k < tr->track_count; k++) {
-        const struct an_track *track = &tr->track[k];
-        if (k == graph->track[n] || track->process != own->process ||
-            (device && strcmp(track->device, own->device)))
+    const struct an_track *own = &trace->track[graph->track[node]];
+    bool device = an_graph_on_device(graph, node);
+    for (uint32_t track = 0; track < trace->track_count; track++) {
+        const struct an_track *other = &trace->track[track];
+        if (track == graph->track[node] || other->process != own->process ||
+            (device && strcmp(other->device, own->device)))
             continue;
-        uint32_t m = ended_before(graph, k, t);
-        if (m != AN_NONE && graph->kind[m] != AN_NODE_THINK &&
-            (best.from == AN_NONE || graph->end[m] > best.release)) {
-            best.from = m;
-            best.release = best.continue_at = graph->end[m];
+        uint32_t candidate = ended_before(graph, track, time);
+        if (candidate != AN_NONE && graph->kind[candidate] != AN_NODE_THINK &&
+            (best.from == AN_NONE || graph->end[candidate] > best.release)) {
+            best.from = candidate;
+            best.release = best.continue_at = graph->end[candidate];
         }
     }
     return best;
@@ -120,24 +121,24 @@ static struct cause_of_start nearest(const struct an_context *context, const str
 /* Is it a graph of which not all nodes were recorded that held op n in [release, s)? The op is a
  * node of the graph that was launched before, or the graph left no record at all (an_device_split).
  */
-static bool behind_graph(const struct an_context *context, const struct an_graph *graph, uint32_t n,
-                         int64_t release, int64_t s)
+static bool behind_graph(const struct an_context *context, const struct an_graph *graph,
+                         uint32_t node, int64_t release, int64_t start)
 {
     const struct an_devices *gpu = context->gpu;
-    if (graph->kind[n] != AN_NODE_DEVICE)
+    if (graph->kind[node] != AN_NODE_DEVICE)
         return false;
-    for (size_t d = 0; d < gpu->device_count; d++) {
-        const struct an_device *device = &gpu->device[d];
-        for (size_t i = an_device_op_seek(gpu, device, graph->start[n]);
-             i < device->first + device->count && gpu->op.start[i] == graph->start[n]; i++) {
-            if (gpu->op.slice[i] != graph->slice[n])
+    for (size_t i = 0; i < gpu->device_count; i++) {
+        const struct an_device *device = &gpu->device[i];
+        for (size_t op = an_device_op_seek(gpu, device, graph->start[node]);
+             op < device->first + device->count && gpu->op.start[op] == graph->start[node]; op++) {
+            if (gpu->op.slice[op] != graph->slice[node])
                 continue;
-            const struct an_set *unseen = &gpu->split[d].exposed_opaque;
-            uint32_t launch = gpu->op.launch[i];
+            const struct an_set *unseen = &gpu->split[i].exposed_opaque;
+            uint32_t launch = gpu->op.launch[op];
             return (launch != AN_NONE &&
                     an_slice_api(context->trace, launch).kind == AN_API_GRAPH) ||
-                   an_spans_within(unseen->span, unseen->count, release, s) >
-                       (s - release) / 10 * 9;
+                   an_spans_within(unseen->span, unseen->count, release, start) >
+                       (start - release) / 10 * 9;
         }
     }
     return false;
@@ -154,29 +155,30 @@ struct place {
 /* From the start of an op back to what let it go. `s`: its start; segments between are dispatch, or
  * a gap. */
 static int step_back(const struct an_context *context, const struct an_graph *graph,
-                     struct an_path_walk *walk, struct place *at, int64_t s)
+                     struct an_path_walk *walk, struct place *place, int64_t start)
 {
-    struct cause_of_start from = cause_of(graph, at->node, s);
-    if (from.from == AN_NONE ||
-        (graph->kind[at->node] == AN_NODE_DEVICE && an_time_sub(s, from.release) > DISPATCH_MOST)) {
-        struct cause_of_start other = nearest(context, graph, at->node, s);
-        if (other.from != AN_NONE && (from.from == AN_NONE || other.release > from.release))
-            from = other;
+    struct cause_of_start trigger = cause_of(graph, place->node, start);
+    if (trigger.from == AN_NONE || (graph->kind[place->node] == AN_NODE_DEVICE &&
+                                    an_time_sub(start, trigger.release) > DISPATCH_MOST)) {
+        struct cause_of_start other = nearest(context, graph, place->node, start);
+        if (other.from != AN_NONE && (trigger.from == AN_NONE || other.release > trigger.release))
+            trigger = other;
     }
-    int64_t release = from.from == AN_NONE ? walk->window.start : from.release;
-    uint8_t how = from.inferred ? AN_PATH_INFERRED : AN_PATH_RECORDED;
-    bool gap = from.from == AN_NONE || an_time_sub(s, release) > DISPATCH_MOST;
+    int64_t release = trigger.from == AN_NONE ? walk->window.start : trigger.release;
+    uint8_t how = trigger.inferred ? AN_PATH_INFERRED : AN_PATH_RECORDED;
+    bool gap = trigger.from == AN_NONE || an_time_sub(start, release) > DISPATCH_MOST;
     uint8_t cause = AN_CAUSE_DISPATCH;
-    if (gap && from.from != AN_NONE && behind_graph(context, graph, at->node, release, s)) {
+    if (gap && trigger.from != AN_NONE &&
+        behind_graph(context, graph, place->node, release, start)) {
         gap = false;
         cause = AN_CAUSE_OPAQUE;
         how = AN_PATH_INFERRED;
     }
-    uint8_t link = gap ? AN_PATH_NONE : from.link;
-    if (release < s) {
+    uint8_t link = gap ? AN_PATH_NONE : trigger.link;
+    if (release < start) {
         struct an_path_segment segment = {release,
-                                          s,
-                                          gap ? AN_NONE : at->node,
+                                          start,
+                                          gap ? AN_NONE : place->node,
                                           AN_NONE,
                                           gap ? AN_CAUSE_GAP : cause,
                                           gap ? AN_PATH_GAP : how,
@@ -186,40 +188,42 @@ static int step_back(const struct an_context *context, const struct an_graph *gr
         if (add(walk, segment))
             return TACHO_ENOMEM;
     }
-    *at = (struct place){from.from, from.from == AN_NONE ? release : from.continue_at, link, how};
+    *place = (struct place){trigger.from, trigger.from == AN_NONE ? release : trigger.continue_at,
+                            link, how};
     return 0;
 }
 
 /* When the own work of node n began that is done at t. */
-static int64_t own_start(const struct an_graph *graph, uint32_t n, int64_t t)
+static int64_t own_start(const struct an_graph *graph, uint32_t node, int64_t time)
 {
-    int64_t start = graph->start[n];
-    if (an_graph_waits(graph, n))
-        for (uint32_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++) {
-            int64_t release = an_edge_release(graph, e);
-            start = release > start && release <= t ? release : start;
+    int64_t start = graph->start[node];
+    if (an_graph_waits(graph, node))
+        for (uint32_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
+            int64_t release = an_edge_release(graph, edge);
+            start = release > start && release <= time ? release : start;
         }
     return start;
 }
 
 static int walk_from(const struct an_context *context, const struct an_graph *graph,
-                     struct an_path_walk *walk, struct place at)
+                     struct an_path_walk *walk, struct place place)
 {
     int64_t stop = walk->window.start;
     size_t turns = 0;
     int rc = 0;
-    while (!rc && at.node != AN_NONE && at.time > stop && turns++ <= 2 * graph->node_count) {
-        int64_t own = own_start(graph, at.node, at.time);
-        own = own < at.time ? own : at.time;
+    while (!rc && place.node != AN_NONE && place.time > stop && turns++ <= 2 * graph->node_count) {
+        int64_t own = own_start(graph, place.node, place.time);
+        own = own < place.time ? own : place.time;
         struct an_path_segment segment = {
-            own, at.time, at.node, graph->slice[at.node], graph->cause[at.node], at.how, at.link};
+            own,       place.time, place.node, graph->slice[place.node], graph->cause[place.node],
+            place.how, place.link};
         rc = add(walk, segment);
-        at.time = own;
+        place.time = own;
         if (!rc && own > stop)
-            rc = step_back(context, graph, walk, &at, own);
+            rc = step_back(context, graph, walk, &place, own);
     }
-    if (!rc && at.time > stop) /* nothing before is known */
-        rc = add(walk, (struct an_path_segment){stop, at.time, AN_NONE, AN_NONE, AN_CAUSE_GAP,
+    if (!rc && place.time > stop) /* nothing before is known */
+        rc = add(walk, (struct an_path_segment){stop, place.time, AN_NONE, AN_NONE, AN_CAUSE_GAP,
                                                 AN_PATH_GAP, AN_PATH_NONE});
     return rc;
 }
@@ -252,9 +256,9 @@ static uint32_t device_sink(const struct an_context *context, const struct an_gr
 static void reverse(struct an_path_walk *walk)
 {
     for (size_t i = 0, j = walk->count; i + 1 < j; i++) {
-        struct an_path_segment segment = walk->at[i];
-        walk->at[i] = walk->at[--j];
-        walk->at[j] = segment;
+        struct an_path_segment segment = walk->segment[i];
+        walk->segment[i] = walk->segment[--j];
+        walk->segment[j] = segment;
     }
 }
 
@@ -262,21 +266,21 @@ int an_path_walk(const struct an_context *context, const struct an_graph *graph,
                  const struct an_window *window, struct an_path_walk *out)
 {
     const struct an_lane *lane = &context->lane[window->lane];
-    struct place at = {AN_NONE, window->end, AN_PATH_END, AN_PATH_RECORDED};
+    struct place place = {AN_NONE, window->end, AN_PATH_END, AN_PATH_RECORDED};
     int rc = 0;
     out->window = *window;
     out->count = 0;
     if (lane->device != AN_NONE) {
         bool starts;
-        at.node = device_sink(context, graph, lane, window->end, &starts);
-        if (at.node != AN_NONE && starts)
-            rc = step_back(context, graph, out, &at, window->end);
+        place.node = device_sink(context, graph, lane, window->end, &starts);
+        if (place.node != AN_NONE && starts)
+            rc = step_back(context, graph, out, &place, window->end);
     } else if (lane->track != AN_NONE) {
-        at.node = an_graph_node_at(graph, lane->track, window->end - 1);
-        if (at.node != AN_NONE && graph->start[at.node] >= window->end)
-            at.node = AN_NONE;
+        place.node = an_graph_node_at(graph, lane->track, window->end - 1);
+        if (place.node != AN_NONE && graph->start[place.node] >= window->end)
+            place.node = AN_NONE;
     }
-    rc = rc ? rc : walk_from(context, graph, out, at);
+    rc = rc ? rc : walk_from(context, graph, out, place);
     reverse(out);
     return rc;
 }

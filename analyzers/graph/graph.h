@@ -110,34 +110,34 @@ int an_graph_of(struct an_context *context, const struct an_graph **out, const c
 uint32_t an_graph_node_at(const struct an_graph *graph, uint32_t track, int64_t time);
 /* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later
  * than the target's start; of a wait and a collective, than its end. */
-int64_t an_edge_release(const struct an_graph *graph, size_t e);
+int64_t an_edge_release(const struct an_graph *graph, size_t edge);
 /* The same of program order: the end of the node before, and the own start where the two overlap
  * (ops of one stream can). */
-static inline int64_t an_order_release(const struct an_graph *graph, uint32_t before, uint32_t n)
+static inline int64_t an_order_release(const struct an_graph *graph, uint32_t before, uint32_t node)
 {
-    return graph->end[before] < graph->start[n] ? graph->end[before] : graph->start[n];
+    return graph->end[before] < graph->start[node] ? graph->end[before] : graph->start[node];
 }
 /* Node before n on its track, AN_NONE: it is the first. */
-static inline uint32_t an_graph_before(const struct an_graph *graph, uint32_t n)
+static inline uint32_t an_graph_before(const struct an_graph *graph, uint32_t node)
 {
-    return n && graph->track[n - 1] == graph->track[n] ? n - 1 : AN_NONE;
+    return node && graph->track[node - 1] == graph->track[node] ? node - 1 : AN_NONE;
 }
 
 /* Does n's own work begin at the last of its releases, not at its start? */
-static inline bool an_graph_waits(const struct an_graph *graph, uint32_t n)
+static inline bool an_graph_waits(const struct an_graph *graph, uint32_t node)
 {
-    return graph->kind[n] == AN_NODE_WAIT || graph->kind[n] == AN_NODE_COLLECTIVE;
+    return graph->kind[node] == AN_NODE_WAIT || graph->kind[node] == AN_NODE_COLLECTIVE;
 }
-static inline bool an_graph_on_device(const struct an_graph *graph, uint32_t n)
+static inline bool an_graph_on_device(const struct an_graph *graph, uint32_t node)
 {
-    return graph->stream[graph->track[n]];
+    return graph->stream[graph->track[node]];
 }
 /* First piece of the device op that node n of a stream is a piece of; any other node is its own. */
-static inline uint32_t an_graph_head(const struct an_graph *graph, uint32_t n)
+static inline uint32_t an_graph_head(const struct an_graph *graph, uint32_t node)
 {
-    return an_graph_on_device(graph, n) && graph->kind[n] != AN_NODE_DEVICE
-               ? n - (graph->kind[n] == AN_NODE_WAIT ? 1 : 2)
-               : n;
+    return an_graph_on_device(graph, node) && graph->kind[node] != AN_NODE_DEVICE
+               ? node - (graph->kind[node] == AN_NODE_WAIT ? 1 : 2)
+               : node;
 }
 
 #endif

@@ -29,7 +29,7 @@ struct crew {
     struct batch *batch; /* by claim */
     size_t count, room;
     uint32_t *wait, *pin; /* slices of input_wait and pin, by start */
-    size_t waits, wait_room, pins, pin_room;
+    size_t wait_count, wait_room, pin_count, pin_room;
     bool in_line;
 };
 
@@ -64,8 +64,8 @@ static int add_batches(const struct an_trace *trace, const struct an_track *trac
     int64_t free_since = INT64_MIN;
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
         enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
-        uint32_t p = trace->slice.parent[i];
-        if (trace->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(trace, p)) ||
+        uint32_t parent = trace->slice.parent[i];
+        if (trace->slice.dur[i] == AN_OPEN || (parent != AN_NONE && is_stage(trace, parent)) ||
             an_slice_in_phase(trace, i))
             continue;
         if (role == AN_ROLE_QUEUE_WAIT)
@@ -93,47 +93,50 @@ static int add_batches(const struct an_trace *trace, const struct an_track *trac
 static int add_track(struct an_context *context, struct crew *crews, uint32_t track)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_track *k = &trace->track[track];
+    const struct an_track *thread = &trace->track[track];
     bool collates = false, stages = false;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !collates; i++) {
+    for (size_t i = thread->slice_first; i < thread->slice_first + thread->slice_count && !collates;
+         i++) {
         collates = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COLLATE;
         stages = stages || is_stage(trace, i);
     }
-    uint32_t lane = stages || collates ? an_lane_of_process(context, k->process) : AN_NONE;
+    uint32_t lane = stages || collates ? an_lane_of_process(context, thread->process) : AN_NONE;
     if (lane == AN_NONE)
         return 0;
     struct crew *crew = &crews[lane];
-    bool steps = context->lane[lane].track == track;
-    int rc = steps ? 0 : add_batches(trace, k, collates, crew);
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
+    bool runs_steps = context->lane[lane].track == track;
+    int rc = runs_steps ? 0 : add_batches(trace, thread, collates, crew);
+    for (size_t i = thread->slice_first; i < thread->slice_first + thread->slice_count && !rc;
+         i++) {
         enum an_role role = an_trace_role(trace, trace->slice.detail[i]);
-        uint32_t p = trace->slice.parent[i];
+        uint32_t parent = trace->slice.parent[i];
         if (an_slice_in_phase(trace, i) || trace->slice.dur[i] == AN_OPEN)
             continue;
-        if (steps && role == AN_ROLE_INPUT_WAIT &&
-            (p == AN_NONE || an_trace_role(trace, trace->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
-            rc = add_slice(&crew->wait, &crew->waits, &crew->wait_room, i);
-        else if (!steps && role == AN_ROLE_PIN)
-            rc = add_slice(&crew->pin, &crew->pins, &crew->pin_room, i);
-        crew->in_line = crew->in_line || (steps && makes(role));
+        if (runs_steps && role == AN_ROLE_INPUT_WAIT &&
+            (parent == AN_NONE ||
+             an_trace_role(trace, trace->slice.detail[parent]) != AN_ROLE_INPUT_WAIT))
+            rc = add_slice(&crew->wait, &crew->wait_count, &crew->wait_room, i);
+        else if (!runs_steps && role == AN_ROLE_PIN)
+            rc = add_slice(&crew->pin, &crew->pin_count, &crew->pin_room, i);
+        crew->in_line = crew->in_line || (runs_steps && makes(role));
     }
     return rc;
 }
 
-static int claim_order(const void *x, const void *y)
+static int claim_order(const void *left, const void *right)
 {
-    const struct batch *a = x, *b = y;
-    if (a->claimed != b->claimed)
-        return a->claimed < b->claimed ? -1 : 1;
-    return (a->done > b->done) - (a->done < b->done);
+    const struct batch *first = left, *second = right;
+    if (first->claimed != second->claimed)
+        return first->claimed < second->claimed ? -1 : 1;
+    return (first->done > second->done) - (first->done < second->done);
 }
 
-static void free_crews(struct crew *crew, size_t n)
+static void free_crews(struct crew *crew, size_t count)
 {
-    for (size_t k = 0; crew && k < n; k++) {
-        free(crew[k].batch);
-        free(crew[k].wait);
-        free(crew[k].pin);
+    for (size_t i = 0; crew && i < count; i++) {
+        free(crew[i].batch);
+        free(crew[i].wait);
+        free(crew[i].pin);
     }
 }
 
@@ -145,15 +148,17 @@ static void free_crews(struct crew *crew, size_t n)
 #define UNKNOWN    INT64_MAX
 
 /* First batch that was done behind `time`. Batches are nearly in order of their end. */
-static int64_t done_behind(const struct batch *batch, size_t n, int64_t time)
+static int64_t done_behind(const struct batch *batch, size_t batch_count, int64_t time)
 {
-    return (int64_t)an_rows_seek(batch, sizeof *batch, offsetof(struct batch, done), n, time);
+    return (int64_t)an_rows_seek(batch, sizeof *batch, offsetof(struct batch, done), batch_count,
+                                 time);
 }
 
 /* Last wait that had begun at `time`, -1: none had. */
-static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size_t n, int64_t time)
+static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size_t wait_count,
+                        int64_t time)
 {
-    size_t low = 0, high = n;
+    size_t low = 0, high = wait_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (trace->slice.start[wait[middle]] <= time)
@@ -168,22 +173,22 @@ static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size
  * the first wait gets, by what most of them show: a long wait that ends just behind a batch got
  * that one; a worker that stops waiting for room just when a wait begins got the slot that this
  * wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows it. */
-static int64_t shift_of(const struct an_trace *trace, const struct batch *batch, size_t batches,
-                        const uint32_t *wait, size_t waits, int64_t room)
+static int64_t shift_of(const struct an_trace *trace, const struct batch *batch, size_t batch_count,
+                        const uint32_t *wait, size_t wait_count, int64_t room)
 {
     size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
-    for (size_t k = 0; k < waits; k++) {
-        int64_t end = an_slice_end(trace, wait[k]), j = done_behind(batch, batches, end) - 1,
+    for (size_t k = 0; k < wait_count; k++) {
+        int64_t end = an_slice_end(trace, wait[k]), j = done_behind(batch, batch_count, end) - 1,
                 shift = j - (int64_t)k;
         if (trace->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR &&
             shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
-    for (size_t j = 0; j < batches && room; j++) {
+    for (size_t j = 0; j < batch_count && room; j++) {
         int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(trace, batch[j].wait);
-        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(trace, wait, waits, end),
-                shift = (int64_t)j - m - room;
-        if (m >= 0 && an_time_sub(end, trace->slice.start[wait[m]]) < NEAR &&
+        int64_t wait_index = batch[j].wait == AN_NONE ? -1 : begun_at(trace, wait, wait_count, end),
+                shift = (int64_t)j - wait_index - room;
+        if (wait_index >= 0 && an_time_sub(end, trace->slice.start[wait[wait_index]]) < NEAR &&
             shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
@@ -202,8 +207,9 @@ static int64_t room_of(const struct an_trace *trace, const struct crew *crew, co
         if (crew->batch[j].wait == AN_NONE)
             continue;
         int64_t end = an_slice_end(trace, crew->batch[j].wait);
-        int64_t m = begun_at(trace, taker, takers, end), room = (int64_t)j - shift - m;
-        if (m >= 0 && room > 0 && room < MOST)
+        int64_t wait_index = begun_at(trace, taker, takers, end),
+                room = (int64_t)j - shift - wait_index;
+        if (wait_index >= 0 && room > 0 && room < MOST)
             count[room]++;
     }
     for (size_t i = 1; i < MOST; i++)
@@ -230,28 +236,30 @@ static int hand_over(struct an_graph_build *build, const struct crew *crew, cons
                      size_t takers, int64_t shift, unsigned flags)
 {
     int rc = 0;
-    for (size_t k = 0; k < takers && !rc; k++) {
-        int64_t j = (int64_t)k + shift;
-        if (j >= 0 && j < (int64_t)crew->count)
-            rc = an_graph_edge(build, build->last_node[crew->batch[j].last],
-                               waiting(build, taker[k]), AN_EDGE_HANDOFF | flags);
+    for (size_t i = 0; i < takers && !rc; i++) {
+        int64_t batch_index = (int64_t)i + shift;
+        if (batch_index >= 0 && batch_index < (int64_t)crew->count)
+            rc = an_graph_edge(build, build->last_node[crew->batch[batch_index].last],
+                               waiting(build, taker[i]), AN_EDGE_HANDOFF | flags);
     }
     return rc;
 }
 
 static int pinned(const struct an_trace *trace, struct an_graph_build *build,
-                  const struct crew *crew, bool begins, unsigned flags)
+                  const struct crew *crew, bool from_start, unsigned flags)
 {
-    struct batch *pin = calloc(crew->pins + 1, sizeof *pin);
+    struct batch *pin = calloc(crew->pin_count + 1, sizeof *pin);
     int rc = pin ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < crew->pins && !rc; k++)
-        pin[k].done = an_slice_end(trace, crew->pin[k]);
-    int64_t shift = rc || begins ? 0 : shift_of(trace, pin, crew->pins, crew->wait, crew->waits, 0);
-    for (size_t k = 0; k < crew->waits && !rc && shift != UNKNOWN; k++) {
-        int64_t j = (int64_t)k + shift;
-        if (j >= 0 && j < (int64_t)crew->pins)
-            rc = an_graph_edge(build, build->last_node[crew->pin[j]],
-                               build->last_node[crew->wait[k]], AN_EDGE_HANDOFF | flags);
+    for (size_t i = 0; i < crew->pin_count && !rc; i++)
+        pin[i].done = an_slice_end(trace, crew->pin[i]);
+    int64_t shift = rc || from_start
+                        ? 0
+                        : shift_of(trace, pin, crew->pin_count, crew->wait, crew->wait_count, 0);
+    for (size_t i = 0; i < crew->wait_count && !rc && shift != UNKNOWN; i++) {
+        int64_t pin_index = (int64_t)i + shift;
+        if (pin_index >= 0 && pin_index < (int64_t)crew->pin_count)
+            rc = an_graph_edge(build, build->last_node[crew->pin[pin_index]],
+                               build->last_node[crew->wait[i]], AN_EDGE_HANDOFF | flags);
     }
     free(pin);
     return rc;
@@ -264,15 +272,15 @@ static int credits(struct an_graph_build *build, const struct crew *crew, const 
 {
     const struct an_graph *graph = build->graph;
     int rc = 0;
-    for (size_t k = 0; k < takers && !rc && room; k++) {
-        int64_t j = (int64_t)k + shift + room;
-        uint32_t taken = crew->pins ? build->last_node[taker[k]] : build->first_node[taker[k]];
-        if (j < 0 || j >= (int64_t)crew->count || taken == AN_NONE)
+    for (size_t i = 0; i < takers && !rc && room; i++) {
+        int64_t batch_index = (int64_t)i + shift + room;
+        uint32_t taken = crew->pin_count ? build->last_node[taker[i]] : build->first_node[taker[i]];
+        if (batch_index < 0 || batch_index >= (int64_t)crew->count || taken == AN_NONE)
             continue;
-        const struct batch *batch = &crew->batch[j];
-        uint32_t to = batch->wait == AN_NONE ? build->first_node[batch->first]
-                                             : build->last_node[batch->wait];
-        rc = an_graph_edge(build, crew->pins ? taken : an_graph_before(graph, taken), to,
+        const struct batch *batch = &crew->batch[batch_index];
+        uint32_t to_node = batch->wait == AN_NONE ? build->first_node[batch->first]
+                                                  : build->last_node[batch->wait];
+        rc = an_graph_edge(build, crew->pin_count ? taken : an_graph_before(graph, taken), to_node,
                            AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     }
     return rc;
@@ -286,32 +294,32 @@ static bool is_whole(const struct an_trace *trace)
 }
 
 /* Slices of a list that start in [t0, t1): *first of them and how many. */
-static size_t slices_in(const struct an_trace *trace, const uint32_t *list, size_t n, int64_t t0,
-                        int64_t t1, size_t *first)
+static size_t slices_in(const struct an_trace *trace, const uint32_t *list, size_t count,
+                        int64_t start, int64_t end, size_t *first)
 {
-    size_t low = (size_t)(begun_at(trace, list, n, t0 - 1) + 1),
-           high = (size_t)(begun_at(trace, list, n, t1 - 1) + 1);
+    size_t low = (size_t)(begun_at(trace, list, count, start - 1) + 1),
+           high = (size_t)(begun_at(trace, list, count, end - 1) + 1);
     *first = low;
     return high - low;
 }
 
 /* The part of a loader's work that began in [t0, t1). */
-static struct crew part_of(const struct an_trace *trace, const struct crew *w, int64_t t0,
-                           int64_t t1)
+static struct crew part_of(const struct an_trace *trace, const struct crew *whole, int64_t start,
+                           int64_t end)
 {
-    struct crew p = *w;
-    size_t first, i = 0, n;
-    p.waits = slices_in(trace, w->wait, w->waits, t0, t1, &first);
-    p.wait += first;
-    p.pins = slices_in(trace, w->pin, w->pins, t0, t1, &first);
-    p.pin += p.pins ? first : 0;
-    while (i < w->count && w->batch[i].claimed < t0)
-        i++;
-    for (n = i; n < w->count && w->batch[n].claimed < t1;)
-        n++;
-    p.batch += i;
-    p.count = n - i;
-    return p;
+    struct crew part = *whole;
+    size_t first, first_batch = 0, last;
+    part.wait_count = slices_in(trace, whole->wait, whole->wait_count, start, end, &first);
+    part.wait += first;
+    part.pin_count = slices_in(trace, whole->pin, whole->pin_count, start, end, &first);
+    part.pin += part.pin_count ? first : 0;
+    while (first_batch < whole->count && whole->batch[first_batch].claimed < start)
+        first_batch++;
+    for (last = first_batch; last < whole->count && whole->batch[last].claimed < end;)
+        last++;
+    part.batch += first_batch;
+    part.count = last - first_batch;
+    return part;
 }
 
 /* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they
@@ -319,8 +327,8 @@ static struct crew part_of(const struct an_trace *trace, const struct crew *w, i
 static bool agrees(const struct an_trace *trace, const struct crew *crew, const uint32_t *taker,
                    size_t takers)
 {
-    for (size_t k = 0; k < takers && k < crew->count; k++)
-        if (crew->batch[k].done > an_slice_end(trace, taker[k]))
+    for (size_t i = 0; i < takers && i < crew->count; i++)
+        if (crew->batch[i].done > an_slice_end(trace, taker[i]))
             return false;
     return true;
 }
@@ -328,23 +336,23 @@ static bool agrees(const struct an_trace *trace, const struct crew *crew, const 
 /* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first
  * stretch that shows it. */
 static int part_edges(const struct an_trace *trace, struct an_graph_build *build,
-                      const struct crew *crew, bool begins, int64_t *room)
+                      const struct crew *crew, bool from_start, int64_t *room)
 {
-    const uint32_t *taker = crew->pins ? crew->pin : crew->wait;
-    size_t takers = crew->pins ? crew->pins : crew->waits;
-    if (!crew->count || !crew->waits)
+    const uint32_t *taker = crew->pin_count ? crew->pin : crew->wait;
+    size_t takers = crew->pin_count ? crew->pin_count : crew->wait_count;
+    if (!crew->count || !crew->wait_count)
         return 0;
-    begins = begins && agrees(trace, crew, taker, takers);
-    int64_t shift =
-        begins ? 0
-               : shift_of(trace, crew->batch, crew->count, taker, takers, crew->pins ? 0 : *room);
-    unsigned flags = begins ? 0 : AN_EDGE_INFERRED;
+    from_start = from_start && agrees(trace, crew, taker, takers);
+    int64_t shift = from_start ? 0
+                               : shift_of(trace, crew->batch, crew->count, taker, takers,
+                                          crew->pin_count ? 0 : *room);
+    unsigned flags = from_start ? 0 : AN_EDGE_INFERRED;
     if (shift == UNKNOWN)
         return 0;
     if (!*room)
         *room = room_of(trace, crew, taker, takers, shift);
     int rc = hand_over(build, crew, taker, takers, shift, flags);
-    rc = rc || !crew->pins ? rc : pinned(trace, build, crew, begins, flags);
+    rc = rc || !crew->pin_count ? rc : pinned(trace, build, crew, from_start, flags);
     return rc ? rc : credits(build, crew, taker, takers, shift, *room);
 }
 
@@ -355,9 +363,9 @@ static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, 
     struct an_context *context = build->context;
     const struct an_trace *trace = context->trace;
     int64_t since = INT64_MIN + 1, room = 0;
-    bool begins = is_whole(trace);
+    bool from_start = is_whole(trace);
     int rc = 0;
-    if (!crew->count || !crew->waits || crew->in_line)
+    if (!crew->count || !crew->wait_count || crew->in_line)
         return 0;
     qsort(crew->batch, crew->count, sizeof *crew->batch, claim_order);
     for (size_t i = lane->first; i <= lane->first + lane->count && !rc; i++) {
@@ -366,8 +374,8 @@ static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, 
             continue;
         struct crew part =
             part_of(trace, crew, since, last ? INT64_MAX : context->step[i].host_start);
-        rc = part_edges(trace, build, &part, begins, &room);
-        begins = false;
+        rc = part_edges(trace, build, &part, from_start, &room);
+        from_start = false;
         since =
             last || context->step[i].host_end == STORE_ABSENT ? since : context->step[i].host_end;
     }
@@ -379,8 +387,8 @@ static int loader_cuts(struct an_graph_build *build)
 {
     const struct an_trace *trace = build->context->trace;
     int rc = 0;
-    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
-        const struct an_track *track = &trace->track[k];
+    for (uint32_t index = 0; index < trace->track_count && !rc; index++) {
+        const struct an_track *track = &trace->track[index];
         bool pins = false, others = strcmp(track->kind, "thread");
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !others;
              i++) {
@@ -389,7 +397,7 @@ static int loader_cuts(struct an_graph_build *build)
                      trace->slice.parent[i] == AN_NONE;
         }
         if (pins && !others)
-            rc = an_graph_cut_pauses(build, k, AN_CAUSE_INPUT);
+            rc = an_graph_cut_pauses(build, index, AN_CAUSE_INPUT);
     }
     return rc;
 }
@@ -399,11 +407,11 @@ static int loader_edges(struct an_graph_build *build)
     struct an_context *context = build->context;
     struct crew *crews = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *crews);
     int rc = crews ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < context->trace->track_count && !rc && context->lane_count; k++)
-        if (!strcmp(context->trace->track[k].kind, "thread"))
-            rc = add_track(context, crews, k);
-    for (size_t k = 0; k < context->lane_count && !rc; k++)
-        rc = crew_edges(build, &context->lane[k], &crews[k]);
+    for (uint32_t i = 0; i < context->trace->track_count && !rc && context->lane_count; i++)
+        if (!strcmp(context->trace->track[i].kind, "thread"))
+            rc = add_track(context, crews, i);
+    for (size_t i = 0; i < context->lane_count && !rc; i++)
+        rc = crew_edges(build, &context->lane[i], &crews[i]);
     free_crews(crews, context->lane_count);
     return rc;
 }

@@ -21,33 +21,34 @@ struct sweep {
     struct an_graph_build *build;
     struct an_graph *graph;
     struct open_cut *open;
-    size_t depth, room, n; /* n: the next node */
+    size_t depth, room, next_node; /* n: the next node */
     uint32_t track;
-    int64_t at;
-    bool count; /* only count */
+    int64_t time;
+    bool count_only; /* only count */
 };
 
-static void emit(struct sweep *sweep, int64_t until, const struct open_cut *open_cut)
+static void emit(struct sweep *sweep, int64_t until, const struct open_cut *cut)
 {
     struct an_graph *graph = sweep->graph;
-    size_t n = sweep->n++;
-    if (!sweep->count) {
-        graph->start[n] = sweep->at;
-        graph->end[n] = until;
-        graph->track[n] = sweep->track;
-        graph->slice[n] = open_cut ? open_cut->slice : AN_NONE;
-        graph->kind[n] = open_cut ? open_cut->kind : AN_NODE_THINK;
-        graph->cause[n] = open_cut ? open_cut->cause : AN_CAUSE_THINK;
+    size_t node = sweep->next_node++;
+    if (!sweep->count_only) {
+        graph->start[node] = sweep->time;
+        graph->end[node] = until;
+        graph->track[node] = sweep->track;
+        graph->slice[node] = cut ? cut->slice : AN_NONE;
+        graph->kind[node] = cut ? cut->kind : AN_NODE_THINK;
+        graph->cause[node] = cut ? cut->cause : AN_CAUSE_THINK;
     }
-    sweep->at = until;
+    sweep->time = until;
 }
 
 static void close_top(struct sweep *sweep)
 {
-    const struct open_cut *open_cut = &sweep->open[--sweep->depth];
-    if (*open_cut->first == sweep->n) /* it lasts no time, or lies where another one ended late */
-        emit(sweep, sweep->at, open_cut);
-    *open_cut->last = (uint32_t)sweep->n - 1;
+    const struct open_cut *cut = &sweep->open[--sweep->depth];
+    if (*cut->first ==
+        sweep->next_node) /* it lasts no time, or lies where another one ended late */
+        emit(sweep, sweep->time, cut);
+    *cut->last = (uint32_t)sweep->next_node - 1;
 }
 
 /* Gives the time up to `time` to the cuts that are innermost meanwhile, and closes those that end.
@@ -57,27 +58,27 @@ static void sweep_to(struct sweep *sweep, int64_t time)
     while (sweep->depth) {
         const struct open_cut *top = &sweep->open[sweep->depth - 1];
         int64_t until = top->end < time ? top->end : time;
-        if (until > sweep->at)
+        if (until > sweep->time)
             emit(sweep, until, top);
         if (top->end > time)
             return;
         close_top(sweep);
     }
-    if (time > sweep->at)
+    if (time > sweep->time)
         emit(sweep, time, NULL);
 }
 
-static int open_cut(struct sweep *sweep, int64_t start, struct open_cut x)
+static int open_cut(struct sweep *sweep, int64_t start, struct open_cut cut)
 {
-    if (sweep->at == INT64_MIN)
-        sweep->at = start; /* a thread begins with its first cut */
+    if (sweep->time == INT64_MIN)
+        sweep->time = start; /* a thread begins with its first cut */
     sweep_to(sweep, start);
     if (an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open))
         return TACHO_ENOMEM;
-    if (x.end < start)
-        x.end = start;
-    *x.first = (uint32_t)sweep->n;
-    sweep->open[sweep->depth++] = x;
+    if (cut.end < start)
+        cut.end = start;
+    *cut.first = (uint32_t)sweep->next_node;
+    sweep->open[sweep->depth++] = cut;
     return 0;
 }
 
@@ -86,7 +87,7 @@ static void finish_thread(struct sweep *sweep)
 {
     while (sweep->depth) {
         int64_t end = sweep->open[sweep->depth - 1].end;
-        sweep_to(sweep, end > sweep->at ? end : sweep->at);
+        sweep_to(sweep, end > sweep->time ? end : sweep->time);
     }
 }
 
@@ -100,10 +101,10 @@ static struct open_cut cut_of_slice(struct an_graph_build *build, size_t i)
                              .cause = build->cause[i]};
 }
 
-static struct open_cut cut_of_span(struct an_graph_span *graph_span)
+static struct open_cut cut_of_span(struct an_graph_span *span)
 {
-    return (struct open_cut){graph_span->end,        graph_span->slice, &graph_span->first_node,
-                             &graph_span->last_node, graph_span->kind,  graph_span->cause};
+    return (struct open_cut){span->end,        span->slice, &span->first_node,
+                             &span->last_node, span->kind,  span->cause};
 }
 
 /* Pieces of a thread: its slices and spans come in order of start, the longer first. */
@@ -114,54 +115,56 @@ static int sweep_thread(struct sweep *sweep, uint32_t track, size_t *span)
     size_t i = trace->track[track].slice_first, stop = i + trace->track[track].slice_count;
     int rc = 0;
     sweep->track = track;
-    sweep->at = INT64_MIN;
+    sweep->time = INT64_MIN;
     while (!rc) {
         while (i < stop && !build->cut[i])
             i++;
-        struct an_graph_span *graph_span =
+        struct an_graph_span *next_span =
             *span < build->span_count ? &build->span[build->span_order[*span]] : NULL;
-        if (graph_span && graph_span->track != track)
-            graph_span = NULL;
-        if (graph_span && i < stop &&
-            (trace->slice.start[i] < graph_span->start ||
-             (trace->slice.start[i] == graph_span->start &&
-              an_slice_end(trace, i) >= graph_span->end)))
-            graph_span = NULL;
-        if (graph_span)
-            rc = open_cut(sweep, graph_span->start, cut_of_span(graph_span));
+        if (next_span && next_span->track != track)
+            next_span = NULL;
+        if (next_span && i < stop &&
+            (trace->slice.start[i] < next_span->start ||
+             (trace->slice.start[i] == next_span->start &&
+              an_slice_end(trace, i) >= next_span->end)))
+            next_span = NULL;
+        if (next_span)
+            rc = open_cut(sweep, next_span->start, cut_of_span(next_span));
         else if (i < stop)
             rc = open_cut(sweep, trace->slice.start[i], cut_of_slice(build, i));
         else
             break;
-        *span += graph_span != NULL;
-        i += graph_span == NULL;
+        *span += next_span != NULL;
+        i += next_span == NULL;
     }
     finish_thread(sweep);
     return rc;
 }
 
-static void place(struct an_graph *graph, size_t n, uint32_t track, uint32_t slice,
+static void place(struct an_graph *graph, size_t node, uint32_t track, uint32_t slice,
                   enum an_node_kind kind, enum an_cause cause)
 {
-    graph->track[n] = track;
-    graph->slice[n] = slice;
-    graph->kind[n] = (uint8_t)kind;
-    graph->cause[n] = (uint8_t)cause;
+    graph->track[node] = track;
+    graph->slice[node] = slice;
+    graph->kind[node] = (uint8_t)kind;
+    graph->cause[node] = (uint8_t)cause;
 }
 
 /* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node
  * of the last one. */
-static size_t place_pieces(struct an_graph *graph, size_t n, uint32_t track, uint32_t slice,
-                           int64_t at)
+static size_t place_pieces(struct an_graph *graph, size_t node, uint32_t track, uint32_t slice,
+                           int64_t wait_end)
 {
-    int64_t end = graph->end[n], start = graph->start[n];
-    place(graph, n, track, slice, AN_NODE_DEVICE, AN_CAUSE_TRANSFER);
-    place(graph, n + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
-    place(graph, n + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
-    graph->end[n] = graph->start[n + 1] = start;
-    graph->end[n + 1] = graph->start[n + 2] = at < start ? start : at < end ? at : end;
-    graph->end[n + 2] = end;
-    return n + 2;
+    int64_t end = graph->end[node], start = graph->start[node];
+    place(graph, node, track, slice, AN_NODE_DEVICE, AN_CAUSE_TRANSFER);
+    place(graph, node + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
+    place(graph, node + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
+    graph->end[node] = graph->start[node + 1] = start;
+    graph->end[node + 1] = graph->start[node + 2] = wait_end < start ? start
+                                                    : wait_end < end ? wait_end
+                                                                     : end;
+    graph->end[node + 2] = end;
+    return node + 2;
 }
 
 /* Ops stand by device and start, so those of one stream come in order. */
@@ -173,47 +176,49 @@ static void place_ops(struct an_graph_build *build, size_t *next)
     static const uint8_t causes[AN_DEVICE_CLASS_COUNT] = {
         [AN_DEVICE_COMM] = AN_CAUSE_TRANSFER, [AN_DEVICE_COPY] = AN_CAUSE_COPY};
     for (size_t i = 0; i < gpu->op.count; i++) {
-        size_t n = next[gpu->op.track[i]]++;
-        graph->start[n] = gpu->op.start[i];
-        graph->end[n] = gpu->op.end[i];
+        size_t node = next[gpu->op.track[i]]++;
+        graph->start[node] = gpu->op.start[i];
+        graph->end[node] = gpu->op.end[i];
         if (cut < stop && cut->op == i) {
-            n = place_pieces(graph, n, gpu->op.track[i], gpu->op.slice[i], cut++->time);
-            next[gpu->op.track[i]] = n + 1;
+            node = place_pieces(graph, node, gpu->op.track[i], gpu->op.slice[i], cut++->time);
+            next[gpu->op.track[i]] = node + 1;
         } else {
-            place(graph, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
+            place(graph, node, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
                   causes[gpu->op.class[i]]); /* 0: compute */
         }
-        graph->op_node[i] = (uint32_t)n;
+        graph->op_node[i] = (uint32_t)node;
     }
 }
 
-static int op_order(const void *x, const void *y)
+static int op_order(const void *left, const void *right)
 {
-    const struct an_graph_op_cut *a = x, *b = y;
-    return (a->op > b->op) - (a->op < b->op);
+    const struct an_graph_op_cut *first = left, *second = right;
+    return (first->op > second->op) - (first->op < second->op);
 }
 
 /* Cuts by op, each once. */
 static void sort_op_cuts(struct an_graph_build *build)
 {
-    size_t n = 0;
+    size_t kept = 0;
     if (build->op_cut_count)
         qsort(build->op_cut, build->op_cut_count, sizeof *build->op_cut, op_order);
     for (size_t i = 0; i < build->op_cut_count; i++)
-        if (!n || build->op_cut[n - 1].op != build->op_cut[i].op)
-            build->op_cut[n++] = build->op_cut[i];
-    build->op_cut_count = n;
+        if (!kept || build->op_cut[kept - 1].op != build->op_cut[i].op)
+            build->op_cut[kept++] = build->op_cut[i];
+    build->op_cut_count = kept;
 }
 
-static int span_order(const void *x, const void *y, void *spans)
+static int span_order(const void *left, const void *right, void *spans)
 {
-    const struct an_graph_span *a = (const struct an_graph_span *)spans + *(const uint32_t *)x,
-                               *b = (const struct an_graph_span *)spans + *(const uint32_t *)y;
-    if (a->track != b->track)
-        return a->track < b->track ? -1 : 1;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    return (a->end < b->end) - (a->end > b->end);
+    const struct an_graph_span *first =
+                                   (const struct an_graph_span *)spans + *(const uint32_t *)left,
+                               *second =
+                                   (const struct an_graph_span *)spans + *(const uint32_t *)right;
+    if (first->track != second->track)
+        return first->track < second->track ? -1 : 1;
+    if (first->start != second->start)
+        return first->start < second->start ? -1 : 1;
+    return (first->end < second->end) - (first->end > second->end);
 }
 
 static int sort_spans(struct an_graph_build *build)
@@ -231,20 +236,20 @@ static int sort_spans(struct an_graph_build *build)
 }
 
 /* One pass over all threads. Counting fills track_first[k + 1] with the nodes of track k. */
-static int sweep_all(struct an_graph_build *build, bool count)
+static int sweep_all(struct an_graph_build *build, bool count_only)
 {
     const struct an_trace *trace = build->context->trace;
     struct an_graph *graph = build->graph;
-    struct sweep sweep = {.build = build, .graph = graph, .count = count};
+    struct sweep sweep = {.build = build, .graph = graph, .count_only = count_only};
     size_t span = 0;
     int rc = 0;
-    for (uint32_t k = 0; k < trace->track_count && !rc; k++) {
-        if (graph->stream[k])
+    for (uint32_t track = 0; track < trace->track_count && !rc; track++) {
+        if (graph->stream[track])
             continue;
-        sweep.n = count ? 0 : graph->track_first[k];
-        rc = sweep_thread(&sweep, k, &span);
-        if (count)
-            graph->track_first[k + 1] = sweep.n;
+        sweep.next_node = count_only ? 0 : graph->track_first[track];
+        rc = sweep_thread(&sweep, track, &span);
+        if (count_only)
+            graph->track_first[track + 1] = sweep.next_node;
     }
     free(sweep.open);
     return rc;
@@ -252,13 +257,13 @@ static int sweep_all(struct an_graph_build *build, bool count)
 
 static int allocate(struct an_graph *graph, struct an_arena *arena)
 {
-    size_t n = graph->node_count;
-    graph->start = an_arena_zero(arena, n, sizeof *graph->start);
-    graph->end = an_arena_zero(arena, n, sizeof *graph->end);
-    graph->track = an_arena_zero(arena, n, sizeof *graph->track);
-    graph->slice = an_arena_zero(arena, n, sizeof *graph->slice);
-    graph->kind = an_arena_zero(arena, n, sizeof *graph->kind);
-    graph->cause = an_arena_zero(arena, n, sizeof *graph->cause);
+    size_t node_count = graph->node_count;
+    graph->start = an_arena_zero(arena, node_count, sizeof *graph->start);
+    graph->end = an_arena_zero(arena, node_count, sizeof *graph->end);
+    graph->track = an_arena_zero(arena, node_count, sizeof *graph->track);
+    graph->slice = an_arena_zero(arena, node_count, sizeof *graph->slice);
+    graph->kind = an_arena_zero(arena, node_count, sizeof *graph->kind);
+    graph->cause = an_arena_zero(arena, node_count, sizeof *graph->cause);
     return graph->start && graph->end && graph->track && graph->slice && graph->kind && graph->cause
                ? 0
                : TACHO_ENOMEM;
@@ -276,16 +281,16 @@ int an_graph_nodes(struct an_graph_build *build)
     size_t *next = an_arena_zero(arena, tracks + 1, sizeof *next);
     if (!graph->track_first || !graph->op_node || !graph->stream || !next || sort_spans(build))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < tracks; k++)
-        graph->stream[k] = !strcmp(build->context->trace->track[k].kind, "stream");
+    for (size_t track = 0; track < tracks; track++)
+        graph->stream[track] = !strcmp(build->context->trace->track[track].kind, "stream");
     sort_op_cuts(build);
     int rc = sweep_all(build, true);
     for (size_t i = 0; gpu && i < gpu->op.count; i++)
         graph->track_first[gpu->op.track[i] + 1]++;
     for (size_t i = 0; i < build->op_cut_count; i++)
         graph->track_first[gpu->op.track[build->op_cut[i].op] + 1] += 2;
-    for (size_t k = 0; k < tracks; k++)
-        graph->track_first[k + 1] += graph->track_first[k];
+    for (size_t track = 0; track < tracks; track++)
+        graph->track_first[track + 1] += graph->track_first[track];
     graph->node_count = graph->track_first[tracks];
     if (rc || graph->node_count >= AN_NONE || (rc = allocate(graph, arena)))
         return TACHO_ENOMEM;

@@ -21,16 +21,16 @@ const char *an_edge_key(enum an_edge_kind kind)
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
 
 /* When a node's own work began at the latest: a wait may be let go until its end. */
-static int64_t limit_of(const struct an_graph *graph, uint32_t n)
+static int64_t limit_of(const struct an_graph *graph, uint32_t node)
 {
-    return an_graph_waits(graph, n) ? graph->end[n] : graph->start[n];
+    return an_graph_waits(graph, node) ? graph->end[node] : graph->start[node];
 }
 
 /* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not.
  */
-static int64_t lead_of(const struct an_graph *graph, uint32_t from, uint32_t to, unsigned kind)
+static int64_t lead_of(const struct an_graph *graph, uint32_t from, uint32_t to_node, unsigned kind)
 {
-    int64_t limit = limit_of(graph, to),
+    int64_t limit = limit_of(graph, to_node),
             done = kind & AN_EDGE_AT_START ? graph->start[from] : graph->end[from];
     if (done <= limit)
         return 0;
@@ -38,11 +38,11 @@ static int64_t lead_of(const struct an_graph *graph, uint32_t from, uint32_t to,
     return limit < graph->start[from] || lead > INT32_MAX ? -1 : lead;
 }
 
-int64_t an_edge_release(const struct an_graph *graph, size_t e)
+int64_t an_edge_release(const struct an_graph *graph, size_t edge)
 {
-    uint32_t from = graph->in_from[e];
-    return graph->in_kind[e] & AN_EDGE_AT_START ? graph->start[from]
-                                                : graph->end[from] - graph->in_lead[e];
+    uint32_t from = graph->in_from[edge];
+    return graph->in_kind[edge] & AN_EDGE_AT_START ? graph->start[from]
+                                                   : graph->end[from] - graph->in_lead[edge];
 }
 
 /* Sorts the few edges of one node: by source, kind, recorded ones first. */
@@ -51,73 +51,76 @@ static void sort_node(struct an_graph *graph, size_t first, size_t stop)
     for (size_t i = first + 1; i < stop; i++) {
         uint32_t from = graph->in_from[i];
         uint8_t kind = graph->in_kind[i];
-        size_t k = i;
-        for (; k > first && (graph->in_from[k - 1] > from ||
-                             (graph->in_from[k - 1] == from && graph->in_kind[k - 1] > kind));
-             k--) {
-            graph->in_from[k] = graph->in_from[k - 1];
-            graph->in_kind[k] = graph->in_kind[k - 1];
+        size_t place = i;
+        for (; place > first &&
+               (graph->in_from[place - 1] > from ||
+                (graph->in_from[place - 1] == from && graph->in_kind[place - 1] > kind));
+             place--) {
+            graph->in_from[place] = graph->in_from[place - 1];
+            graph->in_kind[place] = graph->in_kind[place - 1];
         }
-        graph->in_from[k] = from;
-        graph->in_kind[k] = kind;
+        graph->in_from[place] = from;
+        graph->in_kind[place] = kind;
     }
 }
 
-static int pair_order(const void *x, const void *y)
+static int pair_order(const void *left, const void *right)
 {
-    const uint64_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
+    const uint64_t *first = left, *second = right;
+    return (*first > *second) - (*first < *second);
 }
 
 #define FEW 16 /* edges of a node that are sorted in place */
 
 static int sort_many(struct an_graph *graph, size_t first, size_t stop)
 {
-    size_t n = stop - first;
-    uint64_t *x = malloc(n * sizeof *x);
-    if (!x)
+    size_t count = stop - first;
+    uint64_t *keys = malloc(count * sizeof *keys);
+    if (!keys)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        x[i] = (uint64_t)graph->in_from[first + i] << 8 | graph->in_kind[first + i];
-    qsort(x, n, sizeof *x, pair_order);
-    for (size_t i = 0; i < n; i++) {
-        graph->in_from[first + i] = (uint32_t)(x[i] >> 8);
-        graph->in_kind[first + i] = (uint8_t)x[i];
+    for (size_t i = 0; i < count; i++)
+        keys[i] = (uint64_t)graph->in_from[first + i] << 8 | graph->in_kind[first + i];
+    qsort(keys, count, sizeof *keys, pair_order);
+    for (size_t i = 0; i < count; i++) {
+        graph->in_from[first + i] = (uint32_t)(keys[i] >> 8);
+        graph->in_kind[first + i] = (uint8_t)keys[i];
     }
-    free(x);
+    free(keys);
     return 0;
 }
 
 /* Keeps the edges of node n that agree with the times, each once, from `out` on. Returns the place
  * behind them. */
-static size_t keep_node(struct an_graph *graph, uint32_t n, size_t first, size_t stop, size_t out)
+static size_t keep_node(struct an_graph *graph, uint32_t node, size_t first, size_t stop,
+                        size_t kept)
 {
-    size_t begin = out;
+    size_t begin = kept;
     for (size_t i = first; i < stop; i++) {
         uint32_t from = graph->in_from[i];
         uint8_t kind = graph->in_kind[i], what = kind & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START);
         bool twice = false;
-        for (size_t k = out; k > begin && graph->in_from[k - 1] == from && !twice; k--)
-            twice = (graph->in_kind[k - 1] & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START)) == what;
-        int64_t lead = lead_of(graph, from, n, kind);
+        for (size_t earlier = kept;
+             earlier > begin && graph->in_from[earlier - 1] == from && !twice; earlier--)
+            twice = (graph->in_kind[earlier - 1] & (AN_EDGE_KIND_MASK | AN_EDGE_AT_START)) == what;
+        int64_t lead = lead_of(graph, from, node, kind);
         if (twice || lead < 0) {
             graph->dropped += !twice;
             continue;
         }
-        graph->in_from[out] = from;
-        graph->in_kind[out] = kind;
-        graph->in_lead[out++] = (int32_t)lead;
+        graph->in_from[kept] = from;
+        graph->in_kind[kept] = kind;
+        graph->in_lead[kept++] = (int32_t)lead;
     }
-    return out;
+    return kept;
 }
 
 static void scatter(struct an_graph_build *build, uint32_t *next)
 {
     struct an_graph *graph = build->graph;
     for (size_t i = 0; i < build->edge_count; i++) {
-        uint32_t at = next[build->to[i]]++;
-        graph->in_from[at] = build->from[i];
-        graph->in_kind[at] = build->kind[i];
+        uint32_t place = next[build->to[i]]++;
+        graph->in_from[place] = build->from[i];
+        graph->in_kind[place] = build->kind[i];
     }
 }
 
@@ -125,7 +128,7 @@ int an_graph_store(struct an_graph_build *build)
 {
     struct an_graph *graph = build->graph;
     struct an_arena *arena = build->context->scratch;
-    size_t out = 0;
+    size_t kept = 0;
     int rc = 0;
     uint32_t *next = malloc((graph->node_count + 1) * sizeof *next);
     graph->in_first = an_arena_zero(arena, graph->node_count + 1, sizeof *graph->in_first);
@@ -138,23 +141,23 @@ int an_graph_store(struct an_graph_build *build)
     }
     for (size_t i = 0; i < build->edge_count; i++)
         graph->in_first[build->to[i] + 1]++;
-    for (size_t n = 0; n < graph->node_count; n++)
-        graph->in_first[n + 1] += graph->in_first[n];
+    for (size_t node = 0; node < graph->node_count; node++)
+        graph->in_first[node + 1] += graph->in_first[node];
     memcpy(next, graph->in_first, (graph->node_count + 1) * sizeof *next);
     scatter(build, next);
     free(next);
-    for (size_t n = 0; n < graph->node_count && !rc; n++) {
-        size_t first = graph->in_first[n], stop = graph->in_first[n + 1];
+    for (size_t node = 0; node < graph->node_count && !rc; node++) {
+        size_t first = graph->in_first[node], stop = graph->in_first[node + 1];
         if (stop - first > FEW)
             rc = sort_many(graph, first, stop);
         else
             sort_node(graph, first, stop);
-        graph->in_first[n] = (uint32_t)out;
+        graph->in_first[node] = (uint32_t)kept;
         if (!rc)
-            out = keep_node(graph, (uint32_t)n, first, stop, out);
+            kept = keep_node(graph, (uint32_t)node, first, stop, kept);
     }
-    graph->in_first[graph->node_count] = (uint32_t)out;
-    graph->edge_count = out;
+    graph->in_first[graph->node_count] = (uint32_t)kept;
+    graph->edge_count = kept;
     return rc;
 }
 
@@ -174,27 +177,28 @@ struct sorter {
     uint32_t *place;     /* of every track: its place on the stack + 1; 0: it is not there */
     struct frame *stack; /* one for every track */
     size_t depth, ordered;
-    uint8_t *cut; /* of every edge: it closes a circle */
+    uint8_t *closes_circle; /* of every edge: it closes a circle */
 };
 
 /* Node that an edge waits for: what starts with its thread's piece waits for the piece before.
  * AN_NONE: none. */
-static uint32_t needed(const struct an_graph *graph, uint32_t e)
+static uint32_t needed(const struct an_graph *graph, uint32_t edge)
 {
-    uint32_t from = graph->in_from[e];
-    return graph->in_kind[e] & AN_EDGE_AT_START ? an_graph_before(graph, from) : from;
+    uint32_t from = graph->in_from[edge];
+    return graph->in_kind[edge] & AN_EDGE_AT_START ? an_graph_before(graph, from) : from;
 }
 
 /* First edge of node n whose source is not ordered yet; in_first[n + 1]: none. */
-static uint32_t blocking(const struct sorter *sorter, uint32_t n, uint32_t e)
+static uint32_t blocking(const struct sorter *sorter, uint32_t node, uint32_t edge)
 {
     const struct an_graph *graph = sorter->graph;
-    for (; e < graph->in_first[n + 1]; e++) {
-        uint32_t from = needed(graph, e);
-        if (from != AN_NONE && !sorter->cut[e] && from >= sorter->done[graph->track[from]])
+    for (; edge < graph->in_first[node + 1]; edge++) {
+        uint32_t from = needed(graph, edge);
+        if (from != AN_NONE && !sorter->closes_circle[edge] &&
+            from >= sorter->done[graph->track[from]])
             break;
     }
-    return e;
+    return edge;
 }
 
 static void push(struct sorter *sorter, uint32_t track, size_t goal)
@@ -217,7 +221,7 @@ static void break_circle(struct sorter *sorter, size_t place)
     for (size_t i = place; i < sorter->depth; i++)
         if (sorter->graph->in_kind[sorter->stack[i].edge] & AN_EDGE_INFERRED)
             weakest = i;
-    sorter->cut[sorter->stack[weakest].edge] = 1;
+    sorter->closes_circle[sorter->stack[weakest].edge] = 1;
     sorter->graph->dropped++;
     pop_to(sorter, weakest + 1);
 }
@@ -228,20 +232,21 @@ static void order_track(struct sorter *sorter, uint32_t track)
     push(sorter, track, graph->track_first[track + 1]);
     while (sorter->depth) {
         struct frame *frame = &sorter->stack[sorter->depth - 1];
-        size_t n = sorter->done[frame->track];
-        if (n >= frame->goal) {
+        size_t node = sorter->done[frame->track];
+        if (node >= frame->goal) {
             pop_to(sorter, sorter->depth - 1);
             continue;
         }
-        uint32_t e = blocking(sorter, (uint32_t)n,
-                              frame->edge > graph->in_first[n] ? frame->edge : graph->in_first[n]);
-        if (e == graph->in_first[n + 1]) {
-            graph->order[sorter->ordered++] = (uint32_t)n;
+        uint32_t edge =
+            blocking(sorter, (uint32_t)node,
+                     frame->edge > graph->in_first[node] ? frame->edge : graph->in_first[node]);
+        if (edge == graph->in_first[node + 1]) {
+            graph->order[sorter->ordered++] = (uint32_t)node;
             sorter->done[frame->track]++;
             continue;
         }
-        uint32_t from = needed(graph, e);
-        frame->edge = e;
+        uint32_t from = needed(graph, edge);
+        frame->edge = edge;
         if (sorter->place[graph->track[from]])
             break_circle(sorter, sorter->place[graph->track[from]] - 1);
         else
@@ -253,15 +258,16 @@ static void order_track(struct sorter *sorter, uint32_t track)
 static void close_up(struct an_graph *graph, const uint8_t *cut)
 {
     size_t out = 0;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        size_t first = graph->in_first[n];
-        graph->in_first[n] = (uint32_t)out;
-        for (size_t e = first;
-             e < (n + 1 < graph->node_count ? graph->in_first[n + 1] : graph->edge_count); e++)
-            if (!cut[e]) {
-                graph->in_from[out] = graph->in_from[e];
-                graph->in_lead[out] = graph->in_lead[e];
-                graph->in_kind[out++] = graph->in_kind[e];
+    for (size_t node = 0; node < graph->node_count; node++) {
+        size_t first = graph->in_first[node];
+        graph->in_first[node] = (uint32_t)out;
+        for (size_t edge = first;
+             edge < (node + 1 < graph->node_count ? graph->in_first[node + 1] : graph->edge_count);
+             edge++)
+            if (!cut[edge]) {
+                graph->in_from[out] = graph->in_from[edge];
+                graph->in_lead[out] = graph->in_lead[edge];
+                graph->in_kind[out++] = graph->in_kind[edge];
             }
     }
     graph->in_first[graph->node_count] = (uint32_t)out;
@@ -276,21 +282,21 @@ int an_graph_sort(struct an_graph_build *build)
                             .done = malloc((tracks + 1) * sizeof *sorter.done),
                             .place = calloc(tracks + 1, sizeof *sorter.place),
                             .stack = malloc((tracks + 1) * sizeof *sorter.stack),
-                            .cut = calloc(graph->edge_count + 1, 1)};
+                            .closes_circle = calloc(graph->edge_count + 1, 1)};
     graph->order = an_arena_zero(build->context->scratch, graph->node_count, sizeof *graph->order);
-    int rc = sorter.done && sorter.place && sorter.stack && sorter.cut && graph->order
+    int rc = sorter.done && sorter.place && sorter.stack && sorter.closes_circle && graph->order
                  ? 0
                  : TACHO_ENOMEM;
     if (!rc) {
         memcpy(sorter.done, graph->track_first, (tracks + 1) * sizeof *sorter.done);
-        for (uint32_t k = 0; k < tracks; k++)
-            order_track(&sorter, k);
+        for (uint32_t track = 0; track < tracks; track++)
+            order_track(&sorter, track);
         if (graph->dropped > dropped)
-            close_up(graph, sorter.cut);
+            close_up(graph, sorter.closes_circle);
     }
     free(sorter.done);
     free(sorter.place);
     free(sorter.stack);
-    free(sorter.cut);
+    free(sorter.closes_circle);
     return rc;
 }

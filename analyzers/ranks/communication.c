@@ -37,31 +37,31 @@ struct work {
     struct an_context *context;
     struct an_comm_calls calls;
     struct lane_sums *lane;
-    uint8_t *split;           /* of each step: all its collectives are matched */
-    struct an_comm_call **of; /* calls by lane and start */
-    size_t *first;            /* of[first[k]] .. of[first[k + 1]): calls of lane k */
+    uint8_t *split;                /* of each step: all its collectives are matched */
+    struct an_comm_call **by_lane; /* calls by lane and start */
+    size_t *lane_first;            /* of[first[k]] .. of[first[k + 1]): calls of lane k */
 };
 
 /* ---- which ranks are missing -------------------------------------------------------------------------------------------- */
 
 static bool has_rank(const struct an_context *context, const bool *takes_part, int64_t rank)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (takes_part[k] && context->lane[k].rank == rank)
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        if (takes_part[lane] && context->lane[lane].rank == rank)
             return true;
     return false;
 }
 
 static int64_t distinct_ranks(const struct an_context *context, const bool *takes_part)
 {
-    int64_t n = 0;
-    for (size_t k = 0; takes_part && k < context->lane_count; k++) {
+    int64_t count = 0;
+    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++) {
         size_t i = 0;
-        while (i < k && !(takes_part[i] && context->lane[i].rank == context->lane[k].rank))
+        while (i < lane && !(takes_part[i] && context->lane[i].rank == context->lane[lane].rank))
             i++;
-        n += takes_part[k] && i == k;
+        count += takes_part[lane] && i == lane;
     }
-    return n;
+    return count;
 }
 
 /* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do
@@ -76,8 +76,8 @@ static const char *missing_words(struct an_context *context, const struct an_com
     for (size_t i = 0; takes_part && i < calls->count; i++)
         if (calls->call[i].lane < context->lane_count && calls->call[i].ranks == expected)
             takes_part[calls->call[i].lane] = true;
-    for (size_t k = 0; takes_part && k < context->lane_count; k++)
-        present += takes_part[k];
+    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
+        present += takes_part[lane];
     const char *how =
         an_trace_key(context->trace, "source")
             ? "put the traces of all ranks into one folder and report that"
@@ -86,8 +86,8 @@ static const char *missing_words(struct an_context *context, const struct an_com
                                         many ranks it has */
         const char *world = an_trace_key(context->trace, "world_size");
         expected = world ? strtoll(world, NULL, 10) : 0;
-        for (size_t k = 0; takes_part && k < context->lane_count; k++)
-            takes_part[k] = context->lane[k].rank >= 0 && context->lane[k].rank < expected;
+        for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
+            takes_part[lane] = context->lane[lane].rank >= 0 && context->lane[lane].rank < expected;
         present = distinct_ranks(context, takes_part);
     }
     if (!takes_part || !context->lane_count || present >= expected)
@@ -104,74 +104,75 @@ static const char *missing_words(struct an_context *context, const struct an_com
 
 /* ---- sets of a lane ----------------------------------------------------------------------------------------------------- */
 
-static int start_order(const void *x, const void *y)
+static int start_order(const void *left, const void *right)
 {
-    const struct an_comm_call *a = *(struct an_comm_call *const *)x,
-                              *b = *(struct an_comm_call *const *)y;
-    if (a->lane != b->lane)
-        return a->lane < b->lane ? -1 : 1;
-    return (a->start > b->start) - (a->start < b->start);
+    const struct an_comm_call *first = *(struct an_comm_call *const *)left,
+                              *second = *(struct an_comm_call *const *)right;
+    if (first->lane != second->lane)
+        return first->lane < second->lane ? -1 : 1;
+    return (first->start > second->start) - (first->start < second->start);
 }
 
-static int by_lane(struct work *w)
+static int by_lane(struct work *work)
 {
-    struct an_context *context = w->context;
-    w->of = an_arena_zero(context->scratch, w->calls.count + 1, sizeof *w->of);
-    w->first = an_arena_zero(context->scratch, context->lane_count + 2, sizeof *w->first);
-    if (!w->of || !w->first)
+    struct an_context *context = work->context;
+    work->by_lane = an_arena_zero(context->scratch, work->calls.count + 1, sizeof *work->by_lane);
+    work->lane_first =
+        an_arena_zero(context->scratch, context->lane_count + 2, sizeof *work->lane_first);
+    if (!work->by_lane || !work->lane_first)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < w->calls.count; i++) {
-        w->of[i] = &w->calls.call[i];
-        if (w->calls.call[i].lane < context->lane_count)
-            w->first[w->calls.call[i].lane + 1]++;
+    for (size_t i = 0; i < work->calls.count; i++) {
+        work->by_lane[i] = &work->calls.call[i];
+        if (work->calls.call[i].lane < context->lane_count)
+            work->lane_first[work->calls.call[i].lane + 1]++;
     }
-    if (w->calls.count)
-        qsort(w->of, w->calls.count, sizeof *w->of, start_order);
-    for (size_t k = 0; k < context->lane_count; k++)
-        w->first[k + 1] += w->first[k];
+    if (work->calls.count)
+        qsort(work->by_lane, work->calls.count, sizeof *work->by_lane, start_order);
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        work->lane_first[lane + 1] += work->lane_first[lane];
     return 0;
 }
 
 /* Parts of the calls of a lane: which = 0 all of it, 1 transfer, 2 waiting. The set lives in the
  * work arena. */
-static int calls_set(struct work *w, size_t lane, int which, struct an_set *out)
+static int calls_set(struct work *work, size_t lane, int which, struct an_set *out)
 {
-    size_t n = w->first[lane + 1] - w->first[lane];
-    struct an_span *span = an_arena_zero(w->context->scratch, n + 1, sizeof *span);
+    size_t most = work->lane_first[lane + 1] - work->lane_first[lane];
+    struct an_span *span = an_arena_zero(work->context->scratch, most + 1, sizeof *span);
     if (!span)
         return TACHO_ENOMEM;
-    size_t k = 0;
-    for (size_t i = w->first[lane]; i < w->first[lane + 1]; i++) {
-        const struct an_comm_call *call = w->of[i];
+    size_t kept = 0;
+    for (size_t i = work->lane_first[lane]; i < work->lane_first[lane + 1]; i++) {
+        const struct an_comm_call *call = work->by_lane[i];
         int64_t came = an_time_sub(call->end, call->transfer); /* when the last one came */
         if (which && call->transfer < 0)
             continue;
-        span[k++] = which == 1   ? (struct an_span){came, call->end}
-                    : which == 2 ? (struct an_span){call->start, came}
-                                 : (struct an_span){call->start, call->end};
+        span[kept++] = which == 1   ? (struct an_span){came, call->end}
+                       : which == 2 ? (struct an_span){call->start, came}
+                                    : (struct an_span){call->start, call->end};
     }
-    *out = (struct an_set){span, an_spans_normalize(span, k)};
+    *out = (struct an_set){span, an_spans_normalize(span, kept)};
     return 0;
 }
 
 /* Adds the waits of the step's thread to a set of a lane. */
-static int add_waits(struct work *w, size_t lane, struct an_set *set)
+static int add_waits(struct work *work, size_t lane, struct an_set *set)
 {
-    const struct an_trace *trace = w->context->trace;
-    const struct an_lane *l = &w->context->lane[lane];
-    if (l->track == AN_NONE)
+    const struct an_trace *trace = work->context->trace;
+    const struct an_lane *on_lane = &work->context->lane[lane];
+    if (on_lane->track == AN_NONE)
         return 0;
-    const struct an_track *track = &trace->track[l->track];
+    const struct an_track *track = &trace->track[on_lane->track];
     struct an_span *span =
-        an_arena_zero(w->context->scratch, set->count + track->slice_count + 1, sizeof *span);
+        an_arena_zero(work->context->scratch, set->count + track->slice_count + 1, sizeof *span);
     if (!span)
         return TACHO_ENOMEM;
-    size_t n = set->count;
-    memcpy(span, set->span, n * sizeof *span);
+    size_t count = set->count;
+    memcpy(span, set->span, count * sizeof *span);
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++)
         if (an_slice_role(trace, i) == AN_ROLE_COMM_WAIT && trace->slice.dur[i] != AN_OPEN)
-            span[n++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
-    *set = (struct an_set){span, an_spans_normalize(span, n)};
+            span[count++] = (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
+    *set = (struct an_set){span, an_spans_normalize(span, count)};
     return 0;
 }
 
@@ -182,12 +183,12 @@ static double within(const struct an_set *set, struct an_span span)
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-static void mark_split(struct work *w)
+static void mark_split(struct work *work)
 {
-    for (size_t i = 0; i < w->calls.count; i++) {
-        const struct an_comm_call *call = &w->calls.call[i];
+    for (size_t i = 0; i < work->calls.count; i++) {
+        const struct an_comm_call *call = &work->calls.call[i];
         if (call->step != AN_NONE && call->transfer < 0)
-            w->split[call->step] = 0;
+            work->split[call->step] = 0;
     }
 }
 
@@ -197,12 +198,13 @@ struct exposure {
     double overlap, transfer, waiting;
 };
 
-static int exposed_on_thread(struct work *w, const struct an_step *step, const struct an_set *set,
-                             struct an_class_spans *pieces, struct exposure *exposure)
+static int exposed_on_thread(struct work *work, const struct an_step *step,
+                             const struct an_set *set, struct an_class_spans *pieces,
+                             struct exposure *exposure)
 {
-    int rc = an_budget_spans(w->context, step, pieces);
-    for (size_t k = 0; k < pieces->count && !rc; k++) {
-        const struct an_class_span *class_span = &pieces->at[k];
+    int rc = an_budget_spans(work->context, step, pieces);
+    for (size_t i = 0; i < pieces->count && !rc; i++) {
+        const struct an_class_span *class_span = &pieces->at[i];
         if (class_span->class == AN_CLASS_COMPUTE)
             exposure->overlap += within(&set[0], class_span->span);
         if (class_span->class == AN_CLASS_COMM) {
@@ -214,72 +216,74 @@ static int exposed_on_thread(struct work *w, const struct an_step *step, const s
 }
 
 /* Leaves of the sets of transfer and waiting what nothing hides. */
-static int only_exposed(struct work *w, const struct an_lane *lane, struct an_set *set)
+static int only_exposed(struct work *work, const struct an_lane *lane, struct an_set *set)
 {
-    const struct an_set *e = &w->context->gpu->split[lane->device].exposed_comm;
-    for (int k = 1; k < 3; k++) {
-        struct an_span *out =
-            an_arena_zero(w->context->scratch, set[k].count + e->count + 1, sizeof *out);
+    const struct an_set *exposed = &work->context->gpu->split[lane->device].exposed_comm;
+    for (int which = 1; which < 3; which++) {
+        struct an_span *out = an_arena_zero(work->context->scratch,
+                                            set[which].count + exposed->count + 1, sizeof *out);
         if (!out)
             return TACHO_ENOMEM;
-        set[k] = (struct an_set){
-            out, an_spans_intersect(set[k].span, set[k].count, e->span, e->count, out)};
+        set[which] = (struct an_set){out, an_spans_intersect(set[which].span, set[which].count,
+                                                             exposed->span, exposed->count, out)};
     }
     return 0;
 }
 
-static int sum_steps(struct work *w, size_t lane, const struct an_set *set,
+static int sum_steps(struct work *work, size_t lane, const struct an_set *set,
                      struct an_class_spans *pieces)
 {
-    struct an_context *context = w->context;
-    const struct an_lane *l = &context->lane[lane];
-    struct lane_sums *lane_sums = &w->lane[lane];
+    struct an_context *context = work->context;
+    const struct an_lane *on_lane = &context->lane[lane];
+    struct lane_sums *lane_sums = &work->lane[lane];
     int rc = 0;
-    for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
-        struct an_step *x = &context->step[i];
+    for (size_t i = on_lane->first; i < on_lane->first + on_lane->count && !rc; i++) {
+        struct an_step *step = &context->step[i];
         struct exposure exposure = {0};
-        if (!an_step_detailed(x))
+        if (!an_step_detailed(step))
             continue;
-        struct an_span step = {x->start, x->end};
-        if (l->device == AN_NONE)
-            rc = exposed_on_thread(w, x, set, pieces, &exposure);
+        struct an_span step_span = {step->start, step->end};
+        if (on_lane->device == AN_NONE)
+            rc = exposed_on_thread(work, step, set, pieces, &exposure);
         else
-            exposure = (struct exposure){within(&set[0], step) - (double)x->class_ns[AN_CLASS_COMM],
-                                         within(&set[1], step), within(&set[2], step)};
+            exposure = (struct exposure){within(&set[0], step_span) -
+                                             (double)step->class_ns[AN_CLASS_COMM],
+                                         within(&set[1], step_span), within(&set[2], step_span)};
         lane_sums->steps++;
-        lane_sums->total += within(&set[0], step);
-        lane_sums->exposed += (double)x->class_ns[AN_CLASS_COMM];
+        lane_sums->total += within(&set[0], step_span);
+        lane_sums->exposed += (double)step->class_ns[AN_CLASS_COMM];
         lane_sums->overlap += exposure.overlap;
-        if (!w->split[i])
+        if (!work->split[i])
             continue;
         lane_sums->split_steps++;
         lane_sums->exposed_transfer += exposure.transfer;
         lane_sums->exposed_waiting += exposure.waiting;
-        x->transfer_ns = (int64_t)exposure.transfer;
-        x->waiting_ns = (int64_t)exposure.waiting;
+        step->transfer_ns = (int64_t)exposure.transfer;
+        step->waiting_ns = (int64_t)exposure.waiting;
     }
     return rc;
 }
 
-static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
+static int sum_lane(struct work *work, size_t lane, struct an_class_spans *pieces)
 {
-    const struct an_lane *l = &w->context->lane[lane];
-    struct lane_sums *lane_sums = &w->lane[lane];
+    const struct an_lane *on_lane = &work->context->lane[lane];
+    struct lane_sums *lane_sums = &work->lane[lane];
     struct an_set set[3]; /* all, transfer, waiting */
     int rc = 0;
-    for (int k = 0; k < 3 && !rc; k++)
-        rc = calls_set(w, lane, k, &set[k]);
+    for (int which = 0; which < 3 && !rc; which++)
+        rc = calls_set(work, lane, which, &set[which]);
     if (!rc)
-        rc = l->device == AN_NONE ? add_waits(w, lane, &set[0]) : only_exposed(w, l, set);
+        rc = on_lane->device == AN_NONE ? add_waits(work, lane, &set[0])
+                                        : only_exposed(work, on_lane, set);
     lane_sums->sized = true;
-    rc = rc ? rc : sum_steps(w, lane, set, pieces);
-    for (size_t i = w->first[lane]; i < w->first[lane + 1] && !rc; i++) {
-        const struct an_comm_call *call = w->of[i];
+    rc = rc ? rc : sum_steps(work, lane, set, pieces);
+    for (size_t i = work->lane_first[lane]; i < work->lane_first[lane + 1] && !rc; i++) {
+        const struct an_comm_call *call = work->by_lane[i];
         if (call->step == AN_NONE)
             continue;
         lane_sums->sized = lane_sums->sized && call->bytes != STORE_ABSENT;
         lane_sums->bytes += call->bytes != STORE_ABSENT ? (double)call->bytes : 0;
-        if (w->split[call->step]) {
+        if (work->split[call->step]) {
             lane_sums->transfer += (double)call->transfer;
             lane_sums->waiting +=
                 (double)an_time_sub(an_time_sub(call->end, call->start), call->transfer);
@@ -290,19 +294,19 @@ static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
 
 /* Who came last to each matched collective, and how long the others waited for it. Returns the mean
  * skew in ms. */
-static double arrivals(struct work *w, int64_t *collectives)
+static double arrivals(struct work *work, int64_t *collectives)
 {
     double skew = 0;
     *collectives = 0;
-    for (size_t i = 0, next; i < w->calls.count; i = next) {
-        const struct an_comm_call *call = &w->calls.call[i], *last = call;
+    for (size_t i = 0, after; i < work->calls.count; i = after) {
+        const struct an_comm_call *call = &work->calls.call[i], *last = call;
         int64_t first = call->start, came = call->start;
         bool counted = true;
-        next = an_comm_next(&w->calls, i);
+        after = an_comm_next(&work->calls, i);
         double waited = 0;
-        for (size_t k = i; k < next; k++, call++) {
+        for (size_t j = i; j < after; j++, call++) {
             counted =
-                counted && call->transfer >= 0 && call->step != AN_NONE && w->split[call->step];
+                counted && call->transfer >= 0 && call->step != AN_NONE && work->split[call->step];
             last = call->end - call->start < last->end - last->start ? call : last;
             first = call->start < first ? call->start : first;
             came = call->start > came ? call->start : came;
@@ -310,10 +314,10 @@ static double arrivals(struct work *w, int64_t *collectives)
         }
         if (!counted)
             continue;
-        for (size_t k = i; k < next; k++)
-            w->lane[w->calls.call[k].lane].collectives++;
-        w->lane[last->lane].last += waited > 0;
-        w->lane[last->lane].caused += waited;
+        for (size_t j = i; j < after; j++)
+            work->lane[work->calls.call[j].lane].collectives++;
+        work->lane[last->lane].last += waited > 0;
+        work->lane[last->lane].caused += waited;
         skew += (double)an_time_sub(came, first);
         ++*collectives;
     }
@@ -350,22 +354,22 @@ static void fill_rank(const struct an_context *context, size_t lane,
 }
 
 /* Mean over ranks: of sums, so that every step weighs the same. */
-static void fill_run(struct an_communication *communication, const struct lane_sums *lane, size_t n,
-                     const char *no_split)
+static void fill_run(struct an_communication *communication, const struct lane_sums *lane,
+                     size_t lane_count, const char *no_split)
 {
     struct lane_sums lane_sums = {.sized = true};
-    for (size_t k = 0; k < n; k++) {
-        lane_sums.steps += lane[k].steps;
-        lane_sums.split_steps += lane[k].split_steps;
-        lane_sums.total += lane[k].total;
-        lane_sums.exposed += lane[k].exposed;
-        lane_sums.overlap += lane[k].overlap;
-        lane_sums.bytes += lane[k].bytes;
-        lane_sums.transfer += lane[k].transfer;
-        lane_sums.waiting += lane[k].waiting;
-        lane_sums.exposed_transfer += lane[k].exposed_transfer;
-        lane_sums.exposed_waiting += lane[k].exposed_waiting;
-        lane_sums.sized = lane_sums.sized && lane[k].sized;
+    for (size_t i = 0; i < lane_count; i++) {
+        lane_sums.steps += lane[i].steps;
+        lane_sums.split_steps += lane[i].split_steps;
+        lane_sums.total += lane[i].total;
+        lane_sums.exposed += lane[i].exposed;
+        lane_sums.overlap += lane[i].overlap;
+        lane_sums.bytes += lane[i].bytes;
+        lane_sums.transfer += lane[i].transfer;
+        lane_sums.waiting += lane[i].waiting;
+        lane_sums.exposed_transfer += lane[i].exposed_transfer;
+        lane_sums.exposed_waiting += lane[i].exposed_waiting;
+        lane_sums.sized = lane_sums.sized && lane[i].sized;
     }
     communication->bytes_per_step =
         !lane_sums.sized  ? an_num_none("the calls do not say how many bytes they move")
@@ -389,17 +393,17 @@ static void fill_run(struct an_communication *communication, const struct lane_s
         lane_sums.steps ? an_num(0) : an_num_none(NO_DETAIL);
 }
 
-static int rank_row_order(const void *x, const void *y)
+static int rank_row_order(const void *left, const void *right)
 {
-    const struct an_comm_rank *a = x, *b = y;
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    const struct an_comm_rank *first = left, *second = right;
+    return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
 static bool several_hosts(const struct an_context *context)
 {
-    for (size_t k = 1; k < context->lane_count; k++)
-        if (context->lane[k].process != AN_NONE && context->lane[0].process != AN_NONE &&
-            strcmp(context->trace->process[context->lane[k].process].host,
+    for (size_t lane = 1; lane < context->lane_count; lane++)
+        if (context->lane[lane].process != AN_NONE && context->lane[0].process != AN_NONE &&
+            strcmp(context->trace->process[context->lane[lane].process].host,
                    context->trace->process[context->lane[0].process].host))
             return true;
     return false;
@@ -449,74 +453,75 @@ static const char *why_no_split(struct an_context *context, const struct an_comm
 
 /* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and
  * of devices alike. */
-static int split(struct work *w, const char **no_split)
+static int split(struct work *work, const char **no_split)
 {
-    struct an_context *context = w->context;
+    struct an_context *context = work->context;
     struct an_communication *communication = &context->result->communication;
     struct an_comm_rank *rows =
         an_arena_zero(context->arena, context->lane_count + 1, sizeof *rows);
     struct an_class_spans pieces = {0};
     int64_t collectives;
-    w->lane = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *w->lane);
-    w->split = an_arena_zero(context->scratch, context->step_count + 1, 1);
-    int rc = !rows || !w->lane || !w->split ? TACHO_ENOMEM : by_lane(w);
+    work->lane = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *work->lane);
+    work->split = an_arena_zero(context->scratch, context->step_count + 1, 1);
+    int rc = !rows || !work->lane || !work->split ? TACHO_ENOMEM : by_lane(work);
     if (rc)
         return rc;
-    memset(w->split, 1, context->step_count);
-    mark_split(w);
-    communication->missing = missing_words(context, &w->calls);
-    *no_split = why_no_split(context, &w->calls, communication->missing);
-    for (size_t k = 0; k < context->lane_count && !rc; k++)
-        if (w->first[k + 1] > w->first[k])
-            rc = sum_lane(w, k, &pieces);
+    memset(work->split, 1, context->step_count);
+    mark_split(work);
+    communication->missing = missing_words(context, &work->calls);
+    *no_split = why_no_split(context, &work->calls, communication->missing);
+    for (size_t lane = 0; lane < context->lane_count && !rc; lane++)
+        if (work->lane_first[lane + 1] > work->lane_first[lane])
+            rc = sum_lane(work, lane, &pieces);
     free(pieces.at);
     if (rc)
         return rc;
-    double skew = arrivals(w, &collectives);
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (w->first[k + 1] > w->first[k])
-            fill_rank(context, k, &w->lane[k], *no_split, &rows[communication->rank_count++]);
+    double skew = arrivals(work, &collectives);
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        if (work->lane_first[lane + 1] > work->lane_first[lane])
+            fill_rank(context, lane, &work->lane[lane], *no_split,
+                      &rows[communication->rank_count++]);
     if (communication->rank_count)
         qsort(rows, communication->rank_count, sizeof *rows, rank_row_order);
     communication->ranks = rows;
     communication->skew_ms = skew_of(context, skew, *no_split);
-    return an_ranks_exchanges(context, &w->calls);
+    return an_ranks_exchanges(context, &work->calls);
 }
 
-static int cpu(struct an_context *context, struct work *w)
+static int cpu(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
     const char *no_split = NULL;
-    int rc = split(w, &no_split);
+    int rc = split(work, &no_split);
     if (rc)
         return rc;
-    fill_run(communication, w->lane, context->lane_count, no_split);
-    for (size_t i = 0; i < w->calls.count; i++)
-        if (!context->result->steps.detailed || w->calls.call[i].step != AN_NONE) {
+    fill_run(communication, work->lane, context->lane_count, no_split);
+    for (size_t i = 0; i < work->calls.count; i++)
+        if (!context->result->steps.detailed || work->calls.call[i].step != AN_NONE) {
             communication->calls++;
-            communication->matched += w->calls.call[i].transfer >= 0;
+            communication->matched += work->calls.call[i].transfer >= 0;
         }
-    return an_comm_collectives(context, &w->calls);
+    return an_comm_collectives(context, &work->calls);
 }
 
 /* Several ranks with devices: what one of them alone cannot tell. */
-static int devices(struct an_context *context, struct work *w)
+static int devices(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
     const char *no_split = NULL;
     struct lane_sums lane_sums = {0};
-    int rc = split(w, &no_split);
+    int rc = split(work, &no_split);
     if (rc)
         return rc;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        lane_sums.split_steps += w->lane[k].split_steps;
-        lane_sums.transfer += w->lane[k].transfer;
-        lane_sums.waiting += w->lane[k].waiting;
-        lane_sums.exposed_transfer += w->lane[k].exposed_transfer;
-        lane_sums.exposed_waiting += w->lane[k].exposed_waiting;
+    for (size_t lane = 0; lane < context->lane_count; lane++) {
+        lane_sums.split_steps += work->lane[lane].split_steps;
+        lane_sums.transfer += work->lane[lane].transfer;
+        lane_sums.waiting += work->lane[lane].waiting;
+        lane_sums.exposed_transfer += work->lane[lane].exposed_transfer;
+        lane_sums.exposed_waiting += work->lane[lane].exposed_waiting;
     }
-    for (size_t i = 0; i < w->calls.count; i++)
-        communication->matched += w->calls.call[i].transfer >= 0;
+    for (size_t i = 0; i < work->calls.count; i++)
+        communication->matched += work->calls.call[i].transfer >= 0;
     if (!communication->matched || !lane_sums.split_steps) {
         communication->rank_count = 0;
         return 0;
@@ -527,7 +532,7 @@ static int devices(struct an_context *context, struct work *w)
         per_step(lane_sums.exposed_transfer, lane_sums.split_steps, no_split);
     communication->exposed_waiting_ms =
         per_step(lane_sums.exposed_waiting, lane_sums.split_steps, no_split);
-    an_comm_device_split(context, &w->calls);
+    an_comm_device_split(context, &work->calls);
     return 0;
 }
 
@@ -561,18 +566,18 @@ static void communication_absent(struct an_context *context, const char *reason)
 
 static int communication_run(struct an_context *context)
 {
-    struct work w = {.context = context};
+    struct work work = {.context = context};
     no_split_yet(context);
     an_ranks_no_exchanges(context, "no communication of several ranks");
     int rc = context->gpu ? an_comm_device(context) : 0;
-    rc = rc ? rc : an_comm_find(context, &w.calls);
-    if (!rc && context->gpu && w.calls.count)
-        rc = devices(context, &w);
-    else if (!rc && w.calls.count)
-        rc = cpu(context, &w);
+    rc = rc ? rc : an_comm_find(context, &work.calls);
+    if (!rc && context->gpu && work.calls.count)
+        rc = devices(context, &work);
+    else if (!rc && work.calls.count)
+        rc = cpu(context, &work);
     else if (!rc && !context->gpu)
         communication_absent(context, "no collective was recorded (tacho.comm ranges)");
-    free(w.calls.call);
+    free(work.calls.call);
     return rc;
 }
 

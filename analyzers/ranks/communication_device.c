@@ -19,12 +19,13 @@ struct kernel {
     int64_t communicator, ranks, bytes, ns;
 };
 
-static int kernel_order(const void *x, const void *y)
+static int kernel_order(const void *left, const void *right)
 {
-    const struct kernel *a = x, *b = y;
-    int order = strcmp(a->name, b->name);
+    const struct kernel *first = left, *second = right;
+    int order = strcmp(first->name, second->name);
     return order ? order
-                 : (a->communicator > b->communicator) - (a->communicator < b->communicator);
+                 : (first->communicator > second->communicator) -
+                       (first->communicator < second->communicator);
 }
 
 /* "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" -> "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" */
@@ -35,20 +36,20 @@ static const char *short_name(struct an_context *context, const char *name)
 
 static struct kernel describe(struct an_context *context, size_t op)
 {
-    uint32_t i = context->gpu->op.slice[op];
+    uint32_t slice = context->gpu->op.slice[op];
     const struct an_detail *detail =
-        an_trace_detail(context->trace, context->trace->slice.detail[i]);
-    return (struct kernel){.name =
-                               detail && *detail->collective
-                                   ? detail->collective
-                                   : an_trace_name(context->trace, context->trace->slice.name[i]),
-                           .communicator = detail ? detail->communicator : STORE_ABSENT,
-                           .ranks = detail ? detail->ranks : STORE_ABSENT,
-                           .bytes = detail ? detail->bytes : STORE_ABSENT,
-                           .ns = an_time_sub(context->gpu->op.end[op], context->gpu->op.start[op])};
+        an_trace_detail(context->trace, context->trace->slice.detail[slice]);
+    return (struct kernel){
+        .name = detail && *detail->collective
+                    ? detail->collective
+                    : an_trace_name(context->trace, context->trace->slice.name[slice]),
+        .communicator = detail ? detail->communicator : STORE_ABSENT,
+        .ranks = detail ? detail->ranks : STORE_ABSENT,
+        .bytes = detail ? detail->bytes : STORE_ABSENT,
+        .ns = an_time_sub(context->gpu->op.end[op], context->gpu->op.start[op])};
 }
 
-static void add_row(struct an_context *context, const struct kernel *kernel, size_t n)
+static void add_row(struct an_context *context, const struct kernel *kernel, size_t call_count)
 {
     struct an_communication *communication = &context->result->communication;
     struct an_collective *out =
@@ -56,7 +57,7 @@ static void add_row(struct an_context *context, const struct kernel *kernel, siz
               communication->collectives)[communication->collective_count++];
     double ns = 0, bytes = 0;
     int64_t sized = 0, ranks = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < call_count; i++) {
         ns += (double)kernel[i].ns;
         sized += kernel[i].bytes != STORE_ABSENT;
         bytes += kernel[i].bytes != STORE_ABSENT ? (double)kernel[i].bytes : 0;
@@ -70,16 +71,17 @@ static void add_row(struct an_context *context, const struct kernel *kernel, siz
         .communicator = kernel->communicator != STORE_ABSENT ? an_int(kernel->communicator)
                                                              : an_int_none("not said by the trace"),
         .ranks = ranks > 0 ? an_int(ranks) : an_int_none("not said by the trace"),
-        .count = (int64_t)n,
+        .count = (int64_t)call_count,
         .calls_per_step = an_num_none(none),
         .bytes_per_step = an_num_none(none),
         .bytes_max_over_mean = an_num_none(none),
-        .bytes_per_call = sized == (int64_t)n ? an_num(bytes / (double)n) : an_num_none(no_bytes),
-        .mean_ms = an_num(ns / (double)n / 1e6),
+        .bytes_per_call = sized == (int64_t)call_count ? an_num(bytes / (double)call_count)
+                                                       : an_num_none(no_bytes),
+        .mean_ms = an_num(ns / (double)call_count / 1e6),
         .transfer_ms = an_num_none(SPIN),
         .waiting_ms = an_num_none(SPIN)};
     out->algorithm_bytes_per_s = out->bus_bytes_per_s = an_num_none(no_bytes);
-    if (sized < (int64_t)n || ns <= 0 || bytes <= 0)
+    if (sized < (int64_t)call_count || ns <= 0 || bytes <= 0)
         return;
     out->bandwidth_of = "time";
     out->algorithm_bytes_per_s = an_num(bytes / ns * 1e9);
@@ -88,45 +90,46 @@ static void add_row(struct an_context *context, const struct kernel *kernel, siz
                                : an_num_none("the trace does not say how many ranks take part");
 }
 
-static int time_order(const void *x, const void *y)
+static int time_order(const void *left, const void *right)
 {
-    const struct an_collective *a = x, *b = y;
-    double ta = a->mean_ms.value * (double)a->count, tb = b->mean_ms.value * (double)b->count;
-    return (ta < tb) - (ta > tb);
+    const struct an_collective *first = left, *second = right;
+    double first_ms = first->mean_ms.value * (double)first->count,
+           second_ms = second->mean_ms.value * (double)second->count;
+    return (first_ms < second_ms) - (first_ms > second_ms);
 }
 
 static int list_kernels(struct an_context *context)
 {
     struct an_communication *communication = &context->result->communication;
-    struct kernel *all = NULL;
-    size_t n = 0, room = 0;
+    struct kernel *kernels = NULL;
+    size_t kernel_count = 0, room = 0;
     int rc = 0;
     for (size_t i = 0; i < context->gpu->op.count && !rc; i++)
         if (1u << context->gpu->op.class[i] & AN_DEVICE_COMM_MASK &&
-            !(rc = an_grow(&all, &room, n + 1, sizeof *all)))
-            all[n++] = describe(context, i);
-    if (n)
-        qsort(all, n, sizeof *all, kernel_order);
-    struct an_collective *rows = an_arena_zero(context->arena, n + 1, sizeof *rows);
+            !(rc = an_grow(&kernels, &room, kernel_count + 1, sizeof *kernels)))
+            kernels[kernel_count++] = describe(context, i);
+    if (kernel_count)
+        qsort(kernels, kernel_count, sizeof *kernels, kernel_order);
+    struct an_collective *rows = an_arena_zero(context->arena, kernel_count + 1, sizeof *rows);
     communication->collectives = rows;
-    for (size_t i = 0, next; i < n && rows && !rc; i = next) {
-        for (next = i + 1; next < n && !kernel_order(&all[i], &all[next]);)
+    for (size_t i = 0, next; i < kernel_count && rows && !rc; i = next) {
+        for (next = i + 1; next < kernel_count && !kernel_order(&kernels[i], &kernels[next]);)
             next++;
-        add_row(context, &all[i], next - i);
+        add_row(context, &kernels[i], next - i);
     }
     if (rows && communication->collective_count)
         qsort(rows, communication->collective_count, sizeof *rows, time_order);
-    communication->calls = (int64_t)n;
-    free(all);
+    communication->calls = (int64_t)kernel_count;
+    free(kernels);
     return rc ? rc : rows ? 0 : TACHO_ENOMEM;
 }
 
 void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls)
 {
     struct an_communication *communication = &context->result->communication;
-    for (size_t k = 0; k < communication->collective_count; k++) {
+    for (size_t row_index = 0; row_index < communication->collective_count; row_index++) {
         struct an_collective *row =
-            &((struct an_collective *)(uintptr_t)communication->collectives)[k];
+            &((struct an_collective *)(uintptr_t)communication->collectives)[row_index];
         double ns = 0, transfer = 0;
         for (size_t i = 0; i < calls->count; i++) {
             const struct an_comm_call *call = &calls->call[i];
@@ -152,21 +155,21 @@ static void blocking_of_steps(struct an_context *context)
     struct an_value *all[AN_BLOCKING_COUNT] = {&communication->blocking_proven_ms,
                                                &communication->blocking_inferred_ms,
                                                &communication->blocking_unknown_ms};
-    for (int k = 0; k < AN_BLOCKING_COUNT; k++) {
+    for (int kind = 0; kind < AN_BLOCKING_COUNT; kind++) {
         const char *reason = NULL;
         double ns = 0;
         int64_t steps = 0;
         for (size_t i = 0; i < context->result->absent_count; i++) {
             const struct an_absent *absent = &context->result->absent[i];
-            if (absent->steps && !absent->blocking_ns[k].valid)
-                reason = absent->blocking_ns[k].reason;
+            if (absent->steps && !absent->blocking_ns[kind].valid)
+                reason = absent->blocking_ns[kind].reason;
             if (!absent->steps || reason)
                 continue;
-            ns += (double)absent->blocking_ns[k].value;
+            ns += (double)absent->blocking_ns[kind].value;
             steps += absent->steps;
         }
         if (steps || reason)
-            *all[k] = reason ? an_num_none(reason) : an_num(ns / (double)steps / 1e6);
+            *all[kind] = reason ? an_num_none(reason) : an_num(ns / (double)steps / 1e6);
     }
 }
 

@@ -17,14 +17,14 @@
 
 #define SEED 0x66726f6e74696572u
 
-const char *an_stage_key(enum an_step_stage s)
+const char *an_stage_key(enum an_step_stage stage)
 {
     static const char *const keys[] = {
 #define STAGE_KEY(name, key) key,
         AN_STAGE_MAP(STAGE_KEY)
 #undef STAGE_KEY
     };
-    return s < AN_STAGE_COUNT ? keys[s] : "";
+    return stage < AN_STAGE_COUNT ? keys[stage] : "";
 }
 
 bool an_stage_named(const char *key, enum an_step_stage *out)
@@ -48,9 +48,9 @@ static enum an_step_stage stage_of_name(const char *name)
                  {"optimizer", AN_STAGE_OPTIMIZER},      {"optim", AN_STAGE_OPTIMIZER},
                  {"optimizer_step", AN_STAGE_OPTIMIZER}, {"forward_step", AN_STAGE_FORWARD},
                  {"backward_step", AN_STAGE_BACKWARD}};
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].word) == n && !strncasecmp(name, words[i].word, n))
+        if (strlen(words[i].word) == length && !strncasecmp(name, words[i].word, length))
             return words[i].stage;
     return AN_STAGE_COUNT;
 }
@@ -89,18 +89,18 @@ static enum an_step_stage stage_of(const struct an_stage_map *map, size_t slice)
 
 /* ---- a step on a thread ------------------------------------------------------------------------------------------------------ */
 
-static int64_t without_phases(const struct an_lane *lane, int64_t from, int64_t to)
+static int64_t without_phases(const struct an_lane *lane, int64_t start, int64_t end)
 {
-    return an_time_sub(an_time_sub(to, from),
-                       an_spans_within(lane->cut, lane->cut_count, from, to));
+    return an_time_sub(an_time_sub(end, start),
+                       an_spans_within(lane->cut, lane->cut_count, start, end));
 }
 
-static int keep(struct an_stage_span **at, size_t *count, size_t *room, int64_t start, int64_t end,
-                enum an_step_stage stage)
+static int keep(struct an_stage_span **spans, size_t *count, size_t *room, int64_t start,
+                int64_t end, enum an_step_stage stage)
 {
-    if (an_grow(at, room, *count + 1, sizeof **at))
+    if (an_grow(spans, room, *count + 1, sizeof **spans))
         return TACHO_ENOMEM;
-    (*at)[(*count)++] = (struct an_stage_span){start, end, stage};
+    (*spans)[(*count)++] = (struct an_stage_span){start, end, stage};
     return 0;
 }
 
@@ -110,26 +110,26 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
     const struct an_trace *trace = map->context->trace;
     const struct an_lane *lane = &map->context->lane[step->lane];
     const struct an_track *track = &trace->track[lane->track];
-    int64_t at = step->start;
+    int64_t covered = step->start;
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < track->slice_first + track->slice_count && trace->slice.start[i] < step->end; i++) {
-        if (i == step->slice || trace->slice.start[i] < at || trace->slice.dur[i] == AN_OPEN)
+        if (i == step->slice || trace->slice.start[i] < covered || trace->slice.dur[i] == AN_OPEN)
             continue;
         enum an_step_stage stage = stage_of(map, i);
         if (stage == AN_STAGE_COUNT)
             continue;
         int64_t end = an_slice_end(trace, i) < step->end ? an_slice_end(trace, i) : step->end;
-        if (keep(out, count, room, at, end, stage))
+        if (keep(out, count, room, covered, end, stage))
             return TACHO_ENOMEM;
-        at = end;
+        covered = end;
     }
-    return keep(out, count, room, at, step->end, AN_STAGE_OTHER);
+    return keep(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }
 
-static void on_thread(const struct an_lane *lane, const struct an_stage_span *span, size_t n,
-                      int64_t ns[AN_STAGE_COUNT])
+static void on_thread(const struct an_lane *lane, const struct an_stage_span *span,
+                      size_t span_count, int64_t ns[AN_STAGE_COUNT])
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < span_count; i++)
         ns[span[i].stage] += without_phases(lane, span[i].start, span[i].end);
 }
 
@@ -137,8 +137,8 @@ static void on_thread(const struct an_lane *lane, const struct an_stage_span *sp
 
 static bool on_track(const struct an_trace *trace, uint32_t track, size_t slice)
 {
-    const struct an_track *k = &trace->track[track];
-    return slice >= k->slice_first && slice - k->slice_first < k->slice_count;
+    const struct an_track *thread = &trace->track[track];
+    return slice >= thread->slice_first && slice - thread->slice_first < thread->slice_count;
 }
 
 /* By what launched it; AN_STAGE_COMPUTE: nothing tells. */
@@ -150,9 +150,9 @@ enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct a
     int levels = AN_DEPTH_MAX;
     if (launch == AN_NONE)
         return AN_STAGE_COMPUTE;
-    for (uint32_t p = launch; p != AN_NONE && levels--; p = trace->slice.parent[p])
-        if (named(map, p) != AN_STAGE_COUNT && an_slice_open_at(trace, p, launch))
-            return named(map, p);
+    for (uint32_t range = launch; range != AN_NONE && levels--; range = trace->slice.parent[range])
+        if (named(map, range) != AN_STAGE_COUNT && an_slice_open_at(trace, range, launch))
+            return named(map, range);
     return lane->track == AN_NONE                 ? AN_STAGE_COMPUTE
            : on_track(trace, lane->track, launch) ? AN_STAGE_FORWARD
                                                   : AN_STAGE_BACKWARD;
@@ -164,15 +164,15 @@ static void on_device(const struct an_stage_map *map, const struct an_step *step
     const struct an_devices *devices = map->context->gpu;
     const struct an_lane *lane = &map->context->lane[step->lane];
     const struct an_device *device = &devices->device[lane->device];
-    int64_t at = step->start, rest = an_step_ns(step);
+    int64_t covered = step->start, rest = an_step_ns(step);
     for (size_t i = an_device_op_seek(devices, device, step->start);
          i < device->first + device->count && devices->op.start[i] < step->end; i++) {
-        int64_t from = devices->op.start[i] > at ? devices->op.start[i] : at,
+        int64_t from = devices->op.start[i] > covered ? devices->op.start[i] : covered,
                 end = devices->op.end[i] < step->end ? devices->op.end[i] : step->end;
         if (!(1u << devices->op.class[i] & AN_DEVICE_COMPUTE_MASK) || end <= from)
             continue;
         ns[an_stage_of_op(map, lane, i)] += without_phases(lane, from, end);
-        at = end;
+        covered = end;
     }
     ns[AN_STAGE_INPUT] += step->class_ns[AN_CLASS_INPUT];
     ns[AN_STAGE_COMM] += step->class_ns[AN_CLASS_COMM];
@@ -180,8 +180,8 @@ static void on_device(const struct an_stage_map *map, const struct an_step *step
         ns[AN_STAGE_COMPUTE] += ns[AN_STAGE_FORWARD];
         ns[AN_STAGE_FORWARD] = 0;
     }
-    for (int k = 0; k < AN_STAGE_COUNT; k++)
-        rest -= ns[k];
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+        rest -= ns[stage];
     ns[AN_STAGE_OTHER] = rest;
 }
 
@@ -201,21 +201,21 @@ static int fill(struct an_context *context, struct an_rank_matrix *matrix)
     struct an_stage_span *span = NULL;
     size_t room = 0;
     int rc = an_stage_map_of(context, &map);
-    for (int k = 0; k < AN_STAGE_COUNT; k++)
-        if (!(matrix->stage[k] = an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1,
-                                               sizeof **matrix->stage)))
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+        if (!(matrix->stage[stage] = an_arena_zero(
+                  context->scratch, matrix->ranks * matrix->steps + 1, sizeof **matrix->stage)))
             return TACHO_ENOMEM;
     for (size_t cell = 0; cell < matrix->ranks * matrix->steps && !rc; cell++) {
         const struct an_step *step = &context->step[matrix->step[cell]];
         const struct an_lane *lane = &context->lane[step->lane];
         int64_t ns[AN_STAGE_COUNT] = {0};
-        size_t n = 0;
+        size_t span_count = 0;
         if (lane->device != AN_NONE)
             on_device(&map, step, ns);
-        else if (!(rc = an_stage_spans(&map, step, &span, &n, &room)))
-            on_thread(lane, span, n, ns);
-        for (int k = 0; k < AN_STAGE_COUNT; k++)
-            matrix->stage[k][cell] = (double)ns[k];
+        else if (!(rc = an_stage_spans(&map, step, &span, &span_count, &room)))
+            on_thread(lane, span, span_count, ns);
+        for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+            matrix->stage[stage][cell] = (double)ns[stage];
     }
     free(span);
     return rc;
@@ -236,28 +236,29 @@ static int add_up(struct an_context *context, const struct an_rank_matrix *matri
     double *total = an_arena_zero(context->scratch, matrix->ranks, sizeof *total),
            *work = an_arena_zero(context->scratch, matrix->ranks, sizeof *work);
     sums->scale = an_arena_zero(context->scratch, matrix->steps, sizeof *sums->scale);
-    for (int k = 0; k < AN_STAGE_COUNT; k++)
-        if (!(sums->lead[k] = an_arena_zero(context->scratch, matrix->ranks, sizeof **sums->lead)))
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+        if (!(sums->lead[stage] =
+                  an_arena_zero(context->scratch, matrix->ranks, sizeof **sums->lead)))
             return TACHO_ENOMEM;
     if (!total || !work || !sums->scale)
         return TACHO_ENOMEM;
-    for (size_t s = 0; s < matrix->steps; s++) {
+    for (size_t step = 0; step < matrix->steps; step++) {
         double before = 0;
         memset(total, 0, matrix->ranks * sizeof *total);
-        for (int k = 0; k < AN_STAGE_COUNT; k++) {
+        for (int stage = 0; stage < AN_STAGE_COUNT; stage++) {
             size_t first = 0;
-            for (size_t r = 0; r < matrix->ranks; r++) {
-                total[r] += matrix->stage[k][r * matrix->steps + s];
-                first = total[r] > total[first] ? r : first;
+            for (size_t rank = 0; rank < matrix->ranks; rank++) {
+                total[rank] += matrix->stage[stage][rank * matrix->steps + step];
+                first = total[rank] > total[first] ? rank : first;
             }
             memcpy(work, total, matrix->ranks * sizeof *work);
             double middle = an_quantile_of(work, matrix->ranks, 0.5);
-            sums->increment[k] += (int64_t)(total[first] - before);
-            sums->frontier[k] += total[first];
-            sums->behind[k] += total[first] - middle;
-            sums->lead[k][first]++;
+            sums->increment[stage] += (int64_t)(total[first] - before);
+            sums->frontier[stage] += total[first];
+            sums->behind[stage] += total[first] - middle;
+            sums->lead[stage][first]++;
             before = total[first];
-            sums->scale[s] = middle;
+            sums->scale[step] = middle;
         }
     }
     return 0;
@@ -269,40 +270,41 @@ static int name_delay(struct an_context *context, const struct an_rank_matrix *m
                       const struct sums *sums, struct an_frontier *frontier)
 {
     size_t rows = 0, cells = matrix->ranks * matrix->steps;
-    double *y = malloc(AN_STAGE_COUNT * cells * sizeof *y);
+    double *excess_pct = malloc(AN_STAGE_COUNT * cells * sizeof *excess_pct);
     struct an_excess *excess = malloc(AN_STAGE_COUNT * matrix->ranks * sizeof *excess);
-    enum an_step_stage of[AN_STAGE_COUNT];
-    int rc = y && excess ? 0 : TACHO_ENOMEM;
+    enum an_step_stage stage_of_rows[AN_STAGE_COUNT];
+    int rc = excess_pct && excess ? 0 : TACHO_ENOMEM;
     frontier->stage = AN_STAGE_COUNT;
-    for (int k = 0; k < AN_STAGE_COUNT && !rc; k++)
-        if (k != AN_STAGE_COMM) {
-            rc = an_excess_of_peers(matrix->stage[k], matrix->ranks, matrix->steps, sums->scale,
-                                    y + rows * matrix->steps);
-            of[rows / matrix->ranks] = (enum an_step_stage)k;
+    for (int stage = 0; stage < AN_STAGE_COUNT && !rc; stage++)
+        if (stage != AN_STAGE_COMM) {
+            rc = an_excess_of_peers(matrix->stage[stage], matrix->ranks, matrix->steps, sums->scale,
+                                    excess_pct + rows * matrix->steps);
+            stage_of_rows[rows / matrix->ranks] = (enum an_step_stage)stage;
             rows += matrix->ranks;
         }
-    rc = rc ? rc : an_excess_test(y, rows, matrix->steps, AN_RANKS_MARGIN_PCT, SEED, excess);
+    rc = rc ? rc
+            : an_excess_test(excess_pct, rows, matrix->steps, AN_RANKS_MARGIN_PCT, SEED, excess);
     const struct an_excess *best = NULL;
     for (size_t i = 0; i < rows && !rc; i++) {
-        if (best && of[i / matrix->ranks] != frontier->stage)
+        if (best && stage_of_rows[i / matrix->ranks] != frontier->stage)
             break;
         if (!excess[i].significant || (best && excess[i].estimate <= best->estimate))
             continue;
         best = &excess[i];
-        frontier->stage = of[i / matrix->ranks];
+        frontier->stage = stage_of_rows[i / matrix->ranks];
         frontier->rank = context->lane[matrix->lane[i % matrix->ranks]].rank;
     }
     const char *none = "no rank takes longer than its peers in any stage";
     frontier->delay_ms = frontier->delay_pct = frontier->delay_low_pct = an_num_none(none);
     if (best) {
-        double *work = y; /* no longer needed */
+        double *work = excess_pct; /* no longer needed */
         memcpy(work, sums->scale, matrix->steps * sizeof *work);
         frontier->delay_pct = an_num(best->estimate);
         frontier->delay_low_pct = an_num(best->low);
         frontier->delay_ms =
             an_num(best->estimate / 100 * an_quantile_of(work, matrix->steps, 0.5) / 1e6);
     }
-    free(y);
+    free(excess_pct);
     free(excess);
     return rc;
 }
@@ -317,24 +319,24 @@ int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix)
     if (rc)
         return rc;
     frontier->row = row;
-    for (int k = 0; k < AN_STAGE_COUNT; k++) {
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++) {
         size_t lead = 0;
         double steps = (double)matrix->steps;
-        bool is_used = k == AN_STAGE_OTHER;
-        frontier->increment_ns[k] = sums.increment[k];
-        frontier->slowest_ns += sums.increment[k];
-        for (size_t r = 0; r < matrix->ranks; r++)
-            lead = sums.lead[k][r] > sums.lead[k][lead] ? r : lead;
+        bool is_used = stage == AN_STAGE_OTHER;
+        frontier->increment_ns[stage] = sums.increment[stage];
+        frontier->slowest_ns += sums.increment[stage];
+        for (size_t rank = 0; rank < matrix->ranks; rank++)
+            lead = sums.lead[stage][rank] > sums.lead[stage][lead] ? rank : lead;
         for (size_t i = 0; i < matrix->ranks * matrix->steps && !is_used; i++)
-            is_used = matrix->stage[k][i] > 0;
+            is_used = matrix->stage[stage][i] > 0;
         if (is_used)
-            row[frontier->row_count++] =
-                (struct an_frontier_row){.stage = (enum an_step_stage)k,
-                                         .frontier_ms = sums.frontier[k] / steps / 1e6,
-                                         .increment_ms = (double)sums.increment[k] / steps / 1e6,
-                                         .behind_ms = sums.behind[k] / steps / 1e6,
-                                         .rank = context->lane[matrix->lane[lead]].rank,
-                                         .lead_pct = 100 * (double)sums.lead[k][lead] / steps};
+            row[frontier->row_count++] = (struct an_frontier_row){
+                .stage = (enum an_step_stage)stage,
+                .frontier_ms = sums.frontier[stage] / steps / 1e6,
+                .increment_ms = (double)sums.increment[stage] / steps / 1e6,
+                .behind_ms = sums.behind[stage] / steps / 1e6,
+                .rank = context->lane[matrix->lane[lead]].rank,
+                .lead_pct = 100 * (double)sums.lead[stage][lead] / steps};
     }
     bool stages = context->exchanges && context->exchanges->peers;
     if (matrix->steps >= AN_RANKS_STEPS_LEAST && !stages)

@@ -28,7 +28,7 @@ struct chain {
     const struct an_comm_calls *calls;
     uint32_t *root; /* of the component of a lane */
     struct link *link;
-    size_t links, link_room, stages;
+    size_t link_count, link_room, stages;
     int64_t micro_batches;
 };
 
@@ -39,11 +39,11 @@ static bool is_pair_call(const struct an_comm_call *call)
 
 static int64_t detailed_steps(const struct an_context *context, uint32_t lane)
 {
-    int64_t n = 0;
+    int64_t count = 0;
     for (size_t i = context->lane[lane].first;
          i < context->lane[lane].first + context->lane[lane].count; i++)
-        n += an_step_detailed(&context->step[i]);
-    return n;
+        count += an_step_detailed(&context->step[i]);
+    return count;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------------------------------------ */
@@ -55,22 +55,22 @@ static uint32_t root_of(struct chain *chain, uint32_t lane)
     return lane;
 }
 
-static int link_order(const void *x, const void *y)
+static int link_order(const void *left, const void *right)
 {
-    const struct link *a = x, *b = y;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    return (a->to > b->to) - (a->to < b->to);
+    const struct link *first = left, *second = right;
+    if (first->from != second->from)
+        return first->from < second->from ? -1 : 1;
+    return (first->to > second->to) - (first->to < second->to);
 }
 
-static int way_order(const void *x, const void *y)
+static int way_order(const void *left, const void *right)
 {
-    const struct way *a = x, *b = y;
-    if (a->lane != b->lane)
-        return a->lane < b->lane ? -1 : 1;
-    if (a->communicator != b->communicator)
-        return a->communicator < b->communicator ? -1 : 1;
-    return (a->group > b->group) - (a->group < b->group);
+    const struct way *first = left, *second = right;
+    if (first->lane != second->lane)
+        return first->lane < second->lane ? -1 : 1;
+    if (first->communicator != second->communicator)
+        return first->communicator < second->communicator ? -1 : 1;
+    return (first->group > second->group) - (first->group < second->group);
 }
 
 static int find_links(struct chain *chain)
@@ -80,20 +80,21 @@ static int find_links(struct chain *chain)
         next = an_comm_next(calls, i);
         if (!is_pair_call(&calls->call[i]) || next - i != 2)
             continue;
-        uint32_t a = calls->call[i].lane, b = calls->call[i + 1].lane;
-        if (an_grow(&chain->link, &chain->link_room, chain->links + 1, sizeof *chain->link))
+        uint32_t lane = calls->call[i].lane, other = calls->call[i + 1].lane;
+        if (an_grow(&chain->link, &chain->link_room, chain->link_count + 1, sizeof *chain->link))
             return TACHO_ENOMEM;
-        chain->link[chain->links++] = (struct link){a < b ? a : b, a < b ? b : a};
-        chain->root[root_of(chain, a)] = root_of(chain, b);
+        chain->link[chain->link_count++] =
+            (struct link){lane < other ? lane : other, lane < other ? other : lane};
+        chain->root[root_of(chain, lane)] = root_of(chain, other);
     }
-    if (!chain->links)
+    if (!chain->link_count)
         return 0;
-    qsort(chain->link, chain->links, sizeof *chain->link, link_order);
+    qsort(chain->link, chain->link_count, sizeof *chain->link, link_order);
     size_t kept = 0;
-    for (size_t i = 0; i < chain->links; i++)
+    for (size_t i = 0; i < chain->link_count; i++)
         if (!i || link_order(&chain->link[i], &chain->link[kept - 1]))
             chain->link[kept++] = chain->link[i];
-    chain->links = kept;
+    chain->link_count = kept;
     return 0;
 }
 
@@ -107,14 +108,14 @@ static int is_chain(struct chain *chain, bool *yes)
         an_arena_zero(chain->context->scratch, chain->context->lane_count + 1, sizeof *links);
     if (!lanes || !links)
         return TACHO_ENOMEM;
-    *yes = chain->links > 0;
-    for (uint32_t k = 0; k < chain->context->lane_count; k++)
-        lanes[root_of(chain, k)]++;
-    for (size_t i = 0; i < chain->links; i++)
+    *yes = chain->link_count > 0;
+    for (uint32_t lane = 0; lane < chain->context->lane_count; lane++)
+        lanes[root_of(chain, lane)]++;
+    for (size_t i = 0; i < chain->link_count; i++)
         links[root_of(chain, chain->link[i].from)]++;
-    for (size_t k = 0; k < chain->context->lane_count; k++) {
-        *yes = *yes && (!links[k] || links[k] + 1 == lanes[k]);
-        chain->stages = lanes[k] > chain->stages ? lanes[k] : chain->stages;
+    for (size_t lane = 0; lane < chain->context->lane_count; lane++) {
+        *yes = *yes && (!links[lane] || links[lane] + 1 == lanes[lane]);
+        chain->stages = lanes[lane] > chain->stages ? lanes[lane] : chain->stages;
     }
     return 0;
 }
@@ -123,18 +124,18 @@ static int is_chain(struct chain *chain, bool *yes)
 static int count_sends(struct chain *chain)
 {
     struct way *way = malloc((chain->calls->count + 1) * sizeof *way);
-    size_t n = 0;
+    size_t send_count = 0;
     if (!way)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < chain->calls->count; i++) {
         const struct an_comm_call *call = &chain->calls->call[i];
         if (is_pair_call(call) && call->step != AN_NONE && !strcmp(call->name, "send"))
-            way[n++] = (struct way){call->lane, call->communicator, call->group, 1};
+            way[send_count++] = (struct way){call->lane, call->communicator, call->group, 1};
     }
-    if (n)
-        qsort(way, n, sizeof *way, way_order);
-    for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && !way_order(&way[i], &way[next]);)
+    if (send_count)
+        qsort(way, send_count, sizeof *way, way_order);
+    for (size_t i = 0, next; i < send_count; i = next) {
+        for (next = i + 1; next < send_count && !way_order(&way[i], &way[next]);)
             next++;
         int64_t steps = detailed_steps(chain->context, way[i].lane),
                 sends = steps ? ((int64_t)(next - i) + steps / 2) / steps : 0;
@@ -150,25 +151,26 @@ static int count_sends(struct chain *chain)
 static int bubble_of(struct chain *chain, uint32_t lane, double *ns, double *step_ns)
 {
     struct an_context *context = chain->context;
-    const struct an_lane *l = &context->lane[lane];
+    const struct an_lane *on_lane = &context->lane[lane];
     struct an_span *span = malloc((chain->calls->count + 1) * sizeof *span), *both = NULL;
-    size_t n = 0;
+    size_t span_count = 0;
     int rc = span ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < chain->calls->count && !rc; i++) {
         const struct an_comm_call *call = &chain->calls->call[i];
         if (call->lane == lane && is_pair_call(call))
-            span[n++] = (struct an_span){call->start, an_time_sub(call->end, call->transfer)};
+            span[span_count++] =
+                (struct an_span){call->start, an_time_sub(call->end, call->transfer)};
     }
-    n = rc ? 0 : an_spans_normalize(span, n);
-    if (!rc && l->device != AN_NONE) {
-        const struct an_set *set = &context->gpu->split[l->device].exposed_comm;
-        both = malloc((n + set->count + 1) * sizeof *both);
+    span_count = rc ? 0 : an_spans_normalize(span, span_count);
+    if (!rc && on_lane->device != AN_NONE) {
+        const struct an_set *set = &context->gpu->split[on_lane->device].exposed_comm;
+        both = malloc((span_count + set->count + 1) * sizeof *both);
         rc = both ? 0 : TACHO_ENOMEM;
-        n = both ? an_spans_intersect(span, n, set->span, set->count, both) : 0;
+        span_count = both ? an_spans_intersect(span, span_count, set->span, set->count, both) : 0;
     }
-    for (size_t i = l->first; i < l->first + l->count && !rc; i++)
+    for (size_t i = on_lane->first; i < on_lane->first + on_lane->count && !rc; i++)
         if (an_step_detailed(&context->step[i])) {
-            *ns += (double)an_spans_within(both ? both : span, n, context->step[i].start,
+            *ns += (double)an_spans_within(both ? both : span, span_count, context->step[i].start,
                                            context->step[i].end);
             *step_ns += (double)an_step_ns(&context->step[i]);
         }
@@ -181,23 +183,24 @@ static int bubble(struct chain *chain, struct an_pipeline *out)
 {
     double ns = 0, step_ns = 0, steps = 0;
     int rc = 0;
-    for (uint32_t k = 0; k < chain->context->lane_count && !rc; k++) {
+    for (uint32_t lane = 0; lane < chain->context->lane_count && !rc; lane++) {
         bool takes_part = false;
-        for (size_t i = 0; i < chain->links; i++)
-            takes_part = takes_part || chain->link[i].from == k || chain->link[i].to == k;
+        for (size_t i = 0; i < chain->link_count; i++)
+            takes_part = takes_part || chain->link[i].from == lane || chain->link[i].to == lane;
         if (!takes_part)
             continue;
-        rc = bubble_of(chain, k, &ns, &step_ns);
-        steps += (double)detailed_steps(chain->context, k);
+        rc = bubble_of(chain, lane, &ns, &step_ns);
+        steps += (double)detailed_steps(chain->context, lane);
     }
     const char *none = "no counted step has all its ranges in the file";
-    double m = (double)chain->micro_batches, stages = (double)chain->stages;
+    double micro_batches = (double)chain->micro_batches, stages = (double)chain->stages;
     *out = (struct an_pipeline){
         .stages = (int64_t)chain->stages,
         .micro_batches = chain->micro_batches,
         .bubble_ms = steps > 0 ? an_num(ns / steps / 1e6) : an_num_none(none),
         .bubble_pct = step_ns > 0 ? an_num(100 * ns / step_ns) : an_num_none(none),
-        .ideal_pct = m > 0 ? an_num(100 * (stages - 1) / (m + stages - 1)) : an_num_none(none)};
+        .ideal_pct = micro_batches > 0 ? an_num(100 * (stages - 1) / (micro_batches + stages - 1))
+                                       : an_num_none(none)};
     return rc;
 }
 
@@ -214,46 +217,46 @@ static void no_pipeline(struct an_pipeline *out, const char *reason)
 static void find_peers(struct chain *chain, uint32_t *peers)
 {
     struct an_context *context = chain->context;
-    for (uint32_t k = 0; k < context->lane_count; k++)
-        peers[k] = k;
+    for (uint32_t j = 0; j < context->lane_count; j++)
+        peers[j] = j;
     for (size_t i = 0, next; i < chain->calls->count; i = next) {
         const struct an_comm_call *call = &chain->calls->call[i];
         next = an_comm_next(chain->calls, i);
         if (call->transfer < 0 || !call->synchronises || next - i >= context->lane_count)
             continue;
         bool crosses = false; /* a collective along the pipeline */
-        for (size_t k = i + 1; k < next; k++)
+        for (size_t j = i + 1; j < next; j++)
             crosses =
-                crosses || root_of(chain, chain->calls->call[k].lane) == root_of(chain, call->lane);
-        for (size_t k = i; k < next && !crosses; k++)
-            if (call->lane < peers[chain->calls->call[k].lane])
-                peers[chain->calls->call[k].lane] = call->lane;
+                crosses || root_of(chain, chain->calls->call[j].lane) == root_of(chain, call->lane);
+        for (size_t j = i; j < next && !crosses; j++)
+            if (call->lane < peers[chain->calls->call[j].lane])
+                peers[chain->calls->call[j].lane] = call->lane;
     }
 }
 
 static int pipeline(struct an_context *context, const struct an_comm_calls *calls,
                     struct an_exchanges *out)
 {
-    struct chain p = {.context = context, .calls = calls};
-    struct an_pipeline *r = &context->result->ranks.pipeline;
-    bool chain = false;
-    p.root = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *p.root);
-    int rc = p.root ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < context->lane_count && !rc; k++)
-        p.root[k] = k;
-    rc = rc ? rc : find_links(&p);
-    rc = rc ? rc : is_chain(&p, &chain);
-    if (!rc && !p.links)
-        no_pipeline(r, NO_SENDS);
-    else if (!rc && !chain)
-        no_pipeline(r, "sends and receives form no chain of stages");
-    else if (!rc && !(rc = count_sends(&p)) && !(rc = bubble(&p, r))) {
+    struct chain chain = {.context = context, .calls = calls};
+    struct an_pipeline *result = &context->result->ranks.pipeline;
+    bool one_chain = false;
+    chain.root = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *chain.root);
+    int rc = chain.root ? 0 : TACHO_ENOMEM;
+    for (uint32_t lane = 0; lane < context->lane_count && !rc; lane++)
+        chain.root[lane] = lane;
+    rc = rc ? rc : find_links(&chain);
+    rc = rc ? rc : is_chain(&chain, &one_chain);
+    if (!rc && !chain.link_count)
+        no_pipeline(result, NO_SENDS);
+    else if (!rc && !one_chain)
+        no_pipeline(result, "sends and receives form no chain of stages");
+    else if (!rc && !(rc = count_sends(&chain)) && !(rc = bubble(&chain, result))) {
         out->peers = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *out->peers);
         if (out->peers)
-            find_peers(&p, out->peers);
+            find_peers(&chain, out->peers);
         rc = out->peers ? 0 : TACHO_ENOMEM;
     }
-    free(p.link);
+    free(chain.link);
     return rc;
 }
 
@@ -269,21 +272,22 @@ static int experts(struct an_context *context, const struct an_comm_calls *calls
     double *bytes = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *bytes);
     if (!bytes)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < context->lane_count; k++)
-        bytes[k] = NAN;
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        bytes[lane] = NAN;
     for (size_t i = 0; i < calls->count; i++) {
-        const struct an_comm_call *k = &calls->call[i];
-        if (!strcmp(k->kind, "all_to_all") && k->bytes != STORE_ABSENT &&
-            k->lane < context->lane_count && k->step != AN_NONE)
-            bytes[k->lane] = (isnan(bytes[k->lane]) ? 0 : bytes[k->lane]) + (double)k->bytes;
+        const struct an_comm_call *lane = &calls->call[i];
+        if (!strcmp(lane->kind, "all_to_all") && lane->bytes != STORE_ABSENT &&
+            lane->lane < context->lane_count && lane->step != AN_NONE)
+            bytes[lane->lane] =
+                (isnan(bytes[lane->lane]) ? 0 : bytes[lane->lane]) + (double)lane->bytes;
     }
-    for (uint32_t k = 0; k < context->lane_count; k++) {
-        if (isnan(bytes[k]))
+    for (uint32_t lane = 0; lane < context->lane_count; lane++) {
+        if (isnan(bytes[lane]))
             continue;
-        bytes[k] /= (double)detailed_steps(context, k);
-        sum += bytes[k];
-        r->rank = !ranks++ || bytes[k] > most ? context->lane[k].rank : r->rank;
-        most = fmax(most, bytes[k]);
+        bytes[lane] /= (double)detailed_steps(context, lane);
+        sum += bytes[lane];
+        r->rank = !ranks++ || bytes[lane] > most ? context->lane[lane].rank : r->rank;
+        most = fmax(most, bytes[lane]);
     }
     out->all_to_all = bytes;
     r->reason = ranks > 1 && sum > 0 ? NULL : ranks == 1 ? "one rank: nothing to compare" : none;

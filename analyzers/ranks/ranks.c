@@ -25,24 +25,24 @@ struct place {
     size_t step;
 };
 
-static int place_order(const void *x, const void *y)
+static int place_order(const void *left, const void *right)
 {
-    const struct place *a = x, *b = y;
-    if (a->index != b->index)
-        return a->index < b->index ? -1 : 1;
-    if (a->row != b->row)
-        return a->row < b->row ? -1 : 1;
-    return (a->step > b->step) - (a->step < b->step);
+    const struct place *first = left, *second = right;
+    if (first->index != second->index)
+        return first->index < second->index ? -1 : 1;
+    if (first->row != second->row)
+        return first->row < second->row ? -1 : 1;
+    return (first->step > second->step) - (first->step < second->step);
 }
 
 /* Lanes with few steps of their own would leave nothing to compare. */
 static size_t usable(const struct an_context *context, size_t lane)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = context->lane[lane].first;
          i < context->lane[lane].first + context->lane[lane].count; i++)
-        n += an_step_detailed(&context->step[i]);
-    return n;
+        count += an_step_detailed(&context->step[i]);
+    return count;
 }
 
 static int choose_lanes(struct an_context *context, struct an_rank_matrix *matrix)
@@ -69,9 +69,9 @@ static int choose_lanes(struct an_context *context, struct an_rank_matrix *matri
 }
 
 /* Is the waiting of the step known in all rows of a column? */
-static bool is_split(const struct an_context *context, const struct place *place, size_t n)
+static bool is_split(const struct an_context *context, const struct place *place, size_t count)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (context->step[place[i].step].waiting_ns == STORE_ABSENT)
             return false;
     return true;
@@ -80,18 +80,18 @@ static bool is_split(const struct an_context *context, const struct place *place
 /* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known;
  * `every`: each so manieth. */
 static size_t columns(const struct an_context *context, struct an_rank_matrix *matrix,
-                      const struct place *place, size_t n, bool split, size_t every)
+                      const struct place *place, size_t place_count, bool split, size_t every)
 {
     size_t found = 0, kept = 0;
-    for (size_t i = 0, next; i < n; i = next) {
+    for (size_t i = 0, next; i < place_count; i = next) {
         bool once = true;
-        for (next = i + 1; next < n && place[next].index == place[i].index; next++)
+        for (next = i + 1; next < place_count && place[next].index == place[i].index; next++)
             once = once && place[next].row != place[next - 1].row;
         if (!once || next - i != matrix->ranks ||
             (split && !is_split(context, &place[i], next - i)) || found++ % every)
             continue;
-        for (size_t r = 0; matrix->step && r < matrix->ranks; r++)
-            matrix->step[r * matrix->steps + kept] = place[i + r].step;
+        for (size_t row = 0; matrix->step && row < matrix->ranks; row++)
+            matrix->step[row * matrix->steps + kept] = place[i + row].step;
         kept++;
     }
     return kept;
@@ -106,31 +106,32 @@ static double own_ns(const struct an_rank_matrix *matrix, const struct an_step *
 
 static int side_by_side(struct an_context *context, struct an_rank_matrix *matrix)
 {
-    size_t n = 0, every = 1;
+    size_t place_count = 0, every = 1;
     int rc = choose_lanes(context, matrix);
     struct place *place = rc ? NULL : malloc((context->step_count + 1) * sizeof *place);
     if (!place)
         return TACHO_ENOMEM;
-    for (uint32_t r = 0; r < matrix->ranks; r++)
-        for (size_t i = context->lane[matrix->lane[r]].first;
-             i < context->lane[matrix->lane[r]].first + context->lane[matrix->lane[r]].count; i++)
+    for (uint32_t row = 0; row < matrix->ranks; row++)
+        for (size_t i = context->lane[matrix->lane[row]].first;
+             i < context->lane[matrix->lane[row]].first + context->lane[matrix->lane[row]].count;
+             i++)
             if (an_step_detailed(&context->step[i]))
-                place[n++] = (struct place){context->step[i].index, r, i};
-    if (n)
-        qsort(place, n, sizeof *place, place_order);
-    size_t all = columns(context, matrix, place, n, false, 1),
-           split = columns(context, matrix, place, n, true, 1);
+                place[place_count++] = (struct place){context->step[i].index, row, i};
+    if (place_count)
+        qsort(place, place_count, sizeof *place, place_order);
+    size_t all = columns(context, matrix, place, place_count, false, 1),
+           split = columns(context, matrix, place, place_count, true, 1);
     matrix->split = split && 2 * split >= all;
     matrix->steps = matrix->split ? split : all;
     while (matrix->ranks * (matrix->steps / every) > AN_RANKS_CELLS_MOST)
         every++;
-    matrix->steps = columns(context, matrix, place, n, matrix->split, every);
+    matrix->steps = columns(context, matrix, place, place_count, matrix->split, every);
     matrix->step =
         an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->step);
     matrix->own =
         an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->own);
     if (matrix->step && matrix->own)
-        columns(context, matrix, place, n, matrix->split, every);
+        columns(context, matrix, place, place_count, matrix->split, every);
     for (size_t i = 0; matrix->step && matrix->own && i < matrix->ranks * matrix->steps; i++)
         matrix->own[i] = own_ns(matrix, &context->step[matrix->step[i]]) / 1e6;
     free(place);
@@ -152,33 +153,33 @@ static struct an_value per_step(int64_t sum, bool known, size_t steps, const cha
                                                "the steps do not say how many %s they hold", what));
 }
 
-static void fill_row(struct an_context *context, const struct an_rank_matrix *matrix, size_t r,
+static void fill_row(struct an_context *context, const struct an_rank_matrix *matrix, size_t row,
                      struct an_rank_row *out)
 {
-    const struct an_lane *lane = &context->lane[matrix->lane[r]];
+    const struct an_lane *lane = &context->lane[matrix->lane[row]];
     double step = 0, own = 0, waiting = 0, transfer = 0, input = 0, compute = 0,
            stage[AN_STAGE_COUNT] = {0};
     int64_t tokens = 0, samples = 0;
     bool has_tokens = true, has_samples = true;
-    for (size_t i = r * matrix->steps; i < (r + 1) * matrix->steps; i++) {
-        const struct an_step *s = &context->step[matrix->step[i]];
-        step += (double)an_step_ns(s);
+    for (size_t i = row * matrix->steps; i < (row + 1) * matrix->steps; i++) {
+        const struct an_step *in = &context->step[matrix->step[i]];
+        step += (double)an_step_ns(in);
         own += matrix->own[i] * 1e6;
-        waiting += matrix->split ? (double)s->waiting_ns : 0;
-        transfer += matrix->split ? (double)s->transfer_ns : 0;
-        input += (double)s->class_ns[AN_CLASS_INPUT];
-        compute += (double)s->class_ns[AN_CLASS_COMPUTE];
-        has_tokens = has_tokens && s->tokens != STORE_ABSENT;
-        has_samples = has_samples && s->samples != STORE_ABSENT;
-        tokens = an_time_add(tokens, s->tokens != STORE_ABSENT ? s->tokens : 0);
-        samples = an_time_add(samples, s->samples != STORE_ABSENT ? s->samples : 0);
+        waiting += matrix->split ? (double)in->waiting_ns : 0;
+        transfer += matrix->split ? (double)in->transfer_ns : 0;
+        input += (double)in->class_ns[AN_CLASS_INPUT];
+        compute += (double)in->class_ns[AN_CLASS_COMPUTE];
+        has_tokens = has_tokens && in->tokens != STORE_ABSENT;
+        has_samples = has_samples && in->samples != STORE_ABSENT;
+        tokens = an_time_add(tokens, in->tokens != STORE_ABSENT ? in->tokens : 0);
+        samples = an_time_add(samples, in->samples != STORE_ABSENT ? in->samples : 0);
         for (int k = 0; k < AN_STAGE_COUNT; k++)
             stage[k] += matrix->stage[k][i];
     }
     const char *no_split = context->result->communication.waiting_ms.reason
                                ? context->result->communication.waiting_ms.reason
                                : "its steps are not all matched";
-    double bytes = context->exchanges ? context->exchanges->all_to_all[matrix->lane[r]] : NAN;
+    double bytes = context->exchanges ? context->exchanges->all_to_all[matrix->lane[row]] : NAN;
     *out = (struct an_rank_row){
         .rank = lane->rank,
         .host = lane->process != AN_NONE
@@ -199,13 +200,13 @@ static void fill_row(struct an_context *context, const struct an_rank_matrix *ma
         out->stage_ms[k] = mean_ms(stage[k], matrix->steps);
 }
 
-static void uneven(struct an_context *context, const struct an_rank_row *row, size_t n)
+static void uneven(struct an_context *context, const struct an_rank_row *rows, size_t row_count)
 {
     struct an_uneven *u = &context->result->ranks.uneven;
     bool tokens = true, samples = true;
-    for (size_t i = 0; i < n; i++) {
-        tokens = tokens && row[i].tokens_per_step.valid;
-        samples = samples && row[i].samples_per_step.valid;
+    for (size_t i = 0; i < row_count; i++) {
+        tokens = tokens && rows[i].tokens_per_step.valid;
+        samples = samples && rows[i].samples_per_step.valid;
     }
     if (!tokens && !samples) {
         u->reason = "the steps do not say how many tokens or samples they hold";
@@ -214,17 +215,18 @@ static void uneven(struct an_context *context, const struct an_rank_row *row, si
     }
     double sum = 0, most = -INFINITY, least = INFINITY;
     u->what = tokens ? "tokens" : "samples";
-    for (size_t i = 0; i < n; i++) {
-        double v = tokens ? row[i].tokens_per_step.value : row[i].samples_per_step.value;
-        sum += v;
-        u->rank = v > most ? row[i].rank : u->rank;
-        most = fmax(most, v);
-        least = fmin(least, v);
+    for (size_t i = 0; i < row_count; i++) {
+        double value = tokens ? rows[i].tokens_per_step.value : rows[i].samples_per_step.value;
+        sum += value;
+        u->rank = value > most ? rows[i].rank : u->rank;
+        most = fmax(most, value);
+        least = fmin(least, value);
     }
-    u->mean = an_num(sum / (double)n);
+    u->mean = an_num(sum / (double)row_count);
     u->max = an_num(most);
     u->min = an_num(least);
-    u->max_over_mean = sum > 0 ? an_num(most * (double)n / sum) : an_num_none("they hold none");
+    u->max_over_mean =
+        sum > 0 ? an_num(most * (double)row_count / sum) : an_num_none("they hold none");
     u->found = u->max_over_mean.valid && u->max_over_mean.value > UNEVEN;
 }
 
@@ -232,38 +234,38 @@ static void uneven(struct an_context *context, const struct an_rank_row *row, si
 
 /* Does the rank get so much more data than the median of the others that it explains half of the
  * excess? */
-static int is_by_data(struct an_context *context, const struct an_rank_row *row, size_t n,
+static int is_by_data(struct an_context *context, const struct an_rank_row *row, size_t row_count,
                       size_t which, bool *out)
 {
     const char *what = context->result->ranks.uneven.what;
-    double *x = malloc(n * sizeof *x), own = 0;
-    size_t k = 0;
-    if (!x)
+    double *values = malloc(row_count * sizeof *values), own = 0;
+    size_t peer_count = 0;
+    if (!values)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n && what; i++) {
-        double v =
+    for (size_t i = 0; i < row_count && what; i++) {
+        double value =
             !strcmp(what, "tokens") ? row[i].tokens_per_step.value : row[i].samples_per_step.value;
         if (i == which)
-            own = v;
+            own = value;
         else
-            x[k++] = v;
+            values[peer_count++] = value;
     }
-    double peers = k ? an_quantile_of(x, k, 0.5) : 0;
+    double peers = peer_count ? an_quantile_of(values, peer_count, 0.5) : 0;
     *out = peers > 0 && 100 * (own / peers - 1) >= row[which].excess_pct.value / 2;
-    free(x);
+    free(values);
     return 0;
 }
 
-static int int64_order(const void *x, const void *y)
+static int int64_order(const void *left, const void *right)
 {
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
+    int64_t first = *(const int64_t *)left, second = *(const int64_t *)right;
+    return (first > second) - (first < second);
 }
 
-static int gain_order(const void *x, const void *y)
+static int gain_order(const void *left, const void *right)
 {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
+    double first = *(const double *)left, second = *(const double *)right;
+    return (first > second) - (first < second);
 }
 
 /* Of each step: what is left of it if the stragglers' own time were no longer than that of the
@@ -279,10 +281,10 @@ static int gain(struct an_context *context, const struct an_rank_matrix *matrix,
         return TACHO_ENOMEM;
     for (size_t s = 0; s < matrix->steps; s++) {
         double all = 0, others = 0, step = 0;
-        for (size_t r = 0; r < matrix->ranks; r++) {
-            size_t i = r * matrix->steps + s;
+        for (size_t rank = 0; rank < matrix->ranks; rank++) {
+            size_t i = rank * matrix->steps + s;
             all = fmax(all, matrix->own[i]);
-            others = excess[r].significant ? others : fmax(others, matrix->own[i]);
+            others = excess[rank].significant ? others : fmax(others, matrix->own[i]);
             step = fmax(step, (double)an_step_ns(&context->step[matrix->step[i]]) / 1e6);
         }
         whole[s] = step;
@@ -292,15 +294,15 @@ static int gain(struct an_context *context, const struct an_rank_matrix *matrix,
     }
     size_t block = (size_t)ceil(cbrt((double)matrix->steps));
     for (size_t k = 0; k < ROUNDS; k++) {
-        double w = 0, r = 0;
-        for (size_t n = 0; n < matrix->steps;) {
-            size_t at = (size_t)(((an_random(&seed) >> 32) * (uint64_t)matrix->steps) >> 32);
-            for (size_t b = 0; b < block && n < matrix->steps; b++, n++) {
-                w += whole[(at + b) % matrix->steps];
-                r += removed[(at + b) % matrix->steps];
+        double whole_sum = 0, rank = 0;
+        for (size_t drawn = 0; drawn < matrix->steps;) {
+            size_t start = (size_t)(((an_random(&seed) >> 32) * (uint64_t)matrix->steps) >> 32);
+            for (size_t b = 0; b < block && drawn < matrix->steps; b++, drawn++) {
+                whole_sum += whole[(start + b) % matrix->steps];
+                rank += removed[(start + b) % matrix->steps];
             }
         }
-        round[k] = 100 * (w / (w - r) - 1);
+        round[k] = 100 * (whole_sum / (whole_sum - rank) - 1);
     }
     qsort(round, ROUNDS, sizeof *round, gain_order);
     out->gain_pct = an_num(100 * (sum[0] / (sum[0] - sum[1]) - 1));
@@ -317,119 +319,121 @@ static void none(struct an_straggler *straggler, const char *why)
 }
 
 static bool are_peers(const struct an_context *context, const struct an_rank_matrix *matrix,
-                      size_t a, size_t b)
+                      size_t row, size_t other)
 {
     const uint32_t *peers = context->exchanges ? context->exchanges->peers : NULL;
-    return !peers || peers[matrix->lane[a]] == peers[matrix->lane[b]];
+    return !peers || peers[matrix->lane[row]] == peers[matrix->lane[other]];
 }
 
 /* Excess over the peers; 0 for a rank that has none, whose verdict says so. */
-static int beside_peers(struct an_context *context, const struct an_rank_matrix *matrix, double *y,
-                        struct an_rank_row *row)
+static int beside_peers(struct an_context *context, const struct an_rank_matrix *matrix,
+                        double *excess, struct an_rank_row *rows)
 {
-    double *x = malloc(matrix->ranks * matrix->steps * sizeof *x),
+    double *own = malloc(matrix->ranks * matrix->steps * sizeof *own),
            *out = malloc(matrix->ranks * matrix->steps * sizeof *out);
     size_t *member = malloc(matrix->ranks * sizeof *member);
-    int rc = x && out && member ? 0 : TACHO_ENOMEM;
-    memset(y, 0, matrix->ranks * matrix->steps * sizeof *y);
+    int rc = own && out && member ? 0 : TACHO_ENOMEM;
+    memset(excess, 0, matrix->ranks * matrix->steps * sizeof *excess);
     for (size_t first = 0; first < matrix->ranks && !rc; first++) {
-        size_t n = 0;
+        size_t peer_count = 0;
         bool is_first = true;
-        for (size_t r = 0; r < first; r++)
-            is_first = is_first && !are_peers(context, matrix, first, r);
-        for (size_t r = first; r < matrix->ranks && is_first; r++)
-            if (are_peers(context, matrix, first, r)) {
-                memcpy(x + n * matrix->steps, matrix->own + r * matrix->steps,
-                       matrix->steps * sizeof *x);
-                member[n++] = r;
+        for (size_t row = 0; row < first; row++)
+            is_first = is_first && !are_peers(context, matrix, first, row);
+        for (size_t row = first; row < matrix->ranks && is_first; row++)
+            if (are_peers(context, matrix, first, row)) {
+                memcpy(own + peer_count * matrix->steps, matrix->own + row * matrix->steps,
+                       matrix->steps * sizeof *own);
+                member[peer_count++] = row;
             }
-        if (n == 1)
-            row[first].verdict = "no peers: the only rank of its stage";
-        if (n < 2)
+        if (peer_count == 1)
+            rows[first].verdict = "no peers: the only rank of its stage";
+        if (peer_count < 2)
             continue;
-        rc = an_excess_of_peers(x, n, matrix->steps, NULL, out);
-        for (size_t i = 0; i < n && !rc; i++)
-            memcpy(y + member[i] * matrix->steps, out + i * matrix->steps,
-                   matrix->steps * sizeof *y);
+        rc = an_excess_of_peers(own, peer_count, matrix->steps, NULL, out);
+        for (size_t i = 0; i < peer_count && !rc; i++)
+            memcpy(excess + member[i] * matrix->steps, out + i * matrix->steps,
+                   matrix->steps * sizeof *excess);
     }
-    free(x);
+    free(own);
     free(out);
     free(member);
     return rc;
 }
 
-static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_excess *excess,
+static void row_verdicts(struct an_rank_row *rows, size_t row_count, const struct an_excess *excess,
                          const char *few)
 {
-    for (size_t i = 0; i < n; i++) {
-        row[i].excess_pct = an_num(excess[i].estimate);
+    for (size_t i = 0; i < row_count; i++) {
+        rows[i].excess_pct = an_num(excess[i].estimate);
         const char *why = few ? few : "not above the margin: not looked at any further";
-        row[i].excess_low_pct =
+        rows[i].excess_low_pct =
             few || isnan(excess[i].low) ? an_num_none(why) : an_num(excess[i].low);
-        row[i].excess_high_pct =
+        rows[i].excess_high_pct =
             few || isnan(excess[i].high) ? an_num_none(why) : an_num(excess[i].high);
-        if (row[i].verdict) {
-            row[i].excess_pct = row[i].excess_low_pct = row[i].excess_high_pct =
-                an_num_none(row[i].verdict);
+        if (rows[i].verdict) {
+            rows[i].excess_pct = rows[i].excess_low_pct = rows[i].excess_high_pct =
+                an_num_none(rows[i].verdict);
             continue;
         }
-        row[i].verdict = few                      ? "not tested"
-                         : !excess[i].significant ? "none"
-                         : n == 2                 ? "the slower of two"
-                                                  : "straggler";
+        rows[i].verdict = few                      ? "not tested"
+                          : !excess[i].significant ? "none"
+                          : row_count == 2         ? "the slower of two"
+                                                   : "straggler";
     }
 }
 
 /* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none.
  */
-static int which_stand(const struct an_rank_matrix *matrix, const double *y,
+static int which_stand(const struct an_rank_matrix *matrix, const double *excess_pct,
                        struct an_excess *excess)
 {
     double *work = malloc(2 * matrix->steps * sizeof *work);
     if (!work)
         return TACHO_ENOMEM;
-    for (size_t r = 0; r < matrix->ranks; r++)
-        if (excess[r].significant)
-            excess[r].significant =
-                an_excess_stands(matrix->own + r * matrix->steps, y + r * matrix->steps,
-                                 matrix->steps, AN_RANKS_MARGIN_PCT, excess[r].estimate, work);
+    for (size_t rank = 0; rank < matrix->ranks; rank++)
+        if (excess[rank].significant)
+            excess[rank].significant = an_excess_stands(
+                matrix->own + rank * matrix->steps, excess_pct + rank * matrix->steps,
+                matrix->steps, AN_RANKS_MARGIN_PCT, excess[rank].estimate, work);
     free(work);
     return 0;
 }
 
 static int straggler(struct an_context *context, const struct an_rank_matrix *matrix,
-                     struct an_rank_row *row)
+                     struct an_rank_row *rows)
 {
     struct an_straggler *out = &context->result->ranks.straggler;
     struct an_excess *excess = malloc(matrix->ranks * sizeof *excess);
-    double *y = malloc(matrix->ranks * matrix->steps * sizeof *y);
+    double *excess_pct = malloc(matrix->ranks * matrix->steps * sizeof *excess_pct);
     const char *few = matrix->steps < AN_RANKS_STEPS_LEAST
                           ? an_arena_format(context->arena, "%zu compared steps: it takes %d",
                                             matrix->steps, AN_RANKS_STEPS_LEAST)
                           : NULL;
-    int rc = excess && y ? beside_peers(context, matrix, y, row) : TACHO_ENOMEM;
+    int rc = excess && excess_pct ? beside_peers(context, matrix, excess_pct, rows) : TACHO_ENOMEM;
     rc = rc ? rc
-            : an_excess_test(y, matrix->ranks, matrix->steps, AN_RANKS_MARGIN_PCT, SEED, excess);
-    rc = rc ? rc : which_stand(matrix, y, excess);
+            : an_excess_test(excess_pct, matrix->ranks, matrix->steps, AN_RANKS_MARGIN_PCT, SEED,
+                             excess);
+    rc = rc ? rc : which_stand(matrix, excess_pct, excess);
     if (rc)
         goto out;
-    row_verdicts(row, matrix->ranks, excess, few);
+    row_verdicts(rows, matrix->ranks, excess, few);
     out->reason = few;
     none(out, few ? few
                   : "no rank's own time is above its peers' by 2 %, steadily or by more than "
                     "theirs drifts");
     size_t worst = matrix->ranks;
-    for (size_t r = 0; r < matrix->ranks && !few; r++)
-        if (excess[r].significant) {
+    for (size_t rank = 0; rank < matrix->ranks && !few; rank++)
+        if (excess[rank].significant) {
             out->count++;
-            worst =
-                worst == matrix->ranks || excess[r].estimate > excess[worst].estimate ? r : worst;
+            worst = worst == matrix->ranks || excess[rank].estimate > excess[worst].estimate
+                        ? rank
+                        : worst;
         }
     if (out->count) {
-        out->rank = row[worst].rank;
-        out->excess_pct = row[worst].excess_pct;
-        out->excess_low_pct = row[worst].excess_low_pct;
-        out->excess_high_pct = row[worst].excess_high_pct;
+        out->rank = rows[worst].rank;
+        out->excess_pct = rows[worst].excess_pct;
+        out->excess_low_pct = rows[worst].excess_low_pct;
+        out->excess_high_pct = rows[worst].excess_high_pct;
         out->says =
             matrix->ranks == 2
                 ? an_arena_format(context->arena, "rank %" PRId64 " (the slower of two)", out->rank)
@@ -437,11 +441,11 @@ static int straggler(struct an_context *context, const struct an_rank_matrix *ma
                               : an_arena_format(context->arena, "rank %" PRId64 " and %zu more",
                                                 out->rank, out->count - 1);
         rc = gain(context, matrix, excess, out);
-        rc = rc ? rc : is_by_data(context, row, matrix->ranks, worst, &out->by_data);
+        rc = rc ? rc : is_by_data(context, rows, matrix->ranks, worst, &out->by_data);
     }
 out:
     free(excess);
-    free(y);
+    free(excess_pct);
     return rc;
 }
 
@@ -464,14 +468,14 @@ static void not_compared(struct an_context *context, const char *reason)
 static int look_for_twins(struct an_context *context)
 {
     int64_t *rank = malloc((context->lane_count + 1) * sizeof *rank);
-    size_t n = 0;
+    size_t rank_count = 0;
     if (!rank)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (!k || context->lane[k].process != context->lane[k - 1].process)
-            rank[n++] = context->lane[k].rank;
-    qsort(rank, n, sizeof *rank, int64_order);
-    for (size_t i = 1; i < n; i++)
+    for (size_t lane = 0; lane < context->lane_count; lane++)
+        if (!lane || context->lane[lane].process != context->lane[lane - 1].process)
+            rank[rank_count++] = context->lane[lane].rank;
+    qsort(rank, rank_count, sizeof *rank, int64_order);
+    for (size_t i = 1; i < rank_count; i++)
         if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
             an_problem(context,
                        "rank %" PRId64 " is there more than once: copies of one file, or files of "

@@ -29,20 +29,21 @@ struct an_excess {
  * to eight stretches of the run, for slow periods that are longer than a block. A row has to pass
  * both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps
  * >= 1. */
-int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed,
-                   struct an_excess *out);
+int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
+                   uint64_t seed, struct an_excess *out);
 
 /* What slows all ranks for a while can slow one of them as long. So an excess stands only if it is
  * in every stretch of the run, or larger than what the peers' own time drifts by from stretch to
  * stretch (1.4826 times the median deviation of the stretches' medians). own, y: one row; work:
  * room for 2 steps values. True with fewer than 10 steps. */
-bool an_excess_stands(const double *own, const double *y, size_t steps, double margin,
+bool an_excess_stands(const double *own, const double *excess_pct, size_t steps, double margin,
                       double estimate, double *work);
 
 /* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x -
  * median of the others) / scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2.
  * 0 or TACHO_ENOMEM. */
-int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y);
+int an_excess_of_peers(const double *values, size_t ranks, size_t steps, const double *scale,
+                       double *excess_pct);
 
 /* ---- the steps side by side (ranks.c) ----------------------------------------------------------------------------------------- */
 
@@ -72,7 +73,7 @@ int an_stage_map_of(struct an_context *context, struct an_stage_map *out);
 /* Appends the stages of a step on its lane's thread, which cover it without holes, to *at
  * (malloc'ed; the caller frees it). 0 or TACHO_ENOMEM. */
 int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
-                   struct an_stage_span **at, size_t *count, size_t *room);
+                   struct an_stage_span **covered, size_t *count, size_t *room);
 /* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells.
  */
 enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct an_lane *lane,

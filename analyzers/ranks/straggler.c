@@ -27,38 +27,40 @@ struct entry {
     size_t rank;
 };
 
-static int entry_order(const void *x, const void *y)
+static int entry_order(const void *left, const void *right)
 {
-    const struct entry *a = x, *b = y;
-    if (a->value != b->value)
-        return a->value < b->value ? -1 : 1;
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    const struct entry *first = left, *second = right;
+    if (first->value != second->value)
+        return first->value < second->value ? -1 : 1;
+    return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
 /* Median of n sorted values without the one at `place`. */
-static double median_without(const struct entry *entry, size_t n, size_t place)
+static double median_without(const struct entry *entry, size_t count, size_t place)
 {
-    size_t left = n - 1, low = (left - 1) / 2, high = left / 2;
+    size_t left = count - 1, low = (left - 1) / 2, high = left / 2;
     low += low >= place;
     high += high >= place;
     return (entry[low].value + entry[high].value) / 2;
 }
 
-int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y)
+int an_excess_of_peers(const double *values, size_t ranks, size_t steps, const double *scale,
+                       double *excess_pct)
 {
     struct entry *entry = malloc(ranks * sizeof *entry);
     if (!entry)
         return TACHO_ENOMEM;
-    for (size_t s = 0; s < steps; s++) {
-        for (size_t r = 0; r < ranks; r++)
-            entry[r] = (struct entry){x[r * steps + s], r};
+    for (size_t step = 0; step < steps; step++) {
+        for (size_t rank = 0; rank < ranks; rank++)
+            entry[rank] = (struct entry){values[rank * steps + step], rank};
         qsort(entry, ranks, sizeof *entry, entry_order);
-        for (size_t k = 0; k < ranks; k++) {
-            double peers = median_without(entry, ranks, k), *out = &y[entry[k].rank * steps + s];
+        for (size_t place = 0; place < ranks; place++) {
+            double peers = median_without(entry, ranks, place),
+                   *out = &excess_pct[entry[place].rank * steps + step];
             if (scale)
-                *out = scale[s] > 0 ? 100 * (entry[k].value - peers) / scale[s] : 0;
+                *out = scale[step] > 0 ? 100 * (entry[place].value - peers) / scale[step] : 0;
             else
-                *out = peers > 0 ? 100 * (entry[k].value / peers - 1) : 0;
+                *out = peers > 0 ? 100 * (entry[place].value / peers - 1) : 0;
         }
     }
     free(entry);
@@ -93,35 +95,37 @@ static double middle_of(const struct bootstrap *bootstrap, size_t total)
 /* Length of a block for values whose neighbours correlate by f, as of a process with memory of one
  * step: (6 f^2 / (1 - f^2)^2 n) ^ (1/3) (Politis & White 2004, circular bootstrap), n^(1/3) at
  * least and a quarter of the steps at most. */
-static size_t block_length(const double *y, size_t n)
+static size_t block_length(const double *values, size_t count)
 {
-    double mean = an_mean(y, n), square = 0, product = 0, least = cbrt((double)n);
-    for (size_t s = 0; s < n; s++) {
-        square += (y[s] - mean) * (y[s] - mean);
-        product += s ? (y[s] - mean) * (y[s - 1] - mean) : 0;
+    double mean = an_mean(values, count), square = 0, product = 0, least = cbrt((double)count);
+    for (size_t i = 0; i < count; i++) {
+        square += (values[i] - mean) * (values[i] - mean);
+        product += i ? (values[i] - mean) * (values[i - 1] - mean) : 0;
     }
-    double f = square > 0 ? fmin(fmax(product / square, 0), 0.95) : 0;
-    double length = cbrt(6 * f * f / ((1 - f * f) * (1 - f * f)) * (double)n);
-    return (size_t)ceil(fmax(least, fmin(length, (double)n / 4)));
+    double correlation = square > 0 ? fmin(fmax(product / square, 0), 0.95) : 0;
+    double length =
+        cbrt(6 * correlation * correlation /
+             ((1 - correlation * correlation) * (1 - correlation * correlation)) * (double)count);
+    return (size_t)ceil(fmax(least, fmin(length, (double)count / 4)));
 }
 
-static void resample(struct bootstrap *bootstrap, const double *y)
+static void resample(struct bootstrap *bootstrap, const double *excess_pct)
 {
-    size_t n = bootstrap->steps;
-    bootstrap->block = block_length(y, n);
-    for (size_t s = 0; s < n; s++)
-        bootstrap->sorted[s] = (struct entry){y[s], s};
-    qsort(bootstrap->sorted, n, sizeof *bootstrap->sorted, entry_order);
-    for (size_t i = 0; i < n; i++)
+    size_t steps = bootstrap->steps;
+    bootstrap->block = block_length(excess_pct, steps);
+    for (size_t step = 0; step < steps; step++)
+        bootstrap->sorted[step] = (struct entry){excess_pct[step], step};
+    qsort(bootstrap->sorted, steps, sizeof *bootstrap->sorted, entry_order);
+    for (size_t i = 0; i < steps; i++)
         bootstrap->place[bootstrap->sorted[i].rank] = i;
-    for (size_t r = 0; r < bootstrap->rounds; r++) {
-        memset(bootstrap->drawn, 0, n * sizeof *bootstrap->drawn);
-        for (size_t total = 0; total < n;) {
-            size_t at = (size_t)(((an_random(&bootstrap->seed) >> 32) * (uint64_t)n) >> 32);
-            for (size_t k = 0; k < bootstrap->block && total < n; k++, total++)
-                bootstrap->drawn[bootstrap->place[(at + k) % n]]++;
+    for (size_t round = 0; round < bootstrap->rounds; round++) {
+        memset(bootstrap->drawn, 0, steps * sizeof *bootstrap->drawn);
+        for (size_t total = 0; total < steps;) {
+            size_t start = (size_t)(((an_random(&bootstrap->seed) >> 32) * (uint64_t)steps) >> 32);
+            for (size_t j = 0; j < bootstrap->block && total < steps; j++, total++)
+                bootstrap->drawn[bootstrap->place[(start + j) % steps]]++;
         }
-        bootstrap->median[r] = middle_of(bootstrap, n);
+        bootstrap->median[round] = middle_of(bootstrap, steps);
     }
     an_sort(bootstrap->median, bootstrap->rounds);
 }
@@ -155,88 +159,95 @@ static size_t stretches_of(size_t steps)
 }
 
 /* Medians of n stretches of y. work: room for `steps` values. */
-static void stretch_medians(const double *y, size_t steps, size_t n, double *work, double *out)
+static void stretch_medians(const double *values, size_t steps, size_t stretch_count, double *work,
+                            double *medians)
 {
-    for (size_t k = 0; k < n; k++) {
-        size_t first = k * steps / n, last = (k + 1) * steps / n;
-        memcpy(work, &y[first], (last - first) * sizeof *work);
-        out[k] = an_quantile_of(work, last - first, 0.5);
+    for (size_t i = 0; i < stretch_count; i++) {
+        size_t first = i * steps / stretch_count, last = (i + 1) * steps / stretch_count;
+        memcpy(work, &values[first], (last - first) * sizeof *work);
+        medians[i] = an_quantile_of(work, last - first, 0.5);
     }
 }
 
 /* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their
  * stretches from the middle one. */
-static double drift_of(const double *own, const double *y, size_t steps, size_t n, double *work)
+static double drift_of(const double *own, const double *excess_pct, size_t steps,
+                       size_t stretch_count, double *work)
 {
-    double x[STRETCHES_MOST], *peers = work + steps;
-    for (size_t s = 0; s < steps; s++)
-        peers[s] = own[s] / (1 + y[s] / 100);
-    stretch_medians(peers, steps, n, work, x);
-    double middle = an_quantile_of(x, n, 0.5);
-    for (size_t k = 0; k < n; k++)
-        x[k] = fabs(x[k] - middle);
-    return middle > 0 ? 100 * 1.4826 * an_quantile_of(x, n, 0.5) / middle : 0;
+    double medians[STRETCHES_MOST], *peers = work + steps;
+    for (size_t step = 0; step < steps; step++)
+        peers[step] = own[step] / (1 + excess_pct[step] / 100);
+    stretch_medians(peers, steps, stretch_count, work, medians);
+    double middle = an_quantile_of(medians, stretch_count, 0.5);
+    for (size_t i = 0; i < stretch_count; i++)
+        medians[i] = fabs(medians[i] - middle);
+    return middle > 0 ? 100 * 1.4826 * an_quantile_of(medians, stretch_count, 0.5) / middle : 0;
 }
 
-bool an_excess_stands(const double *own, const double *y, size_t steps, double margin,
+bool an_excess_stands(const double *own, const double *excess_pct, size_t steps, double margin,
                       double estimate, double *work)
 {
-    double x[STRETCHES_MOST];
-    size_t n = stretches_of(steps), above = 0;
-    if (steps < 2 * n)
+    double medians[STRETCHES_MOST];
+    size_t stretch_count = stretches_of(steps), above = 0;
+    if (steps < 2 * stretch_count)
         return true;
-    stretch_medians(y, steps, n, work, x);
-    for (size_t k = 0; k < n; k++)
-        above += x[k] > margin;
-    return above == n || estimate > drift_of(own, y, steps, n, work);
+    stretch_medians(excess_pct, steps, stretch_count, work, medians);
+    for (size_t i = 0; i < stretch_count; i++)
+        above += medians[i] > margin;
+    return above == stretch_count ||
+           estimate > drift_of(own, excess_pct, steps, stretch_count, work);
 }
 
 /* Slow periods may be longer than any block that a short run has room for: a machine that others
  * use slows one rank for a second. So the medians of a few long stretches of the run must agree,
  * too: batch means. */
-static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work,
-                         struct an_excess *out)
+static void by_stretches(const double *excess_pct, size_t steps, size_t rows, double margin,
+                         double *work, struct an_excess *out)
 {
-    double x[STRETCHES_MOST];
-    size_t n = stretches_of(steps);
-    if (steps < 2 * n)
+    double medians[STRETCHES_MOST];
+    size_t stretch_count = stretches_of(steps);
+    if (steps < 2 * stretch_count)
         return;
-    stretch_medians(y, steps, n, work, x);
-    double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n),
-           most = t_of(ALPHA / (double)rows, (int)n - 1);
-    double p = mean <= margin ? 1 : error > 0 ? above_t((mean - margin) / error, (int)n - 1) : 0;
+    stretch_medians(excess_pct, steps, stretch_count, work, medians);
+    double mean = an_mean(medians, stretch_count),
+           error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
+           quantile = t_of(ALPHA / (double)rows, (int)stretch_count - 1);
+    double p = mean <= margin ? 1
+               : error > 0    ? above_t((mean - margin) / error, (int)stretch_count - 1)
+                              : 0;
     out->p = fmax(out->p, p);
-    out->low = fmin(out->low, mean - most * error);
-    out->high = fmax(out->high, mean + most * error);
+    out->low = fmin(out->low, mean - quantile * error);
+    out->high = fmax(out->high, mean + quantile * error);
 }
 
-static void judge(struct bootstrap *bootstrap, const double *y, size_t rows, double margin,
+static void judge(struct bootstrap *bootstrap, const double *excess_pct, size_t rows, double margin,
                   double *work, struct an_excess *out)
 {
     size_t below = 0;
-    resample(bootstrap, y);
+    resample(bootstrap, excess_pct);
     while (below < bootstrap->rounds && bootstrap->median[below] <= margin)
         below++;
     out->p = (double)(below + 1) / (double)(bootstrap->rounds + 1);
     out->low = an_quantile(bootstrap->median, bootstrap->rounds, ALPHA / (double)rows);
     out->high = an_quantile(bootstrap->median, bootstrap->rounds, 1 - ALPHA / (double)rows);
-    by_stretches(y, bootstrap->steps, rows, margin, work, out);
+    by_stretches(excess_pct, bootstrap->steps, rows, margin, work, out);
 }
 
-static int excess_order(const void *x, const void *y)
+static int excess_order(const void *left, const void *right)
 {
-    const struct an_excess *a = *(const struct an_excess *const *)x,
-                           *b = *(const struct an_excess *const *)y;
-    if (a->p != b->p)
-        return a->p < b->p ? -1 : 1;
-    return (a->estimate < b->estimate) - (a->estimate > b->estimate);
+    const struct an_excess *first = *(const struct an_excess *const *)left,
+                           *second = *(const struct an_excess *const *)right;
+    if (first->p != second->p)
+        return first->p < second->p ? -1 : 1;
+    return (first->estimate < second->estimate) - (first->estimate > second->estimate);
 }
 
 static void holm(struct an_excess **order, size_t rows)
 {
     qsort(order, rows, sizeof *order, excess_order);
-    for (size_t k = 0; k < rows && order[k]->p <= ALPHA / (double)(rows - k); k++)
-        order[k]->significant = true;
+    for (size_t place = 0; place < rows && order[place]->p <= ALPHA / (double)(rows - place);
+         place++)
+        order[place]->significant = true;
 }
 
 static int bootstrap_open(struct bootstrap *bootstrap, size_t rows, size_t steps, uint64_t seed)
@@ -263,8 +274,8 @@ static void bootstrap_close(struct bootstrap *bootstrap)
     free(bootstrap->median);
 }
 
-int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed,
-                   struct an_excess *out)
+int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
+                   uint64_t seed, struct an_excess *out)
 {
     struct bootstrap bootstrap;
     struct an_excess **order = malloc(rows * sizeof *order);
@@ -274,16 +285,18 @@ int an_excess_test(const double *y, size_t rows, size_t steps, double margin, ui
         rc = TACHO_ENOMEM;
         goto out;
     }
-    for (size_t r = 0; r < rows; r++) {
-        memcpy(work, &y[r * steps], steps * sizeof *work);
+    for (size_t row = 0; row < rows; row++) {
+        memcpy(work, &excess_pct[row * steps], steps * sizeof *work);
         double estimate = an_quantile_of(work, steps, 0.5);
-        out[r] = (struct an_excess){.estimate = estimate, .low = NAN, .high = NAN, .p = 1};
-        order[r] = &out[r];
+        out[row] = (struct an_excess){.estimate = estimate, .low = NAN, .high = NAN, .p = 1};
+        order[row] = &out[row];
     }
     qsort(order, rows, sizeof *order, excess_order); /* by estimate: every p is 1 */
     double draws = DRAWS_MOST / ((double)bootstrap.rounds * (double)steps);
-    for (size_t k = 0; k < rows && order[k]->estimate > margin && (double)k < fmax(draws, 4); k++)
-        judge(&bootstrap, &y[(size_t)(order[k] - out) * steps], rows, margin, work, order[k]);
+    for (size_t place = 0;
+         place < rows && order[place]->estimate > margin && (double)place < fmax(draws, 4); place++)
+        judge(&bootstrap, &excess_pct[(size_t)(order[place] - out) * steps], rows, margin, work,
+              order[place]);
     holm(order, rows);
 out:
     bootstrap_close(&bootstrap);

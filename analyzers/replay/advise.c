@@ -34,28 +34,28 @@ static int rooms_of(struct an_context *context, struct an_what_if_state *state)
     const struct an_replay *replay = state->replay;
     for (size_t i = 0; i < replay->step_count; i++)
         state->steps += an_replay_counts(&replay->step[i]);
-    state->b = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->b);
-    state->e = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->e);
-    return state->b && state->e ? an_times_new(replay, &state->base) : TACHO_ENOMEM;
+    state->base_ns = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->base_ns);
+    state->edited_ns = an_arena_zero(context->scratch, state->steps + 1, sizeof *state->edited_ns);
+    return state->base_ns && state->edited_ns ? an_times_new(replay, &state->base) : TACHO_ENOMEM;
 }
 
 static int base_of(struct an_context *context, struct an_what_if_state *state)
 {
     const struct an_replay *replay = state->replay;
-    double *block = malloc((replay->step_count + 1) * sizeof *block), sum = 0, real = 0;
-    size_t n = 0;
+    double *block = malloc((replay->step_count + 1) * sizeof *block), sum = 0, recorded = 0;
+    size_t count = 0;
     if (!block)
         return TACHO_ENOMEM;
     an_replay_run(replay, NULL, &state->base);
     for (size_t i = 0; i < replay->step_count; i++)
         if (an_replay_counts(&replay->step[i])) {
-            sum += state->b[n++] =
+            sum += state->base_ns[count++] =
                 (double)an_replay_step_ns(replay, &replay->step[i], &state->base);
-            real += (double)an_step_ns(&context->step[replay->step[i].step]);
+            recorded += (double)an_step_ns(&context->step[replay->step[i].step]);
         }
-    state->base_pct = real > 0 ? 100 * (sum / real - 1) : NAN;
-    n = an_replay_blocks(replay, NULL, -1, block);
-    state->median_ms = n ? an_quantile_of(block, n, 0.5) / 1e6 : NAN;
+    state->base_pct = recorded > 0 ? 100 * (sum / recorded - 1) : NAN;
+    count = an_replay_blocks(replay, NULL, -1, block);
+    state->median_ms = count ? an_quantile_of(block, count, 0.5) / 1e6 : NAN;
     free(block);
     return 0;
 }
@@ -89,19 +89,20 @@ static int tell_stretches(struct an_context *context, const struct an_what_if_st
     if (rc)
         return rc;
     advice->stretch_steps = (int64_t)length;
-    bool any = length < state->steps;
-    double most = any ? 100 * fmax(1 - interval.low, interval.high - 1) : 0;
+    bool compared = length < state->steps;
+    double most_pct = compared ? 100 * fmax(1 - interval.low, interval.high - 1) : 0;
     struct an_trust *trust = &context->result->trust;
     if (!trust->replay_error_because && trust->replay_error_pct.valid &&
-        trust->replay_error_pct.value >= ERROR_TOLD && most >= trust->replay_error_pct.value)
+        trust->replay_error_pct.value >= ERROR_TOLD && most_pct >= trust->replay_error_pct.value)
         trust->replay_error_because = an_arena_format(
             context->arena,
             "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
             "the odd and of the even ones differ as well",
-            length, most);
-    advice->stretch_low_pct = any ? an_num(100 * (interval.low - 1))
-                                  : an_num_none("too few steps to compare stretches of them");
-    advice->stretch_high_pct = any ? an_num(100 * (interval.high - 1)) : advice->stretch_low_pct;
+            length, most_pct);
+    advice->stretch_low_pct = compared ? an_num(100 * (interval.low - 1))
+                                       : an_num_none("too few steps to compare stretches of them");
+    advice->stretch_high_pct =
+        compared ? an_num(100 * (interval.high - 1)) : advice->stretch_low_pct;
     return 0;
 }
 
@@ -132,11 +133,12 @@ static void tell(struct an_context *context, struct an_what_if_state *state)
 
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
 
-static int row_order(const void *x, const void *y)
+static int row_order(const void *left, const void *right)
 {
-    const struct an_sensitivity_row *a = x, *b = y;
-    return a->gain_pct != b->gain_pct ? (a->gain_pct < b->gain_pct) - (a->gain_pct > b->gain_pct)
-                                      : strcmp(a->key, b->key);
+    const struct an_sensitivity_row *first = left, *second = right;
+    return first->gain_pct != second->gain_pct
+               ? (first->gain_pct < second->gain_pct) - (first->gain_pct > second->gain_pct)
+               : strcmp(first->key, second->key);
 }
 
 /* All frames, one lane each: their replayed length and how many steps that is. */
@@ -147,9 +149,9 @@ static double frames_ns(const struct an_what_if_state *state, double *steps)
     for (size_t f = 0; f < state->replay->frame_count; f++) {
         const struct an_replay_frame *frame = &state->replay->frame[f];
         const struct an_replay_step *first = &state->replay->step[frame->step_first];
-        for (size_t i = frame->step_first; i < frame->step_first + first->of; i++)
+        for (size_t i = frame->step_first; i < frame->step_first + first->lane_steps; i++)
             sum += (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->base);
-        *steps += first->of;
+        *steps += first->lane_steps;
     }
     return sum;
 }
@@ -157,24 +159,26 @@ static double frames_ns(const struct an_what_if_state *state, double *steps)
 static int sensitivities(struct an_context *context, struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;
-    int64_t ns[AN_ROWS_MOST] = {0};
-    double steps, whole = frames_ns(state, &steps), all = (double)state->replay->step_count;
+    int64_t row_ns[AN_ROWS_MOST] = {0};
+    double steps, frames_total = frames_ns(state, &steps),
+                  step_count = (double)state->replay->step_count;
     struct an_sensitivity_row *rows =
         an_arena_zero(context->arena, state->rows.count + 1, sizeof *rows);
-    if (!rows || an_sensitivity(state->replay, &state->base, &state->rows, ns))
+    if (!rows || an_sensitivity(state->replay, &state->base, &state->rows, row_ns))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < state->rows.count && whole > 0; i++) {
-        double path = (double)ns[i], gain = 100 * (whole / (whole - 0.01 * path) - 1);
+    for (size_t i = 0; i < state->rows.count && frames_total > 0; i++) {
+        double path = (double)row_ns[i],
+               gain = 100 * (frames_total / (frames_total - 0.01 * path) - 1);
         if (!(gain >= GAIN_LEAST))
             continue;
         rows[advice->row_count++] = (struct an_sensitivity_row){
             .key = state->rows.row[i].key,
             .path_ms = path / steps / 1e6,
-            .path_pct = 100 * path / whole,
+            .path_pct = 100 * path / frames_total,
             .gain_pct = gain,
             .work_ms = i == state->rows.dispatch
                            ? an_num_none("latencies are no work of their own")
-                           : an_num((double)state->rows.row[i].own_ns / all / 1e6)};
+                           : an_num((double)state->rows.row[i].own_ns / step_count / 1e6)};
     }
     if (advice->row_count)
         qsort(rows, advice->row_count, sizeof *rows, row_order);
@@ -205,7 +209,7 @@ static int replaying_run(struct an_context *context)
     tell(context, state);
     if ((rc = tell_stretches(context, state)))
         return rc;
-    state->none = an_what_if_none(context, state);
+    state->refusal = an_what_if_none(context, state);
     if ((rc = sensitivities(context, state)))
         return rc;
     state->edited = state->base; /* edits replay into the same arrays */
@@ -231,17 +235,19 @@ const struct an_analyzer an_replaying = {
 static int asked(struct an_context *context)
 {
     struct an_advice *advice = &context->result->advice;
-    struct an_edit edit[AN_EDITS_MOST];
+    struct an_edit edits[AN_EDITS_MOST];
     struct tacho_error err;
-    size_t n;
-    int rc = an_edits_parse(context->options->what_if, edit, &n, NULL, &err);
+    size_t edit_count;
+    int rc = an_edits_parse(context->options->what_if, edits, &edit_count, NULL, &err);
     if (rc)
         return 0; /* the caller has looked at them */
-    if (!(advice->edits = an_arena_zero(context->arena, n, sizeof *advice->edits)))
+    if (!(advice->edits = an_arena_zero(context->arena, edit_count, sizeof *advice->edits)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n && !rc; i++, advice->edit_count++)
-        rc = an_what_if_of(context, edit[i].text, &advice->edits[i]);
-    return rc || n < 2 ? rc : an_what_if_of(context, context->options->what_if, &advice->together);
+    for (size_t i = 0; i < edit_count && !rc; i++, advice->edit_count++)
+        rc = an_what_if_of(context, edits[i].text, &advice->edits[i]);
+    return rc || edit_count < 2
+               ? rc
+               : an_what_if_of(context, context->options->what_if, &advice->together);
 }
 
 static double gain_of(const struct an_what_if *what_if)
@@ -251,10 +257,10 @@ static double gain_of(const struct an_what_if *what_if)
                                         : -1;
 }
 
-static int gain_order(const void *x, const void *y)
+static int gain_order(const void *left, const void *right)
 {
-    double a = gain_of(x), b = gain_of(y);
-    return (a < b) - (a > b);
+    double first = gain_of(left), second = gain_of(right);
+    return (first < second) - (first > second);
 }
 
 /* The edit takes away all that the change could at best: no value is expected of it. */

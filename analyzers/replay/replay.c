@@ -23,25 +23,26 @@ struct window_list {
     size_t count, room;
 };
 
-static int window_order(const void *x, const void *y)
+static int window_order(const void *left, const void *right)
 {
-    const struct an_window *a = x, *b = y;
-    return a->start != b->start ? (a->start < b->start ? -1 : 1)
-                                : (a->lane > b->lane) - (a->lane < b->lane);
+    const struct an_window *first = left, *second = right;
+    return first->start != second->start
+               ? (first->start < second->start ? -1 : 1)
+               : (first->lane > second->lane) - (first->lane < second->lane);
 }
 
 static int windows_of_all(struct an_context *context, struct window_list *window_list)
 {
-    for (uint32_t k = 0; k < context->lane_count; k++) {
+    for (uint32_t lane = 0; lane < context->lane_count; lane++) {
         struct an_window *window = NULL;
-        size_t n = 0;
-        int rc = context->lane[k].track == AN_NONE && context->lane[k].device == AN_NONE
+        size_t count = 0;
+        int rc = context->lane[lane].track == AN_NONE && context->lane[lane].device == AN_NONE
                      ? 0
-                     : an_windows_of(context, k, &window, &n);
-        if (rc || (n && (rc = an_grow(&window_list->row, &window_list->room, window_list->count + n,
-                                      sizeof *window_list->row))))
+                     : an_windows_of(context, lane, &window, &count);
+        if (rc || (count && (rc = an_grow(&window_list->row, &window_list->room,
+                                          window_list->count + count, sizeof *window_list->row))))
             return rc;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < count; i++)
             if (window[i].end > window[i].start && window[i].start > TIME_LEAST &&
                 window[i].end < TIME_MOST)
                 window_list->row[window_list->count++] = window[i];
@@ -54,11 +55,11 @@ static int windows_of_all(struct an_context *context, struct window_list *window
 /* The node whose start (plus *offset) stands for `time` on a track. */
 static uint32_t mark_on(const struct an_graph *graph, uint32_t track, int64_t time, int64_t *offset)
 {
-    uint32_t n = an_graph_node_at(graph, track, time);
-    if (n == AN_NONE)
+    uint32_t node = an_graph_node_at(graph, track, time);
+    if (node == AN_NONE)
         return AN_NONE;
-    *offset = an_time_sub(time, graph->start[n]);
-    return n;
+    *offset = an_time_sub(time, graph->start[node]);
+    return node;
 }
 
 /* The device op of a lane's device that starts at `time`; steps of a device begin with one. */
@@ -66,13 +67,13 @@ static uint32_t mark_on_device(const struct an_context *context, const struct an
                                uint32_t device, int64_t time)
 {
     const struct an_device_ops *ops = &context->gpu->op;
-    const struct an_device *d = &context->gpu->device[device];
-    size_t end = d->first + d->count;
-    for (size_t i = an_device_op_seek(context->gpu, d, time); i < end && ops->start[i] == time;
+    const struct an_device *on = &context->gpu->device[device];
+    size_t end = on->first + on->count;
+    for (size_t i = an_device_op_seek(context->gpu, on, time); i < end && ops->start[i] == time;
          i++) {
-        uint32_t n = graph->op_node[i];
-        if (n != AN_NONE && 1u << ops->class[i] & AN_DEVICE_COMPUTE_MASK)
-            return n;
+        uint32_t node = graph->op_node[i];
+        if (node != AN_NONE && 1u << ops->class[i] & AN_DEVICE_COMPUTE_MASK)
+            return node;
     }
     return AN_NONE;
 }
@@ -81,38 +82,38 @@ static uint32_t mark(const struct an_replay *replay, const struct an_lane *lane,
                      int64_t *offset)
 {
     *offset = 0;
-    uint32_t n = lane->device != AN_NONE && replay->context->gpu
-                     ? mark_on_device(replay->context, replay->graph, lane->device, time)
-                     : AN_NONE;
-    if (n == AN_NONE && lane->track != AN_NONE)
-        n = mark_on(replay->graph, lane->track, time, offset);
-    return n;
+    uint32_t node = lane->device != AN_NONE && replay->context->gpu
+                        ? mark_on_device(replay->context, replay->graph, lane->device, time)
+                        : AN_NONE;
+    if (node == AN_NONE && lane->track != AN_NONE)
+        node = mark_on(replay->graph, lane->track, time, offset);
+    return node;
 }
 
 /* Where a step ends: of a device with the start of the next one's first kernel; nothing behind it:
  * with what it launched, which lies in the order of launch. */
 static void mark_end(const struct an_replay *replay, const struct an_lane *lane,
-                     const struct an_step *s, struct an_replay_step *x)
+                     const struct an_step *step, struct an_replay_step *replay_step)
 {
     const struct an_context *context = replay->context;
-    x->to = lane->device != AN_NONE && context->gpu
-                ? mark_on_device(context, replay->graph, lane->device, s->end)
-                : AN_NONE;
-    if (x->to != AN_NONE)
+    replay_step->to = lane->device != AN_NONE && context->gpu
+                          ? mark_on_device(context, replay->graph, lane->device, step->end)
+                          : AN_NONE;
+    if (replay_step->to != AN_NONE)
         return;
     if (lane->device == AN_NONE || !context->gpu) {
-        x->to = mark(replay, lane, s->end, &x->to_offset);
+        replay_step->to = mark(replay, lane, step->end, &replay_step->to_offset);
         return;
     }
-    size_t first = an_device_launch_seek(context->gpu, lane->device, s->host_start),
-           last = an_device_launch_seek(context->gpu, lane->device, s->host_end);
+    size_t first = an_device_launch_seek(context->gpu, lane->device, step->host_start),
+           last = an_device_launch_seek(context->gpu, lane->device, step->host_end);
     for (size_t i = first; i < last; i++) {
         uint32_t op = context->gpu->by_launch[i];
-        if (context->gpu->op.end[op] == s->end && replay->graph->op_node[op] != AN_NONE)
-            x->to = replay->graph->op_node[op];
+        if (context->gpu->op.end[op] == step->end && replay->graph->op_node[op] != AN_NONE)
+            replay_step->to = replay->graph->op_node[op];
     }
-    x->op = context->gpu->by_launch + first;
-    x->op_count = last > first ? last - first : 0;
+    replay_step->op = context->gpu->by_launch + first;
+    replay_step->op_count = last > first ? last - first : 0;
 }
 
 static void add_steps(struct an_replay *replay, const struct an_window *window, uint32_t frame)
@@ -121,18 +122,18 @@ static void add_steps(struct an_replay *replay, const struct an_window *window, 
     const struct an_lane *lane = &context->lane[window->lane];
     size_t first = replay->step_count;
     for (size_t i = window->first; i < window->first + window->count; i++) {
-        const struct an_step *s = &context->step[i];
-        struct an_replay_step x = {.step = i, .frame = frame, .cut = s->cut_ns};
-        if (s->end == STORE_ABSENT || s->end <= s->start || !an_step_detailed(s))
+        const struct an_step *step = &context->step[i];
+        struct an_replay_step replay_step = {.step = i, .frame = frame, .cut_ns = step->cut_ns};
+        if (step->end == STORE_ABSENT || step->end <= step->start || !an_step_detailed(step))
             continue;
-        x.from = mark(replay, lane, s->start, &x.from_offset);
-        mark_end(replay, lane, s, &x);
-        if (x.from != AN_NONE && x.to != AN_NONE)
-            replay->step[replay->step_count++] = x;
+        replay_step.from = mark(replay, lane, step->start, &replay_step.from_offset);
+        mark_end(replay, lane, step, &replay_step);
+        if (replay_step.from != AN_NONE && replay_step.to != AN_NONE)
+            replay->step[replay->step_count++] = replay_step;
     }
     for (size_t i = first; i < replay->step_count; i++) {
         replay->step[i].ordinal = replay->step[i].place = (uint32_t)(i - first);
-        replay->step[i].of = (uint32_t)(replay->step_count - first);
+        replay->step[i].lane_steps = (uint32_t)(replay->step_count - first);
     }
 }
 
@@ -142,17 +143,17 @@ static void places_of(struct an_replay *replay, const struct an_replay_frame *fr
 {
     int64_t least = INT64_MAX, most = INT64_MIN;
     for (size_t i = frame->step_first; i < frame->step_first + frame->step_count; i++) {
-        int64_t from =
+        int64_t offset =
             an_time_sub(replay->context->step[replay->step[i].step].index, replay->step[i].ordinal);
-        least = from < least ? from : least;
-        most = from > most ? from : most;
+        least = offset < least ? offset : least;
+        most = offset > most ? offset : most;
     }
     for (size_t i = frame->step_first; i < frame->step_first + frame->step_count; i++) {
         const struct an_replay_step *lane = &replay->step[i - replay->step[i].ordinal];
-        int64_t from = an_time_sub(replay->context->step[lane->step].index, least);
-        if (most - least < (int64_t)frame->step_count && from >= 0 &&
-            from < (int64_t)frame->step_count)
-            replay->step[i].place = replay->step[i].ordinal + (uint32_t)from;
+        int64_t offset = an_time_sub(replay->context->step[lane->step].index, least);
+        if (most - least < (int64_t)frame->step_count && offset >= 0 &&
+            offset < (int64_t)frame->step_count)
+            replay->step[i].place = replay->step[i].ordinal + (uint32_t)offset;
     }
 }
 
@@ -202,26 +203,29 @@ static uint32_t frame_at(const struct an_replay *replay, int64_t time)
 static int nodes_of(struct an_replay *replay)
 {
     const struct an_graph *graph = replay->graph;
-    size_t *next = an_arena_zero(replay->context->scratch, replay->frame_count + 1, sizeof *next);
-    if (!next || !(replay->inside = an_arena_zero(replay->context->scratch, graph->node_count, 1)))
+    size_t *next_of =
+        an_arena_zero(replay->context->scratch, replay->frame_count + 1, sizeof *next_of);
+    if (!next_of ||
+        !(replay->inside = an_arena_zero(replay->context->scratch, graph->node_count, 1)))
         return TACHO_ENOMEM;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        uint32_t f = frame_at(replay, graph->start[n]);
-        if (f == AN_NONE)
+    for (size_t node = 0; node < graph->node_count; node++) {
+        uint32_t frame = frame_at(replay, graph->start[node]);
+        if (frame == AN_NONE)
             continue;
-        replay->inside[n] = 1;
-        replay->frame[f].count++;
+        replay->inside[node] = 1;
+        replay->frame[frame].count++;
         replay->node_count++;
     }
     if (!(replay->node =
               an_arena_zero(replay->context->scratch, replay->node_count, sizeof *replay->node)))
         return TACHO_ENOMEM;
-    for (size_t f = 0, first = 0; f < replay->frame_count; first += replay->frame[f].count, f++)
-        replay->frame[f].first = next[f] = first;
+    for (size_t frame = 0, first = 0; frame < replay->frame_count;
+         first += replay->frame[frame].count, frame++)
+        replay->frame[frame].first = next_of[frame] = first;
     for (size_t i = 0; i < graph->node_count; i++) {
-        uint32_t n = graph->order[i];
-        if (replay->inside[n])
-            replay->node[next[frame_at(replay, graph->start[n])]++] = n;
+        uint32_t node = graph->order[i];
+        if (replay->inside[node])
+            replay->node[next_of[frame_at(replay, graph->start[node])]++] = node;
     }
     return 0;
 }
@@ -229,23 +233,23 @@ static int nodes_of(struct an_replay *replay)
 /* ---- own work -------------------------------------------------------------------------------------------------------------- */
 
 /* Last release that only ends waiting, by the recorded times. */
-static int64_t waited_until(const struct an_graph *graph, uint32_t n, bool *any)
+static int64_t waited_until(const struct an_graph *graph, uint32_t node, bool *released)
 {
     int64_t last = AN_NEVER;
-    *any = false;
-    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
-        if (an_replay_ends_waiting(graph, n, e)) {
-            int64_t release = an_edge_release(graph, e);
+    *released = false;
+    for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
+        if (an_replay_ends_waiting(graph, node, edge)) {
+            int64_t release = an_edge_release(graph, edge);
             last = release > last ? release : last;
-            *any = true;
+            *released = true;
         }
     return last;
 }
 
 static bool on_lane(const struct an_context *context, uint32_t track)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].track == track)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track == track)
             return true;
     return false;
 }
@@ -260,22 +264,23 @@ static int own_work(struct an_replay *replay)
     if (!(replay->own =
               an_arena_zero(replay->context->scratch, graph->node_count, sizeof *replay->own)))
         return TACHO_ENOMEM;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        int64_t until = waited_until(graph, n, &released),
-                begin = until > graph->start[n] ? until : graph->start[n];
-        replay->own[n] = graph->end[n] > begin ? an_time_sub(graph->end[n], begin) : 0;
-        replay->own[n] = replay->own[n] < OWN_MOST ? replay->own[n] : OWN_MOST;
-        if (!replay->inside[n])
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        int64_t waited = waited_until(graph, node, &released),
+                own_start = waited > graph->start[node] ? waited : graph->start[node];
+        replay->own[node] =
+            graph->end[node] > own_start ? an_time_sub(graph->end[node], own_start) : 0;
+        replay->own[node] = replay->own[node] < OWN_MOST ? replay->own[node] : OWN_MOST;
+        if (!replay->inside[node])
             continue;
-        if (graph->track[n] != track) {
-            track = graph->track[n];
+        if (graph->track[node] != track) {
+            track = graph->track[node];
             lane = on_lane(replay->context, track);
         }
-        if (lane && graph->kind[n] == AN_NODE_THINK)
-            replay->think_ns = an_time_add(replay->think_ns, replay->own[n]);
-        if (lane && graph->kind[n] == AN_NODE_WAIT && !released &&
-            !(in_line && graph->cause[n] == AN_CAUSE_INPUT))
-            replay->held_ns = an_time_add(replay->held_ns, replay->own[n]);
+        if (lane && graph->kind[node] == AN_NODE_THINK)
+            replay->think_ns = an_time_add(replay->think_ns, replay->own[node]);
+        if (lane && graph->kind[node] == AN_NODE_WAIT && !released &&
+            !(in_line && graph->cause[node] == AN_CAUSE_INPUT))
+            replay->held_ns = an_time_add(replay->held_ns, replay->own[node]);
     }
     return 0;
 }
@@ -283,21 +288,21 @@ static int own_work(struct an_replay *replay)
 /* ---- latencies ------------------------------------------------------------------------------------------------------------- */
 
 /* What let a device op start, and how long before: false if nothing is known. */
-static bool latency_of_op(const struct an_graph *graph, uint32_t n, enum an_latency *kind,
+static bool latency_of_op(const struct an_graph *graph, uint32_t node, enum an_latency *kind,
                           int64_t *ns)
 {
-    uint32_t before = an_graph_before(graph, n);
+    uint32_t before = an_graph_before(graph, node);
     int64_t release = AN_NEVER;
-    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
-        if (!an_replay_ends_waiting(graph, n, e)) {
-            int64_t x = an_edge_release(graph, e);
-            release = x > release ? x : release;
+    for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
+        if (!an_replay_ends_waiting(graph, node, edge)) {
+            int64_t edge_release = an_edge_release(graph, edge);
+            release = edge_release > release ? edge_release : release;
         }
     int64_t order = before != AN_NONE ? graph->end[before] : AN_NEVER;
     if (release == AN_NEVER && order == AN_NEVER)
         return false;
     *kind = order >= release ? AN_AFTER_ORDER : AN_AFTER_EDGE;
-    *ns = an_time_sub(graph->start[n], order >= release ? order : release);
+    *ns = an_time_sub(graph->start[node], order >= release ? order : release);
     return *ns >= 0 && *ns < INT32_MAX; /* below 0: ops of one stream overlap */
 }
 
@@ -319,12 +324,12 @@ static void fill_latencies(struct an_replay *replay, const struct latencies *lat
                            const double *common, double *work)
 {
     size_t keys = replay->context->trace->track_count * 2 * AN_LATENCIES;
-    for (size_t k = 0, i = 0, last; k < keys; k++, i = last) {
-        for (last = i; last < latencies->count && latencies->sample[last].key == k; last++)
+    for (size_t key = 0, i = 0, last; key < keys; key++, i = last) {
+        for (last = i; last < latencies->count && latencies->sample[last].key == key; last++)
             ;
         double ns = last - i >= LATENCY_SAMPLES ? median_of(latencies, i, last, work)
-                                                : common[k % (2 * AN_LATENCIES)];
-        replay->latency[k] = (int32_t)ns;
+                                                : common[key % (2 * AN_LATENCIES)];
+        replay->latency[key] = (int32_t)ns;
     }
 }
 
@@ -332,11 +337,11 @@ static void fill_latencies(struct an_replay *replay, const struct latencies *lat
 static void common_latencies(const struct latencies *latencies, double *common, double *work)
 {
     for (size_t kind = 0; kind < 2 * AN_LATENCIES; kind++) {
-        size_t n = 0;
+        size_t count = 0;
         for (size_t i = 0; i < latencies->count; i++)
             if (latencies->sample[i].key % (2 * AN_LATENCIES) == kind)
-                work[n++] = (double)latencies->sample[i].extra;
-        common[kind] = n ? an_quantile_of(work, n, 0.5) : 0;
+                work[count++] = (double)latencies->sample[i].extra;
+        common[kind] = count ? an_quantile_of(work, count, 0.5) : 0;
     }
 }
 
@@ -352,13 +357,13 @@ static int latencies_of(struct an_replay *replay)
                                     sizeof *replay->latency);
     int rc = work && room && latencies.sample && replay->latency ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; !rc && i < replay->node_count; i++) {
-        uint32_t n = replay->node[i];
+        uint32_t node = replay->node[i];
         enum an_latency kind;
         int64_t ns;
-        if (graph->kind[n] == AN_NODE_DEVICE && latency_of_op(graph, n, &kind, &ns))
+        if (graph->kind[node] == AN_NODE_DEVICE && latency_of_op(graph, node, &kind, &ns))
             latencies.sample[latencies.count++] = (struct an_pair){
-                .key = (uint64_t)graph->track[n] * 2 * AN_LATENCIES +
-                       (graph->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
+                .key = (uint64_t)graph->track[node] * 2 * AN_LATENCIES +
+                       (graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
                 .extra = (uint32_t)ns};
     }
     if (!rc) {
@@ -385,9 +390,9 @@ int an_times_new(const struct an_replay *replay, struct an_times *times)
                                  replay->graph->node_count * sizeof *times->start);
     times->end = an_arena_copy(replay->context->scratch, replay->graph->end,
                                replay->graph->node_count * sizeof *times->end);
-    for (size_t n = 0; times->start && times->end && n < replay->graph->node_count; n++) {
-        times->start[n] = within(times->start[n]);
-        times->end[n] = within(times->end[n]);
+    for (size_t node = 0; times->start && times->end && node < replay->graph->node_count; node++) {
+        times->start[node] = within(times->start[node]);
+        times->end[node] = within(times->end[node]);
     }
     return times->start && times->end ? 0 : TACHO_ENOMEM;
 }
@@ -400,27 +405,29 @@ static uint32_t period_of(const struct an_context *context)
                                                                        : 1;
 }
 
-size_t an_replay_blocks(const struct an_replay *replay, const double *value, int parity,
+size_t an_replay_blocks(const struct an_replay *replay, const double *values, int parity,
                         double *out)
 {
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < replay->step_count; i++) {
         const struct an_replay_step *step = &replay->step[i];
-        uint32_t p = step->of >= 4 * replay->period ? replay->period : 1, odd = step->place / p % 2;
-        bool first = step->place % p == 0 && step->ordinal + p <= step->of;
-        bool paired =
-            odd ? step->ordinal >= p
-                : step->ordinal + 2 * p <= step->of; /* an even block and the odd one behind it */
-        if (!first || (parity >= 0 && (odd != (uint32_t)parity || !paired)) ||
-            (parity < 0 && step->ordinal < p && !an_replay_counts(step)))
+        uint32_t period = step->lane_steps >= 4 * replay->period ? replay->period : 1,
+                 parity_of = step->place / period % 2;
+        bool first = step->place % period == 0 && step->ordinal + period <= step->lane_steps;
+        bool paired = parity_of
+                          ? step->ordinal >= period
+                          : step->ordinal + 2 * period <=
+                                step->lane_steps; /* an even block and the odd one behind it */
+        if (!first || (parity >= 0 && (parity_of != (uint32_t)parity || !paired)) ||
+            (parity < 0 && step->ordinal < period && !an_replay_counts(step)))
             continue;
         double sum = 0;
-        for (uint32_t k = 0; k < p; k++)
-            sum += value ? value[i + k]
-                         : (double)an_step_ns(&replay->context->step[replay->step[i + k].step]);
-        out[n++] = sum / p;
+        for (uint32_t j = 0; j < period; j++)
+            sum += values ? values[i + j]
+                          : (double)an_step_ns(&replay->context->step[replay->step[i + j].step]);
+        out[count++] = sum / period;
     }
-    return n;
+    return count;
 }
 
 int an_replay_of(struct an_context *context, const struct an_replay **out, const char **why)

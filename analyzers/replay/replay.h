@@ -38,10 +38,10 @@ struct an_replay_step {
     uint32_t frame, from, to;
     const uint32_t *op; /* device ops; NULL: the step ends with the start of `to` */
     size_t op_count;
-    uint32_t ordinal, of; /* among the steps of its lane in its frame */
-    uint32_t place;       /* the same for all ranks: its index from the first one of the frame; the
-                             ordinal where they skip */
-    int64_t from_offset, to_offset, cut;
+    uint32_t ordinal, lane_steps; /* among the steps of its lane in its frame */
+    uint32_t place; /* the same for all ranks: its index from the first one of the frame; the
+                       ordinal where they skip */
+    int64_t from_offset, to_offset, cut_ns;
 };
 
 struct an_replay_frame {
@@ -103,16 +103,16 @@ int64_t an_replay_step_ns(const struct an_replay *replay, const struct an_replay
  * three or more: the first one begins with what was recorded before it. */
 static inline bool an_replay_counts(const struct an_replay_step *step)
 {
-    return step->ordinal || step->of < 3;
+    return step->ordinal || step->lane_steps < 3;
 }
 /* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the
  * recorded ones); only blocks that are whole and not of a lane's first steps (an_replay_counts),
  * and with parity 0 or 1 only even or odd ones, of pairs
  * (-1: all). `out` has room for step_count values; returns how many it got. */
-size_t an_replay_blocks(const struct an_replay *replay, const double *value, int parity,
+size_t an_replay_blocks(const struct an_replay *replay, const double *values, int parity,
                         double *out);
 /* Does edge e only end waiting of node n? */
-bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t n, size_t e);
+bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t edge);
 
 /* own[] (of every node of the graph, r->own before) becomes the least that each piece can be
  * thought to take: as much below its fastest repeat in the run as that is below the usual one; of
@@ -143,9 +143,10 @@ void an_replay_back(const struct an_replay *replay, size_t frame, const struct a
 /* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads
  * nowhere. */
 static inline int64_t an_slack_ns(const struct an_slack *slack, const struct an_times *times,
-                                  uint32_t n)
+                                  uint32_t node)
 {
-    return slack->tail[n] == AN_NEVER ? INT64_MAX : slack->sink - times->end[n] - slack->tail[n];
+    return slack->tail[node] == AN_NEVER ? INT64_MAX
+                                         : slack->sink - times->end[node] - slack->tail[node];
 }
 /* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest
  * paths to the end of `sink` lead through its own work, so that one ns less of it is one less of

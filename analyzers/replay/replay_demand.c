@@ -29,22 +29,22 @@
 
 static const char *host_of(const struct an_trace *trace, uint32_t track)
 {
-    uint32_t p = trace->track[track].process;
-    return p == AN_NONE ? "" : trace->process[p].host;
+    uint32_t process = trace->track[track].process;
+    return process == AN_NONE ? "" : trace->process[process].host;
 }
 
-static bool is_work(const struct an_shares *shares, uint32_t n)
+static bool is_work(const struct an_shares *shares, uint32_t node)
 {
     const struct an_graph *graph = shares->replay->graph;
     const struct an_count *workers = &shares->replay->context->result->loader.workers;
-    switch (graph->kind[n]) {
+    switch (graph->kind[node]) {
     case AN_NODE_HOST:
     case AN_NODE_COLLECTIVE:
         return true;
     case AN_NODE_THINK:
-        return shares->lane[graph->track[n]];
+        return shares->runs_steps[graph->track[node]];
     case AN_NODE_WAIT: /* in line a fetch is work */
-        return shares->lane[graph->track[n]] && graph->cause[n] == AN_CAUSE_INPUT &&
+        return shares->runs_steps[graph->track[node]] && graph->cause[node] == AN_CAUSE_INPUT &&
                workers->valid && !workers->value;
     default:
         return false;
@@ -64,29 +64,29 @@ static int find_cores(struct an_shares *shares, size_t *room)
 {
     const struct an_context *context = shares->replay->context;
     const struct an_graph *graph = shares->replay->graph;
-    uint32_t *first =
-        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *first);
-    uint16_t *of = shares->host =
-        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *of);
-    int rc = first && of ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < context->trace->track_count && !rc; k++) {
-        size_t h = 0;
-        if (graph->track_first[k] == graph->track_first[k + 1])
+    uint32_t *first_track =
+        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *first_track);
+    uint16_t *host_of_track = shares->host_share =
+        an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *host_of_track);
+    int rc = first_track && host_of_track ? 0 : TACHO_ENOMEM;
+    for (uint32_t track = 0; track < context->trace->track_count && !rc; track++) {
+        size_t host = 0;
+        if (graph->track_first[track] == graph->track_first[track + 1])
             continue;
-        while (h < shares->count &&
-               strcmp(host_of(context->trace, first[h]), host_of(context->trace, k)) != 0)
-            h++;
-        of[k] = (uint16_t)h;
-        if (h < shares->count || h == AN_NO_SHARE)
+        while (host < shares->count && strcmp(host_of(context->trace, first_track[host]),
+                                              host_of(context->trace, track)) != 0)
+            host++;
+        host_of_track[track] = (uint16_t)host;
+        if (host < shares->count || host == AN_NO_SHARE)
             continue;
-        first[h] = k;
+        first_track[host] = track;
         rc = add_share(shares, room, (double)context->result->run.cores.value);
     }
     for (size_t i = 0; i < shares->replay->node_count && !rc; i++) {
-        uint32_t n = shares->replay->node[i];
-        if (!an_graph_on_device(graph, n) && is_work(shares, n))
-            shares->of[n] = of[graph->track[n]];
-        shares->waits += an_share_waits(graph, n);
+        uint32_t node = shares->replay->node[i];
+        if (!an_graph_on_device(graph, node) && is_work(shares, node))
+            shares->share_of[node] = host_of_track[graph->track[node]];
+        shares->waits += an_share_waits(graph, node);
     }
     shares->hosts = shares->count;
     shares->cores = shares->hosts > 0;
@@ -104,10 +104,11 @@ static int find_links(struct an_shares *shares, size_t *room)
         size_t share;
     } link[16];
     int rc = 0;
-    for (size_t d = 0; d < context->gpu->device_count && !rc; d++) {
+    for (size_t device = 0; device < context->gpu->device_count && !rc; device++) {
         size_t links = 0;
-        for (size_t i = context->gpu->device[d].first;
-             i < context->gpu->device[d].first + context->gpu->device[d].count && !rc; i++) {
+        for (size_t i = context->gpu->device[device].first;
+             i < context->gpu->device[device].first + context->gpu->device[device].count && !rc;
+             i++) {
             const struct an_detail *detail =
                 an_trace_detail(context->trace, context->trace->slice.detail[ops->slice[i]]);
             const char *kind =
@@ -115,20 +116,20 @@ static int find_links(struct an_shares *shares, size_t *room)
                 : ops->class[i] == AN_DEVICE_COMM && context->result->communication.waiting_ms.valid
                     ? ""
                     : NULL;
-            uint32_t n = shares->replay->graph->op_node[i];
-            size_t k = 0;
-            if (!kind || n == AN_NONE || !shares->replay->inside[n])
+            uint32_t node = shares->replay->graph->op_node[i];
+            size_t found = 0;
+            if (!kind || node == AN_NONE || !shares->replay->inside[node])
                 continue;
-            while (k < links && strcmp(link[k].kind, kind) != 0)
-                k++;
-            if (k == sizeof link / sizeof *link || shares->count >= AN_NO_SHARE)
+            while (found < links && strcmp(link[found].kind, kind) != 0)
+                found++;
+            if (found == sizeof link / sizeof *link || shares->count >= AN_NO_SHARE)
                 continue;
-            if (k == links) {
+            if (found == links) {
                 link[links].kind = kind;
                 link[links++].share = shares->count;
                 rc = add_share(shares, room, 1);
             }
-            shares->of[n] = (uint16_t)link[k].share;
+            shares->share_of[node] = (uint16_t)link[found].share;
         }
     }
     return rc;
@@ -139,12 +140,12 @@ int an_shares_find(struct an_shares *shares)
     struct an_context *context = shares->replay->context;
     struct an_share *all = NULL;
     size_t room = 0;
-    if (!(shares->lane = an_arena_zero(context->scratch, context->trace->track_count + 1,
-                                       sizeof *shares->lane)))
+    if (!(shares->runs_steps = an_arena_zero(context->scratch, context->trace->track_count + 1,
+                                             sizeof *shares->runs_steps)))
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].track != AN_NONE)
-            shares->lane[context->lane[k].track] = true;
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track != AN_NONE)
+            shares->runs_steps[context->lane[i].track] = true;
     int rc = context->result->run.cores.valid && context->result->run.cores.value > 0
                  ? find_cores(shares, &room)
                  : 0;
@@ -168,33 +169,33 @@ struct sums {
 };
 
 /* Does a node work on cores, and how? */
-static bool core_use(const struct an_shares *shares, uint32_t n, struct an_use *use)
+static bool core_use(const struct an_shares *shares, uint32_t node, struct an_use *use)
 {
-    return an_use_get(shares, n, use) && use->share < shares->hosts;
+    return an_use_get(shares, node, use) && use->share < shares->hosts;
 }
 
 static struct sums sums_of(const struct an_shares *shares)
 {
     struct sums sums = {{0}, 0, 0};
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
+        uint32_t node = shares->replay->node[i];
         struct an_use use;
-        if (!core_use(shares, n, &use))
+        if (!core_use(shares, node, &use))
             continue;
-        double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[n]];
+        double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[node]];
         *sum += (double)an_time_sub(use.end, use.start);
     }
-    for (size_t f = 0; f < shares->replay->frame_count; f++)
-        sums.time +=
-            (double)an_time_sub(shares->replay->frame[f].end, shares->replay->frame[f].start);
+    for (size_t frame = 0; frame < shares->replay->frame_count; frame++)
+        sums.time += (double)an_time_sub(shares->replay->frame[frame].end,
+                                         shares->replay->frame[frame].start);
     return sums;
 }
 
 static double wanted_of(const struct an_shares *shares, const struct sums *sums)
 {
     double sum = (double)shares->spin * sums->waiting;
-    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        sum += (double)shares->demand[k] * sums->work[k];
+    for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
+        sum += (double)shares->demand[cause] * sums->work[cause];
     return sums->time > 0 ? sum / sums->time : 0;
 }
 
@@ -203,28 +204,28 @@ static struct an_value over_frames(const struct an_replay *replay, const char *n
                                    const char *other)
 {
     double sum = 0, time = 0;
-    struct an_value x = an_num_none("no steps");
-    for (size_t f = 0; f < replay->frame_count; f++) {
-        x = an_system_rate(replay->context, name, other, replay->frame[f].start,
-                           replay->frame[f].end);
-        if (!x.valid)
+    struct an_value rate = an_num_none("no steps");
+    for (size_t i = 0; i < replay->frame_count; i++) {
+        rate = an_system_rate(replay->context, name, other, replay->frame[i].start,
+                              replay->frame[i].end);
+        if (!rate.valid)
             continue;
-        double ns = (double)an_time_sub(replay->frame[f].end, replay->frame[f].start);
-        sum += x.value * ns;
+        double ns = (double)an_time_sub(replay->frame[i].end, replay->frame[i].start);
+        sum += rate.value * ns;
         time += ns;
     }
-    return time > 0 ? an_num(sum / time) : x;
+    return time > 0 ? an_num(sum / time) : rate;
 }
 
 /* CPU time per time that the run's uses of cores get by the model. */
 static double received(struct an_shares *shares, double others, const struct sums *sums)
 {
     double sum = 0;
-    for (size_t k = 0; k < shares->hosts; k++)
-        shares->share[k].others = others;
+    for (size_t host = 0; host < shares->hosts; host++)
+        shares->share[host].others = others;
     an_shares_sweep(shares);
-    for (size_t k = 0; k < shares->hosts; k++)
-        sum += shares->share[k].received;
+    for (size_t host = 0; host < shares->hosts; host++)
+        sum += shares->share[host].received;
     return sums->time > 0 ? sum / sums->time : 0;
 }
 
@@ -248,9 +249,9 @@ static double others_of(struct an_shares *shares, double used, double least,
  * `speed` is the mean at which threads that were ready worked. */
 static void set_demands(struct an_shares *shares, double speed)
 {
-    for (size_t k = 0; k < AN_CAUSE_COUNT; k++) {
-        double ready = (double)shares->demand[k] < 1 ? (double)shares->demand[k] : 1;
-        shares->part[k] = (float)(ready * speed / (1 - ready + ready * speed));
+    for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++) {
+        double ready = (double)shares->demand[cause] < 1 ? (double)shares->demand[cause] : 1;
+        shares->part[cause] = (float)(ready * speed / (1 - ready + ready * speed));
     }
 }
 
@@ -275,8 +276,8 @@ static void less_cores(struct an_shares *shares, double ready, const struct sums
     if (input > 0)
         shares->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
     if (rest > ready && rest > 0)
-        for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-            shares->demand[k] *= (float)(ready / rest);
+        for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
+            shares->demand[cause] *= (float)(ready / rest);
 }
 
 static void core_use_absent(struct an_core_use *use, const char *why)
@@ -291,16 +292,16 @@ static void core_use_absent(struct an_core_use *use, const char *why)
 static void fill(const struct an_shares *shares, const struct sums *sums, struct an_core_use *use)
 {
     double full = 0, stretched = 0, alone = 0;
-    for (size_t k = 0; k < shares->hosts; k++)
-        full += shares->share[k].full_ns;
+    for (size_t host = 0; host < shares->hosts; host++)
+        full += shares->share[host].full_ns;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
-        struct an_use u;
-        if (!core_use(shares, n, &u) || u.spins)
+        uint32_t node = shares->replay->node[i];
+        struct an_use use_of_node;
+        if (!core_use(shares, node, &use_of_node) || use_of_node.spins)
             continue;
-        double ns = (double)an_time_sub(u.end, u.start);
+        double ns = (double)an_time_sub(use_of_node.end, use_of_node.start);
         stretched += ns;
-        alone += ns / an_use_stretch(shares, n, &u);
+        alone += ns / an_use_stretch(shares, node, &use_of_node);
     }
     use->wanted = an_num(wanted_of(shares, sums) / (double)shares->hosts);
     use->short_pct = sums->time > 0 ? an_num(100 * full / sums->time / (double)shares->hosts)
@@ -379,8 +380,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     size_t nodes = shares->replay->graph->node_count;
     struct an_reading *reading = &shares->reading[shares->reading_count++];
     double others = 0;
-    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        shares->demand[k] = shares->part[k] = 1;
+    for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
+        shares->demand[cause] = shares->part[cause] = 1;
     shares->spin = surplus == AN_SURPLUS_SPINS;
     int rc = an_shares_uses(shares, shares->replay->own, NULL, base);
     if (rc || !(reading->stretch = an_arena_zero(shares->replay->context->scratch, nodes,
@@ -397,8 +398,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     memcpy(reading->part, shares->part, sizeof shares->part);
     reading->spin = shares->spin;
     reading->others = others;
-    for (size_t n = 0; n < nodes; n++)
-        reading->stretch[n] = 1;
+    for (size_t node = 0; node < nodes; node++)
+        reading->stretch[node] = 1;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         struct an_use use;
         if (an_use_get(shares, shares->replay->node[i], &use))
@@ -420,8 +421,8 @@ static int calibrate_cores(struct an_shares *shares, const struct an_times *base
         use->others = an_num(shares->reading[0].others);
     fill(shares, &sums, use);
     double ranges = 0;
-    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        ranges += sums.time > 0 ? sums.work[k] / sums.time : 0;
+    for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
+        ranges += sums.time > 0 ? sums.work[cause] / sums.time : 0;
     if (sampled.ready <= ranges * (1 + NEAR))
         return 0;
     rc = add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);

@@ -22,14 +22,14 @@ struct step_nodes {
 /* ---- which node belongs to which step --------------------------------------------------------------------------------------- */
 
 /* When the host decided on node n: a device op counts in the step that launched it. */
-static int64_t decided(const struct an_graph *graph, uint32_t n)
+static int64_t decided(const struct an_graph *graph, uint32_t node)
 {
-    n = an_graph_head(graph, n);
-    for (size_t e = graph->in_first[n];
-         graph->kind[n] == AN_NODE_DEVICE && e < graph->in_first[n + 1]; e++)
-        if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
-            return graph->start[graph->in_from[e]];
-    return graph->start[n];
+    node = an_graph_head(graph, node);
+    for (size_t edge = graph->in_first[node];
+         graph->kind[node] == AN_NODE_DEVICE && edge < graph->in_first[node + 1]; edge++)
+        if ((graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
+            return graph->start[graph->in_from[edge]];
+    return graph->start[node];
 }
 
 /* Steps of each lane, as indexes into r->step: they ascend in time. */
@@ -40,18 +40,18 @@ struct lane_steps {
 
 static int lane_steps_of(const struct an_replay *replay, struct lane_steps *lane_steps)
 {
-    size_t lanes = replay->context->lane_count, n = 0;
+    size_t lanes = replay->context->lane_count, count = 0;
     lane_steps->list = malloc((replay->step_count + 1) * sizeof *lane_steps->list);
     lane_steps->first = calloc(lanes + 1, sizeof *lane_steps->first);
     if (!lane_steps->list || !lane_steps->first)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < lanes; k++) {
-        lane_steps->first[k] = n;
+    for (size_t lane = 0; lane < lanes; lane++) {
+        lane_steps->first[lane] = count;
         for (size_t i = 0; i < replay->step_count; i++)
-            if (replay->context->step[replay->step[i].step].lane == k)
-                lane_steps->list[n++] = (uint32_t)i;
+            if (replay->context->step[replay->step[i].step].lane == lane)
+                lane_steps->list[count++] = (uint32_t)i;
     }
-    lane_steps->first[lanes] = n;
+    lane_steps->first[lanes] = count;
     return 0;
 }
 
@@ -78,54 +78,56 @@ static uint32_t step_of(const struct an_replay *replay, const struct lane_steps 
 
 /* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a
  * batch over to. */
-static void follow_batches(const struct an_replay *replay, const uint32_t *hand, uint32_t *of)
+static void follow_batches(const struct an_replay *replay, const uint32_t *taker,
+                           uint32_t *step_of_node)
 {
     const struct an_graph *graph = replay->graph;
-    for (uint32_t k = 0; k < replay->context->trace->track_count; k++) {
+    for (uint32_t track = 0; track < replay->context->trace->track_count; track++) {
         uint32_t step = AN_NONE;
-        for (size_t n = graph->track_first[k + 1]; n-- > graph->track_first[k];) {
-            step = hand[n] != AN_NONE ? of[hand[n]] : step;
-            if (graph->cause[n] == AN_CAUSE_INPUT && step != AN_NONE && replay->inside[n])
-                of[n] = step;
+        for (size_t node = graph->track_first[track + 1]; node-- > graph->track_first[track];) {
+            step = taker[node] != AN_NONE ? step_of_node[taker[node]] : step;
+            if (graph->cause[node] == AN_CAUSE_INPUT && step != AN_NONE && replay->inside[node])
+                step_of_node[node] = step;
         }
     }
 }
 
-static int steps_of_batches(const struct an_replay *replay, uint32_t *of)
+static int steps_of_batches(const struct an_replay *replay, uint32_t *step_of_node)
 {
     const struct an_graph *graph = replay->graph;
-    uint32_t *hand = malloc((graph->node_count + 1) * sizeof *hand);
-    if (!hand)
+    uint32_t *taker = malloc((graph->node_count + 1) * sizeof *taker);
+    if (!taker)
         return TACHO_ENOMEM;
-    memset(hand, 0xff, (graph->node_count + 1) * sizeof *hand);
+    memset(taker, 0xff, (graph->node_count + 1) * sizeof *taker);
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i];
-        for (size_t e = graph->in_first[n];
-             graph->cause[n] == AN_CAUSE_INPUT && e < graph->in_first[n + 1]; e++)
-            if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
-                hand[graph->in_from[e]] = n;
+        uint32_t node = replay->node[i];
+        for (size_t edge = graph->in_first[node];
+             graph->cause[node] == AN_CAUSE_INPUT && edge < graph->in_first[node + 1]; edge++)
+            if ((graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+                taker[graph->in_from[edge]] = node;
     }
-    follow_batches(replay, hand, of); /* of what the step's thread takes, */
-    follow_batches(replay, hand, of); /* and of what a thread between takes */
-    free(hand);
+    follow_batches(replay, taker, step_of_node); /* of what the step's thread takes, */
+    follow_batches(replay, taker, step_of_node); /* and of what a thread between takes */
+    free(taker);
     return 0;
 }
 
 /* Fills of[n] for all nodes. */
 static void steps_by_time(const struct an_replay *replay, const struct lane_steps *lane_steps,
-                          uint32_t *of)
+                          uint32_t *step_of_node)
 {
     const struct an_graph *graph = replay->graph;
-    for (uint32_t k = 0; k < replay->context->trace->track_count; k++) {
-        size_t end = graph->track_first[k + 1];
+    for (uint32_t track = 0; track < replay->context->trace->track_count; track++) {
+        size_t end = graph->track_first[track + 1];
         uint32_t lane =
-            graph->track_first[k] < end
-                ? an_lane_of_process(replay->context, replay->context->trace->track[k].process)
+            graph->track_first[track] < end
+                ? an_lane_of_process(replay->context, replay->context->trace->track[track].process)
                 : AN_NONE;
-        for (size_t n = graph->track_first[k]; n < end; n++)
-            of[n] = lane != AN_NONE && replay->inside[n]
-                        ? step_of(replay, lane_steps, lane, decided(graph, (uint32_t)n))
-                        : AN_NONE;
+        for (size_t node = graph->track_first[track]; node < end; node++)
+            step_of_node[node] =
+                lane != AN_NONE && replay->inside[node]
+                    ? step_of(replay, lane_steps, lane, decided(graph, (uint32_t)node))
+                    : AN_NONE;
     }
 }
 
@@ -133,32 +135,33 @@ static int steps_of_nodes(const struct an_replay *replay, struct step_nodes *ste
 {
     size_t nodes = replay->graph->node_count;
     struct lane_steps lane_steps = {0};
-    uint32_t *of = malloc((nodes + 1) * sizeof *of);
+    uint32_t *step_of_node = malloc((nodes + 1) * sizeof *step_of_node);
     size_t *next = calloc(replay->step_count + 2, sizeof *next);
     step_nodes->first = calloc(replay->step_count + 2, sizeof *step_nodes->first);
-    int rc = of && next && step_nodes->first ? lane_steps_of(replay, &lane_steps) : TACHO_ENOMEM;
+    int rc = step_of_node && next && step_nodes->first ? lane_steps_of(replay, &lane_steps)
+                                                       : TACHO_ENOMEM;
     if (!rc) {
-        steps_by_time(replay, &lane_steps, of);
-        rc = steps_of_batches(replay, of);
+        steps_by_time(replay, &lane_steps, step_of_node);
+        rc = steps_of_batches(replay, step_of_node);
     }
     if (!rc) {
-        for (size_t n = 0; n < nodes; n++)
-            if (of[n] != AN_NONE)
-                step_nodes->first[of[n] + 1]++;
-        for (size_t s = 0; s < replay->step_count; s++)
-            step_nodes->first[s + 1] += step_nodes->first[s];
+        for (size_t node = 0; node < nodes; node++)
+            if (step_of_node[node] != AN_NONE)
+                step_nodes->first[step_of_node[node] + 1]++;
+        for (size_t step = 0; step < replay->step_count; step++)
+            step_nodes->first[step + 1] += step_nodes->first[step];
         if (!(step_nodes->list =
                   malloc((step_nodes->first[replay->step_count] + 1) * sizeof *step_nodes->list)))
             rc = TACHO_ENOMEM;
     }
     if (!rc) {
         memcpy(next, step_nodes->first, (replay->step_count + 1) * sizeof *next);
-        for (uint32_t n = 0; n < nodes; n++)
-            if (of[n] != AN_NONE)
-                step_nodes->list[next[of[n]]++] = n;
+        for (uint32_t node = 0; node < nodes; node++)
+            if (step_of_node[node] != AN_NONE)
+                step_nodes->list[next[step_of_node[node]]++] = node;
     }
     free(next);
-    free(of);
+    free(step_of_node);
     free(lane_steps.list);
     free(lane_steps.first);
     return rc;
@@ -179,36 +182,37 @@ struct queues {
 static void parts_of(const struct an_replay *replay, uint32_t *part)
 {
     const struct an_trace *trace = replay->context->trace;
-    for (uint32_t k = 0; k < trace->track_count; k++) {
-        size_t length = strlen(trace->track[k].name);
-        part[k] = k;
-        while (length && strchr("0123456789 #:-", trace->track[k].name[length - 1]))
+    for (uint32_t track = 0; track < trace->track_count; track++) {
+        size_t length = strlen(trace->track[track].name);
+        part[track] = track;
+        while (length && strchr("0123456789 #:-", trace->track[track].name[length - 1]))
             length--;
-        if (!length || !strcmp(trace->track[k].kind, "stream") ||
-            replay->graph->track_first[k] == replay->graph->track_first[k + 1])
+        if (!length || !strcmp(trace->track[track].kind, "stream") ||
+            replay->graph->track_first[track] == replay->graph->track_first[track + 1])
             continue;
-        for (uint32_t i = 0; i < k && part[k] == k; i++)
+        for (uint32_t i = 0; i < track && part[track] == track; i++)
             if (replay->graph->track_first[i] < replay->graph->track_first[i + 1] &&
-                !strcmp(trace->track[i].kind, trace->track[k].kind) &&
-                !strncmp(trace->track[i].name, trace->track[k].name, length) &&
+                !strcmp(trace->track[i].kind, trace->track[track].kind) &&
+                !strncmp(trace->track[i].name, trace->track[track].name, length) &&
                 strspn(trace->track[i].name + length, "0123456789 #:-") ==
                     strlen(trace->track[i].name + length) &&
                 an_lane_of_process(replay->context, trace->track[i].process) ==
-                    an_lane_of_process(replay->context, trace->track[k].process))
-                part[k] = part[i];
+                    an_lane_of_process(replay->context, trace->track[track].process))
+                part[track] = part[i];
     }
 }
 
-static uint64_t key_of(const struct an_replay *replay, const struct queues *queues, uint32_t n)
+static uint64_t key_of(const struct an_replay *replay, const struct queues *queues, uint32_t node)
 {
     const struct an_graph *graph = replay->graph;
-    bool named = graph->slice[n] != AN_NONE &&
-                 graph->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
-    uint32_t name = named ? replay->context->trace->slice.name[graph->slice[n]] : AN_NONE;
-    uint64_t key = ((uint64_t)queues->part[graph->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
-    key ^= (uint64_t)graph->kind[n] << 8 ^
-           graph->cause[n]; /* pieces of one range with and without waiting */
-    if (graph->kind[n] == AN_NODE_WAIT && graph->in_first[n] == graph->in_first[n + 1])
+    bool named = graph->slice[node] != AN_NONE &&
+                 graph->kind[node] != AN_NODE_THINK; /* what marks a step may hold its number */
+    uint32_t name = named ? replay->context->trace->slice.name[graph->slice[node]] : AN_NONE;
+    uint64_t key =
+        ((uint64_t)queues->part[graph->track[node]] << 32 | name) * 0x9e3779b97f4a7c15ull;
+    key ^= (uint64_t)graph->kind[node] << 8 ^
+           graph->cause[node]; /* pieces of one range with and without waiting */
+    if (graph->kind[node] == AN_NODE_WAIT && graph->in_first[node] == graph->in_first[node + 1])
         key ^= 1u << 16; /* nothing recorded ends it: its own work is the whole wait, no other's */
     return key ? key : 1;
 }
@@ -224,33 +228,33 @@ static size_t place(const struct queues *queues, uint64_t key)
 /* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with
  * `from`; counts those that found none. */
 static void lend(const struct an_replay *replay, struct queues *queues,
-                 const struct step_nodes *step_nodes, size_t from, size_t to, size_t steps,
-                 int64_t *own, int64_t *alone, int64_t *all)
+                 const struct step_nodes *step_nodes, size_t from_step, size_t to_step,
+                 size_t steps, int64_t *own, int64_t *unmatched_ns, int64_t *total_ns)
 {
     memset(queues->key, 0, (queues->mask + 1) * sizeof *queues->key);
-    for (size_t i = step_nodes->first[from]; i < step_nodes->first[from + steps]; i++) {
-        uint32_t n = step_nodes->list[i];
-        uint64_t key = key_of(replay, queues, n);
-        size_t p = place(queues, key);
-        queues->next[n] = AN_NONE;
-        if (!queues->key[p]) {
-            queues->key[p] = key;
-            queues->head[p] = n;
+    for (size_t i = step_nodes->first[from_step]; i < step_nodes->first[from_step + steps]; i++) {
+        uint32_t node = step_nodes->list[i];
+        uint64_t key = key_of(replay, queues, node);
+        size_t slot = place(queues, key);
+        queues->next[node] = AN_NONE;
+        if (!queues->key[slot]) {
+            queues->key[slot] = key;
+            queues->head[slot] = node;
         } else {
-            queues->next[queues->tail[p]] = n;
+            queues->next[queues->tail[slot]] = node;
         }
-        queues->tail[p] = n;
+        queues->tail[slot] = node;
     }
-    for (size_t i = step_nodes->first[to]; i < step_nodes->first[to + steps]; i++) {
-        uint32_t n = step_nodes->list[i];
-        size_t p = place(queues, key_of(replay, queues, n));
-        *all = an_time_add(*all, replay->own[n]);
-        if (!queues->key[p] || queues->head[p] == AN_NONE) {
-            *alone = an_time_add(*alone, replay->own[n]);
+    for (size_t i = step_nodes->first[to_step]; i < step_nodes->first[to_step + steps]; i++) {
+        uint32_t node = step_nodes->list[i];
+        size_t slot = place(queues, key_of(replay, queues, node));
+        *total_ns = an_time_add(*total_ns, replay->own[node]);
+        if (!queues->key[slot] || queues->head[slot] == AN_NONE) {
+            *unmatched_ns = an_time_add(*unmatched_ns, replay->own[node]);
             continue;
         }
-        own[n] = replay->own[queues->head[p]];
-        queues->head[p] = queues->next[queues->head[p]];
+        own[node] = replay->own[queues->head[slot]];
+        queues->head[slot] = queues->next[queues->head[slot]];
     }
 }
 
@@ -258,8 +262,8 @@ static int queues_new(const struct an_replay *replay, const struct step_nodes *s
                       struct queues *queues)
 {
     size_t most = 1;
-    for (size_t s = 0; s + replay->period <= replay->step_count; s++) {
-        size_t nodes = step_nodes->first[s + replay->period] - step_nodes->first[s];
+    for (size_t step = 0; step + replay->period <= replay->step_count; step++) {
+        size_t nodes = step_nodes->first[step + replay->period] - step_nodes->first[step];
         most = nodes > most ? nodes : most;
     }
     for (queues->mask = 1; queues->mask < 2 * most; queues->mask *= 2)
@@ -282,43 +286,43 @@ static int queues_new(const struct an_replay *replay, const struct step_nodes *s
  * the even ones; and the even ones that of the odd ones before them, so that an odd one begins as
  * its even one did, with the same rank ahead and as many batches made. */
 static void lend_all(const struct an_replay *replay, struct queues *queues,
-                     const struct step_nodes *step_nodes, int64_t *own, int64_t *alone,
-                     int64_t *all)
+                     const struct step_nodes *step_nodes, int64_t *own, int64_t *unmatched_ns,
+                     int64_t *total_ns)
 {
     for (size_t i = 0; i < replay->step_count; i++) {
         const struct an_replay_step *step = &replay->step[i];
-        uint32_t p = step->of >= ERROR_STEPS * replay->period ? replay->period : 1;
-        if (step->of < ERROR_STEPS || step->place % p || step->ordinal < p ||
-            step->ordinal + p > step->of)
+        uint32_t period = step->lane_steps >= ERROR_STEPS * replay->period ? replay->period : 1;
+        if (step->lane_steps < ERROR_STEPS || step->place % period || step->ordinal < period ||
+            step->ordinal + period > step->lane_steps)
             continue;
-        lend(replay, queues, step_nodes, i - p, i, p, own, alone, all);
+        lend(replay, queues, step_nodes, i - period, i, period, own, unmatched_ns, total_ns);
     }
 }
 
-static double median_of(double *x, size_t n)
+static double median_of(double *values, size_t count)
 {
-    return an_quantile_of(x, n, 0.5);
+    return an_quantile_of(values, count, 0.5);
 }
 
 static int predict(const struct an_replay *replay, const int64_t *own, struct an_times *times,
                    struct an_replay_error *replay_error)
 {
-    double *value = malloc((replay->step_count + 1) * sizeof *value),
-           *x = malloc((replay->step_count + 1) * sizeof *x);
-    int rc = value && x ? 0 : TACHO_ENOMEM;
+    double *step_ns = malloc((replay->step_count + 1) * sizeof *step_ns),
+           *blocks = malloc((replay->step_count + 1) * sizeof *blocks);
+    int rc = step_ns && blocks ? 0 : TACHO_ENOMEM;
     if (!rc) {
         an_replay_run(replay, &(struct an_change){.own = own, .latency = 1}, times);
         for (size_t i = 0; i < replay->step_count; i++)
-            value[i] = (double)an_replay_step_ns(replay, &replay->step[i], times);
-        replay_error->odd = an_replay_blocks(replay, value, 1, x);
-        double predicted = replay_error->odd ? median_of(x, replay_error->odd) : NAN;
-        replay_error->even = an_replay_blocks(replay, NULL, 0, x);
-        double truth = replay_error->even ? median_of(x, replay_error->even) : NAN;
+            step_ns[i] = (double)an_replay_step_ns(replay, &replay->step[i], times);
+        replay_error->odd = an_replay_blocks(replay, step_ns, 1, blocks);
+        double predicted = replay_error->odd ? median_of(blocks, replay_error->odd) : NAN;
+        replay_error->even = an_replay_blocks(replay, NULL, 0, blocks);
+        double recorded = replay_error->even ? median_of(blocks, replay_error->even) : NAN;
         replay_error->pct =
-            replay_error->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
+            replay_error->odd > 1 && recorded > 0 ? 100 * (predicted / recorded - 1) : NAN;
     }
-    free(value);
-    free(x);
+    free(step_ns);
+    free(blocks);
     return rc;
 }
 
@@ -327,7 +331,7 @@ int an_replay_odd_even(const struct an_replay *replay, struct an_times *times,
 {
     struct step_nodes step_nodes = {0};
     struct queues queues = {0};
-    int64_t alone = 0, all = 0;
+    int64_t unmatched_ns = 0, total_ns = 0;
     *replay_error = (struct an_replay_error){.pct = NAN};
     int64_t *own = malloc((replay->graph->node_count + 1) * sizeof *own);
     int rc = own ? steps_of_nodes(replay, &step_nodes) : TACHO_ENOMEM;
@@ -336,9 +340,10 @@ int an_replay_odd_even(const struct an_replay *replay, struct an_times *times,
     if (!rc)
         rc = queues_new(replay, &step_nodes, &queues);
     if (!rc) {
-        lend_all(replay, &queues, &step_nodes, own, &alone, &all);
+        lend_all(replay, &queues, &step_nodes, own, &unmatched_ns, &total_ns);
         rc = predict(replay, own, times, replay_error);
-        replay_error->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
+        replay_error->unmatched_pct =
+            total_ns > 0 ? 100 * (double)unmatched_ns / (double)total_ns : 0;
     }
     free(own);
     free(step_nodes.list);

@@ -8,60 +8,60 @@
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/what_if_loader.h"
 
-bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t n, size_t e)
+bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t edge)
 {
-    if (graph->kind[n] == AN_NODE_WAIT || graph->kind[n] == AN_NODE_COLLECTIVE)
+    if (graph->kind[node] == AN_NODE_WAIT || graph->kind[node] == AN_NODE_COLLECTIVE)
         return true;
-    return graph->kind[n] == AN_NODE_DEVICE &&
-           (graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
+    return graph->kind[node] == AN_NODE_DEVICE &&
+           (graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
 }
 
 /* Ops of one stream, and of a damaged file, may overlap: by how much does n start before the node
  * before it ends? */
-static int64_t overlap_of(const struct an_graph *graph, uint32_t before, uint32_t n)
+static int64_t overlap_of(const struct an_graph *graph, uint32_t before, uint32_t node)
 {
-    int64_t over = an_time_sub(graph->end[before], graph->start[n]);
+    int64_t over = an_time_sub(graph->end[before], graph->start[node]);
     return over > 0 ? over : 0;
 }
 
-static bool left_out(const struct an_change *change, const struct an_graph *graph, uint32_t n,
-                     size_t e)
+static bool left_out(const struct an_change *change, const struct an_graph *graph, uint32_t node,
+                     size_t edge)
 {
-    enum an_edge_kind k = (enum an_edge_kind)(graph->in_kind[e] & AN_EDGE_KIND_MASK);
-    return (change->without_peers && k == AN_EDGE_COLLECTIVE) ||
-           (change->without_syncs && k == AN_EDGE_SYNC) ||
-           (change->route && an_route_replaces(change->route, graph, n, k));
+    enum an_edge_kind kind = (enum an_edge_kind)(graph->in_kind[edge] & AN_EDGE_KIND_MASK);
+    return (change->without_peers && kind == AN_EDGE_COLLECTIVE) ||
+           (change->without_syncs && kind == AN_EDGE_SYNC) ||
+           (change->route && an_route_replaces(change->route, graph, node, kind));
 }
 
 static int64_t latency_of(const struct an_replay *replay, const struct an_change *change,
-                          uint32_t n, enum an_latency kind)
+                          uint32_t node, enum an_latency kind)
 {
-    if (replay->graph->kind[n] != AN_NODE_DEVICE)
+    if (replay->graph->kind[node] != AN_NODE_DEVICE)
         return 0;
     int32_t ns =
-        replay->latency[(size_t)replay->graph->track[n] * 2 * AN_LATENCIES +
-                        (replay->graph->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
+        replay->latency[(size_t)replay->graph->track[node] * 2 * AN_LATENCIES +
+                        (replay->graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
     return change->latency == 1 ? ns : (int64_t)((double)ns * change->latency);
 }
 
 /* What lets n start when nothing does: the frame on a device, its recorded start on a thread (why
  * is not known). */
 static int64_t base_of(const struct an_replay *replay, const struct an_replay_frame *frame,
-                       uint32_t n)
+                       uint32_t node)
 {
-    return replay->graph->kind[n] == AN_NODE_DEVICE && replay->graph->start[n] >= frame->start
+    return replay->graph->kind[node] == AN_NODE_DEVICE && replay->graph->start[node] >= frame->start
                ? frame->start
-               : replay->graph->start[n];
+               : replay->graph->start[node];
 }
 
 /* How long before its end a node lets others go. The part of a lead that lies in its own work
  * shrinks with it; what is longer than its own work lies in its waiting, and stays; so does one
  * before its start: less work never lets anything go later. */
-static int64_t lead_of(const struct an_replay *replay, const struct an_change *change, size_t e)
+static int64_t lead_of(const struct an_replay *replay, const struct an_change *change, size_t edge)
 {
-    int64_t lead = replay->graph->in_lead[e];
-    uint32_t from = replay->graph->in_from[e];
-    if (!change->scale_leads || !lead || (replay->graph->in_kind[e] & AN_EDGE_AT_START) ||
+    int64_t lead = replay->graph->in_lead[edge];
+    uint32_t from = replay->graph->in_from[edge];
+    if (!change->scale_leads || !lead || (replay->graph->in_kind[edge] & AN_EDGE_AT_START) ||
         change->own[from] >= replay->own[from])
         return lead;
     if (lead >= replay->own[from])
@@ -70,45 +70,46 @@ static int64_t lead_of(const struct an_replay *replay, const struct an_change *c
 }
 
 static void one_node(const struct an_replay *replay, const struct an_replay_frame *frame,
-                     const struct an_change *change, uint32_t n, struct an_times *times)
+                     const struct an_change *change, uint32_t node, struct an_times *times)
 {
     const struct an_graph *graph = replay->graph;
-    uint32_t before = an_graph_before(graph, n);
+    uint32_t before = an_graph_before(graph, node);
     int64_t start = AN_NEVER, body = AN_NEVER;
     if (before != AN_NONE)
-        start = times->end[before] - overlap_of(graph, before, n) +
-                latency_of(replay, change, n, AN_AFTER_ORDER);
-    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++) {
-        uint32_t from = graph->in_from[e];
-        if (left_out(change, graph, n, e))
+        start = times->end[before] - overlap_of(graph, before, node) +
+                latency_of(replay, change, node, AN_AFTER_ORDER);
+    for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
+        uint32_t from = graph->in_from[edge];
+        if (left_out(change, graph, node, edge))
             continue;
         int64_t release =
-            (graph->in_kind[e] & AN_EDGE_AT_START ? times->start[from] : times->end[from]) -
-            lead_of(replay, change, e);
-        if (an_replay_ends_waiting(graph, n, e))
+            (graph->in_kind[edge] & AN_EDGE_AT_START ? times->start[from] : times->end[from]) -
+            lead_of(replay, change, edge);
+        if (an_replay_ends_waiting(graph, node, edge))
             body = release > body ? release : body;
-        else if ((release += latency_of(replay, change, n, AN_AFTER_EDGE)) > start)
+        else if ((release += latency_of(replay, change, node, AN_AFTER_EDGE)) > start)
             start = release;
     }
     if (start == AN_NEVER)
-        start = base_of(replay, frame, n);
+        start = base_of(replay, frame, node);
     if (change->route)
-        body = an_route_release(change->route, n, start, body);
-    times->start[n] = start;
-    times->end[n] = (body > start ? body : start) + (change->own ? change->own : replay->own)[n];
+        body = an_route_release(change->route, node, start, body);
+    times->start[node] = start;
+    times->end[node] =
+        (body > start ? body : start) + (change->own ? change->own : replay->own)[node];
 }
 
 void an_replay_run(const struct an_replay *replay, const struct an_change *change,
                    struct an_times *times)
 {
     static const struct an_change as_recorded = {.latency = 1};
-    const struct an_change *x = change ? change : &as_recorded;
+    const struct an_change *applied = change ? change : &as_recorded;
     for (size_t k = 0; k < replay->frame_count; k++) {
         const struct an_replay_frame *frame = &replay->frame[k];
-        if (x->route)
-            an_route_begin(x->route, frame->start);
+        if (applied->route)
+            an_route_begin(applied->route, frame->start);
         for (size_t i = frame->first; i < frame->first + frame->count; i++)
-            one_node(replay, frame, x, replay->node[i], times);
+            one_node(replay, frame, applied, replay->node[i], times);
     }
 }
 
@@ -117,8 +118,8 @@ int64_t an_replay_step_end(const struct an_replay *replay, const struct an_repla
 {
     int64_t end = AN_NEVER;
     for (size_t i = 0; i < step->op_count; i++) {
-        uint32_t n = replay->graph->op_node[step->op[i]];
-        end = n != AN_NONE && times->end[n] > end ? times->end[n] : end;
+        uint32_t node = replay->graph->op_node[step->op[i]];
+        end = node != AN_NONE && times->end[node] > end ? times->end[node] : end;
     }
     return end != AN_NEVER ? end : times->start[step->to] + step->to_offset;
 }
@@ -127,47 +128,49 @@ int64_t an_replay_step_ns(const struct an_replay *replay, const struct an_replay
                           const struct an_times *times)
 {
     return an_replay_step_end(replay, step, times) -
-           (times->start[step->from] + step->from_offset) - step->cut;
+           (times->start[step->from] + step->from_offset) - step->cut_ns;
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------- */
 
-static void later(int64_t *tail, int64_t x)
+static void later(int64_t *tail, int64_t candidate)
 {
-    if (x > *tail)
-        *tail = x;
+    if (candidate > *tail)
+        *tail = candidate;
 }
 
-static void one_node_back(const struct an_replay *replay, uint32_t n, struct an_slack *slack)
+static void one_node_back(const struct an_replay *replay, uint32_t node, struct an_slack *slack)
 {
     static const struct an_change as_recorded = {.latency = 1};
     const struct an_graph *graph = replay->graph;
-    int64_t body = slack->tail[n] == AN_NEVER ? AN_NEVER : slack->tail[n] + replay->own[n];
-    int64_t start = body > slack->tail_start[n] ? body : slack->tail_start[n];
-    uint32_t before = an_graph_before(graph, n);
+    int64_t body = slack->tail[node] == AN_NEVER ? AN_NEVER : slack->tail[node] + replay->own[node];
+    int64_t start = body > slack->tail_start[node] ? body : slack->tail_start[node];
+    uint32_t before = an_graph_before(graph, node);
     if (start == AN_NEVER)
         return;
-    slack->tail_start[n] = start;
+    slack->tail_start[node] = start;
     if (before != AN_NONE)
-        later(&slack->tail[before], start - overlap_of(graph, before, n) +
-                                        latency_of(replay, &as_recorded, n, AN_AFTER_ORDER));
-    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++) {
-        bool waiting = an_replay_ends_waiting(graph, n, e);
-        int64_t from = waiting ? body : start + latency_of(replay, &as_recorded, n, AN_AFTER_EDGE);
+        later(&slack->tail[before], start - overlap_of(graph, before, node) +
+                                        latency_of(replay, &as_recorded, node, AN_AFTER_ORDER));
+    for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
+        bool waiting = an_replay_ends_waiting(graph, node, edge);
+        int64_t from =
+            waiting ? body : start + latency_of(replay, &as_recorded, node, AN_AFTER_EDGE);
         if (waiting && body == AN_NEVER)
             continue;
-        later(graph->in_kind[e] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[e]]
-                                                   : &slack->tail[graph->in_from[e]],
-              from - graph->in_lead[e]);
+        later(graph->in_kind[edge] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[edge]]
+                                                      : &slack->tail[graph->in_from[edge]],
+              from - graph->in_lead[edge]);
     }
 }
 
 const struct an_replay_step *an_replay_sink(const struct an_replay *replay, size_t frame,
                                             const struct an_times *times)
 {
-    const struct an_replay_frame *f = &replay->frame[frame];
+    const struct an_replay_frame *replay_frame = &replay->frame[frame];
     const struct an_replay_step *sink = NULL;
-    for (size_t i = f->step_first; i < f->step_first + f->step_count; i++) {
+    for (size_t i = replay_frame->step_first;
+         i < replay_frame->step_first + replay_frame->step_count; i++) {
         const struct an_replay_step *step = &replay->step[i];
         if (!sink ||
             an_replay_step_end(replay, step, times) > an_replay_step_end(replay, sink, times))
@@ -179,7 +182,7 @@ const struct an_replay_step *an_replay_sink(const struct an_replay *replay, size
 void an_replay_back(const struct an_replay *replay, size_t frame, const struct an_replay_step *sink,
                     const struct an_times *times, struct an_slack *slack)
 {
-    const struct an_replay_frame *f = &replay->frame[frame];
+    const struct an_replay_frame *replay_frame = &replay->frame[frame];
     if (sink->op) {
         slack->sink = an_replay_step_end(replay, sink, times);
         for (size_t i = 0; i < sink->op_count; i++)
@@ -189,20 +192,20 @@ void an_replay_back(const struct an_replay *replay, size_t frame, const struct a
         slack->sink = times->start[sink->to];
         slack->tail_start[sink->to] = 0;
     }
-    for (size_t i = f->first + f->count; i-- > f->first;)
+    for (size_t i = replay_frame->first + replay_frame->count; i-- > replay_frame->first;)
         one_node_back(replay, replay->node[i], slack);
 }
 
 int an_slack_new(const struct an_replay *replay, struct an_slack **out)
 {
-    size_t n = replay->graph->node_count;
+    size_t node_count = replay->graph->node_count;
     struct an_slack *slack = an_arena_zero(replay->context->scratch, 1, sizeof *slack);
     if (!slack ||
-        !(slack->tail = an_arena_zero(replay->context->scratch, n, sizeof *slack->tail)) ||
+        !(slack->tail = an_arena_zero(replay->context->scratch, node_count, sizeof *slack->tail)) ||
         !(slack->tail_start =
-              an_arena_zero(replay->context->scratch, n, sizeof *slack->tail_start)))
+              an_arena_zero(replay->context->scratch, node_count, sizeof *slack->tail_start)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < node_count; i++)
         slack->tail[i] = slack->tail_start[i] = AN_NEVER;
     *out = slack;
     return 0;

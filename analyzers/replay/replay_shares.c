@@ -47,7 +47,7 @@ static void advance(struct an_share *share, int64_t time)
 
 double an_use_stretch(const struct an_shares *shares, uint32_t id, const struct an_use *use)
 {
-    return 1 - (double)use->part + (double)use->part / shares->found[id];
+    return 1 - (double)use->part + (double)use->part / shares->speed[id];
 }
 
 void an_shares_sweep(struct an_shares *shares)
@@ -71,13 +71,13 @@ void an_shares_sweep(struct an_shares *shares)
         advance(share, end ? use.end : use.start);
         double *sum = use.demand > 1 ? &share->paced : &share->integral;
         if (!end) {
-            shares->found[id] = *sum; /* until its end is reached */
+            shares->speed[id] = *sum; /* until its end is reached */
             share->demand += (double)use.demand;
             continue;
         }
         double ns = (double)an_time_sub(use.end, use.start),
-               mean = ns > 0 ? (*sum - shares->found[id]) / ns : 1;
-        shares->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
+               mean = ns > 0 ? (*sum - shares->speed[id]) / ns : 1;
+        shares->speed[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
         share->demand -= (double)use.demand;
         share->demand = share->demand > 1e-6 ? share->demand : 0;
     }
@@ -87,13 +87,15 @@ void an_shares_sweep(struct an_shares *shares)
 
 /* The edit's own work with new slowdowns: `stretch` instead of the recorded ones. */
 static void stretch_own(const struct an_shares *shares, const int64_t *own, const float *stretch,
-                        int64_t *to)
+                        int64_t *to_own)
 {
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
-        to[n] = shares->of[n] == AN_NO_SHARE || stretch[n] == shares->stretch[n]
-                    ? own[n]
-                    : (int64_t)((double)own[n] * (double)stretch[n] / (double)shares->stretch[n]);
+        uint32_t node = shares->replay->node[i];
+        to_own[node] =
+            shares->share_of[node] == AN_NO_SHARE || stretch[node] == shares->stretch[node]
+                ? own[node]
+                : (int64_t)((double)own[node] * (double)stretch[node] /
+                            (double)shares->stretch[node]);
     }
 }
 
@@ -104,12 +106,12 @@ static void move_on(struct an_shares *shares, struct an_route *route, float *str
              batches = route ? (uint32_t)an_route_count(route) : 0;
     struct an_use use;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
-        if (!an_use_get(shares, n, &use) || use.demand <= 0)
+        uint32_t node = shares->replay->node[i];
+        if (!an_use_get(shares, node, &use) || use.demand <= 0)
             continue;
-        float found = (float)an_use_stretch(shares, n, &use);
-        if (fabsf(stretch[n] - found) >= 1e-5f)
-            stretch[n] = (stretch[n] + found) / 2;
+        float found = (float)an_use_stretch(shares, node, &use);
+        if (fabsf(stretch[node] - found) >= 1e-5f)
+            stretch[node] = (stretch[node] + found) / 2;
     }
     for (uint32_t i = 0; i < batches; i++)
         if (an_use_get(shares, nodes + i, &use) && use.demand > 0)
@@ -132,52 +134,53 @@ static double loader_stretch(const struct an_shares *shares)
 {
     double stretched = 0, alone = 0;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
-        if (shares->of[n] == AN_NO_SHARE || shares->replay->graph->cause[n] != AN_CAUSE_INPUT)
+        uint32_t node = shares->replay->node[i];
+        if (shares->share_of[node] == AN_NO_SHARE ||
+            shares->replay->graph->cause[node] != AN_CAUSE_INPUT)
             continue;
-        stretched += (double)shares->replay->own[n];
-        alone += (double)shares->replay->own[n] / (double)shares->stretch[n];
+        stretched += (double)shares->replay->own[node];
+        alone += (double)shares->replay->own[node] / (double)shares->stretch[node];
     }
     return alone > 0 ? stretched / alone : 1;
 }
 
-int an_shares_run(struct an_shares *shares, const struct an_change *x, double cores, double others,
-                  struct an_times *times)
+int an_shares_run(struct an_shares *shares, const struct an_change *change, double core_count,
+                  double others, struct an_times *times)
 {
     const struct an_replay *replay = shares->replay;
     size_t nodes = replay->graph->node_count;
-    struct an_change y = *x;
+    struct an_change stretched = *change;
     int64_t *own = malloc((nodes + 1) * sizeof *own);
     float *stretch = malloc((nodes + 1) * sizeof *stretch);
     const struct an_share kept = shares->share[0];
     double before = NAN;
     int rc = own && stretch ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < shares->hosts; k++) {
-        shares->share[k].capacity = cores > 0 ? cores : kept.capacity;
-        shares->share[k].others = others >= 0 ? others : kept.others;
+    for (size_t host = 0; host < shares->hosts; host++) {
+        shares->share[host].capacity = core_count > 0 ? core_count : kept.capacity;
+        shares->share[host].others = others >= 0 ? others : kept.others;
     }
     if (!rc) {
-        memcpy(own, x->own, nodes * sizeof *own);
+        memcpy(own, change->own, nodes * sizeof *own);
         memcpy(stretch, shares->stretch, nodes * sizeof *stretch);
-        y.own = own;
+        stretched.own = own;
     }
-    if (x->route)
-        an_route_recorded(x->route, loader_stretch(shares));
+    if (change->route)
+        an_route_recorded(change->route, loader_stretch(shares));
     for (int round = 0; round < ROUNDS && !rc; round++) {
-        stretch_own(shares, x->own, stretch, own);
-        an_replay_run(replay, &y, times);
+        stretch_own(shares, change->own, stretch, own);
+        an_replay_run(replay, &stretched, times);
         double now = length_of(replay, times);
         if (round > 1 && fabs(now - before) <= CLOSE * now)
             break;
         before = now;
-        if (!(rc = an_shares_uses(shares, own, x->route, times))) {
+        if (!(rc = an_shares_uses(shares, own, change->route, times))) {
             an_shares_sweep(shares);
-            move_on(shares, x->route, stretch);
+            move_on(shares, change->route, stretch);
         }
     }
-    for (size_t k = 0; k < shares->hosts; k++) {
-        shares->share[k].capacity = kept.capacity;
-        shares->share[k].others = kept.others;
+    for (size_t host = 0; host < shares->hosts; host++) {
+        shares->share[host].capacity = kept.capacity;
+        shares->share[host].others = kept.others;
     }
     an_shares_rest(shares);
     free(own);
@@ -195,15 +198,15 @@ size_t an_shares_readings(const struct an_shares *shares)
     return shares->reading_count;
 }
 
-void an_shares_read(struct an_shares *shares, size_t k)
+void an_shares_read(struct an_shares *shares, size_t index)
 {
-    const struct an_reading *reading = &shares->reading[k];
+    const struct an_reading *reading = &shares->reading[index];
     memcpy(shares->demand, reading->demand, sizeof shares->demand);
     memcpy(shares->part, reading->part, sizeof shares->part);
     shares->spin = reading->spin;
     shares->stretch = reading->stretch;
-    for (size_t h = 0; h < shares->hosts; h++)
-        shares->share[h].others = reading->others;
+    for (size_t host = 0; host < shares->hosts; host++)
+        shares->share[host].others = reading->others;
 }
 
 int an_shares_of(const struct an_replay *replay, const struct an_times *base,
@@ -212,12 +215,12 @@ int an_shares_of(const struct an_replay *replay, const struct an_times *base,
     struct an_shares *shares = an_arena_zero(replay->context->scratch, 1, sizeof *shares);
     size_t nodes = replay->graph->node_count;
     *out = NULL;
-    if (!shares ||
-        !(shares->of = an_arena_zero(replay->context->scratch, nodes, sizeof *shares->of)))
+    if (!shares || !(shares->share_of =
+                         an_arena_zero(replay->context->scratch, nodes, sizeof *shares->share_of)))
         return TACHO_ENOMEM;
     shares->replay = replay;
-    for (size_t n = 0; n < nodes; n++)
-        shares->of[n] = AN_NO_SHARE;
+    for (size_t node = 0; node < nodes; node++)
+        shares->share_of[node] = AN_NO_SHARE;
     int rc = an_shares_find(shares);
     rc = rc ? rc : an_shares_calibrate(shares, base, use);
     an_shares_rest(shares);

@@ -30,12 +30,12 @@ int an_shares_of(const struct an_replay *replay, const struct an_times *base,
  * ranges account for, which may be work or spinning. `an_shares_read` makes one of them the one
  * that an_shares_run goes by. */
 size_t an_shares_readings(const struct an_shares *shares);
-void an_shares_read(struct an_shares *shares, size_t k);
+void an_shares_read(struct an_shares *shares, size_t index);
 /* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of
  * which other programs want `others` (below 0: as much as before). x->own is the edit's own work,
  * as long as it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
-int an_shares_run(struct an_shares *shares, const struct an_change *x, double cores, double others,
-                  struct an_times *times);
+int an_shares_run(struct an_shares *shares, const struct an_change *change, double core_count,
+                  double others, struct an_times *times);
 /* Was more wanted of the cores than there is for so much of the time (5 %) that it matters? */
 static inline bool an_cores_short(const struct an_core_use *core_use)
 {

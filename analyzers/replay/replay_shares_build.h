@@ -53,12 +53,12 @@ struct an_shares {
     struct an_share *share;
     size_t count, hosts; /* the cores of hosts are the first ones */
     bool cores;
-    uint16_t *of;                            /* of every node of the graph; AN_NO_SHARE: none */
+    uint16_t *share_of;                      /* of every node of the graph; AN_NO_SHARE: none */
     struct an_reading reading[AN_SURPLUSES]; /* the first one is the one that is told */
     size_t reading_count;
-    float *stretch; /* of the reading at hand */
-    uint16_t *host; /* of every track: the share of its host's cores */
-    bool *lane;     /* of every track: it runs steps */
+    float *stretch;       /* of the reading at hand */
+    uint16_t *host_share; /* of every track: the share of its host's cores */
+    bool *runs_steps;     /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */
     float spin;   /* cores that a thread wants while it waits for other ranks */
     size_t waits; /* of threads for other ranks */
@@ -67,7 +67,7 @@ struct an_shares {
     struct an_route *route;
     const struct an_times *times;
     uint32_t *event; /* id << 1 | is it the end?, of every use, in order of time */
-    double *found; /* of every id: the speed that the last sweep found, the mean of its share's (of
+    double *speed; /* of every id: the speed that the last sweep found, the mean of its share's (of
                       a team the pace); 1 at first */
     size_t event_count, event_room, ids;
 };
@@ -77,37 +77,38 @@ struct an_shares {
 int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route *route,
                    const struct an_times *times);
 /* Does n, a node of a thread, wait for other ranks? */
-static inline bool an_share_waits(const struct an_graph *graph, uint32_t n)
+static inline bool an_share_waits(const struct an_graph *graph, uint32_t node)
 {
-    return !an_graph_on_device(graph, n) && graph->kind[n] == AN_NODE_WAIT &&
-           graph->cause[n] == AN_CAUSE_PEERS;
+    return !an_graph_on_device(graph, node) && graph->kind[node] == AN_NODE_WAIT &&
+           graph->cause[node] == AN_CAUSE_PEERS;
 }
 /* Frees what the sweeps need, until the next uses. */
 void an_shares_rest(struct an_shares *shares);
 /* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask
  * for nothing else. */
-static inline bool an_use_of_node(const struct an_shares *shares, uint32_t n, struct an_use *use)
+static inline bool an_use_of_node(const struct an_shares *shares, uint32_t node, struct an_use *use)
 {
     const struct an_graph *graph = shares->replay->graph;
-    int64_t own = shares->own[n];
-    if (shares->spin > 0 && an_share_waits(graph, n)) {
-        *use = (struct an_use){.start = shares->times->start[n],
-                               .end = shares->times->end[n] - own,
-                               .share = shares->host[graph->track[n]],
+    int64_t own = shares->own[node];
+    if (shares->spin > 0 && an_share_waits(graph, node)) {
+        *use = (struct an_use){.start = shares->times->start[node],
+                               .end = shares->times->end[node] - own,
+                               .share = shares->host_share[graph->track[node]],
                                .demand = shares->spin,
                                .spins = true};
         return use->end > use->start;
     }
-    if (shares->of[n] == AN_NO_SHARE || own <= 0)
+    if (shares->share_of[node] == AN_NO_SHARE || own <= 0)
         return false;
-    if (shares->route && graph->cause[n] == AN_CAUSE_INPUT && !shares->lane[graph->track[n]])
+    if (shares->route && graph->cause[node] == AN_CAUSE_INPUT &&
+        !shares->runs_steps[graph->track[node]])
         return false; /* the route's workers take the place of the run's */
-    bool core = shares->of[n] < shares->hosts;
-    *use = (struct an_use){.start = shares->times->end[n] - own,
-                           .end = shares->times->end[n],
-                           .share = shares->of[n],
-                           .demand = core ? shares->demand[graph->cause[n]] : 1,
-                           .part = core ? shares->part[graph->cause[n]] : 1};
+    bool core = shares->share_of[node] < shares->hosts;
+    *use = (struct an_use){.start = shares->times->end[node] - own,
+                           .end = shares->times->end[node],
+                           .share = shares->share_of[node],
+                           .demand = core ? shares->demand[graph->cause[node]] : 1,
+                           .part = core ? shares->part[graph->cause[node]] : 1};
     return true;
 }
 bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use);

@@ -15,8 +15,9 @@ bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_u
 {
     *use = (struct an_use){.demand = shares->demand[AN_CAUSE_INPUT],
                            .part = shares->part[AN_CAUSE_INPUT]};
-    uint32_t at = an_route_use(shares->route, batch, &use->start, &use->end);
-    use->share = shares->cores ? shares->host[shares->replay->graph->track[at]] : AN_NO_SHARE;
+    uint32_t taker = an_route_use(shares->route, batch, &use->start, &use->end);
+    use->share =
+        shares->cores ? shares->host_share[shares->replay->graph->track[taker]] : AN_NO_SHARE;
     return shares->cores && use->end > use->start && use->share < shares->hosts;
 }
 
@@ -25,7 +26,7 @@ bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_u
 /* Replayed nodes of one thread, one behind the other; or (`sorted`) the events of everything else.
  */
 struct strand {
-    uint32_t at, stop;
+    uint32_t next, stop;
     bool open; /* the use at `at` has begun */
     const struct an_pair *sorted;
     int64_t time; /* of its next event */
@@ -53,14 +54,14 @@ static int add_strand(struct line *line, struct strand strand)
 static int find_strands(const struct an_shares *shares, struct line *line)
 {
     const struct an_graph *graph = shares->replay->graph;
-    for (uint32_t n = 0, first; n < graph->node_count; n = first) {
-        uint32_t last = n;
-        while (last < graph->node_count && graph->track[last] == graph->track[n] &&
+    for (uint32_t node = 0, first; node < graph->node_count; node = first) {
+        uint32_t last = node;
+        while (last < graph->node_count && graph->track[last] == graph->track[node] &&
                shares->replay->inside[last])
             last++;
-        first = last == n ? n + 1 : last;
-        if (last > n && !an_graph_on_device(graph, n) &&
-            add_strand(line, (struct strand){.at = n, .stop = last}))
+        first = last == node ? node + 1 : last;
+        if (last > node && !an_graph_on_device(graph, node) &&
+            add_strand(line, (struct strand){.next = node, .stop = last}))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -77,21 +78,21 @@ static void add_event(struct line *line, uint32_t id, const struct an_use *use)
 static int sort_others(const struct an_shares *shares, struct line *line, size_t batches)
 {
     const struct an_graph *graph = shares->replay->graph;
-    size_t most = batches;
+    size_t event_most = batches;
     struct an_use use;
     for (size_t i = 0; i < shares->replay->node_count; i++)
-        most += an_graph_on_device(graph, shares->replay->node[i]) &&
-                shares->of[shares->replay->node[i]] != AN_NO_SHARE;
-    if (!most)
+        event_most += an_graph_on_device(graph, shares->replay->node[i]) &&
+                      shares->share_of[shares->replay->node[i]] != AN_NO_SHARE;
+    if (!event_most)
         return 0;
-    line->event = malloc(2 * most * sizeof *line->event);
-    line->work = malloc(2 * most * sizeof *line->work);
+    line->event = malloc(2 * event_most * sizeof *line->event);
+    line->work = malloc(2 * event_most * sizeof *line->work);
     if (!line->event || !line->work)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
-        uint32_t n = shares->replay->node[i];
-        if (an_graph_on_device(graph, n) && an_use_of_node(shares, n, &use) && use.demand > 0)
-            add_event(line, n, &use);
+        uint32_t node = shares->replay->node[i];
+        if (an_graph_on_device(graph, node) && an_use_of_node(shares, node, &use) && use.demand > 0)
+            add_event(line, node, &use);
     }
     for (uint32_t i = 0; i < batches; i++)
         if (an_use_of_batch(shares, i, &use) && use.demand > 0)
@@ -105,38 +106,38 @@ static bool next_event(const struct an_shares *shares, struct strand *strand)
 {
     struct an_use use = {0};
     if (strand->sorted) {
-        if (strand->at < strand->stop)
-            strand->time = (int64_t)(strand->sorted[strand->at].key ^ (uint64_t)1 << 63);
-        return strand->at < strand->stop;
+        if (strand->next < strand->stop)
+            strand->time = (int64_t)(strand->sorted[strand->next].key ^ (uint64_t)1 << 63);
+        return strand->next < strand->stop;
     }
     if (strand->open) {
         strand->time =
-            an_use_of_node(shares, strand->at, &use) ? use.end : shares->times->end[strand->at];
+            an_use_of_node(shares, strand->next, &use) ? use.end : shares->times->end[strand->next];
         return true;
     }
-    while (strand->at < strand->stop &&
-           !(an_use_of_node(shares, strand->at, &use) && use.demand > 0))
-        strand->at++;
-    if (strand->at < strand->stop)
+    while (strand->next < strand->stop &&
+           !(an_use_of_node(shares, strand->next, &use) && use.demand > 0))
+        strand->next++;
+    if (strand->next < strand->stop)
         strand->time = use.start;
-    return strand->at < strand->stop;
+    return strand->next < strand->stop;
 }
 
 /* What the event that next_event went to is; behind it. */
 static uint32_t take_event(struct strand *strand)
 {
     if (strand->sorted)
-        return strand->sorted[strand->at++].value;
-    uint32_t event = strand->at << 1 | strand->open;
-    strand->at += strand->open;
+        return strand->sorted[strand->next++].value;
+    uint32_t event = strand->next << 1 | strand->open;
+    strand->next += strand->open;
     strand->open = !strand->open;
     return event;
 }
 
-static bool earlier(const struct line *line, uint32_t a, uint32_t b)
+static bool earlier(const struct line *line, uint32_t first, uint32_t second)
 {
-    return line->strand[a].time < line->strand[b].time ||
-           (line->strand[a].time == line->strand[b].time && a < b);
+    return line->strand[first].time < line->strand[second].time ||
+           (line->strand[first].time == line->strand[second].time && first < second);
 }
 
 static void sift_down(struct line *line, size_t i)
@@ -181,18 +182,18 @@ static int room_for(struct an_shares *shares, size_t batches)
         return 0;
     an_shares_rest(shares);
     shares->event = malloc((events + 1) * sizeof *shares->event);
-    shares->found = malloc((ids + 1) * sizeof *shares->found);
+    shares->speed = malloc((ids + 1) * sizeof *shares->speed);
     shares->event_room = events;
     shares->ids = ids;
-    return shares->event && shares->found ? 0 : TACHO_ENOMEM;
+    return shares->event && shares->speed ? 0 : TACHO_ENOMEM;
 }
 
 void an_shares_rest(struct an_shares *shares)
 {
     free(shares->event);
-    free(shares->found);
+    free(shares->speed);
     shares->event = NULL;
-    shares->found = NULL;
+    shares->speed = NULL;
     shares->event_count = 0;
 }
 
@@ -207,7 +208,7 @@ int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route
     shares->event_count = 0;
     int rc = room_for(shares, batches);
     for (size_t i = 0; i < shares->ids && !rc; i++)
-        shares->found[i] = 1;
+        shares->speed[i] = 1;
     rc = rc ? rc : find_strands(shares, &line);
     rc = rc ? rc : sort_others(shares, &line, batches);
     rc = rc ? rc : merge(shares, &line);

@@ -23,81 +23,83 @@ struct tight {
 struct tight_walk {
     const struct an_replay *replay;
     const struct an_times *times;
-    uint32_t n;
+    uint32_t node;
     size_t edge; /* in_first[n] - 1: program order is next */
     bool order;
 };
 
-static int64_t latency_of(const struct an_replay *replay, uint32_t n, enum an_latency kind)
+static int64_t latency_of(const struct an_replay *replay, uint32_t node, enum an_latency kind)
 {
-    size_t copy = replay->graph->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0;
-    return replay->graph->kind[n] == AN_NODE_DEVICE
-               ? replay->latency[(size_t)replay->graph->track[n] * 2 * AN_LATENCIES + copy + kind]
+    size_t copy = replay->graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0;
+    return replay->graph->kind[node] == AN_NODE_DEVICE
+               ? replay
+                     ->latency[(size_t)replay->graph->track[node] * 2 * AN_LATENCIES + copy + kind]
                : 0;
 }
 
 static struct tight_walk walk_of(const struct an_replay *replay, const struct an_times *times,
-                                 uint32_t n)
+                                 uint32_t node)
 {
     return (struct tight_walk){.replay = replay,
                                .times = times,
-                               .n = n,
-                               .edge = replay->graph->in_first[n],
+                               .node = node,
+                               .edge = replay->graph->in_first[node],
                                .order = true};
 }
 
 /* The next tight release of the node; false: no more. Those of nodes that are not replayed are
  * sources and left out. */
-static bool next_tight(struct tight_walk *tight_walk, struct tight *tight)
+static bool next_tight(struct tight_walk *walk, struct tight *tight)
 {
-    const struct an_graph *graph = tight_walk->replay->graph;
-    uint32_t n = tight_walk->n, before = an_graph_before(graph, n);
-    const int64_t *start = tight_walk->times->start, *end = tight_walk->times->end;
-    if (tight_walk->order) {
-        tight_walk->order = false;
-        if (before != AN_NONE && tight_walk->replay->inside[before]) {
-            int64_t over =
-                graph->end[before] > graph->start[n] ? graph->end[before] - graph->start[n] : 0;
+    const struct an_graph *graph = walk->replay->graph;
+    uint32_t node = walk->node, before = an_graph_before(graph, node);
+    const int64_t *start = walk->times->start, *end = walk->times->end;
+    if (walk->order) {
+        walk->order = false;
+        if (before != AN_NONE && walk->replay->inside[before]) {
+            int64_t over = graph->end[before] > graph->start[node]
+                               ? graph->end[before] - graph->start[node]
+                               : 0;
             *tight = (struct tight){.from = before,
-                                    .latency = latency_of(tight_walk->replay, n, AN_AFTER_ORDER)};
-            if (end[before] - over + tight->latency == start[n])
+                                    .latency = latency_of(walk->replay, node, AN_AFTER_ORDER)};
+            if (end[before] - over + tight->latency == start[node])
                 return true;
         }
     }
-    for (; tight_walk->edge < graph->in_first[n + 1]; tight_walk->edge++) {
-        size_t e = tight_walk->edge;
-        *tight = (struct tight){.from = graph->in_from[e],
-                                .at_start = graph->in_kind[e] & AN_EDGE_AT_START,
-                                .body = an_replay_ends_waiting(graph, n, e)};
-        int64_t release = (tight->at_start ? start : end)[tight->from] - graph->in_lead[e];
-        tight->latency = tight->body ? 0 : latency_of(tight_walk->replay, n, AN_AFTER_EDGE);
-        if (tight_walk->replay->inside[tight->from] &&
+    for (; walk->edge < graph->in_first[node + 1]; walk->edge++) {
+        size_t edge = walk->edge;
+        *tight = (struct tight){.from = graph->in_from[edge],
+                                .at_start = graph->in_kind[edge] & AN_EDGE_AT_START,
+                                .body = an_replay_ends_waiting(graph, node, edge)};
+        int64_t release = (tight->at_start ? start : end)[tight->from] - graph->in_lead[edge];
+        tight->latency = tight->body ? 0 : latency_of(walk->replay, node, AN_AFTER_EDGE);
+        if (walk->replay->inside[tight->from] &&
             release + tight->latency ==
-                (tight->body ? end[n] - tight_walk->replay->own[n] : start[n])) {
-            tight_walk->edge++;
+                (tight->body ? end[node] - walk->replay->own[node] : start[node])) {
+            walk->edge++;
             return true;
         }
     }
     return false;
 }
 
-static bool starts_work(const struct an_replay *replay, const struct an_times *times, uint32_t n)
+static bool starts_work(const struct an_replay *replay, const struct an_times *times, uint32_t node)
 {
-    return times->start[n] + replay->own[n] ==
-           times->end[n]; /* its start, not a release behind it, is what its work followed */
+    return times->start[node] + replay->own[node] ==
+           times->end[node]; /* its start, not a release behind it, is what its work followed */
 }
 
 /* ---- which nodes lie on all tight paths --------------------------------------------------------------------------------------- */
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add(uint64_t first, uint64_t second)
 {
-    uint64_t sum = a + b;
+    uint64_t sum = first + second;
     return sum >= PRIME ? sum - PRIME : sum;
 }
 
-static uint64_t multiply(uint64_t a, uint64_t b)
+static uint64_t multiply(uint64_t first, uint64_t second)
 {
-    return (uint64_t)((unsigned __int128)a * b % PRIME);
+    return (uint64_t)((unsigned __int128)first * second % PRIME);
 }
 
 /* Numbers of tight paths that lead to the start and to the end of each node, and from there to the
@@ -106,42 +108,42 @@ struct paths {
     uint64_t *to_start, *to_end, *from_start, *from_end;
 };
 
-static void count_forward(const struct an_replay *replay, const uint32_t *node, size_t count,
+static void count_forward(const struct an_replay *replay, const uint32_t *nodes, size_t count,
                           const struct an_times *times, struct paths *p)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t n = node[i];
-        struct tight_walk tight_walk = walk_of(replay, times, n);
+        uint32_t target = nodes[i];
+        struct tight_walk walk = walk_of(replay, times, target);
         struct tight tight;
         bool any = false;
-        while (next_tight(&tight_walk, &tight)) {
+        while (next_tight(&walk, &tight)) {
             uint64_t paths = (tight.at_start ? p->to_start : p->to_end)[tight.from];
-            uint64_t *to = tight.body ? &p->to_end[n] : &p->to_start[n];
+            uint64_t *to = tight.body ? &p->to_end[target] : &p->to_start[target];
             *to = add(*to, paths);
             any = any || !tight.body;
         }
         if (!any)
-            p->to_start[n] = 1;
-        if (starts_work(replay, times, n))
-            p->to_end[n] = add(p->to_end[n], p->to_start[n]);
-        else if (!p->to_end[n])
-            p->to_end[n] = 1; /* its last release is outside of the frame */
+            p->to_start[target] = 1;
+        if (starts_work(replay, times, target))
+            p->to_end[target] = add(p->to_end[target], p->to_start[target]);
+        else if (!p->to_end[target])
+            p->to_end[target] = 1; /* its last release is outside of the frame */
     }
 }
 
-static void count_backward(const struct an_replay *replay, const uint32_t *node, size_t count,
+static void count_backward(const struct an_replay *replay, const uint32_t *nodes, size_t count,
                            const struct an_times *times, struct paths *paths)
 {
     for (size_t i = count; i-- > 0;) {
-        uint32_t n = node[i];
-        struct tight_walk tight_walk = walk_of(replay, times, n);
+        uint32_t target = nodes[i];
+        struct tight_walk walk = walk_of(replay, times, target);
         struct tight tight;
-        if (starts_work(replay, times, n))
-            paths->from_start[n] = add(paths->from_start[n], paths->from_end[n]);
-        while (next_tight(&tight_walk, &tight)) {
+        if (starts_work(replay, times, target))
+            paths->from_start[target] = add(paths->from_start[target], paths->from_end[target]);
+        while (next_tight(&walk, &tight)) {
             uint64_t *from =
                 tight.at_start ? &paths->from_start[tight.from] : &paths->from_end[tight.from];
-            *from = add(*from, tight.body ? paths->from_end[n] : paths->from_start[n]);
+            *from = add(*from, tight.body ? paths->from_end[target] : paths->from_start[target]);
         }
     }
 }
@@ -154,9 +156,9 @@ static uint32_t next_into(const struct an_replay *replay, const struct an_replay
     if (!sink->op)
         return (*i)++ ? AN_NONE : sink->to;
     for (int64_t end = an_replay_step_end(replay, sink, times); *i < sink->op_count;) {
-        uint32_t n = replay->graph->op_node[sink->op[(*i)++]];
-        if (n != AN_NONE && times->end[n] == end)
-            return n;
+        uint32_t node = replay->graph->op_node[sink->op[(*i)++]];
+        if (node != AN_NONE && times->end[node] == end)
+            return node;
     }
     return AN_NONE;
 }
@@ -165,24 +167,25 @@ int an_replay_on_every_path(const struct an_replay *replay, size_t frame,
                             const struct an_times *times, const struct an_replay_step *sink,
                             bool *every)
 {
-    const struct an_replay_frame *f = &replay->frame[frame];
-    const uint32_t *node = replay->node + f->first;
-    size_t all = replay->graph->node_count;
-    struct paths paths = {calloc(all, 8), calloc(all, 8), calloc(all, 8), calloc(all, 8)};
+    const struct an_replay_frame *replay_frame = &replay->frame[frame];
+    const uint32_t *nodes = replay->node + replay_frame->first;
+    size_t node_count = replay->graph->node_count;
+    struct paths paths = {calloc(node_count, 8), calloc(node_count, 8), calloc(node_count, 8),
+                          calloc(node_count, 8)};
     int rc =
         paths.to_start && paths.to_end && paths.from_start && paths.from_end ? 0 : TACHO_ENOMEM;
     if (!rc) {
         uint64_t all_paths = 0;
-        count_forward(replay, node, f->count, times, &paths);
-        size_t at = 0;
-        for (uint32_t n; (n = next_into(replay, sink, times, &at)) != AN_NONE;) {
-            (sink->op ? paths.from_end : paths.from_start)[n] = 1;
-            all_paths = add(all_paths, (sink->op ? paths.to_end : paths.to_start)[n]);
+        count_forward(replay, nodes, replay_frame->count, times, &paths);
+        size_t entry = 0;
+        for (uint32_t last_node; (last_node = next_into(replay, sink, times, &entry)) != AN_NONE;) {
+            (sink->op ? paths.from_end : paths.from_start)[last_node] = 1;
+            all_paths = add(all_paths, (sink->op ? paths.to_end : paths.to_start)[last_node]);
         }
-        count_backward(replay, node, f->count, times, &paths);
-        for (size_t i = 0; i < f->count; i++)
-            every[i] = paths.from_end[node[i]] &&
-                       multiply(paths.to_end[node[i]], paths.from_end[node[i]]) == all_paths;
+        count_backward(replay, nodes, replay_frame->count, times, &paths);
+        for (size_t i = 0; i < replay_frame->count; i++)
+            every[i] = paths.from_end[nodes[i]] &&
+                       multiply(paths.to_end[nodes[i]], paths.from_end[nodes[i]]) == all_paths;
     }
     free(paths.to_start);
     free(paths.to_end);
@@ -200,11 +203,11 @@ static size_t critical_nodes(const struct an_replay *replay, const struct an_rep
 {
     size_t count = 0;
     for (size_t i = frame->first; i < frame->first + frame->count; i++) {
-        uint32_t n = replay->node[i];
-        bool start = slack->tail_start[n] != AN_NEVER &&
-                     times->start[n] + slack->tail_start[n] == slack->sink;
-        if (start || an_slack_ns(slack, times, n) == 0)
-            list[count++] = n;
+        uint32_t node = replay->node[i];
+        bool start = slack->tail_start[node] != AN_NEVER &&
+                     times->start[node] + slack->tail_start[node] == slack->sink;
+        if (start || an_slack_ns(slack, times, node) == 0)
+            list[count++] = node;
     }
     return count;
 }
@@ -227,12 +230,14 @@ static struct least least_of_frame(const struct an_replay *replay,
 }
 
 static void least_of_node(const struct an_replay *replay, const struct an_times *times,
-                          const struct an_rows *rows, size_t row, uint32_t n, struct least *least)
+                          const struct an_rows *rows, size_t row, uint32_t node,
+                          struct least *least)
 {
-    struct tight_walk tight_walk = walk_of(replay, times, n);
+    struct tight_walk walk = walk_of(replay, times, node);
     struct tight tight;
-    int64_t start = INT64_MAX, end = INT64_MAX, own = rows->of[n] == row ? replay->own[n] : 0;
-    while (next_tight(&tight_walk, &tight)) {
+    int64_t start = INT64_MAX, end = INT64_MAX,
+            own = rows->row_of[node] == row ? replay->own[node] : 0;
+    while (next_tight(&walk, &tight)) {
         int64_t from = replay->graph->start[tight.from],
                 ns = row == rows->dispatch ? tight.latency : 0;
         if (from >= least->frame->start && from < least->frame->end)
@@ -243,44 +248,44 @@ static void least_of_node(const struct an_replay *replay, const struct an_times 
             start = ns < start ? ns : start;
     }
     start = start == INT64_MAX ? 0 : start;
-    if (starts_work(replay, times, n))
+    if (starts_work(replay, times, node))
         end = start < end ? start : end;
-    least->to_start[n] = start;
-    least->to_end[n] = (end == INT64_MAX ? 0 : end) + own;
+    least->to_start[node] = start;
+    least->to_end[node] = (end == INT64_MAX ? 0 : end) + own;
 }
 
 static int64_t least_into(const struct an_replay *replay, const struct an_replay_step *sink,
-                          const struct an_times *times, const struct least *l)
+                          const struct an_times *times, const struct least *sums)
 {
     int64_t least = INT64_MAX;
     size_t i = 0;
-    for (uint32_t n; (n = next_into(replay, sink, times, &i)) != AN_NONE;) {
-        int64_t ns = (sink->op ? l->to_end : l->to_start)[n];
+    for (uint32_t node; (node = next_into(replay, sink, times, &i)) != AN_NONE;) {
+        int64_t ns = (sink->op ? sums->to_end : sums->to_start)[node];
         least = ns < least ? ns : least;
     }
     return least == INT64_MAX ? 0 : least;
 }
 
 int an_sensitivity(const struct an_replay *replay, const struct an_times *times,
-                   const struct an_rows *rows, int64_t *ns)
+                   const struct an_rows *rows, int64_t *row_ns)
 {
     struct an_slack *slack = NULL;
-    uint32_t *list = malloc((replay->node_count + 1) * sizeof *list);
-    int rc = list ? an_slack_new(replay, &slack) : TACHO_ENOMEM;
-    for (size_t f = 0; !rc && f < replay->frame_count; f++) {
-        const struct an_replay_step *sink = an_replay_sink(replay, f, times);
+    uint32_t *nodes = malloc((replay->node_count + 1) * sizeof *nodes);
+    int rc = nodes ? an_slack_new(replay, &slack) : TACHO_ENOMEM;
+    for (size_t frame = 0; !rc && frame < replay->frame_count; frame++) {
+        const struct an_replay_step *sink = an_replay_sink(replay, frame, times);
         if (!sink)
             continue;
-        an_replay_back(replay, f, sink, times, slack);
-        size_t count = critical_nodes(replay, &replay->frame[f], times, slack, list);
-        struct least least = least_of_frame(replay, &replay->frame[f], slack);
+        an_replay_back(replay, frame, sink, times, slack);
+        size_t count = critical_nodes(replay, &replay->frame[frame], times, slack, nodes);
+        struct least least = least_of_frame(replay, &replay->frame[frame], slack);
         for (size_t row = 0; count && row < rows->count; row++) {
             for (size_t i = 0; i < count; i++)
-                least_of_node(replay, times, rows, row, list[i], &least);
-            ns[row] += least_into(replay, sink, times, &least);
+                least_of_node(replay, times, rows, row, nodes[i], &least);
+            row_ns[row] += least_into(replay, sink, times, &least);
         }
     }
     an_slack_free(replay, slack);
-    free(list);
+    free(nodes);
     return rc;
 }

@@ -21,7 +21,7 @@ struct an_row {
 struct an_rows {
     struct an_row row[AN_ROWS_MOST];
     size_t count, dispatch; /* dispatch: the row of latencies */
-    uint8_t *of;            /* of every node of the graph; AN_ROWS_MOST: of none */
+    uint8_t *row_of;        /* of every node of the graph; AN_ROWS_MOST: of none */
 };
 
 /* Names the rows of the replayed nodes. Lies in the arenas. 0 or TACHO_ENOMEM. */
@@ -31,6 +31,6 @@ int an_rows_of(const struct an_replay *replay, struct an_rows *rows);
  * an_replay_run(r, NULL, t): by so much the frames get shorter, in proportion, when the row's work
  * does. 0 or TACHO_ENOMEM. */
 int an_sensitivity(const struct an_replay *replay, const struct an_times *times,
-                   const struct an_rows *rows, int64_t *ns);
+                   const struct an_rows *rows, int64_t *row_ns);
 
 #endif

@@ -49,11 +49,11 @@ static size_t row_named(const struct an_rows *rows, const char *key)
 
 /* Is a word in the name of the device op? Names are looked at once. */
 static bool kernel_named(const struct an_replay *replay, uint8_t *memo, const char *word,
-                         uint32_t n)
+                         uint32_t node)
 {
-    uint32_t slice = replay->graph->slice[n],
+    uint32_t slice = replay->graph->slice[node],
              name = slice != AN_NONE ? replay->context->trace->slice.name[slice] : AN_NONE;
-    if (!an_graph_on_device(replay->graph, n) || name == AN_NONE)
+    if (!an_graph_on_device(replay->graph, node) || name == AN_NONE)
         return false;
     if (!memo[name])
         memo[name] = strstr(an_trace_name(replay->context->trace, name), word) ? 2 : 1;
@@ -71,15 +71,16 @@ static int scale(struct an_plan *plan, const struct an_edit *edit)
     if (kernel && !memo)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i];
-        bool hit = kernel                    ? kernel_named(replay, memo, edit->key + 7, n)
-                   : cause != AN_CAUSE_COUNT ? replay->graph->cause[n] == cause
-                                             : state->rows.of[n] == row && row < state->rows.count;
+        uint32_t node = replay->node[i];
+        bool hit = kernel ? kernel_named(replay, memo, edit->key + 7, node)
+                   : cause != AN_CAUSE_COUNT
+                       ? replay->graph->cause[node] == cause
+                       : state->rows.row_of[node] == row && row < state->rows.count;
         if (!hit)
             continue;
         any = true;
-        plan->touched = an_time_add(plan->touched, replay->own[n]);
-        state->own[n] = (int64_t)((double)state->own[n] * edit->factor);
+        plan->touched = an_time_add(plan->touched, replay->own[node]);
+        state->own[node] = (int64_t)((double)state->own[node] * edit->factor);
     }
     free(memo);
     if (!any)
@@ -134,22 +135,22 @@ static void apply_graph(struct an_plan *plan)
     const struct an_graph *graph = replay->graph;
     const struct an_step *open = NULL;
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i], cause = graph->cause[n];
-        if (an_graph_on_device(graph, n) ||
+        uint32_t node = replay->node[i], cause = graph->cause[node];
+        if (an_graph_on_device(graph, node) ||
             (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK &&
              cause != AN_CAUSE_ALLOCATION))
             continue;
-        uint32_t lane = an_lane_of_process(replay->context,
-                                           replay->context->trace->track[graph->track[n]].process);
+        uint32_t lane = an_lane_of_process(
+            replay->context, replay->context->trace->track[graph->track[node]].process);
         const struct an_step *step =
-            lane == AN_NONE
-                ? NULL
-                : an_step_at_host(replay->context, &replay->context->lane[lane], graph->start[n]);
-        plan->touched = an_time_add(plan->touched, replay->own[n]);
+            lane == AN_NONE ? NULL
+                            : an_step_at_host(replay->context, &replay->context->lane[lane],
+                                              graph->start[node]);
+        plan->touched = an_time_add(plan->touched, replay->own[node]);
         if (cause == AN_CAUSE_LAUNCH && step && step != open)
             open = step;
         else
-            plan->state->own[n] = 0;
+            plan->state->own[node] = 0;
     }
     plan->ceiling = "what launching a graph of this size costs was not measured";
     if (!graph->by_kind[AN_EDGE_LAUNCH])
@@ -162,11 +163,11 @@ static void apply_overlap(struct an_plan *plan)
     const struct an_replay *replay = plan->state->replay;
     int64_t sum = 0;
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i];
-        if (replay->graph->cause[n] != AN_CAUSE_TRANSFER)
+        uint32_t node = replay->node[i];
+        if (replay->graph->cause[node] != AN_CAUSE_TRANSFER)
             continue;
-        sum = an_time_add(sum, replay->own[n]);
-        plan->state->own[n] = 0;
+        sum = an_time_add(sum, replay->own[node]);
+        plan->state->own[node] = 0;
     }
     plan->touched = an_time_add(plan->touched, sum);
     for (size_t i = 0; i < plan->state->steps && replay->step_count; i++) {
@@ -213,7 +214,7 @@ void an_plan_cores(struct an_plan *plan)
         context->arena, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
     for (size_t i = 0; i < plan->state->steps && plan->route; i++) {
-        double least = plan->state->b[i] * core_use->used.value / cores;
+        double least = plan->state->base_ns[i] * core_use->used.value / cores;
         plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
     }
 }
@@ -224,11 +225,12 @@ double an_plan_worker_share(const struct an_what_if_state *state)
     const struct an_replay *replay = state->replay;
     double before = 0, after = 0;
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i];
-        if (replay->graph->cause[n] != AN_CAUSE_INPUT || replay->graph->kind[n] != AN_NODE_HOST)
+        uint32_t node = replay->node[i];
+        if (replay->graph->cause[node] != AN_CAUSE_INPUT ||
+            replay->graph->kind[node] != AN_NODE_HOST)
             continue;
-        before += (double)replay->own[n];
-        after += (double)state->own[n];
+        before += (double)replay->own[node];
+        after += (double)state->own[node];
     }
     return before > 0 ? after / before : 1;
 }
@@ -242,21 +244,21 @@ static int apply_link(struct an_plan *plan, const struct an_edit *edit)
     plan->more = plan->more || edit->factor < 1;
     int rc = an_link_latency(state->replay, &fit);
     for (size_t i = 0; i < state->replay->node_count && !rc; i++) {
-        uint32_t n = state->replay->node[i];
-        if (state->replay->graph->cause[n] != AN_CAUSE_TRANSFER)
+        uint32_t node = state->replay->node[i];
+        if (state->replay->graph->cause[node] != AN_CAUSE_TRANSFER)
             continue;
-        double own = (double)state->own[n], latency = fit.ns.valid && fit.ns.value < own
-                                                          ? fit.ns.value
-                                                      : fit.ns.valid ? own
-                                                                     : 0;
-        state->own[n] = (int64_t)(latency + (own - latency) / edit->factor);
+        double own = (double)state->own[node],
+               latency = fit.latency_ns.valid && fit.latency_ns.value < own ? fit.latency_ns.value
+                         : fit.latency_ns.valid                             ? own
+                                                                            : 0;
+        state->own[node] = (int64_t)(latency + (own - latency) / edit->factor);
     }
     if (!fit.nodes)
         plan->unknown = "link";
     if (!context->result->communication.waiting_ms.valid)
         plan->ceiling = no_waiting;
-    else if (!fit.ns.valid)
-        plan->ceiling = fit.ns.reason;
+    else if (!fit.latency_ns.valid)
+        plan->ceiling = fit.latency_ns.reason;
     return rc;
 }
 

@@ -14,35 +14,36 @@ struct transfer {
     double bytes, ns;
 };
 
-static int size_order(const void *x, const void *y)
+static int size_order(const void *left, const void *right)
 {
-    const struct transfer *a = x, *b = y;
-    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+    const struct transfer *first = left, *second = right;
+    return (first->bytes > second->bytes) - (first->bytes < second->bytes);
 }
 
-static double median_ns(const struct transfer *transfer, size_t n, double *work)
+static double median_ns(const struct transfer *transfer, size_t count, double *work)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         work[i] = transfer[i].ns;
-    return an_quantile_of(work, n, 0.5);
+    return an_quantile_of(work, count, 0.5);
 }
 
-static struct an_value latency_of(const struct transfer *transfer, size_t n, double *work)
+static struct an_value latency_of(const struct transfer *transfer, size_t count, double *work)
 {
-    size_t small = 0, large = n;
-    if (!n)
+    size_t small = 0, large = count;
+    if (!count)
         return an_num_none("the collectives do not say how many bytes they move");
-    while (small < n && transfer[small].bytes <= NEAR * transfer[0].bytes)
+    while (small < count && transfer[small].bytes <= NEAR * transfer[0].bytes)
         small++;
-    while (large && transfer[large - 1].bytes >= transfer[n - 1].bytes / NEAR)
+    while (large && transfer[large - 1].bytes >= transfer[count - 1].bytes / NEAR)
         large--;
-    if (transfer[n - 1].bytes < APART * transfer[0].bytes)
+    if (transfer[count - 1].bytes < APART * transfer[0].bytes)
         return an_num_none("the collectives are all about as large: what of their time is latency "
                            "is not in the run");
-    double t0 = median_ns(transfer, small, work), t1 = median_ns(transfer + large, n - large, work);
-    double latency =
-        t0 - transfer[0].bytes * (t1 - t0) / (transfer[n - 1].bytes - transfer[0].bytes);
-    return an_num(latency < 0 ? 0 : latency < t0 ? latency : t0);
+    double small_ns = median_ns(transfer, small, work),
+           large_ns = median_ns(transfer + large, count - large, work);
+    double latency = small_ns - transfer[0].bytes * (large_ns - small_ns) /
+                                    (transfer[count - 1].bytes - transfer[0].bytes);
+    return an_num(latency < 0 ? 0 : latency < small_ns ? latency : small_ns);
 }
 
 int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit)
@@ -50,7 +51,7 @@ int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit)
     const struct an_trace *trace = replay->context->trace;
     struct transfer *transfer = malloc((replay->node_count + 1) * sizeof *transfer);
     double *work = malloc((replay->node_count + 1) * sizeof *work);
-    size_t n = 0;
+    size_t count = 0;
     *fit = (struct an_latency_fit){0};
     for (size_t i = 0; transfer && work && i < replay->node_count; i++) {
         uint32_t node = replay->node[i], slice = replay->graph->slice[node];
@@ -60,12 +61,12 @@ int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit)
             continue;
         fit->nodes++;
         if (detail && detail->bytes != STORE_ABSENT && detail->bytes > 0)
-            transfer[n++] = (struct transfer){(double)detail->bytes, (double)replay->own[node]};
+            transfer[count++] = (struct transfer){(double)detail->bytes, (double)replay->own[node]};
     }
-    if (n)
-        qsort(transfer, n, sizeof *transfer, size_order);
+    if (count)
+        qsort(transfer, count, sizeof *transfer, size_order);
     if (transfer && work)
-        fit->ns = latency_of(transfer, n, work);
+        fit->latency_ns = latency_of(transfer, count, work);
     int rc = transfer && work ? 0 : TACHO_ENOMEM;
     free(transfer);
     free(work);

@@ -8,8 +8,8 @@
 #include "analyzers/replay/replay.h"
 
 struct an_latency_fit {
-    size_t nodes;       /* replayed transfers */
-    struct an_value ns; /* latency of one; absent: the run's collectives do not tell */
+    size_t nodes;               /* replayed transfers */
+    struct an_value latency_ns; /* latency of one; absent: the run's collectives do not tell */
 };
 
 /* time = latency + bytes / bandwidth (Hockney 1994) of the replayed transfers: the line through the

@@ -26,7 +26,7 @@ struct an_route {
     const struct an_graph *graph;
     struct take *take; /* by node: those of one lane stand together */
     size_t count, room, lanes;
-    size_t *base; /* of each lane: its first take in the frame */
+    size_t *first_take; /* of each lane: its first take in the frame */
     int64_t workers, ahead, frame, pin;
     bool whoever;
     int64_t *free_at; /* lane by lane, `workers` each: when they are done; whoever only */
@@ -73,9 +73,9 @@ static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line
     const struct an_context *context = replay->context;
     const struct an_graph *graph = replay->graph;
     uint32_t track = context->lane[lane].track, last_root = AN_NONE;
-    for (size_t n = graph->track_first[track]; n < graph->track_first[track + 1]; n++) {
-        uint32_t root = graph->cause[n] == AN_CAUSE_INPUT && replay->inside[n]
-                            ? root_of(context, graph, graph->slice[n])
+    for (size_t node = graph->track_first[track]; node < graph->track_first[track + 1]; node++) {
+        uint32_t root = graph->cause[node] == AN_CAUSE_INPUT && replay->inside[node]
+                            ? root_of(context, graph, graph->slice[node])
                             : AN_NONE;
         if (root == AN_NONE)
             continue;
@@ -83,20 +83,21 @@ static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line
             if (an_grow(&route->take, &route->room, route->count + 1, sizeof *route->take))
                 return TACHO_ENOMEM;
             route->take[route->count++] =
-                (struct take){.wait = (uint32_t)n, .lane = lane, .copy = AN_NONE};
+                (struct take){.wait = (uint32_t)node, .lane = lane, .copy = AN_NONE};
             *written += (double)write_of(context, root);
             last_root = root;
         }
         struct take *take = &route->take[route->count - 1];
         if (!in_line) { /* what is left behind the release is taking over */
-            take->wait = graph->kind[n] == AN_NODE_WAIT && graph->kind[take->wait] != AN_NODE_WAIT
-                             ? (uint32_t)n
-                             : take->wait;
+            take->wait =
+                graph->kind[node] == AN_NODE_WAIT && graph->kind[take->wait] != AN_NODE_WAIT
+                    ? (uint32_t)node
+                    : take->wait;
             continue;
         }
-        take->work = an_time_add(take->work, own[n]);
-        take->wait = (uint32_t)n;
-        own[n] = 0;
+        take->work = an_time_add(take->work, own[node]);
+        take->wait = (uint32_t)node;
+        own[node] = 0;
     }
     return 0;
 }
@@ -121,25 +122,26 @@ static int64_t pin_of(const struct an_context *context, bool in_line)
 
 /* ---- worker time ---------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t handed_by(const struct an_graph *graph, uint32_t n)
+static uint32_t handed_by(const struct an_graph *graph, uint32_t node)
 {
-    for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
-        if ((graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
-            return graph->in_from[e];
+    for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
+        if ((graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+            return graph->in_from[edge];
     return AN_NONE;
 }
 
 /* Own work of the batch whose last stage is node n: what the worker did since the batch before.
  * `last` marks last stages. */
-static int64_t work_until(const struct an_replay *replay, const bool *last, uint32_t n)
+static int64_t work_until(const struct an_replay *replay, const bool *last, uint32_t node)
 {
     const struct an_graph *graph = replay->graph;
     int64_t sum = 0;
-    for (uint32_t m = n; m != AN_NONE && (m == n || !last[m]); m = an_graph_before(graph, m)) {
-        if (graph->kind[m] == AN_NODE_WAIT)
+    for (uint32_t earlier = node; earlier != AN_NONE && (earlier == node || !last[earlier]);
+         earlier = an_graph_before(graph, earlier)) {
+        if (graph->kind[earlier] == AN_NODE_WAIT)
             break;
-        if (graph->cause[m] == AN_CAUSE_INPUT)
-            sum = an_time_add(sum, replay->own[m]);
+        if (graph->cause[earlier] == AN_CAUSE_INPUT)
+            sum = an_time_add(sum, replay->own[earlier]);
     }
     return sum;
 }
@@ -152,8 +154,8 @@ static int work_of_batches(const struct an_replay *replay, struct an_route *rout
     bool *last = calloc(graph->node_count + 1, sizeof *last);
     if (!last)
         return TACHO_ENOMEM;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        uint32_t from = graph->cause[n] == AN_CAUSE_INPUT ? handed_by(graph, n) : AN_NONE;
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        uint32_t from = graph->cause[node] == AN_CAUSE_INPUT ? handed_by(graph, node) : AN_NONE;
         if (from != AN_NONE)
             last[from] = true;
     }
@@ -193,10 +195,10 @@ static int route_lane(const struct an_replay *replay, uint32_t lane, int64_t *ow
     return rc || in_line ? rc : work_of_batches(replay, route, first, (int64_t)(batch.value * 1e6));
 }
 
-static int take_order(const void *a, const void *b)
+static int take_order(const void *left, const void *right)
 {
-    const struct take *x = a, *y = b;
-    return (x->wait > y->wait) - (x->wait < y->wait);
+    const struct take *first = left, *second = right;
+    return (first->wait > second->wait) - (first->wait < second->wait);
 }
 
 /* The largest copy that the step's thread launches between one batch and the next: it is the first
@@ -205,19 +207,20 @@ static void find_copies(const struct an_replay *replay, struct take *take, size_
 {
     const struct an_graph *graph = replay->graph;
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i], call = AN_NONE;
-        if (graph->kind[n] != AN_NODE_DEVICE || graph->cause[n] != AN_CAUSE_COPY)
+        uint32_t node = replay->node[i], call = AN_NONE;
+        if (graph->kind[node] != AN_NODE_DEVICE || graph->cause[node] != AN_CAUSE_COPY)
             continue;
-        for (size_t e = graph->in_first[n]; e < graph->in_first[n + 1]; e++)
-            call = (graph->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH ? graph->in_from[e]
-                                                                             : call;
-        size_t k = count;
-        while (k && (call == AN_NONE || take[k - 1].wait > call))
-            k--;
-        struct take *x = k ? &take[k - 1] : NULL;
-        if (x && graph->track[x->wait] == graph->track[call] &&
-            (x->copy == AN_NONE || replay->own[n] > replay->own[x->copy]))
-            x->copy = n;
+        for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
+            call = (graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH
+                       ? graph->in_from[edge]
+                       : call;
+        size_t place = count;
+        while (place && (call == AN_NONE || take[place - 1].wait > call))
+            place--;
+        struct take *before = place ? &take[place - 1] : NULL;
+        if (before && graph->track[before->wait] == graph->track[call] &&
+            (before->copy == AN_NONE || replay->own[node] > replay->own[before->copy]))
+            before->copy = node;
     }
 }
 
@@ -244,8 +247,8 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
     double written = 0, work = 0;
     *out = NULL;
     *why = NULL;
-    if (!route || !(route->base = an_arena_zero(context->scratch, context->lane_count + 1,
-                                                sizeof *route->base)))
+    if (!route || !(route->first_take = an_arena_zero(context->scratch, context->lane_count + 1,
+                                                      sizeof *route->first_take)))
         return TACHO_ENOMEM;
     route->graph = replay->graph;
     route->lanes = context->lane_count;
@@ -253,9 +256,9 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
     route->factor = plan->work_factor;
     route->whoever = plan->whoever;
     int rc = 0;
-    for (uint32_t k = 0; k < context->lane_count && !rc && !*why; k++)
-        if (context->lane[k].track != AN_NONE)
-            rc = route_lane(replay, k, own, route, why, &written);
+    for (uint32_t lane = 0; lane < context->lane_count && !rc && !*why; lane++)
+        if (context->lane[lane].track != AN_NONE)
+            rc = route_lane(replay, lane, own, route, why, &written);
     if (!rc && !*why && !route->count)
         *why = "no step takes a batch inside the replayed steps";
     take = rc || *why ? NULL
@@ -287,65 +290,68 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
 void an_route_begin(struct an_route *route, int64_t start)
 {
     route->frame = start;
-    for (size_t k = 0; k < route->lanes; k++)
-        route->base[k] = SIZE_MAX;
+    for (size_t lane = 0; lane < route->lanes; lane++)
+        route->first_take[lane] = SIZE_MAX;
     for (size_t i = 0; route->whoever && i < route->lanes * (size_t)route->workers; i++)
         route->free_at[i] = INT64_MIN;
 }
 
-static struct take *take_at(const struct an_route *route, uint32_t n)
+static struct take *take_at(const struct an_route *route, uint32_t node)
 {
-    if (route->graph->cause[n] != AN_CAUSE_INPUT)
+    if (route->graph->cause[node] != AN_CAUSE_INPUT)
         return NULL;
-    struct take key = {.wait = n};
+    struct take key = {.wait = node};
     return bsearch(&key, route->take, route->count, sizeof key, take_order);
 }
 
-bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t n,
+bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t node,
                        enum an_edge_kind kind)
 {
     (void)graph;
-    return kind == AN_EDGE_HANDOFF && take_at(route, n);
+    return kind == AN_EDGE_HANDOFF && take_at(route, node);
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t later(int64_t first, int64_t second)
 {
-    return a > b ? a : b;
+    return first > second ? first : second;
 }
 
 /* The worker of a lane that is done first. */
 static int64_t *first_free(const struct an_route *route, uint32_t lane)
 {
     int64_t *first = &route->free_at[lane * (size_t)route->workers];
-    for (int64_t *w = first + 1; w < &route->free_at[(lane + 1) * (size_t)route->workers]; w++)
-        first = *w < *first ? w : first;
+    for (int64_t *worker = first + 1; worker < &route->free_at[(lane + 1) * (size_t)route->workers];
+         worker++)
+        first = *worker < *first ? worker : first;
     return first;
 }
 
-int64_t an_route_release(struct an_route *route, uint32_t n, int64_t start, int64_t body)
+int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, int64_t body)
 {
-    struct take *take = take_at(route, n);
+    struct take *take = take_at(route, node);
     if (!take)
         return body;
-    size_t i = (size_t)(take - route->take), w = (size_t)route->workers,
+    size_t index = (size_t)(take - route->take), workers = (size_t)route->workers,
            room = (size_t)route->ahead;
-    if (route->base[take->lane] == SIZE_MAX)
-        route->base[take->lane] = i;
-    size_t j = i - route->base[take->lane]; /* its ordinal in the frame */
+    if (route->first_take[take->lane] == SIZE_MAX)
+        route->first_take[take->lane] = index;
+    size_t ordinal = index - route->first_take[take->lane]; /* its ordinal in the frame */
     int64_t work = (int64_t)((double)take->work * route->factor * take->stretch / route->recorded);
     int64_t *worker = route->whoever ? first_free(route, take->lane) : NULL;
     /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
-    int64_t begun = j < w ? route->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w)
+    int64_t begun = ordinal < workers
+                        ? route->frame - (int64_t)((double)work * (double)(workers - 1 - ordinal) /
+                                                   (double)workers)
                     : worker ? *worker
-                             : take[-(ptrdiff_t)w].made;
-    if (j >= room)
+                             : take[-(ptrdiff_t)workers].made;
+    if (ordinal >= room)
         begun = later(begun, take[-(ptrdiff_t)room].taken);
     if (worker)
         *worker = begun + work;
     take->begun = begun;
     take->made = begun + work;
     if (route->pin)
-        take->made = (j ? later(take->made, take[-1].made) : take->made) + route->pin;
+        take->made = (ordinal ? later(take->made, take[-1].made) : take->made) + route->pin;
     take->taken = later(start, take->made);
     return later(body, take->made);
 }

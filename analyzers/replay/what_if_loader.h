@@ -34,10 +34,10 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
 /* Starts a frame. */
 void an_route_begin(struct an_route *route, int64_t start);
 /* Does the route take the place of an edge of this kind into node n? */
-bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t n,
+bool an_route_replaces(const struct an_route *route, const struct an_graph *graph, uint32_t node,
                        enum an_edge_kind kind);
 /* When the batch that node n takes is there: `body`, or later. `start`: when the thread asks. */
-int64_t an_route_release(struct an_route *route, uint32_t n, int64_t start, int64_t body);
+int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, int64_t body);
 /* ns of writing one batch, and its worker time: means. */
 double an_route_write_ns(const struct an_route *route);
 double an_route_batch_ns(const struct an_route *route);

@@ -70,13 +70,13 @@ static bool factor_of(const char *text, double *factor)
     return *factor >= 0 && *factor <= FACTOR_MOST;
 }
 
-static bool number_of(const char *text, int64_t *n)
+static bool number_of(const char *text, int64_t *number)
 {
     char *end = NULL;
     errno = 0;
-    long long x = strtoll(text, &end, 10);
-    *n = x;
-    return !errno && end != text && !*end && x >= 1 && x <= NUMBER_MOST;
+    long long value = strtoll(text, &end, 10);
+    *number = value;
+    return !errno && end != text && !*end && value >= 1 && value <= NUMBER_MOST;
 }
 
 /* "0", "2.5" */

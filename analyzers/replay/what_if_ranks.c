@@ -30,8 +30,8 @@ struct even {
     struct an_stage_map map;
     struct an_stage_span *
         *span; /* of every lane without a device: the stages on its thread, in order */
-    size_t *spans, *span_room;
-    uint32_t *lane;         /* of every track */
+    size_t *span_count, *span_room;
+    uint32_t *lane_of;      /* of every track */
     double *work[PLACES];   /* [lane * columns + column] ns; ELSEWHERE: [lane], a step */
     double *factor[PLACES]; /* the same */
     int64_t touched;
@@ -62,36 +62,36 @@ static enum an_step_stage stage_at(const struct even *even, uint32_t lane, int64
 {
     const struct an_stage_span *stage_span = even->span[lane];
     size_t i = an_rows_seek(stage_span, sizeof *stage_span, offsetof(struct an_stage_span, end),
-                            even->spans[lane], time);
-    return i < even->spans[lane] && stage_span[i].start <= time ? stage_span[i].stage
-                                                                : AN_STAGE_OTHER;
+                            even->span_count[lane], time);
+    return i < even->span_count[lane] && stage_span[i].start <= time ? stage_span[i].stage
+                                                                     : AN_STAGE_OTHER;
 }
 
-static enum an_step_stage stage_of_node(const struct even *even, uint32_t lane, uint32_t n)
+static enum an_step_stage stage_of_node(const struct even *even, uint32_t lane, uint32_t node)
 {
     const struct an_graph *graph = even->replay->graph;
-    if (graph->cause[n] == AN_CAUSE_INPUT)
+    if (graph->cause[node] == AN_CAUSE_INPUT)
         return AN_STAGE_INPUT;
     if (even->context->lane[lane].device != AN_NONE)
         return AN_STAGE_OTHER;
-    return stage_at(even, lane, graph->start[n] + (graph->end[n] - graph->start[n]) / 2);
+    return stage_at(even, lane, graph->start[node] + (graph->end[node] - graph->start[node]) / 2);
 }
 
-static bool is_meant(const struct even *even, enum an_step_stage s)
+static bool is_meant(const struct even *even, enum an_step_stage stage)
 {
-    return even->stage == AN_STAGE_COUNT || s == even->stage ||
-           (even->stage == AN_STAGE_COMPUTE && s == AN_STAGE_FORWARD);
+    return even->stage == AN_STAGE_COUNT || stage == even->stage ||
+           (even->stage == AN_STAGE_COMPUTE && stage == AN_STAGE_FORWARD);
 }
 
-static void add(struct even *even, uint32_t lane, enum place p, size_t column, uint32_t n)
+static void add(struct even *even, uint32_t lane, enum place place, size_t column, uint32_t node)
 {
-    size_t i = p == ELSEWHERE ? lane : lane * even->columns + column;
-    double ns = (double)even->own[n];
+    size_t cell = place == ELSEWHERE ? lane : lane * even->columns + column;
+    double ns = (double)even->own[node];
     if (!even->scale) {
-        even->work[p][i] += ns;
-        even->touched += even->target == AN_NONE || even->target == lane ? even->own[n] : 0;
+        even->work[place][cell] += ns;
+        even->touched += even->target == AN_NONE || even->target == lane ? even->own[node] : 0;
     } else if (even->target == AN_NONE || even->target == lane) {
-        even->own[n] = (int64_t)(ns * even->factor[p][i]);
+        even->own[node] = (int64_t)(ns * even->factor[place][cell]);
     }
 }
 
@@ -100,14 +100,14 @@ static void ops(struct even *even)
     const struct an_devices *gpu = even->context->gpu;
     const struct an_graph *graph = even->replay->graph;
     for (size_t i = 0; gpu && i < gpu->op.count; i++) {
-        uint32_t n = graph->op_node[i], lane = even->lane[gpu->op.track[i]];
-        if (lane == AN_NONE || !even->replay->inside[n] || graph->cause[n] == AN_CAUSE_TRANSFER ||
-            !even->own[n])
+        uint32_t node = graph->op_node[i], lane = even->lane_of[gpu->op.track[i]];
+        if (lane == AN_NONE || !even->replay->inside[node] ||
+            graph->cause[node] == AN_CAUSE_TRANSFER || !even->own[node])
             continue;
-        const struct an_lane *l = &even->context->lane[lane];
-        size_t column = column_of(even, an_step_at(even->context, l, graph->start[n]));
-        if (column != SIZE_MAX && is_meant(even, an_stage_of_op(&even->map, l, i)))
-            add(even, lane, ON_DEVICE, column, n);
+        const struct an_lane *on_lane = &even->context->lane[lane];
+        size_t column = column_of(even, an_step_at(even->context, on_lane, graph->start[node]));
+        if (column != SIZE_MAX && is_meant(even, an_stage_of_op(&even->map, on_lane, i)))
+            add(even, lane, ON_DEVICE, column, node);
     }
 }
 
@@ -115,18 +115,19 @@ static void pieces(struct even *even)
 {
     const struct an_graph *graph = even->replay->graph;
     for (size_t i = 0; i < even->replay->node_count; i++) {
-        uint32_t n = even->replay->node[i], lane = even->lane[graph->track[n]];
-        bool ended = graph->kind[n] == AN_NODE_WAIT && graph->in_first[n] < graph->in_first[n + 1];
-        if (lane == AN_NONE || an_graph_on_device(graph, n) || !even->own[n] || ended ||
-            graph->cause[n] == AN_CAUSE_TRANSFER || graph->cause[n] == AN_CAUSE_PEERS ||
-            !is_meant(even, stage_of_node(even, lane, n)))
+        uint32_t node = even->replay->node[i], lane = even->lane_of[graph->track[node]];
+        bool ended =
+            graph->kind[node] == AN_NODE_WAIT && graph->in_first[node] < graph->in_first[node + 1];
+        if (lane == AN_NONE || an_graph_on_device(graph, node) || !even->own[node] || ended ||
+            graph->cause[node] == AN_CAUSE_TRANSFER || graph->cause[node] == AN_CAUSE_PEERS ||
+            !is_meant(even, stage_of_node(even, lane, node)))
             continue;
-        const struct an_lane *l = &even->context->lane[lane];
-        bool main = graph->track[n] == l->track;
+        const struct an_lane *on_lane = &even->context->lane[lane];
+        bool main = graph->track[node] == on_lane->track;
         size_t column =
-            main ? column_of(even, an_step_at_host(even->context, l, graph->start[n])) : 0;
+            main ? column_of(even, an_step_at_host(even->context, on_lane, graph->start[node])) : 0;
         if (column != SIZE_MAX)
-            add(even, lane, main ? ON_THREAD : ELSEWHERE, column, n);
+            add(even, lane, main ? ON_THREAD : ELSEWHERE, column, node);
     }
 }
 
@@ -139,10 +140,10 @@ static void pass(struct even *even, bool scale)
 
 /* ---- what it would be ----------------------------------------------------------------------------------------------------------- */
 
-static bool are_peers(const struct an_context *context, uint32_t a, uint32_t b)
+static bool are_peers(const struct an_context *context, uint32_t lane, uint32_t other)
 {
     const uint32_t *peers = context->exchanges ? context->exchanges->peers : NULL;
-    return !peers || peers[a] == peers[b];
+    return !peers || peers[lane] == peers[other];
 }
 
 /* Steps of the lane that its work is spread over. */
@@ -153,50 +154,53 @@ static double steps_of(const struct even *even, uint32_t lane)
 
 /* What the lane's work in a column would be: the median of its peers', or the mean of all; -1:
  * nobody else has it. */
-static double goal(const struct even *even, uint32_t lane, enum place p, size_t column,
+static double goal(const struct even *even, uint32_t lane, enum place place, size_t column,
                    double *others)
 {
-    size_t n = 0;
+    size_t count = 0;
     double sum = 0;
-    for (uint32_t k = 0; k < even->context->lane_count; k++) {
-        if ((k == lane && even->target != AN_NONE) || !are_peers(even->context, lane, k))
+    for (uint32_t other = 0; other < even->context->lane_count; other++) {
+        if ((other == lane && even->target != AN_NONE) || !are_peers(even->context, lane, other))
             continue;
-        double ns = p == ELSEWHERE ? even->work[p][k] / steps_of(even, k)
-                                   : even->work[p][k * even->columns + column];
-        if (p != ELSEWHERE && even->work[ON_THREAD][k * even->columns + column] == 0 &&
-            even->work[ON_DEVICE][k * even->columns + column] == 0)
+        double ns = place == ELSEWHERE ? even->work[place][other] / steps_of(even, other)
+                                       : even->work[place][other * even->columns + column];
+        if (place != ELSEWHERE && even->work[ON_THREAD][other * even->columns + column] == 0 &&
+            even->work[ON_DEVICE][other * even->columns + column] == 0)
             continue; /* this rank does not have the step */
-        others[n++] = ns;
+        others[count++] = ns;
         sum += ns;
     }
-    return !n ? -1 : even->target == AN_NONE ? sum / (double)n : an_quantile_of(others, n, 0.5);
+    return !count                    ? -1
+           : even->target == AN_NONE ? sum / (double)count
+                                     : an_quantile_of(others, count, 0.5);
 }
 
-static double factor(const struct even *even, double own, double to)
+static double factor(const struct even *even, double own_ns, double goal_ns)
 {
-    if (to < 0 || own <= 0)
+    if (goal_ns < 0 || own_ns <= 0)
         return 1;
-    return even->target == AN_NONE || to < own ? to / own : 1;
+    return even->target == AN_NONE || goal_ns < own_ns ? goal_ns / own_ns : 1;
 }
 
 static void factors(struct even *even, double *others)
 {
-    for (uint32_t k = 0; k < even->context->lane_count; k++) {
-        if (even->target != AN_NONE && even->target != k)
+    for (uint32_t lane = 0; lane < even->context->lane_count; lane++) {
+        if (even->target != AN_NONE && even->target != lane)
             continue;
         for (size_t i = 0; i < even->columns; i++)
-            for (int p = ON_THREAD; p <= ON_DEVICE; p++) {
-                size_t at = k * even->columns + i;
-                even->factor[p][at] =
+            for (int place = ON_THREAD; place <= ON_DEVICE; place++) {
+                size_t cell = lane * even->columns + i;
+                even->factor[place][cell] =
                     even->edit->kind == AN_EDIT_SCALE
                         ? even->edit->factor
-                        : factor(even, even->work[p][at], goal(even, k, (enum place)p, i, others));
+                        : factor(even, even->work[place][cell],
+                                 goal(even, lane, (enum place)place, i, others));
             }
-        even->factor[ELSEWHERE][k] =
+        even->factor[ELSEWHERE][lane] =
             even->edit->kind == AN_EDIT_SCALE
                 ? even->edit->factor
-                : factor(even, even->work[ELSEWHERE][k] / steps_of(even, k),
-                         goal(even, k, ELSEWHERE, 0, others));
+                : factor(even, even->work[ELSEWHERE][lane] / steps_of(even, lane),
+                         goal(even, lane, ELSEWHERE, 0, others));
     }
 }
 
@@ -205,9 +209,9 @@ static void factors(struct even *even, double *others)
 static const char *ranks_of(struct an_context *context)
 {
     const char *list = "";
-    for (size_t k = 0; k < context->lane_count && strlen(list) < 100; k++)
-        list = an_arena_format(context->arena, "%s%s%" PRId64, list, k ? ", " : "",
-                               context->lane[k].rank);
+    for (size_t i = 0; i < context->lane_count && strlen(list) < 100; i++)
+        list = an_arena_format(context->arena, "%s%s%" PRId64, list, i ? ", " : "",
+                               context->lane[i].rank);
     return list;
 }
 
@@ -218,8 +222,8 @@ static bool read_key(struct even *even, const char **reason)
     char *end = NULL;
     even->target = even->reference = AN_NONE;
     even->stage = AN_STAGE_COUNT;
-    for (uint32_t k = 0; k < context->lane_count && even->reference == AN_NONE; k++)
-        even->reference = context->lane[k].count ? k : AN_NONE;
+    for (uint32_t lane = 0; lane < context->lane_count && even->reference == AN_NONE; lane++)
+        even->reference = context->lane[lane].count ? lane : AN_NONE;
     if (context->lane_count < 2 || even->reference == AN_NONE) {
         *reason = "there is one rank only: nobody to compare it with";
         return false;
@@ -227,9 +231,9 @@ static bool read_key(struct even *even, const char **reason)
     if (!strcmp(even->edit->key, "ranks"))
         return true;
     long long rank = strtoll(even->edit->key + strlen("rank:"), &end, 10);
-    for (uint32_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].rank == rank)
-            even->target = even->reference = k;
+    for (uint32_t lane = 0; lane < context->lane_count; lane++)
+        if (context->lane[lane].rank == rank)
+            even->target = even->reference = lane;
     if (*end == ':')
         an_stage_named(end + 1, &even->stage);
     if (even->target == AN_NONE)
@@ -243,33 +247,33 @@ static int allocate(struct even *even)
     struct an_context *context = even->context;
     size_t lanes = context->lane_count, tracks = context->trace->track_count;
     even->columns = context->lane[even->reference].count;
-    for (uint32_t k = 0; k < lanes && even->target == AN_NONE;
-         k++) /* the lane with most steps has most columns */
-        if (context->lane[k].count > even->columns) {
-            even->reference = k;
-            even->columns = context->lane[k].count;
+    for (uint32_t lane = 0; lane < lanes && even->target == AN_NONE;
+         lane++) /* the lane with most steps has most columns */
+        if (context->lane[lane].count > even->columns) {
+            even->reference = lane;
+            even->columns = context->lane[lane].count;
         }
-    even->lane = malloc((tracks + 1) * sizeof *even->lane);
+    even->lane_of = malloc((tracks + 1) * sizeof *even->lane_of);
     even->span = calloc(lanes, sizeof *even->span);
-    even->spans = calloc(lanes, sizeof *even->spans);
+    even->span_count = calloc(lanes, sizeof *even->span_count);
     even->span_room = calloc(lanes, sizeof *even->span_room);
-    bool ok = even->lane && even->span && even->spans && even->span_room;
-    for (int p = 0; p < PLACES && ok; p++) {
-        size_t n = p == ELSEWHERE ? lanes : lanes * even->columns;
-        even->work[p] = calloc(n + 1, sizeof *even->work[p]);
-        even->factor[p] = calloc(n + 1, sizeof *even->factor[p]);
-        ok = even->work[p] && even->factor[p];
+    bool done = even->lane_of && even->span && even->span_count && even->span_room;
+    for (int place = 0; place < PLACES && done; place++) {
+        size_t cell_count = place == ELSEWHERE ? lanes : lanes * even->columns;
+        even->work[place] = calloc(cell_count + 1, sizeof *even->work[place]);
+        even->factor[place] = calloc(cell_count + 1, sizeof *even->factor[place]);
+        done = even->work[place] && even->factor[place];
     }
-    if (!ok || an_stage_map_of(context, &even->map))
+    if (!done || an_stage_map_of(context, &even->map))
         return TACHO_ENOMEM;
-    for (uint32_t k = 0; k < tracks; k++)
-        even->lane[k] = an_lane_of_process(context, context->trace->track[k].process);
+    for (uint32_t lane = 0; lane < tracks; lane++)
+        even->lane_of[lane] = an_lane_of_process(context, context->trace->track[lane].process);
     for (size_t i = 0; i < context->step_count; i++) {
-        uint32_t k = context->step[i].lane;
-        if (context->lane[k].device == AN_NONE && context->lane[k].track != AN_NONE &&
+        uint32_t lane = context->step[i].lane;
+        if (context->lane[lane].device == AN_NONE && context->lane[lane].track != AN_NONE &&
             an_step_detailed(&context->step[i]) &&
-            an_stage_spans(&even->map, &context->step[i], &even->span[k], &even->spans[k],
-                           &even->span_room[k]))
+            an_stage_spans(&even->map, &context->step[i], &even->span[lane],
+                           &even->span_count[lane], &even->span_room[lane]))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -277,15 +281,15 @@ static int allocate(struct even *even)
 
 static void release(struct even *even)
 {
-    for (uint32_t k = 0; even->span && k < even->context->lane_count; k++)
-        free(even->span[k]);
+    for (uint32_t lane = 0; even->span && lane < even->context->lane_count; lane++)
+        free(even->span[lane]);
     free(even->span);
-    free(even->spans);
+    free(even->span_count);
     free(even->span_room);
-    free(even->lane);
-    for (int p = 0; p < PLACES; p++) {
-        free(even->work[p]);
-        free(even->factor[p]);
+    free(even->lane_of);
+    for (int place = 0; place < PLACES; place++) {
+        free(even->work[place]);
+        free(even->factor[place]);
     }
 }
 

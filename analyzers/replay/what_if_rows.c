@@ -96,7 +96,7 @@ static int device_rows(const struct an_replay *replay, struct an_rows *rows)
         memset(of_detail, ROW_UNKNOWN, context->trace->detail_count + 1);
     }
     for (size_t i = 0; !rc && i < ops->count; i++) {
-        uint32_t n = replay->graph->op_node[i],
+        uint32_t node = replay->graph->op_node[i],
                  detail = context->trace->slice.detail[ops->slice[i]],
                  name = context->trace->slice.name[ops->slice[i]];
         uint8_t *memo = ops->class[i] != AN_DEVICE_COMM && ops->class[i] != AN_DEVICE_COPY
@@ -104,12 +104,12 @@ static int device_rows(const struct an_replay *replay, struct an_rows *rows)
                         : detail != AN_NONE ? &of_detail[detail]
                         : name != AN_NONE   ? &of_name[name]
                                             : &of_name[context->trace->string_count];
-        if (n == AN_NONE || !replay->inside[n])
+        if (node == AN_NONE || !replay->inside[node])
             continue;
         if (*memo == ROW_UNKNOWN)
             *memo = (uint8_t)row_named(context, rows, device_key(context, i),
-                                       (enum an_cause)replay->graph->cause[n]);
-        rows->of[n] = *memo;
+                                       (enum an_cause)replay->graph->cause[node]);
+        rows->row_of[node] = *memo;
     }
     free(of_name);
     free(of_detail);
@@ -128,18 +128,19 @@ static int thread_rows(const struct an_replay *replay, struct an_rows *rows)
         return TACHO_ENOMEM;
     memset(memo, ROW_UNKNOWN, AN_CAUSE_COUNT * names);
     for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t n = replay->node[i], slice = graph->slice[n];
-        if (an_graph_on_device(graph, n) &&
-            graph->kind[n] != AN_NODE_WAIT) /* that is waiting for other ranks, as on a thread */
+        uint32_t node = replay->node[i], slice = graph->slice[node];
+        if (an_graph_on_device(graph, node) &&
+            graph->kind[node] != AN_NODE_WAIT) /* that is waiting for other ranks, as on a thread */
             continue;
-        bool apart = graph->cause[n] == AN_CAUSE_INPUT || graph->cause[n] == AN_CAUSE_TRANSFER ||
-                     graph->cause[n] == AN_CAUSE_COMPUTE;
+        bool apart = graph->cause[node] == AN_CAUSE_INPUT ||
+                     graph->cause[node] == AN_CAUSE_TRANSFER ||
+                     graph->cause[node] == AN_CAUSE_COMPUTE;
         uint32_t name = apart && slice != AN_NONE ? context->trace->slice.name[slice] : AN_NONE;
-        uint8_t *of = &memo[graph->cause[n] * names + (name == AN_NONE ? names - 1 : name)];
-        if (*of == ROW_UNKNOWN)
-            *of = (uint8_t)row_named(context, rows, thread_key(context, slice, graph->cause[n]),
-                                     (enum an_cause)graph->cause[n]);
-        rows->of[n] = *of;
+        uint8_t *row = &memo[graph->cause[node] * names + (name == AN_NONE ? names - 1 : name)];
+        if (*row == ROW_UNKNOWN)
+            *row = (uint8_t)row_named(context, rows, thread_key(context, slice, graph->cause[node]),
+                                      (enum an_cause)graph->cause[node]);
+        rows->row_of[node] = *row;
     }
     free(memo);
     return 0;
@@ -148,16 +149,16 @@ static int thread_rows(const struct an_replay *replay, struct an_rows *rows)
 int an_rows_of(const struct an_replay *replay, struct an_rows *rows)
 {
     *rows = (struct an_rows){0};
-    if (!(rows->of = an_arena_zero(replay->context->scratch, replay->graph->node_count, 1)))
+    if (!(rows->row_of = an_arena_zero(replay->context->scratch, replay->graph->node_count, 1)))
         return TACHO_ENOMEM;
-    memset(rows->of, AN_ROWS_MOST, replay->graph->node_count);
+    memset(rows->row_of, AN_ROWS_MOST, replay->graph->node_count);
     rows->dispatch =
         row_named(replay->context, rows, an_cause_key(AN_CAUSE_DISPATCH), AN_CAUSE_DISPATCH);
     int rc = thread_rows(replay, rows);
     if (!rc && replay->context->gpu)
         rc = device_rows(replay, rows);
     for (size_t i = 0; !rc && i < replay->node_count; i++) {
-        uint8_t row = rows->of[replay->node[i]];
+        uint8_t row = rows->row_of[replay->node[i]];
         if (row < rows->count)
             rows->row[row].own_ns =
                 an_time_add(rows->row[row].own_ns, replay->own[replay->node[i]]);

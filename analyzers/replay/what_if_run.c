@@ -27,55 +27,56 @@
 
 /* ---- over steps -------------------------------------------------------------------------------------------------------------- */
 
-static double ratio_of(const double *e, const double *b, size_t n)
+static double ratio_of(const double *edited, const double *base, size_t count)
 {
-    double x = 0, y = 0;
-    for (size_t i = 0; i < n; i++) {
-        x += e[i];
-        y += b[i];
+    double edited_sum = 0, base_sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        edited_sum += edited[i];
+        base_sum += base[i];
     }
-    return y > 0 ? x / y : 1;
+    return base_sum > 0 ? edited_sum / base_sum : 1;
 }
 
-static double middle_of(double *work, const double *x, size_t n)
+static double middle_of(double *work, const double *values, size_t count)
 {
-    memcpy(work, x, n * sizeof *work);
-    return an_quantile_of(work, n, 0.5);
+    memcpy(work, values, count * sizeof *work);
+    return an_quantile_of(work, count, 0.5);
 }
 
 /* The share of the typical step: of the medians; where steps differ by design, and of few, of the
  * sums. */
-static double share_of(const double *e, const double *b, size_t n, bool middle, double *work)
+static double share_of(const double *edited, const double *base, size_t count, bool middle,
+                       double *work)
 {
     if (!middle)
-        return ratio_of(e, b, n);
-    double before = middle_of(work, b, n);
-    return before > 0 ? middle_of(work, e, n) / before : 1;
+        return ratio_of(edited, base, count);
+    double before = middle_of(work, base, count);
+    return before > 0 ? middle_of(work, edited, count) / before : 1;
 }
 
 /* Steps in a row that stand for a new run: whole periods. */
-static size_t stretch_steps(const struct an_replay *replay, size_t n)
+static size_t stretch_steps(const struct an_replay *replay, size_t count)
 {
-    size_t length = (size_t)ceil(sqrt((double)n)),
+    size_t length = (size_t)ceil(sqrt((double)count)),
            periods = (length + replay->period - 1) / replay->period;
-    return periods * replay->period < n ? periods * replay->period : n;
+    return periods * replay->period < count ? periods * replay->period : count;
 }
 
 /* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such
  * stretches: the machine's state may last longer than a run, so a new run is at least as different
  * from this one as stretches of it are from each other. `room` is for 2 n. */
-static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle,
-                      double *room, struct an_interval *interval)
+static void stretches(const double *edited, const double *base, size_t n, size_t length,
+                      bool middle, double *room, struct an_interval *interval)
 {
     double *share = room, *work = room + n, before = 0;
     size_t count = n - length + 1;
     for (size_t i = 0; i < n; i++)
-        before += b[i] / (double)n;
-    before = middle ? middle_of(work, b, n) : before;
+        before += base[i] / (double)n;
+    before = middle ? middle_of(work, base, n) : before;
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
-        for (size_t k = 0; k < length; k++)
-            sum += work[k] = e[i + k];
+        for (size_t j = 0; j < length; j++)
+            sum += work[j] = edited[i + j];
         double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
         share[i] = before > 0 ? level / before : 1;
     }
@@ -94,7 +95,7 @@ int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
     *length = stretch_steps(state->replay, state->steps);
     *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
     if (state->steps)
-        stretches(state->b, state->b, state->steps, *length, middle, room, interval);
+        stretches(state->base_ns, state->base_ns, state->steps, *length, middle, room, interval);
     free(room);
     return 0;
 }
@@ -102,27 +103,29 @@ int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
  * other steps, as a new run has them, held against those of the run: drawn alike, or a stretch. */
-static int bootstrap(const double *e, const double *b, size_t n, size_t stretch, bool middle,
-                     struct an_interval *out, struct an_interval *other)
+static int bootstrap(const double *edited, const double *base, size_t count, size_t stretch,
+                     bool middle, struct an_interval *out, struct an_interval *other)
 {
-    size_t block = (size_t)ceil(cbrt((double)n)), rounds = n > 2000 ? ROUNDS * 2000 / n : ROUNDS;
-    double *room = malloc((2 * ROUNDS + 3 * n + 1) * sizeof *room),
-           *x = room ? room + 2 * ROUNDS : NULL;
+    size_t block = (size_t)ceil(cbrt((double)count)),
+           rounds = count > 2000 ? ROUNDS * 2000 / count : ROUNDS;
+    double *room = malloc((2 * ROUNDS + 3 * count + 1) * sizeof *room),
+           *drawn_ns = room ? room + 2 * ROUNDS : NULL;
     uint64_t state = SEED;
     if (!room)
         return TACHO_ENOMEM;
     rounds = rounds < ROUNDS / 10 ? ROUNDS / 10 : rounds;
-    *out = (struct an_interval){.estimate = share_of(e, b, n, middle, x + 2 * n)};
-    for (size_t k = 0; k < rounds; k++) {
-        for (size_t drawn = 0; drawn < n;) {
-            size_t first = (size_t)(an_random(&state) % n);
-            for (size_t i = 0; i < block && drawn < n; i++, drawn++) {
-                x[drawn] = e[(first + i) % n];
-                x[n + drawn] = b[(first + i) % n];
+    *out = (struct an_interval){.estimate =
+                                    share_of(edited, base, count, middle, drawn_ns + 2 * count)};
+    for (size_t round = 0; round < rounds; round++) {
+        for (size_t drawn = 0; drawn < count;) {
+            size_t first = (size_t)(an_random(&state) % count);
+            for (size_t i = 0; i < block && drawn < count; i++, drawn++) {
+                drawn_ns[drawn] = edited[(first + i) % count];
+                drawn_ns[count + drawn] = base[(first + i) % count];
             }
         }
-        room[k] = share_of(x, x + n, n, middle, x + 2 * n);
-        room[ROUNDS + k] = share_of(x, b, n, middle, x + 2 * n);
+        room[round] = share_of(drawn_ns, drawn_ns + count, count, middle, drawn_ns + 2 * count);
+        room[ROUNDS + round] = share_of(drawn_ns, base, count, middle, drawn_ns + 2 * count);
     }
     an_sort(room, rounds);
     an_sort(room + ROUNDS, rounds);
@@ -132,7 +135,7 @@ static int bootstrap(const double *e, const double *b, size_t n, size_t stretch,
                                   .low = an_quantile(room + ROUNDS, rounds, 0.025),
                                   .high = an_quantile(room + ROUNDS, rounds, 0.975)};
     struct an_interval long_run;
-    stretches(e, b, n, stretch, middle, x, &long_run);
+    stretches(edited, base, count, stretch, middle, drawn_ns, &long_run);
     other->low = fmin(other->low, long_run.low);
     other->high = fmax(other->high, long_run.high);
     free(room);
@@ -162,18 +165,18 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
 {
     struct an_what_if_state *state = plan->state;
     struct an_interval interval, other;
-    size_t n = 0;
+    size_t count = 0;
     for (size_t i = 0; i < state->replay->step_count; i++)
         if (an_replay_counts(&state->replay->step[i])) {
             double ns =
                 (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->edited);
-            state->e[n] = ns > plan->floor[n] ? ns : plan->floor[n];
-            n++;
+            state->edited_ns[count] = ns > plan->floor[count] ? ns : plan->floor[count];
+            count++;
         }
     bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
-        if (bootstrap(state->e, state->b, state->steps, stretch_steps(state->replay, state->steps),
-                      !sums, &interval, &other))
+        if (bootstrap(state->edited_ns, state->base_ns, state->steps,
+                      stretch_steps(state->replay, state->steps), !sums, &interval, &other))
             return TACHO_ENOMEM;
         if (!plan->more)
             no_longer(&interval);
@@ -197,8 +200,8 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
     struct an_what_if_state *state = plan->state;
     if (state->shares) {
         int rc = 0;
-        for (size_t k = 0; k < an_shares_readings(state->shares) && !rc; k++) {
-            an_shares_read(state->shares, k);
+        for (size_t reading = 0; reading < an_shares_readings(state->shares) && !rc; reading++) {
+            an_shares_read(state->shares, reading);
             rc = an_shares_run(state->shares, &plan->change, plan->cores, plan->others,
                                &state->edited);
             rc = rc ? rc : add_outcome(plan, outcome, true);
@@ -214,9 +217,9 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
 
 /* The loader on other threads, handing over for nothing and for what moving the batch through
  * memory takes. */
-static int replay_route(struct an_plan *p, struct outcome *outcome)
+static int replay_route(struct an_plan *plan, struct outcome *outcome)
 {
-    struct an_what_if_state *state = p->state;
+    struct an_what_if_state *state = plan->state;
     size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = state->replay->context->result->loader.workers.valid &&
@@ -230,16 +233,17 @@ static int replay_route(struct an_plan *p, struct outcome *outcome)
         return TACHO_ENOMEM;
     memcpy(kept, state->own, nodes * sizeof *kept);
     int rc = 0;
-    for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
+    for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !plan->reason; worst++) {
         memcpy(state->own, kept, nodes * sizeof *kept);
-        const struct an_route_plan plan = {.workers = p->workers,
-                                           .ahead = p->ahead,
-                                           .whoever = engine,
-                                           .work_factor = share,
-                                           .hand_over = worst ? PASSES : 0};
-        rc = an_route_new(state->replay, &plan, state->own, &p->change.route, &p->reason);
-        if (!rc && !p->reason)
-            rc = replay_shared(p, outcome);
+        const struct an_route_plan route_plan = {.workers = plan->workers,
+                                                 .ahead = plan->ahead,
+                                                 .whoever = engine,
+                                                 .work_factor = share,
+                                                 .hand_over = worst ? PASSES : 0};
+        rc = an_route_new(state->replay, &route_plan, state->own, &plan->change.route,
+                          &plan->reason);
+        if (!rc && !plan->reason)
+            rc = replay_shared(plan, outcome);
     }
     free(kept);
     return rc;
@@ -248,8 +252,8 @@ static int replay_route(struct an_plan *p, struct outcome *outcome)
 /* Of devices it is: their ops do not get faster when the host does not pause. */
 static bool on_threads(const struct an_context *context)
 {
-    for (size_t k = 0; k < context->lane_count; k++)
-        if (context->lane[k].device != AN_NONE)
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].device != AN_NONE)
             return false;
     return true;
 }
@@ -268,10 +272,10 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
         rc = an_replay_fastest(replay, fast);
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
-        uint32_t n = replay->node[i];
-        if (fast[n] < replay->own[n])
-            state->own[n] =
-                (int64_t)((double)state->own[n] * (double)fast[n] / (double)replay->own[n]);
+        uint32_t node = replay->node[i];
+        if (fast[node] < replay->own[node])
+            state->own[node] = (int64_t)((double)state->own[node] * (double)fast[node] /
+                                         (double)replay->own[node]);
     }
     free(fast);
     if (rc)
@@ -302,8 +306,8 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
  * of all as they are. */
 static double error_of(const struct an_what_if_state *state)
 {
-    double a = fabs(state->error.pct) / 100, b = fabs(state->base_pct) / 100;
-    return isnan(a) || b > a ? b : a;
+    double odd_even = fabs(state->error.pct) / 100, base = fabs(state->base_pct) / 100;
+    return isnan(odd_even) || base > odd_even ? base : odd_even;
 }
 
 const char *an_what_if_none(struct an_context *context, const struct an_what_if_state *state)
@@ -379,8 +383,8 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     for (size_t i = 0; i < count; i++)
         text = an_arena_format(context->arena, "%s%s%s", text, i ? "," : "", edit[i].text);
     *what_if = (struct an_what_if){.edit = text};
-    if (state->none) {
-        absent(what_if, state->none);
+    if (state->refusal) {
+        absent(what_if, state->refusal);
         return 0;
     }
     if (!(plan.floor = calloc(state->steps + 1, sizeof *plan.floor)))

@@ -22,10 +22,10 @@ struct an_what_if_state {
     int64_t *own;                 /* of the edit at hand */
     struct an_shares *shares;     /* NULL: nothing is shared */
     struct an_core_use cores;
-    double *b, *e; /* ns of the steps that count: as recorded, edited */
+    double *base_ns, *edited_ns; /* ns of the steps that count: as recorded, edited */
     size_t steps;
     double median_ms;
-    const char *none; /* why nothing is predicted; NULL */
+    const char *refusal; /* why nothing is predicted; NULL */
 };
 
 /* Why the replay of this run can predict nothing, or NULL. */

@@ -30,7 +30,7 @@ enum an_step_stage {
 #undef AN_STAGE_ENUM
         AN_STAGE_COUNT
 };
-const char *an_stage_key(enum an_step_stage s);
+const char *an_stage_key(enum an_step_stage stage);
 /* The stage of that key; false: there is none, *out is AN_STAGE_COUNT. */
 bool an_stage_named(const char *key, enum an_step_stage *out);
 

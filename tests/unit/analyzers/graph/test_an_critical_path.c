@@ -22,10 +22,10 @@ static bool has_edge(const struct an_graph *g, uint32_t a, uint32_t b, unsigned 
 static void check_walk(const struct an_graph *g, const struct an_path_walk *p)
 {
     assert_true(p->count > 0);
-    assert_int_equal(p->at[0].start, p->window.start);
-    assert_int_equal(p->at[p->count - 1].end, p->window.end);
+    assert_int_equal(p->segment[0].start, p->window.start);
+    assert_int_equal(p->segment[p->count - 1].end, p->window.end);
     for (size_t i = 0; i < p->count; i++) {
-        const struct an_path_segment *a = &p->at[i], *b = a + 1;
+        const struct an_path_segment *a = &p->segment[i], *b = a + 1;
         assert_true(a->start <= a->end);
         assert_int_equal(a->node == AN_NONE, a->how == AN_PATH_GAP);
         if (a->node != AN_NONE && a->cause != AN_CAUSE_DISPATCH && a->cause != AN_CAUSE_OPAQUE)
@@ -69,7 +69,7 @@ static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct a
                 assert_int_equal(an_path_walk(&run->c, g, &w[i], first), 0);
                 assert_int_equal(an_path_label(&run->c, g, first), 0);
                 for (size_t k = 0; k < first->count; k++)
-                    ns[first->at[k].cause] += first->at[k].end - first->at[k].start;
+                    ns[first->segment[k].cause] += first->segment[k].end - first->segment[k].start;
             }
             for (size_t s = w[i].first; s < w[i].first + w[i].count; s++) {
                 struct an_window one = {l, s, 1, run->c.step[s].start, run->c.step[s].end};
@@ -78,7 +78,7 @@ static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct a
             }
         }
     }
-    free(p.at);
+    free(p.segment);
 }
 
 /* A run that is made by hand, and the walk through the first window of its first lane. */
@@ -109,7 +109,7 @@ static void path_walk(struct path_case *x)
 
 static void path_close(struct path_case *x)
 {
-    free(x->p.at);
+    free(x->p.segment);
     graph_close(&x->fx, &x->run);
 }
 
@@ -331,8 +331,8 @@ static void test_two_ranks(void **state)
     assert_int_equal(x.ns[AN_CAUSE_COMPUTE], x.steps * 400);
     size_t second = 0, other = 0;
     for (size_t i = 0; i < x.p.count; i++)
-        if (x.p.at[i].cause == AN_CAUSE_COMPUTE && x.p.at[i].end - x.p.at[i].start >= 300) {
-            const struct an_track *k = &x.run.t->track[x.run.c.graph->track[x.p.at[i].node]];
+        if (x.p.segment[i].cause == AN_CAUSE_COMPUTE && x.p.segment[i].end - x.p.segment[i].start >= 300) {
+            const struct an_track *k = &x.run.t->track[x.run.c.graph->track[x.p.segment[i].node]];
             second += x.run.t->process[k->process].rank == 1;
             other += x.run.t->process[k->process].rank != 1;
         }
@@ -397,9 +397,9 @@ static void test_two_devices(void **state)
         assert_int_equal(ns[AN_CAUSE_TRANSFER], steps * 100000);
         assert_int_equal(ns[AN_CAUSE_COMPUTE], steps * 400000);
         for (size_t i = 0; i < p.count; i++)
-            if (p.at[i].cause == AN_CAUSE_COMPUTE && p.at[i].end - p.at[i].start > 200000) {
+            if (p.segment[i].cause == AN_CAUSE_COMPUTE && p.segment[i].end - p.segment[i].start > 200000) {
                 second++;
-                assert_int_equal(run.t->process[run.t->track[g->track[p.at[i].node]].process].rank,
+                assert_int_equal(run.t->process[run.t->track[g->track[p.segment[i].node]].process].rank,
                                  1);
             }
         assert_int_equal(second, steps);
@@ -412,7 +412,7 @@ static void test_two_devices(void **state)
                 assert_int_equal(g->slice[n], g->slice[n - 1]);
             }
         assert_int_equal(waits, 2 * STEPS);
-        free(p.at);
+        free(p.segment);
         graph_close(f, &run);
     }
 }
@@ -467,10 +467,10 @@ static void test_backward(void **state)
     size_t on_other = 0;
     int64_t there = 0;
     for (size_t i = 0; i < x.p.count; i++)
-        if (x.p.at[i].node != AN_NONE &&
-            !strcmp(x.run.t->track[x.run.c.graph->track[x.p.at[i].node]].name, "pt_autograd_0")) {
+        if (x.p.segment[i].node != AN_NONE &&
+            !strcmp(x.run.t->track[x.run.c.graph->track[x.p.segment[i].node]].name, "pt_autograd_0")) {
             on_other++;
-            there += x.p.at[i].end - x.p.at[i].start;
+            there += x.p.segment[i].end - x.p.segment[i].start;
         }
     assert_true(on_other > 0);
     assert_int_equal(there,

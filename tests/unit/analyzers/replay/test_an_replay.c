@@ -124,7 +124,7 @@ static void check_less(const struct an_replay *r)
         x.without_peers = what == rows.count + AN_CAUSE_PEERS;
         x.without_syncs = what == rows.count + AN_CAUSE_SYNC;
         for (size_t n = 0; n < r->graph->node_count; n++) {
-            bool hit = what < rows.count ? rows.of[n] == what : r->graph->cause[n] == cause;
+            bool hit = what < rows.count ? rows.row_of[n] == what : r->graph->cause[n] == cause;
             own[n] =
                 hit && r->inside[n] ? (int64_t)((double)r->own[n] * factors[i % 3]) : r->own[n];
         }
